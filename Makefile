@@ -1,0 +1,59 @@
+# `make demo` and `make test` need nothing but Python 3.11 or newer on Linux; they make .venv by themselves.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+LISTS := requirements/cpu.txt infra/install.sh
+
+help:  ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+.venv/installed: $(LISTS)
+	@PYTHON=$(PYTHON) infra/install.sh
+	@touch $@
+
+.venv/installed-dev: $(LISTS) requirements/dev.txt
+	@PYTHON=$(PYTHON) infra/install.sh --dev
+	@touch .venv/installed $@
+
+install: .venv/installed  ## Install the pinned CPU environment into .venv
+
+install-cuda:  ## On a GPU machine: install vLLM's CUDA build and regrade into .venv
+	@PYTHON=$(PYTHON) infra/install-cuda.sh
+
+demo: .venv/installed  ## Evaluate the demo model with real vLLM on the CPU, no account needed
+	@$(BIN)/regrade evaluate --config infra/demo/demo.yaml
+
+test: .venv/installed-dev  ## Run the test suite
+	@$(BIN)/python -m pytest -m "not slow"
+
+test-slow: .venv/installed-dev  ## Run what `make test` leaves out
+	@$(BIN)/python -m pytest -m slow
+
+check: .venv/installed-dev  ## Lint, types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.peers/installed: .venv/installed-dev infra/install-peers.sh
+	@infra/install-peers.sh
+	@touch $@
+
+perf: .peers/installed  ## Measure speed on this machine, side by side with others (an hour; docs/performance.md)
+	@for script in grading door growth generate_stage multiple_choice server "server --table"; do \
+	    echo "== $$script"; $(BIN)/python -m perf.$$script || exit 1; done
+
+format: .venv/installed-dev  ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: .venv/installed-dev  ## Pin requirements/*.in again
+	infra/lock.sh --upgrade
+
+deploy: .venv/installed  ## Make pools and deployments on the Prefect server that PREFECT_API_URL names
+	@infra/deploy.sh
+
+ui: .venv/installed  ## Open the Prefect server and MLflow on what was run here (127.0.0.1:4200 and :5000)
+	@infra/ui.sh
+
+.PHONY: help install install-cuda demo test test-slow check format lock deploy ui perf

@@ -1,0 +1,1 @@
+"""What a person starts: one flow a file, and the command line."""

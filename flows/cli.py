@@ -1,0 +1,106 @@
+"""The command line: `regrade evaluate`, `score`, `list` and the others.
+
+Exit codes: 0 done, 1 something failed, 2 bad usage or input, 130 interrupted, 143 stopped by SIGTERM.
+"""
+
+import os
+import sys
+
+from cyclopts import App
+from cyclopts.exceptions import CycloptsError
+
+from flows.ending import KEPT, end_on_signals, exit_code, leave
+from flows.environment import set_defaults
+from regrade import __version__
+from regrade.errors import RegradeError, UserError
+
+app = App(
+    name="regrade",
+    version=__version__,
+    help="Generate answers of language models once, keep them, and grade them as often as you like.",
+    suppress_keyboard_interrupt=False,  # we say what is kept
+)
+# Named, not imported: `regrade --help` need not load what only the commands need.
+app.command(
+    "flows.commands.running:evaluate",
+    name="evaluate",
+    help="Generate what is missing, publish, score, track, report.",
+)
+app.command(
+    "flows.commands.running:generate",
+    name="generate",
+    help="Only generate what is missing, and publish it.",
+)
+app.command(
+    "flows.commands.running:score", name="score", help="Grade stored answers, without a model."
+)
+app.command(
+    "flows.commands.publishing:publish",
+    name="publish",
+    help="Publish answers that earlier runs left in the spool.",
+)
+app.command(
+    "flows.commands.importing:import_answers",
+    name="import",
+    help="Make answer sets of answers that other tools made.",
+)
+app.command(
+    "flows.commands.listing:list_answers", name="list", help="List answer sets and their scores."
+)
+app.command(
+    "flows.commands.diffing:diff",
+    name="diff",
+    help="Compare two scorings of the same answers: what a changed scorer changed.",
+)
+app.command(
+    "flows.commands.verifying:verify",
+    name="verify",
+    help="Check that an answer repository holds what it says.",
+)
+app.command(
+    "flows.commands.showing:show", name="show", help="Read actual answers of one answer set."
+)
+app.command(
+    "flows.commands.benchmarks:benchmarks", name="benchmarks", help="List the benchmarks there are."
+)
+app.command("flows.commands.scorers:scorers", name="scorers", help="List the scorers there are.")
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    set_defaults()
+    end_on_signals()
+    code = run(sys.argv[1:])
+    if code in (0, 2):
+        sys.exit(code)
+    # At its exit, Prefect waits more than a minute for a server that is gone, or for a task that is to be tried again.
+    leave(code)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code."""
+    try:
+        app(arguments, exit_on_error=False, result_action="return_none")
+    except CycloptsError:
+        return 2  # printed by cyclopts
+    except UserError as error:
+        return _failed(str(error), 2)
+    except RegradeError as error:
+        return _failed(str(error), 1)
+    except KeyboardInterrupt as error:
+        return _failed(f"Interrupted. {KEPT}", exit_code(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `regrade list | head`
+        return 0
+    return 0
+
+
+def _failed(message: str, code: int) -> int:
+    from flows.terminal import visible  # noqa: PLC0415 - only what fails needs it
+
+    sys.stderr.write(f"regrade: {visible(message)}\n")
+    return code
+
+
+if __name__ == "__main__":
+    main()

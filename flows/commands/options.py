@@ -1,0 +1,204 @@
+"""Options of the commands that generate, and how they and a YAML file become a flow's parameters."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from cyclopts import Group, Parameter
+
+from regrade.errors import SettingsError
+from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams, VllmEngine
+
+WHAT = Group("What to evaluate", sort_key=1)
+WHERE = Group("Where things are kept, and shown", sort_key=2)
+SAMPLING = Group("Sampling params (the benchmark's own where not given)", sort_key=3)
+PROMPT = Group("Prompts (the benchmark's own where not given)", sort_key=4)
+ENGINE = Group("Engine", sort_key=5)
+SERVER = Group("Engine `openai`", sort_key=6)
+DATASET = Group("A benchmark of your own, made of any dataset", sort_key=7)
+
+Answers = Annotated[
+    str | None,
+    Parameter(
+        group=WHERE,
+        help="Answer repository: `hf://datasets/ORG/NAME` or a folder. Default: REGRADE_ANSWERS, else `./answers`.",
+    ),
+]
+TrackingUri = Annotated[
+    str | None,
+    Parameter(
+        group=WHERE,
+        help="MLflow server or database. Default: MLFLOW_TRACKING_URI, else SQLite beside the answers.",
+    ),
+]
+Json = Annotated[
+    bool,
+    Parameter(
+        name="--json",
+        negative="",
+        group=WHERE,
+        help="Print one JSON document on stdout, and no table.",
+    ),
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class GenerationOptions:
+    """What `evaluate` and `generate` take."""
+
+    model: Annotated[
+        str | None,
+        Parameter(
+            group=WHAT,
+            help="Model on the Hub (`org/name` or `org/name@revision`), or a checkpoint's folder.",
+        ),
+    ] = None
+    benchmark: Annotated[
+        tuple[str, ...],
+        Parameter(
+            group=WHAT,
+            negative="",
+            show_default=False,
+            help="Benchmark; give it several times for several.",
+        ),
+    ] = ()
+    config: Annotated[
+        Path | None,
+        Parameter(
+            group=WHAT,
+            help="YAML file with the flow's parameters; what is given here comes on top.",
+        ),
+    ] = None
+    limit: Annotated[
+        int | None, Parameter(group=WHAT, help="Questions per benchmark, spread evenly over it.")
+    ] = None
+    repeats: Annotated[int | None, Parameter(group=WHAT, help="Answers per question.")] = None
+    source: Annotated[
+        tuple[str, ...],
+        Parameter(
+            group=WHAT,
+            negative="",
+            show_default=False,
+            help="`BENCHMARK=PATH`: read a benchmark's questions from a file or folder instead of the Hub.",
+        ),
+    ] = ()
+    answers: Answers = None
+    sampling: Annotated[
+        SamplingParams | None, Parameter(name="*", group=SAMPLING, show_default=False)
+    ] = None
+    prompt: Annotated[
+        PromptSettings | None, Parameter(name="*", group=PROMPT, show_default=False)
+    ] = None
+    engine: Annotated[
+        Literal["vllm", "openai"] | None,
+        Parameter(
+            name="--engine",
+            group=ENGINE,
+            help="vLLM on this machine (default), or an OpenAI-compatible server.",
+        ),
+    ] = None
+    vllm: Annotated[VllmEngine | None, Parameter(name="--engine", group=ENGINE)] = None
+    base_url: Annotated[
+        str | None, Parameter(group=SERVER, help="Address of the server's API, ending in `/v1`.")
+    ] = None
+    max_concurrency: Annotated[int | None, Parameter(group=SERVER, help="Requests in flight.")] = (
+        None
+    )
+    batch_size: Annotated[
+        int | None, Parameter(group=SERVER, help="Completion prompts per request.")
+    ] = None
+    api_key_env: Annotated[
+        str | None,
+        Parameter(group=SERVER, help="Name of the environment variable that holds the key."),
+    ] = None
+    timeout: Annotated[
+        float | None, Parameter(group=SERVER, help="Seconds that one request may take.")
+    ] = None
+    dataset: Annotated[DatasetBenchmark | None, Parameter(name="--dataset", group=DATASET)] = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the flow's parameters: what the file says, with what the command line says on top.
+
+        Raises:
+            SettingsError: If the file cannot be read, or the two contradict each other.
+        """
+        chosen = read_config(self.config) if self.config else {}
+        given = {
+            "model": self.model,
+            "limit": self.limit,
+            "repeats": self.repeats,
+            "answers": self.answers,
+        }
+        chosen.update({name: value for name, value in given.items() if value is not None})
+        for name, settings in (("sampling", self.sampling), ("prompt", self.prompt)):
+            if settings is not None:
+                chosen[name] = {
+                    **(chosen.get(name) or {}),
+                    **settings.model_dump(exclude_unset=True),
+                }
+        if engine := self._engine(chosen.get("engine") or {}):
+            chosen["engine"] = engine
+        if self.benchmark:
+            chosen["benchmarks"] = self.benchmark
+        if self.dataset is not None:
+            chosen["datasets"] = [
+                *(chosen.get("datasets") or ()),
+                self.dataset.model_dump(exclude_unset=True),
+            ]
+        if self.source:
+            chosen["sources"] = [
+                *(chosen.get("sources") or ()),
+                *(_source(one) for one in self.source),
+            ]
+        if not chosen.get("model"):
+            raise SettingsError(
+                "No model is given. Name one with `--model`, or as `model:` in the `--config` file."
+            )
+        return chosen
+
+    def _engine(self, file: dict[str, Any]) -> dict[str, Any]:
+        names = ("base_url", "max_concurrency", "batch_size", "api_key_env", "timeout")
+        server = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        here = self.vllm.model_dump(exclude_unset=True) if self.vllm else {}
+        kind = self.engine or file.get("kind") or "vllm"
+        if kind == "openai" and here:
+            raise SettingsError(
+                f"Engine 'openai' does not take {_flags(here, '--engine.')}: the server has its own."
+            )
+        if kind == "vllm" and server:
+            raise SettingsError(f"{_flags(server, '--')} needs `--engine openai`.")
+        kept = file if file.get("kind", "vllm") == kind else {}
+        found = {**kept, **here, **server}
+        return {**found, "kind": kind} if found or self.engine else {}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the parameters in a YAML file."""
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise SettingsError(f"Configuration '{path}' cannot be read: {error.strerror}.") from error
+    except yaml.YAMLError as error:
+        raise SettingsError(
+            f"Configuration '{path}' is not YAML: {' '.join(str(error).split())}."
+        ) from error
+    if not isinstance(content, dict):
+        raise SettingsError(
+            f"Configuration '{path}' should be a mapping of parameters, such as `model: ...`."
+        )
+    return content
+
+
+def _source(text: str) -> dict[str, str]:
+    benchmark, equals, path = text.partition("=")
+    if not equals or not path:
+        raise SettingsError(
+            f"`--source {text}` should be `BENCHMARK=PATH`, such as `gsm8k=test.jsonl`."
+        )
+    return {"benchmark": benchmark, "path": path}
+
+
+def _flags(options: dict[str, Any], prefix: str) -> str:
+    return ", ".join(f"`{prefix}{name.replace('_', '-')}`" for name in options)

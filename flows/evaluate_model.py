@@ -1,0 +1,71 @@
+"""The flow `evaluate-model`: generate what is missing, publish, score, track, report."""
+
+from prefect import flow
+
+from flows.generate_answers import run_name
+from flows.generating import generate_all, generated_result, make_job
+from flows.grading import grade
+from regrade.job import default_answers
+from regrade.results import Evaluation
+from regrade.settings import (
+    BenchmarkName,
+    DatasetBenchmark,
+    OpenAIEngine,
+    PromptSettings,
+    SamplingParams,
+    SourceOverride,
+    VllmEngine,
+)
+from regrade.tracking.connection import preload
+from tasks.display import current_display
+
+
+@flow(name="evaluate-model", flow_run_name=run_name)
+def evaluate_model(
+    model: str,
+    benchmarks: tuple[BenchmarkName, ...] = (),
+    limit: int | None = None,
+    sampling: SamplingParams | None = None,
+    engine: VllmEngine | OpenAIEngine | None = None,
+    answers: str | None = None,
+    prompt: PromptSettings | None = None,
+    repeats: int = 1,
+    datasets: tuple[DatasetBenchmark, ...] | None = None,
+    sources: tuple[SourceOverride, ...] | None = None,
+    tracking_uri: str | None = None,
+) -> Evaluation:
+    """Evaluate a model: generate the answers that are missing, publish, score and track them.
+
+    Args:
+        model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with a checkpoint.
+        benchmarks: Benchmarks to answer.
+        limit: Questions per benchmark, spread evenly over it. None: all of them.
+        sampling: Decoding settings. None: each benchmark's own.
+        engine: What generates. None: vLLM on the worker's machine with its defaults.
+        answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
+        prompt: How questions become prompts. None: as each benchmark does it.
+        repeats: Answers per question; more than one needs a temperature above 0.
+        datasets: Benchmarks of your own, made of any dataset.
+        sources: Files or folders that replace a benchmark's Hub dataset.
+        tracking_uri: MLflow server or database. None: the worker's default.
+    """
+    job = make_job(
+        model=model,
+        benchmarks=benchmarks,
+        limit=limit,
+        sampling=sampling,
+        engine=engine,
+        answers=answers or default_answers(),
+        prompt=prompt,
+        repeats=repeats,
+        datasets=datasets,
+        sources=sources,
+    )
+    works = generate_all(job, current_display(), meanwhile=preload)
+    return grade(
+        [work.published for work in works if work.published is not None],
+        scorers=None,
+        force=False,
+        tracking_uri=tracking_uri,
+        generated={work.plan.specification.answer_set_id: generated_result(work) for work in works},
+    )

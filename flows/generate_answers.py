@@ -1,0 +1,77 @@
+"""The flow `generate-answers`: only generate and publish."""
+
+from prefect import flow
+from prefect.runtime import flow_run
+
+from flows.generating import generate_all, generated_result, make_job
+from regrade.job import default_answers
+from regrade.results import Evaluation
+from regrade.settings import (
+    BenchmarkName,
+    DatasetBenchmark,
+    OpenAIEngine,
+    PromptSettings,
+    SamplingParams,
+    SourceOverride,
+    VllmEngine,
+)
+from tasks.display import current_display
+
+# `X | None = None` is what the Prefect form folds away.
+
+
+def run_name() -> str:
+    """Return `<model>: <benchmarks>` for the running flow."""
+    parameters = flow_run.parameters
+    names = list(parameters.get("benchmarks") or [])
+    datasets = parameters.get("datasets") or []
+    names += [one["name"] if isinstance(one, dict) else one.name for one in datasets]
+    return f"{parameters['model']}: {', '.join(names)}"
+
+
+@flow(name="generate-answers", flow_run_name=run_name)
+def generate_answers(
+    model: str,
+    benchmarks: tuple[BenchmarkName, ...] = (),
+    limit: int | None = None,
+    sampling: SamplingParams | None = None,
+    engine: VllmEngine | OpenAIEngine | None = None,
+    answers: str | None = None,
+    prompt: PromptSettings | None = None,
+    repeats: int = 1,
+    datasets: tuple[DatasetBenchmark, ...] | None = None,
+    sources: tuple[SourceOverride, ...] | None = None,
+) -> Evaluation:
+    """Generate the answers of a model that are missing, and publish them. Nothing is scored.
+
+    Args:
+        model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with a checkpoint.
+        benchmarks: Benchmarks to answer.
+        limit: Questions per benchmark, spread evenly over it. None: all of them.
+        sampling: Decoding settings. None: each benchmark's own.
+        engine: What generates. None: vLLM on the worker's machine with its defaults.
+        answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
+        prompt: How questions become prompts. None: as each benchmark does it.
+        repeats: Answers per question; more than one needs a temperature above 0.
+        datasets: Benchmarks of your own, made of any dataset.
+        sources: Files or folders that replace a benchmark's Hub dataset.
+    """
+    job = make_job(
+        model=model,
+        benchmarks=benchmarks,
+        limit=limit,
+        sampling=sampling,
+        engine=engine,
+        answers=answers or default_answers(),
+        prompt=prompt,
+        repeats=repeats,
+        datasets=datasets,
+        sources=sources,
+    )
+    works = generate_all(job, current_display())
+    evaluation = Evaluation(
+        answer_sets=tuple(generated_result(work) for work in works),
+        repository=works[0].repository.uri,
+    )
+    current_display().finished(evaluation)
+    return evaluation

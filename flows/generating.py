@@ -1,0 +1,172 @@
+"""From a job to published answers: shared by the flows that generate."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+from prefect.futures import PrefectFuture, wait
+from pydantic import ValidationError
+
+from flows.validation import one_line
+from regrade.answers.spool import spool_root
+from regrade.engines.base import Engine
+from regrade.engines.opening import open_engine
+from regrade.errors import OperationError, RegradeError, SettingsError, UserError
+from regrade.generation import longest_requests, prompt_rendering
+from regrade.job import GenerationJob
+from regrade.results import AnswerSetResult
+from tasks.display import Display
+from tasks.generating import generate_missing, publish_seconds
+from tasks.planning import find_missing, open_spool, plan_answers
+from tasks.publishing import publish
+from tasks.work import Work
+
+logger = logging.getLogger("regrade")
+
+
+def make_job(**parameters: object) -> GenerationJob:
+    """Return a job of a flow's parameters; those that are None are left to their defaults.
+
+    Raises:
+        SettingsError: If they do not fit together, in one line that names the parameter.
+    """
+    given = {name: value for name, value in parameters.items() if value is not None}
+    try:
+        return GenerationJob.model_validate(given)
+    except ValidationError as error:
+        raise SettingsError(one_line(error)) from error
+
+
+def generate_all(
+    job: GenerationJob, display: Display, *, meanwhile: Callable[[], None] | None = None
+) -> list[Work]:
+    """Generate what is missing of every answer set of a job, and publish it.
+
+    Runs in the body of a flow, on the main thread: it owns the engine, which ends with this function however it
+    ends. One engine serves all benchmarks. Whatever fails, what is there is published all the same.
+
+    Args:
+        job: What to generate.
+        display: Where progress is shown.
+        meanwhile: Done in another thread while the engine loads; where nothing is to be generated, not at all.
+    """
+    publish_seconds()  # a wrong setting is told before anything slow begins
+    repository, plans = plan_answers(job)
+    with ExitStack() as stack:
+        works = [
+            find_missing(plan, repository, stack.enter_context(open_spool(plan, repository)))
+            for plan in plans
+        ]
+        futures: list[PrefectFuture[None]] = []
+        todo = [work for work in works if work.missing]
+        if todo:
+            log = engine_log()
+            engine = open_engine(
+                job.engine,
+                todo[0].plan.model,
+                longest=longest_requests((work.plan, work.missing) for work in todo),
+                rendering=prompt_rendering(job.prompt),
+                log=log,
+            )
+            try:
+                _generate(job, engine, todo, futures, display, meanwhile)
+            except (OperationError, UserError):
+                under_way = todo[: len(futures)]
+                _publish_what_is_there([work for work in works if work not in under_way])
+                wait(futures)
+                raise
+        futures += [publish.submit(work) for work in works if not work.missing]
+        wait(futures)
+        for future in futures:
+            _published(future)
+    return works
+
+
+def _generate(
+    job: GenerationJob,
+    engine: Engine,
+    todo: list[Work],
+    futures: list[PrefectFuture[None]],
+    display: Display,
+    meanwhile: Callable[[], None] | None,
+) -> None:
+    """Generate one answer set after the other; each is published while the next one is generated."""
+    display.loading(job.model)
+    beside = threading.Thread(target=meanwhile, name="meanwhile", daemon=True)
+    beside.start()
+    with engine:
+        beside.join()  # imports in two threads at once can meet modules that are half made
+        display.loaded()
+        logger.info(
+            "%s is ready after %.1f s (%s %s on %s)",
+            job.model,
+            engine.info.load_seconds,
+            engine.info.engine,
+            engine.info.version or "",
+            engine.info.device or "the server's device",
+        )
+        for work in todo:
+            generate_missing(work, engine, job.engine, display)
+            futures.append(publish.submit(work))
+
+
+def _publish_what_is_there(works: list[Work]) -> None:
+    """Publish answers from before a failure, which is what the caller goes on to raise."""
+    for work in works:
+        try:
+            publish.with_options(retries=0)(work)
+        except RegradeError as error:
+            logger.warning(
+                "%s: not published, the answers are kept in the spool: %s", work.title, error
+            )
+
+
+def _published(future: PrefectFuture[None]) -> None:
+    try:
+        future.result()
+    except RegradeError:
+        logger.error(  # noqa: TRY400 - the error itself is told once, at the end
+            "not published. All answers are kept in %s: `regrade publish` goes on from there, without generating",
+            spool_root(),
+        )
+        raise
+
+
+def engine_log() -> Path:
+    """Return a new file for the engine's own output."""
+    folder = Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"engine-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"
+
+
+def generated_result(work: Work) -> AnswerSetResult:
+    """Return the result of generating and publishing one answer set."""
+    manifest = work.published.manifest if work.published else None
+    revision = work.published.revision if work.published else None
+    session = work.session
+    return AnswerSetResult(
+        benchmark=work.plan.specification.benchmark.name,
+        model=work.plan.specification.model.name,
+        answer_set_id=work.plan.specification.answer_set_id,
+        revision=revision,
+        url=work.repository.url(revision, work.published.folder)
+        if work.published and revision
+        else None,
+        rows=manifest.rows if manifest else 0,
+        expected_rows=work.plan.rows,
+        generated=session.rows if session else 0,
+        seconds={
+            "load": work.load_seconds,
+            "generate": work.generate_seconds,
+            "publish": work.publish_seconds,
+        },
+        tokens_per_second=(
+            session.completion_tokens / session.generate_seconds
+            if session and session.generate_seconds
+            else None
+        ),
+    )

@@ -1,0 +1,46 @@
+"""The flow `rescore-answers`: after a scorer changed, grade again what it has graded before."""
+
+from datetime import date
+
+from prefect import flow
+
+from flows.score_answers import run_name
+from flows.stored import score_stored
+from regrade.results import Evaluation
+from regrade.settings import ScorerName
+
+
+@flow(name="rescore-answers", flow_run_name=run_name)
+def rescore_answers(
+    answers: str | None = None,
+    model: str | None = None,
+    benchmark: str | None = None,
+    scorer: ScorerName | None = None,
+    since: date | None = None,
+    until: date | None = None,
+    stale: bool = True,
+    tracking_uri: str | None = None,
+) -> Evaluation:
+    """Grade all stored answers again whose scores are stale, and show what changed. Old scores stay.
+
+    Args:
+        answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
+        model: Only this model. None: all.
+        benchmark: Only this benchmark. None: all.
+        scorer: Only this scorer. None: all that have scored before.
+        since: Only answer sets that were added to on this day (UTC) or later.
+        until: Only answer sets that were begun on this day (UTC) or before.
+        stale: Only where a scorer changed since it scored, or the answers grew. Otherwise everything, anew.
+        tracking_uri: MLflow server or database. None: the worker's default.
+    """
+    return score_stored(
+        answers,
+        model=model,
+        benchmark=benchmark,
+        scorer=scorer,
+        since=since,
+        until=until,
+        stale=stale,
+        force=not stale,
+        tracking_uri=tracking_uri,
+    )

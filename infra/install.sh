@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Install the pinned CPU environment into .venv: real vLLM, Prefect, MLflow, and regrade itself.
+# Usage: infra/install.sh [--dev]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python="${PYTHON:-python3}"
+torch="torch==2.13.0+cpu"
+
+"$python" - <<'PY' || exit 1
+import platform, sys
+if sys.version_info < (3, 11):
+    sys.exit(f"regrade needs Python 3.11 or newer, this is {platform.python_version()}. Set PYTHON=python3.11.")
+PY
+[ -x .venv/bin/python ] || "$python" -m venv .venv
+log=.venv/install.log
+say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
+pip() {
+    if ! .venv/bin/python -m pip --disable-pip-version-check install --no-deps "$@" >>"$log" 2>&1; then
+        return 1
+    fi
+}
+fail() { tail -n 25 "$log" >&2; say "the installation failed; all of pip's output is in $log" >&2; exit 1; }
+
+say "installing the pinned CPU environment into .venv (about 4.5 GB; two minutes and more)"
+pip --upgrade pip || fail
+# The CPU build of torch: from the indexes that are configured here, else from PyTorch's own.
+pip "$torch" || pip --index-url https://download.pytorch.org/whl/cpu "$torch" || fail
+pip --requirement requirements/cpu.txt || fail
+if [ "${1:-}" = --dev ]; then
+    pip --requirement requirements/dev.txt || fail
+fi
+pip --no-build-isolation --editable . || fail
+.venv/bin/python -m compileall -q flows tasks regrade
+say "installed"

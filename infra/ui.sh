@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Start the Prefect server and MLflow on loopback, on what was run here; Ctrl-C ends both.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export DO_NOT_TRACK=1 PREFECT_SERVER_ANALYTICS_ENABLED=false MLFLOW_DISABLE_TELEMETRY=true
+.venv/bin/mlflow server --host 127.0.0.1 --port 5000 \
+    --backend-store-uri "${MLFLOW_TRACKING_URI:-sqlite:///$PWD/mlflow.db}" >mlflow-server.log 2>&1 &
+mlflow=$!
+trap 'kill "$mlflow"' EXIT
+echo "MLflow  http://127.0.0.1:5000/?workflowType=machine_learning"
+echo "Prefect http://127.0.0.1:4200"
+.venv/bin/prefect server start --host 127.0.0.1 --port 4200

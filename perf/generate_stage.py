@@ -1,0 +1,138 @@
+"""The generate stage of `regrade evaluate`, first request to last answer published, against bare `LLM.generate`.
+
+    python -m perf.generate_stage                                  # 5,000 x 64 tokens and 20,000 x 1 token
+    python -m perf.generate_stage --only "20,000 x 1" --repetitions 5 --profile
+
+Same prompts, settings and vLLM; loading is excluded on both sides, and every repetition has a new engine on both sides,
+so that no prefix cache is warm. They take turns. The stage is read from the manifest that was published: from the
+session's `started_at`, before the first request, to the manifest's `updated_at`, when all rows are in the commit.
+`engine` is the part until the last row is in the spool. perf/engine_overhead.py measures the engine alone.
+"""
+
+# ruff: noqa: PLC0415 - each side imports only what its environment has, and imports are no part of what is measured
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+from perf.measuring import RESULTS, python, report, spread
+from perf.workload import CACHE_BYTES, ENGINE_OPTIONS, evaluate_options, prompts, write_questions
+from perf.workloads import MAX_MODEL_LEN
+
+WORKLOADS = {"5,000 x 64": (5_000, 64, 1.05), "20,000 x 1": (20_000, 1, 1.15)}
+"""Requests, tokens each, and the highest ratio that is wanted."""
+
+
+def bare(model: str, n: int, max_tokens: int) -> None:
+    """Be the process that runs bare vLLM."""
+    from vllm import LLM, SamplingParams
+
+    llm = LLM(
+        model,
+        dtype="float32",
+        max_model_len=MAX_MODEL_LEN,
+        kv_cache_memory_bytes=CACHE_BYTES,
+    )
+    llm.generate(["warm up"] * 64, SamplingParams(temperature=0, max_tokens=2), use_tqdm=False)
+    params = SamplingParams(temperature=0, max_tokens=max_tokens)
+    texts = list(prompts(n))
+    started = time.monotonic()
+    outputs = llm.generate(texts, params, use_tqdm=False)
+    seconds = time.monotonic() - started
+    tokens = sum(len(output.outputs[0].token_ids) for output in outputs)
+    print("\n" + json.dumps({"seconds": seconds, "tokens": tokens}))
+
+
+def ours(model: str, questions: Path, max_tokens: int, *, profile: bool) -> dict[str, float]:
+    """Run `regrade evaluate` and return what its manifest says."""
+    scratch = questions.with_suffix("")
+    shutil.rmtree(scratch, ignore_errors=True)
+    answers = scratch / "answers"
+    command = ["-m", "flows.cli", "evaluate", "--json", "--model", model, "--answers", str(answers)]
+    command += [*evaluate_options(questions, max_tokens), *ENGINE_OPTIONS]
+    environment = {
+        "REGRADE_SPOOL": str(scratch / "spool"),
+        "REGRADE_LOGS": str(RESULTS / "logs"),
+    }
+    if profile:
+        flame = RESULTS / f"profile-{questions.stem}.txt"
+        spy = ["record", "--subprocesses", "--format", "raw", "--rate", "50", "-o", str(flame)]
+        command = ["-c", _SPY, *spy, "--", sys.executable, *command]
+    ran = python(*command, environment=environment)
+    (path,) = answers.glob("answers/*/*/*/manifest.json")
+    manifest = json.loads(path.read_text())
+    (session,) = manifest["sessions"]
+    began, ended = (
+        datetime.fromisoformat(text) for text in (session["started_at"], manifest["updated_at"])
+    )
+    shutil.rmtree(scratch)
+    return {
+        "seconds": (ended - began).total_seconds(),
+        "engine": session["generate_seconds"],
+        "tokens": session["completion_tokens"],
+        "whole": ran.seconds,
+        "load": session["load_seconds"],
+    }
+
+
+_SPY = "import os, sys; os.execvp('py-spy', ['py-spy', *sys.argv[1:]])"
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", default="infra/demo/model")
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--only", choices=[*WORKLOADS])
+    parser.add_argument("--requests", type=int, help="instead of the workload's own number")
+    parser.add_argument("--profile", action="store_true", help="record our side with py-spy")
+    parser.add_argument("--bare", nargs=2, type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.bare:
+        bare(options.model, *options.bare)
+        return
+    rows = []
+    for name, (wanted, max_tokens, goal) in WORKLOADS.items():
+        if options.only not in (None, name):
+            continue
+        n = options.requests or wanted
+        questions = write_questions(RESULTS / "generate" / f"{n}x{max_tokens}.jsonl", n)
+        seen: dict[str, list[float]] = {"bare": [], "ours": [], "engine": [], "load": []}
+        for _ in range(options.repetitions):
+            command = ["-m", "perf.generate_stage", "--model", options.model]
+            one = python(*command, "--bare", str(n), str(max_tokens)).document
+            other = ours(options.model, questions, max_tokens, profile=options.profile)
+            if one["tokens"] != other["tokens"]:
+                print(f"tokens differ: {one['tokens']} and {other['tokens']}", file=sys.stderr)
+            seen["bare"].append(one["seconds"])
+            seen["ours"].append(other["seconds"])
+            seen["engine"].append(other["engine"])
+            seen["load"].append(os.getloadavg()[0])
+            print(f"{name}: {one['seconds']:.2f} s, {other}", file=sys.stderr)
+        ratios = [a / b for a, b in zip(seen["ours"], seen["bare"], strict=True)]
+        rows.append(
+            {
+                "workload": name,
+                "n": n,
+                "bare, s": spread(seen["bare"]),
+                "regrade, s": spread(seen["ours"]),
+                "its engine, s": spread(seen["engine"]),
+                "ratio": spread(ratios, 3),
+                "ratio of least": round(min(seen["ours"]) / min(seen["bare"]), 3),
+                "goal": goal,
+                "load average": round(statistics.median(seen["load"]), 1),
+            }
+        )
+    report("generate_stage", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Grading stored answers, from the local store to scores, metrics and written score files; and the peers at the same.
+
+    python -m perf.grading                    # 600,000 answers; the peers at fewer, compared by the row
+    python -m perf.grading --rows 20000 --peer-rows 500 --no-peers
+
+Each repetition is a process of its own, on a copy of the repository without scores. The peers get the very same texts
+and targets: lm-evaluation-harness as a task `gsm8k` would (its two filters, its metric `exact_match`, `simple_evaluate`'s
+own loop without a model), Inspect as a log file that `inspect score` grades with its scorer `match(numeric=True)`.
+"""
+
+# ruff: noqa: PLC0415 - each side imports only what its environment has, and imports are no part of what is measured
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from perf.measuring import RESULTS, python, report, spread
+
+
+def score(folder: Path) -> None:
+    """Be the process that is measured: score everything in a repository, publish, and say how long it took."""
+    began = time.monotonic()
+    from regrade.answers.local import LocalRepository
+    from regrade.answers.publishing import publish_scores
+    from regrade.answers.sets import list_sets
+    from regrade.scoring import score_answers
+
+    imported = time.monotonic()
+    repository = LocalRepository(folder)
+    (answers,) = list_sets(repository, str(repository.head()))
+    scored = score_answers(answers, "number")
+    if scored.table is None:
+        sys.exit("these answers were scored before")
+    graded = time.monotonic()
+    publish_scores(repository, [(scored.answers, scored.file, scored.table)])
+    done = time.monotonic()
+    overall = scored.file.summary.overall
+    print(
+        json.dumps(
+            {
+                "seconds": done - imported,
+                "import_seconds": imported - began,
+                "publish_seconds": done - graded,
+                "rows": overall.rows,
+                "accuracy": overall.accuracy,
+            }
+        )
+    )
+
+
+def measure(folder: Path, repetitions: int) -> dict[str, list[float]]:
+    """Score copies of a repository in processes of their own."""
+    seen: dict[str, list[float]] = {"seconds": [], "peak": [], "accuracy": [], "cpu": []}
+    for _ in range(repetitions):
+        copy = folder.with_name("copy")
+        shutil.copytree(folder, copy, copy_function=shutil.copyfile)
+        ran = python("-m", "perf.grading", "--score", str(copy))
+        shutil.rmtree(copy)
+        seen["seconds"].append(ran.document["seconds"])
+        seen["accuracy"].append(ran.document["accuracy"])
+        seen["peak"].append(ran.peak_mib)
+        seen["cpu"].append(ran.cpu_seconds)
+    return seen
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=600_000)
+    parser.add_argument("--peer-rows", type=int, default=3_000)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--score", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.score:
+        score(options.score)
+        return
+
+    from perf.synthetic import answer_texts, write_answers
+
+    scratch = RESULTS / "grading"
+    shutil.rmtree(scratch, ignore_errors=True)
+    write_answers(scratch / "answers", options.rows)
+    seen = measure(scratch / "answers", options.repetitions)
+    rates = [options.rows / seconds for seconds in seen["seconds"]]
+    rows = [
+        {
+            "tool": "regrade",
+            "rows": options.rows,
+            "seconds": spread(seen["seconds"]),
+            "rows per second": spread(rates, 0),
+            "peak MiB": spread(seen["peak"], 0),
+            "CPU of the process, s": spread(seen["cpu"]),
+            "accuracy": round(seen["accuracy"][0], 4),
+        }
+    ]
+    if not options.no_peers:
+        path = scratch / "answers.jsonl"
+        with path.open("w") as file:
+            for text, target in answer_texts(options.peer_rows, seed=0):
+                file.write(json.dumps({"text": text, "target": target}) + "\n")
+        rows += [
+            peer(tool, path, options.peer_rows, options.repetitions, rates)
+            for tool in ("lm_eval", "inspect_ai")
+        ]
+    shutil.rmtree(scratch)
+    report("grading", rows)
+
+
+def peer(tool: str, path: Path, n: int, repetitions: int, ours: list[float]) -> dict[str, object]:
+    """Return the row of one peer, with the ratio of the medians per answer."""
+    found = [
+        python("-m", "perf.peer_grading", tool, str(path), peers=True) for _ in range(repetitions)
+    ]
+    seconds = [ran.document["seconds"] for ran in found]
+    rates = [n / one for one in seconds]
+    ratios = [own / other for own, other in zip(ours, rates, strict=True)]
+    return {
+        "tool": f"{tool} {found[0].document['version']}",
+        "rows": n,
+        "seconds": spread(seconds),
+        "rows per second": spread(rates, 0),
+        "peak MiB": spread([ran.peak_mib for ran in found], 0),
+        "CPU of the process, s": spread([ran.cpu_seconds for ran in found]),
+        "accuracy": round(found[0].document["accuracy"], 4),
+        "regrade is faster": spread(ratios, 1),
+    }
+
+
+if __name__ == "__main__":
+    main()

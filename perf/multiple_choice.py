@@ -1,0 +1,218 @@
+"""Multiple choice in one pass, against lm-evaluation-harness with its vLLM backend.
+
+    python -m perf.multiple_choice --data ../shared/data/mmlu            # 570 questions, 0-shot and 5-shot
+    python -m perf.multiple_choice --per-subject 1 --shots 0 --repetitions 1
+
+Both sides get the same vLLM with the same arguments, and the same prompts and labels: those of benchmark `mmlu`, the first
+questions of each subject. Loading is excluded. Ours goes from `Plan.requests` to rows that are fsynced in the spool;
+theirs is `VLLM.loglikelihood`, from requests in memory to log-probabilities in memory. They take turns, each repetition
+with a new engine, so that no prefix cache is warm.
+"""
+
+# ruff: noqa: PLC0415 - each side imports only what its environment has, and imports are no part of what is measured
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from perf.measuring import RESULTS, python, report, spread
+from perf.workload import CACHE_BYTES
+
+GOALS = {0: 5.0, 5: 12.0}
+TIE = 1e-4
+"""Two log-probabilities closer than this change places with the batch that they were computed in."""
+
+
+def select(data: Path, per_subject: int, folder: Path) -> Path:
+    """Write the first questions of each subject, and the worked examples, into a folder that `mmlu` reads."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(data / "test.parquet")
+    seen: dict[str, int] = {}
+    keep = []
+    for subject in table["subject"].to_pylist():
+        seen[subject] = seen.get(subject, 0) + 1
+        keep.append(seen[subject] <= per_subject)
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table.filter(pa.array(keep)), folder / "test.parquet")
+    shutil.copyfile(data / "dev.parquet", folder / "dev.parquet")
+    return folder
+
+
+def ours(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Rank all questions with the real engine; one result per number of shots."""
+    from regrade.answers.spool import Spool
+    from regrade.benchmarks.opening import open_benchmark
+    from regrade.engines.base import PromptRendering
+    from regrade.engines.opening import open_engine
+    from regrade.generation import generate, longest_requests, make_plan
+    from regrade.models import resolve_model
+    from regrade.settings import PromptSettings, VllmEngine
+
+    extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if options.cpu else ()
+    settings = VllmEngine(max_model_len=options.max_model_len, extra=(*extra, *options.extra))
+    model = resolve_model(options.model, settings)
+    plans = []
+    for shots in options.shots:
+        prompt = PromptSettings(n_shots=shots)
+        benchmark = open_benchmark("mmlu", prompt=prompt, source=str(options.questions))
+        plans.append(make_plan(benchmark, model, sampling=None, prompt=prompt, repeats=1))
+    work = [(plan, plan.missing(set())) for plan in plans]
+    found = []
+    log = RESULTS / "logs" / "multiple_choice.log"
+    engine = open_engine(
+        settings, model, longest=longest_requests(work), rendering=PromptRendering(), log=log
+    )
+    with tempfile.TemporaryDirectory() as folder, engine:
+        for shots, (plan, missing) in zip(options.shots, work, strict=True):
+            with Spool(Path(folder) / str(shots)) as spool:
+                progress = generate(plan, engine, spool, missing, lambda _: None)
+                (sealed,) = spool.seal()
+                rows = _rows(sealed.path)
+            found.append(
+                {
+                    "shots": shots,
+                    "seconds": progress.seconds,
+                    "prompt_tokens": progress.prompt_tokens,
+                    "methods": progress.label_methods,
+                    "logprobs": [rows[sample.id] for sample, _ in missing],
+                }
+            )
+            if options.prompts:
+                requests = [[request.prompt, request.labels] for request in plan.requests(missing)]
+                options.prompts.with_suffix(f".{shots}.json").write_text(json.dumps(requests))
+    return found
+
+
+def _rows(path: Path) -> dict[str, list[float]]:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path, columns=["sample_id", "label_logprobs"])
+    return dict(
+        zip(table["sample_id"].to_pylist(), table["label_logprobs"].to_pylist(), strict=True)
+    )
+
+
+def theirs(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Rank the same prompts with lm-evaluation-harness; runs in .peers."""
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.vllm_causallms import VLLM
+
+    cpu = {"dtype": "float32", "kv_cache_memory_bytes": CACHE_BYTES} if options.cpu else {}
+    lm = VLLM(
+        options.model,
+        max_model_len=options.max_model_len,
+        batch_size="auto",
+        **{"dtype": "auto", **cpu, **dict(_pair(one) for one in options.extra)},
+    )
+    warm_up = [Instance("loglikelihood", {}, ("warm", " up"), 0) for _ in range(8)]
+    lm.loglikelihood(warm_up)
+    found = []
+    for shots in options.shots:
+        requests = json.loads(options.prompts.with_suffix(f".{shots}.json").read_text())
+        instances = [
+            Instance("loglikelihood", {}, (prompt, label), number)
+            for prompt, labels in requests
+            for number, label in enumerate(labels)
+        ]
+        started = time.monotonic()
+        values = [value for value, _ in lm.loglikelihood(instances)]
+        seconds = time.monotonic() - started
+        left = iter(values)
+        logprobs = [[next(left) for _ in labels] for _, labels in requests]
+        found.append({"shots": shots, "seconds": seconds, "logprobs": logprobs})
+    return found
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    import yaml
+
+    name, _, value = text.partition("=")
+    return name, yaml.safe_load(value)
+
+
+def differing(ours: list[list[float]], theirs: list[list[float]]) -> dict[str, Any]:
+    """Count questions whose label differs, and those among them that are no ties."""
+    labels = [
+        (one.index(max(one)), two.index(max(two))) for one, two in zip(ours, theirs, strict=True)
+    ]
+    gaps = [
+        max(one) - one[theirs_label]
+        for one, (ours_label, theirs_label) in zip(ours, labels, strict=True)
+        if ours_label != theirs_label
+    ]
+    furthest = max(
+        abs(a - b)
+        for one, two in zip(ours, theirs, strict=True)
+        for a, b in zip(one, two, strict=True)
+    )
+    return {
+        "differ": len(gaps),
+        "differ, no tie": sum(gap > TIE for gap in gaps),
+        "largest difference": float(f"{furthest:.1e}"),
+    }
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", default="infra/demo/model")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/mmlu"))
+    parser.add_argument("--per-subject", type=int, default=10)
+    parser.add_argument("--shots", type=int, nargs="+", default=[0, 5])
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--max-model-len", type=int, default=8192)
+    parser.add_argument("--gpu", dest="cpu", action="store_false")
+    parser.add_argument("--extra", action="append", default=[], help="engine argument `name=value`")
+    parser.add_argument("--side", choices=["ours", "theirs"], help=argparse.SUPPRESS)
+    parser.add_argument("--questions", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--prompts", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.side:
+        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+        print("\n" + json.dumps({"found": {"ours": ours, "theirs": theirs}[options.side](options)}))
+        return
+
+    scratch = RESULTS / "multiple_choice"
+    questions = select(options.data, options.per_subject, scratch / "mmlu")
+    command = ["-m", "perf.multiple_choice", "--model", options.model]
+    command += ["--questions", str(questions), "--prompts", str(scratch / "prompts.json")]
+    command += ["--max-model-len", str(options.max_model_len)]
+    command += ["--shots", *(str(shots) for shots in options.shots)]
+    command += [*([] if options.cpu else ["--gpu"]), *(f"--extra={one}" for one in options.extra)]
+    seen: dict[str, list[list[dict[str, Any]]]] = {"ours": [], "theirs": []}
+    for _ in range(options.repetitions):
+        for side in seen:
+            ran = python(*command, "--side", side, peers=side == "theirs")
+            seen[side].append(ran.document["found"])
+            print(side, [round(one["seconds"], 2) for one in seen[side][-1]], flush=True)
+    rows = []
+    for number, shots in enumerate(options.shots):
+        own, other = ([run[number]["seconds"] for run in seen[side]] for side in ("ours", "theirs"))
+        last = {side: seen[side][-1][number] for side in seen}
+        rows.append(
+            {
+                "shots": shots,
+                "questions": len(last["ours"]["logprobs"]),
+                "regrade, s": spread(own),
+                "lm_eval, s": spread(other),
+                "faster": spread([b / a for a, b in zip(own, other, strict=True)], 1),
+                "goal": GOALS.get(shots, ""),
+                "ranked by": json.dumps(last["ours"]["methods"]),
+                **differing(last["ours"]["logprobs"], last["theirs"]["logprobs"]),
+            }
+        )
+    shutil.rmtree(scratch)
+    report("multiple_choice", rows)
+
+
+if __name__ == "__main__":
+    main()

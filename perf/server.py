@@ -1,0 +1,209 @@
+"""Engine `openai` against `vllm bench serve`, on one server; and what requests in flight are worth, as a table.
+
+    python -m perf.server                                 # request rates at 1, 16, 64 and 256 in flight
+    python -m perf.server --table                         # accuracy, time per question, wall-clock, speed-up
+    python -m perf.server --table --base-url http://127.0.0.1:8000 --served NAME --questions test.jsonl
+
+Rates: same prompts, output lengths and server, in turns, after a round that warms the server's prefix cache for both.
+Ours is from the first request to the last completion, with prompts made on the way; theirs is what it prints as its
+request throughput. `vllm bench serve` runs in .peers, where the CPU build is known as `vllm`.
+
+Table: `regrade evaluate --engine openai` with 1, 4 and 16 in flight, each into a repository of its own. Accuracy is compared
+with that of 1 in flight by the exact McNemar test over the questions on which the two differ.
+"""
+
+# ruff: noqa: PLC0415 - each side imports only what its environment has, and imports are no part of what is measured
+
+import argparse
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from perf.measuring import RESULTS, python, report, spread
+from perf.serving import NAME, vllm_server
+from perf.workload import CACHE_BYTES, prompts, write_questions
+
+GOAL = 0.95
+SERVER_OPTIONS = (
+    *("--dtype", "float32", "--max-model-len", "1024"),
+    *("--kv-cache-memory-bytes", str(CACHE_BYTES)),
+)
+
+
+def ours(address: str, served: str, n: int, max_tokens: int, in_flight: int) -> None:
+    """Be the process that is measured."""
+    from regrade.engines.base import PromptRendering
+    from regrade.engines.opening import open_engine
+    from regrade.models import resolve_model
+    from regrade.records import Request
+    from regrade.settings import OpenAIEngine, SamplingParams
+
+    settings = OpenAIEngine(base_url=f"{address}/v1", max_concurrency=in_flight)
+    model = resolve_model(served, settings)
+    sampling = SamplingParams(max_tokens=max_tokens)
+    texts = prompts(n)
+    engine = open_engine(
+        settings, model, longest=(), rendering=PromptRendering(), log=RESULTS / "none.log"
+    )
+    with engine:
+        requests = (Request(key, text, sampling) for key, text in enumerate(texts))
+        started = time.monotonic()
+        done = [completion for batch in engine.generate(requests) for completion in batch]
+        seconds = time.monotonic() - started
+    failed = sum(completion.error is not None for completion in done)
+    tokens = sum(completion.completion_tokens or 0 for completion in done)
+    print(json.dumps({"rate": n / seconds, "failed": failed, "tokens": tokens}))
+
+
+def theirs(options: argparse.Namespace, address: str, n: int, in_flight: int) -> dict[str, Any]:
+    """Run vLLM's own benchmark."""
+    questions = write_questions(RESULTS / "server" / "prompts.jsonl", n)
+    result = questions.with_name("bench.json")
+    result.unlink(missing_ok=True)
+    command = ["-m", "vllm.entrypoints.cli.main", "bench", "serve", "--backend", "openai"]
+    command += ["--base-url", address, "--model", options.served, "--tokenizer", options.model]
+    command += ["--dataset-name", "custom", "--dataset-path", str(questions)]
+    command += ["--disable-shuffle", "--skip-chat-template", "--num-prompts", str(n)]
+    command += ["--custom-output-len", str(options.max_tokens), "--temperature", "0"]
+    command += ["--max-concurrency", str(in_flight), "--disable-tqdm", "--save-result"]
+    command += ["--result-dir", str(result.parent), "--result-filename", result.name]
+    python(*command, peers=True)
+    found = json.loads(result.read_text())
+    return {
+        "rate": found["request_throughput"],
+        "failed": n - found["completed"],
+        "tokens": found["total_output_tokens"],
+    }
+
+
+def rates(options: argparse.Namespace, address: str) -> None:
+    """Measure request rates of both, and report."""
+    rows = []
+    for in_flight in options.in_flight:
+        n = min(options.requests, max(64, 64 * in_flight))
+        command = ["-m", "perf.server", "--served", options.served, "--base-url", address]
+        command += ["--max-tokens", str(options.max_tokens), "--ours", str(n), str(in_flight)]
+        python(*command)  # warms the prefix cache
+        own, other = [], []
+        for _ in range(options.repetitions):
+            own.append(python(*command).document)
+            other.append(theirs(options, address, n, in_flight))
+        rows.append(
+            {
+                "in flight": in_flight,
+                "requests": n,
+                "regrade, 1/s": spread([one["rate"] for one in own], 1),
+                "bench, 1/s": spread([one["rate"] for one in other], 1),
+                "ratio": spread(
+                    [a["rate"] / b["rate"] for a, b in zip(own, other, strict=True)], 3
+                ),
+                "goal": GOAL,
+                "failed": sum(one["failed"] for one in (*own, *other)),
+                "tokens": f"{own[-1]['tokens']:,} / {other[-1]['tokens']:,}",
+            }
+        )
+    report("server", rows)
+
+
+def table(options: argparse.Namespace, address: str) -> None:
+    """Evaluate with each number in flight, and report."""
+    from scipy.stats import binomtest
+
+    scratch = RESULTS / "parallelism"
+    shutil.rmtree(scratch, ignore_errors=True)
+    rows: list[dict[str, Any]] = []
+    first: dict[str, float] = {}
+    for in_flight in options.table_in_flight:
+        values, latency, seconds = evaluated(options, address, in_flight, scratch / str(in_flight))
+        first = first or values
+        changed = [(first[key], values[key]) for key in values if first[key] != values[key]]
+        better = sum(now > before for before, now in changed)
+        rows.append(
+            {
+                "in flight": in_flight,
+                "questions": len(values),
+                "accuracy": round(sum(values.values()) / len(values), 4),
+                "s per question": round(latency, 4),
+                "wall-clock, s": round(seconds, 2),
+                "speed-up": round(rows[0]["wall-clock, s"] / seconds, 2) if rows else 1.0,
+                "only then right / only now": f"{len(changed) - better} / {better}",
+                "McNemar, p": float(binomtest(better, len(changed)).pvalue) if changed else 1.0,
+            }
+        )
+    shutil.rmtree(scratch)
+    report("parallelism", rows)
+
+
+def evaluated(
+    options: argparse.Namespace, address: str, in_flight: int, scratch: Path
+) -> tuple[dict[str, float], float, float]:
+    """Return the value of each question, the average time of a request and the seconds of generating."""
+    import pyarrow.parquet as pq
+
+    answers = scratch / "answers"
+    command = ["-m", "flows.cli", "evaluate", "--json", "--model", options.served]
+    command += ["--answers", str(answers), "--engine", "openai", "--base-url", f"{address}/v1"]
+    command += ["--max-concurrency", str(in_flight), "--max-tokens", str(options.max_tokens)]
+    command += ["--dataset.name", "questions", "--dataset.path", str(options.questions)]
+    command += ["--dataset.prompt", options.prompt, "--dataset.scorer", "number"]
+    environment = {
+        "REGRADE_SPOOL": str(scratch / "spool"),
+        "REGRADE_LOGS": str(RESULTS / "logs"),
+    }
+    python(*command, environment=environment)
+    (manifest,) = answers.glob("answers/*/*/*/manifest.json")
+    (scores,) = answers.glob("scores/*/*/*/*.parquet")
+    (session,) = json.loads(manifest.read_text())["sessions"]
+    latencies: list[float] = []
+    for shard in manifest.parent.glob("*.parquet"):
+        latencies += pq.read_table(shard, columns=["latency"])["latency"].to_pylist()
+    scored = pq.read_table(scores, columns=["sample_id", "value"]).to_pydict()
+    values = dict(zip(scored["sample_id"], scored["value"], strict=True))
+    return values, sum(latencies) / len(latencies), session["generate_seconds"]
+
+
+@contextmanager
+def serving(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the address of the server that was named, or of one of our own."""
+    if options.base_url:
+        yield options.base_url
+        return
+    with vllm_server(options.model, SERVER_OPTIONS) as address:
+        yield address
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", default="infra/demo/model")
+    parser.add_argument("--base-url", help="a server that runs already, without `/v1`")
+    parser.add_argument("--served", default=NAME, help="the model's name there")
+    parser.add_argument("--in-flight", type=int, nargs="+", default=[1, 16, 64, 256])
+    parser.add_argument("--requests", type=int, default=2_000, help="at most, per measurement")
+    parser.add_argument("--max-tokens", type=int, default=64)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--table-in-flight", type=int, nargs="+", default=[1, 4, 16])
+    parser.add_argument("--questions", type=Path, default=Path("infra/demo/data/arithmetic.jsonl"))
+    parser.add_argument(
+        "--prompt",
+        default='{{ question }}\nWork it out and end with a line "#### " and the answer.',
+    )
+    parser.add_argument("--ours", nargs=2, type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.ours:
+        n, in_flight = options.ours
+        ours(options.base_url, options.served, n, options.max_tokens, in_flight)
+        return
+    with serving(options) as address:
+        (table if options.table else rates)(options, address)
+
+
+if __name__ == "__main__":
+    main()

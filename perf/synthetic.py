@@ -1,0 +1,143 @@
+"""Answers like those to GSM8K, 200 to 2,000 characters each, the same for the same seed; stored in a local folder."""
+
+import hashlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.publishing import SetDescription, publish_files
+from regrade.answers.sets import AnswerSet
+from regrade.answers.spool import seal_table
+from regrade.records import GENERATION_SCHEMA
+from regrade.settings import SamplingParams
+from regrade.specification import (
+    BenchmarkIdentity,
+    ModelIdentity,
+    PromptIdentity,
+    Specification,
+)
+
+N_SENTENCES = 20_000
+SHARD_ROWS = 40_000
+"""About what a spool seals into one file."""
+_NAMES = ("Natalia", "Weng", "Betty", "Julie", "James", "Mark", "Albert", "Ken", "Tina", "Maila")
+_THINGS = ("apples", "boxes", "pages", "dollars", "clips", "eggs", "hours", "tickets", "marbles")
+
+
+def sentences(rng: np.random.Generator) -> list[str]:
+    """Return steps of a calculation, in words."""
+    found = []
+    for a, b, name, thing, form in rng.integers(2, 900, (N_SENTENCES, 5)).tolist():
+        who, what = _NAMES[name % len(_NAMES)], _THINGS[thing % len(_THINGS)]
+        found.append(
+            (
+                f"{who} has {a} {what} and gets {b} more, so there are {a} + {b} = {a + b} {what}.",
+                f"Each of the {a} {what} costs ${b}.00, which makes {a} * {b} = <<{a}*{b}={a * b}>>{a * b:,} in total.",
+                f"After that {who} gives away {b} of them; we have to look at what is left over.",
+                f"First, let us find out how many {what} {who} needs for {a % 30} weeks of {b % 7 + 1} days each.",
+                f"That is {a / 4:.2f} {what} per day, because {a} / 4 = {a / 4:.2f}.",
+            )[form % 5]
+        )
+    return found
+
+
+def answer_texts(n: int, seed: int) -> Iterator[tuple[str, str]]:
+    """Yield answer and target: four in five answers end as they should, most of these are right."""
+    rng = np.random.default_rng(seed)
+    steps = sentences(rng)
+    for start in range(0, n, 10_000):
+        size = min(10_000, n - start)
+        lengths = rng.integers(200, 1_960, size).tolist()
+        picks = rng.integers(0, N_SENTENCES, (size, 40)).tolist()
+        targets = rng.integers(1, 20_000, size).tolist()
+        kinds = rng.random((size, 2)).tolist()
+        for length, pick, target, (kind, luck) in zip(lengths, picks, targets, kinds, strict=True):
+            body = " ".join(steps[step] for step in pick)[:length]
+            given = target if luck < 0.7 else target + 1
+            yield f"{body}{_ending(kind, given)}", str(target)
+
+
+def _ending(kind: float, given: int) -> str:
+    if kind < 0.55:
+        return f"\n#### {given}"
+    if kind < 0.70:
+        return f" The answer is ${given:,}.00."
+    if kind < 0.80:
+        return f"\nSo the final answer is \\boxed{{{given}}}."
+    return f" So it is {given}" if kind < 0.97 else ""
+
+
+def table(n: int, seed: int, start: int = 0) -> pa.Table:
+    """Return rows of `GENERATION_SCHEMA`."""
+    pairs = list(answer_texts(n, seed))
+    texts = [text for text, _ in pairs]
+    question = "How much is it in total? " * 12
+    columns = {
+        "sample_id": [
+            hashlib.blake2b(f"{seed}/{i}".encode(), digest_size=8).hexdigest() for i in range(n)
+        ],
+        "index": range(start, start + n),
+        "repeat": [0] * n,
+        "subset": [""] * n,
+        "prompt": [f"Question {i}: {question}\nAnswer:" for i in range(start, start + n)],
+        "prompt_kind": ["text"] * n,
+        "prompt_truncated": [False] * n,
+        "reasoning_open": [False] * n,
+        "target": [target for _, target in pairs],
+        "choices": [[]] * n,
+        "text": texts,
+        "finish_reason": ["stop" if i % 20 else "length" for i in range(n)],
+        "prompt_tokens": [120] * n,
+        "completion_tokens": [len(text) // 4 for text in texts],
+        "time_to_first_token": [0.05] * n,
+        "latency": [1.0 + i % 100 / 100 for i in range(n)],
+    }
+    arrays = [
+        pa.array(columns[field.name], field.type)
+        if field.name in columns
+        else pa.nulls(n, field.type)
+        for field in GENERATION_SCHEMA
+    ]
+    return pa.table(arrays, schema=GENERATION_SCHEMA)
+
+
+def description(n: int, seed: int) -> SetDescription:
+    """Return what the answer set is."""
+    model = ModelIdentity(name="synthetic", kind="imported", revision=str(seed))
+    benchmark = BenchmarkIdentity(
+        name="gsm8k", version=1, source="local", source_revision=str(n), split="test"
+    )
+    return SetDescription(
+        specification=Specification(
+            model=model,
+            benchmark=benchmark,
+            prompt=PromptIdentity(format="completion", template="", n_shots=0),
+            method="generate",
+            sampling=SamplingParams(),
+        ),
+        n_samples=n,
+        scorers=("number",),
+    )
+
+
+def write_answers(folder: Path, n: int, seed: int = 0) -> AnswerSet:
+    """Make a local answer repository with `n` answers, shard by shard; what is there already is taken."""
+    repository = LocalRepository(folder)
+    staging = folder.with_name(folder.name + ".staging")
+    staging.mkdir(parents=True, exist_ok=True)
+    files = []
+    for number, start in enumerate(range(0, n, SHARD_ROWS)):
+        rows = table(min(SHARD_ROWS, n - start), seed + number, start)
+        files.append(seal_table(rows, staging / f"{number}.parquet"))
+    stamp = datetime.now(UTC).isoformat(timespec="seconds")
+    (answers,) = publish_files(
+        repository, [(description(n, seed), files)], f"Synthetic answers, {stamp}"
+    )
+    for file in files:
+        file.path.unlink()
+    staging.rmdir()
+    return answers

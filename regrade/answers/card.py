@@ -1,0 +1,153 @@
+"""The dataset card: what makes `load_dataset(repository, "gsm8k")` and the Hub's viewer work, and a table.
+
+What a person wrote stays byte for byte: we add to `configs` and `tags` what is missing there, and replace
+what lies between our two marks. Each benchmark is a configuration with the one split `train`, which is what
+`datasets` calls the rows of a dataset that has no splits.
+"""
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import yaml
+
+BEGIN = "<!-- regrade:begin (this part is written anew at every change) -->"
+END = "<!-- regrade:end -->"
+TAGS = ("regrade", "evaluation")
+_FRONT = re.compile(
+    r"\A(\ufeff?---[ \t]*\r?\n)(.*?)(^---[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE
+)
+_OURS = re.compile(
+    r"<!-- regrade:begin\b(?:(?!<!-- regrade:begin\b).)*?<!-- regrade:end -->", re.DOTALL
+)
+_CONFIG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SPECIAL = re.compile(r"[\\`*|\[\]{}~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_TITLE = "# Answers and scores\n\nKept by regrade: generated once, graded as often as wanted.\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class CardRow:
+    """One answer set in the table."""
+
+    benchmark: str
+    model: str
+    answer_set_id: str
+    rows: int
+    state: str
+    scores: Sequence[tuple[str, float | None, float | None, int]]
+    """Scorer, accuracy, its standard error (None where there is none), and n."""
+
+
+def render_card(existing: str | None, sets: Sequence[CardRow]) -> str:
+    """Return the card with the table and `configs` brought up to date.
+
+    Args:
+        existing: The card as it is, with its own line ends; None where there is none.
+        sets: All answer sets of the repository.
+    """
+    ordered = sorted(sets, key=lambda row: (row.benchmark, row.model, row.answer_set_id))
+    names = list(dict.fromkeys(row.benchmark for row in ordered))
+    configs = [name for name in names if _CONFIG_NAME.fullmatch(name)]
+    section = f"{BEGIN}\n\n{_table(ordered)}\n{END}"
+    return _with_section(_with_front_matter(existing or _TITLE, configs), section)
+
+
+def _with_section(text: str, section: str) -> str:
+    found = list(_OURS.finditer(text))
+    if found:
+        return text[: found[-1].start()] + section + text[found[-1].end() :]
+    return text + "\n" * (2 - min(2, len(text) - len(text.rstrip("\n")))) + section + "\n"
+
+
+def _with_front_matter(text: str, benchmarks: Sequence[str]) -> str:
+    match = _FRONT.match(text)
+    if match is None:
+        return "---\n" + _completed("", benchmarks) + "---\n\n" + text
+    return match[1] + _completed(match[2], benchmarks) + match[3] + text[match.end() :]
+
+
+def _completed(front: str, benchmarks: Sequence[str]) -> str:
+    """Return the YAML with what is missing; as it was where it is not a mapping or not YAML at all."""
+    for key, wanted in (("tags", TAGS), ("configs", benchmarks)):
+        try:
+            root = yaml.compose(front, Loader=yaml.SafeLoader)
+        except (yaml.YAMLError, RecursionError):  # the latter for what is nested absurdly deep
+            return front
+        if root is None:
+            front += _block(key, wanted, "")
+        elif isinstance(root, yaml.MappingNode) and not root.flow_style:
+            front = _extended(front, root, key, wanted)
+    return front
+
+
+def _extended(front: str, root: yaml.MappingNode, key: str, wanted: Sequence[str]) -> str:
+    value = next((value for name, value in root.value if name.value == key), None)
+    if value is None:
+        return front + ("" if front.endswith("\n") else "\n") + _block(key, wanted, "")
+    if not isinstance(value, yaml.SequenceNode) or value.flow_style or not value.value:
+        return front  # a person's own way of writing it, which we cannot extend safely
+    there = set(_names(value))
+    missing = [name for name in wanted if name not in there]
+    lines = front.splitlines(keepends=True)
+    after = value.value[-1].end_mark.line + (value.value[-1].end_mark.column > 0)
+    while after > 0 and not lines[after - 1].strip():
+        after -= 1
+    if missing and not lines[after - 1].endswith("\n"):
+        lines[after - 1] += "\n"
+    lines.insert(
+        after, "".join(_item(key, name, " " * value.start_mark.column) for name in missing)
+    )
+    return "".join(lines)
+
+
+def _names(node: yaml.SequenceNode) -> Iterator[str]:
+    for item in node.value:
+        if isinstance(item, yaml.ScalarNode):
+            yield item.value
+        elif isinstance(item, yaml.MappingNode):
+            yield from (value.value for name, value in item.value if name.value == "config_name")
+
+
+def _block(key: str, wanted: Sequence[str], indent: str) -> str:
+    return f"{key}:\n" + "".join(_item(key, name, indent) for name in wanted) if wanted else ""
+
+
+def _item(key: str, name: str, indent: str) -> str:
+    scalar = yaml.safe_dump(name, default_flow_style=True).splitlines()[0]
+    if key == "tags":
+        return f"{indent}- {scalar}\n"
+    return (
+        f"{indent}- config_name: {scalar}\n"
+        f"{indent}  data_files:\n"
+        f"{indent}  - split: train\n"
+        f"{indent}    path: answers/{name}/*/*/part-*.parquet\n"
+    )
+
+
+def _table(rows: Sequence[CardRow]) -> str:
+    lines = [
+        "| Benchmark | Model | Answers | State | Scores | Answer set |",
+        "|---|---|---:|---|---|---|",
+    ]
+    for row in rows:
+        scores = "<br>".join(_score(*score) for score in row.scores)
+        cells = (row.benchmark, row.model, f"{row.rows:,}", row.state, None, row.answer_set_id)
+        shown = [scores if cell is None else _escaped(cell) for cell in cells]
+        lines.append(f"| {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _score(scorer: str, accuracy: float | None, stderr: float | None, n: int) -> str:
+    value = "no score" if accuracy is None else f"{accuracy:.2%}"
+    spread = "" if stderr is None else f" ± {stderr:.2%}"
+    return f"{_escaped(scorer)}: {value}{spread} (n = {n:,})"
+
+
+def _escaped(text: str) -> str:
+    """Return text as it is to be read: nothing in it is Markdown, HTML, or the end of a cell."""
+    visible = "".join(
+        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(text.split())
+    )
+    plain = html.escape(visible, quote=False)
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", plain)

@@ -1,0 +1,83 @@
+"""What a commit writes: checked paths, and the hashes by which both stores recognise content."""
+
+import hashlib
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from regrade.errors import RepositoryError
+
+CHUNK_BYTES = 1 << 20
+REVISION = re.compile(r"[0-9a-f]{40}")
+_COMPONENT = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One file to be written."""
+
+    path: str
+    source: Path | bytes
+    size: int
+    sha256: str
+    git_oid: str
+    """sha1 that git (and the Hub, for small text files) gives the same content."""
+
+    def open(self) -> BinaryIO:
+        """Return the content for reading."""
+        return io.BytesIO(self.source) if isinstance(self.source, bytes) else self.source.open("rb")
+
+
+def describe(uri: str, additions: Mapping[str, Path | bytes]) -> list[Content]:
+    """Return the additions of a commit with their hashes, ordered by path.
+
+    Raises:
+        RepositoryError: If there are none, or a path is not one that a repository takes.
+    """
+    if not additions:
+        raise RepositoryError(uri, "a commit needs at least one file.")
+    for path in additions:
+        check_path(uri, path)
+    return [_described(path, additions[path]) for path in sorted(additions)]
+
+
+def check_path(uri: str, path: str) -> None:
+    """Refuse a path that could leave the repository or hide in it.
+
+    Raises:
+        RepositoryError: If `path` is not relative with `/` between names that do not start with a dot.
+    """
+    if not all(_COMPONENT.fullmatch(part) for part in path.split("/")):
+        raise RepositoryError(
+            uri,
+            f"'{path}' cannot be a file in it: expected a relative path with '/' between names "
+            "that do not start with a dot.",
+        )
+
+
+def file_hashes(path: Path) -> tuple[int, str, str]:
+    """Return size in bytes, sha256 and git sha1 of a file."""
+    with path.open("rb") as file:
+        return _hashes(file, path.stat().st_size)
+
+
+def _described(path: str, source: Path | bytes) -> Content:
+    if isinstance(source, bytes):
+        size, sha256, git_oid = _hashes(io.BytesIO(source), len(source))
+    else:
+        size, sha256, git_oid = file_hashes(source)
+    return Content(path, source, size, sha256, git_oid)
+
+
+def _hashes(file: BinaryIO, size: int) -> tuple[int, str, str]:
+    sha256 = hashlib.sha256()
+    git = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    read = 0
+    while chunk := file.read(CHUNK_BYTES):
+        read += len(chunk)
+        sha256.update(chunk)
+        git.update(chunk)
+    return read, sha256.hexdigest(), git.hexdigest()

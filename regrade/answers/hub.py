@@ -1,0 +1,313 @@
+"""Answer repositories on the Hugging Face Hub: dataset repositories, written with `create_commit` only.
+
+`upload_folder` and `push_to_hub` may split what they write into several commits, so neither is used.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from huggingface_hub import CommitOperationAdd, HfApi
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    RemoteEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.hf_api import RepoFile
+
+from regrade.answers.base import StoredFile
+from regrade.answers.content import REVISION, Content, describe, file_hashes
+from regrade.answers.hub_http import HubCalls
+from regrade.answers.retries import NotSettledError, RetryPolicy
+from regrade.errors import DamagedAnswersError, HeadMovedError, RepositoryError
+
+FILES_PER_COMMIT = 100
+PATHS_PER_REQUEST = 100
+LISTINGS_KEPT = 64
+SHORTENED = re.compile(r"[0-9a-f]{7,39}")
+INITIAL_FILES = {".gitattributes"}
+"""What the Hub itself commits to a repository when it is made."""
+
+
+class HubRepository:
+    """A dataset repository on the Hub. The first commit makes it, private unless asked otherwise."""
+
+    def __init__(
+        self,
+        repo_id: str,
+        *,
+        private: bool = True,
+        endpoint: str | None = None,
+        token: str | None = None,
+        cache: Path | None = None,
+        timeout: float = 120.0,
+        retries: RetryPolicy | None = None,
+    ) -> None:
+        """Name a repository; nothing is asked of the Hub yet.
+
+        Args:
+            repo_id: `ORG/NAME`.
+            private: Whether a repository that the first commit makes is private.
+            endpoint: Address of the Hub. None: `HF_ENDPOINT`, else https://huggingface.co.
+            token: None: `HF_TOKEN`, else that of `hf auth login`, looked up at each call.
+            cache: Folder for downloads. None: that of huggingface_hub (`HF_HUB_CACHE`).
+            timeout: Seconds without progress after which a request is given up, for all of the process.
+            retries: How calls are repeated that failed for a reason that may pass.
+        """
+        self.repo_id = repo_id
+        self._private = private
+        self._cache = cache
+        self._calls = HubCalls(self.uri, endpoint, token, timeout, retries or RetryPolicy())
+        self._listings: dict[tuple[str, str], dict[str, RepoFile]] = {}
+
+    @property
+    def uri(self) -> str:
+        """`hf://datasets/ORG/NAME`."""
+        return f"hf://datasets/{self.repo_id}"
+
+    def head(self) -> str | None:
+        """Return the newest commit of `main`, or None where the repository does not exist yet.
+
+        Raises:
+            RepositoryError: If it is not there and no token is set: it may as well be private.
+        """
+
+        def read(api: HfApi) -> str | None:
+            try:
+                return api.repo_info(self.repo_id, repo_type="dataset").sha
+            except GatedRepoError:
+                raise
+            except RepositoryNotFoundError:
+                if self._calls.token() is None:
+                    raise
+                return None
+
+        return self._calls.ask("reading its head", read)
+
+    def check_writable(self) -> None:
+        """Ask the Hub whether the token in use may write, where the repository exists already.
+
+        Raises:
+            RepositoryError: If it may not, or there is no token.
+        """
+        operation = "asking for write access"
+        if self._calls.token() is None:
+            raise RepositoryError(
+                self.uri,
+                f"publishing needs a token. Set `HF_TOKEN` to one with write access to '{self.repo_id}'.",
+            )
+        if self.head() is not None:
+            self._calls.ask(
+                operation,
+                lambda api: api.auth_check(self.repo_id, repo_type="dataset", write=True),
+            )
+
+    def resolve(self, revision: str) -> str:
+        """Return the 40-digit commit that a branch, tag or shortened commit names."""
+
+        def read(api: HfApi) -> str | None:
+            try:
+                return api.repo_info(self.repo_id, repo_type="dataset", revision=revision).sha
+            except RevisionNotFoundError:
+                if not SHORTENED.fullmatch(revision):
+                    return None
+                commits = api.list_repo_commits(self.repo_id, repo_type="dataset")
+                fitting = [one.commit_id for one in commits if one.commit_id.startswith(revision)]
+                return fitting[0] if len(fitting) == 1 else None
+
+        found = self._calls.ask(f"looking up '{revision}'", read)
+        if found is None:
+            raise RepositoryError(
+                self.uri,
+                f"'{revision}' is no branch, tag or commit in it, or fits several commits.",
+            )
+        return found
+
+    def files(self, revision: str, prefix: str = "") -> dict[str, StoredFile]:
+        """Return the files below a folder at a revision, by path; none where there is no such folder."""
+        return {
+            path: StoredFile(path, entry.size, entry.lfs.sha256 if entry.lfs else None)
+            for path, entry in self._listing(revision, prefix.strip("/")).items()
+        }
+
+    def fetch(self, path: str, revision: str) -> Path:
+        """Download a file once and return it; its sha256 (small text: git's sha1) is checked every time."""
+        entry = self._entry(path, revision)
+        for again in (False, True):  # huggingface_hub checks no more than the size
+            local = Path(
+                self._calls.ask(
+                    f"downloading '{path}'",
+                    partial(
+                        HfApi.hf_hub_download,
+                        repo_id=self.repo_id,
+                        filename=path,
+                        repo_type="dataset",
+                        revision=revision,
+                        cache_dir=self._cache,
+                        force_download=again,
+                    ),
+                )
+            )
+            _, sha256, git_oid = file_hashes(local)
+            if (git_oid == entry.blob_id) if entry.lfs is None else (sha256 == entry.lfs.sha256):
+                return local
+        raise DamagedAnswersError(
+            path,
+            f"what '{self.uri}' sends for {revision[:8]} is not what was committed, twice.",
+        )
+
+    def commit(
+        self, additions: Mapping[str, Path | bytes], message: str, *, parent: str | None
+    ) -> str:
+        """Commit files on top of `parent` and return the new head; what is there already is not sent again.
+
+        The Hub asks for no more than 100 files a commit. Of more, new Parquet files go ahead in commits of
+        their own. The last commit, with the manifests that name them, is the one that makes them count.
+        """
+        contents = describe(self.uri, additions)
+        base = self._begin(contents) if parent is None else parent
+        batches = self._batches(contents, base)
+        for number, batch in enumerate(batches, 1):
+            part = f" ({number}/{len(batches)})" if len(batches) > 1 else ""
+            base = self._commit(batch, message + part, base)
+        return base
+
+    def url(self, revision: str, path: str = "") -> str:
+        """Return the page of a file or folder at a revision."""
+        kind = "blob" if path.endswith((".parquet", ".json", ".md")) else "tree"
+        page = f"{self._calls.api().endpoint}/datasets/{self.repo_id}/{kind}/{revision}"
+        return f"{page}/{path}" if path else page
+
+    def _begin(self, contents: Sequence[Content]) -> str:
+        """Make the repository and return the commit that the Hub begins it with."""
+        self._calls.ask(
+            "making the repository",
+            lambda api: api.create_repo(
+                self.repo_id, repo_type="dataset", private=self._private, exist_ok=True
+            ),
+        )
+        head = self._calls.ask("reading its head", self._existing_head)
+        there = self._listing(head, "")
+        if there.keys() <= INITIAL_FILES or all(_holds(there.get(c.path), c) for c in contents):
+            return head
+        raise HeadMovedError(
+            self.uri, "committing", f"it was to be made, but there are files already at {head[:8]}."
+        )
+
+    def _batches(self, contents: Sequence[Content], base: str) -> list[Sequence[Content]]:
+        if len(contents) <= FILES_PER_COMMIT:
+            return [contents]
+        paths = [content.path for content in contents]
+        there = self._calls.ask("comparing files", lambda api: self._entries(api, paths, base))
+        new = [c for c in contents if c.path.endswith(".parquet") and c.path not in there]
+        last = [content for content in contents if content not in new]
+        room = max(0, FILES_PER_COMMIT - len(last))
+        ahead, last = new[room:], new[:room] + last
+        starts = range(0, len(ahead), FILES_PER_COMMIT)
+        return [*(ahead[start : start + FILES_PER_COMMIT] for start in starts), last]
+
+    def _commit(self, contents: Sequence[Content], message: str, parent: str) -> str:
+        def attempt(api: HfApi) -> str | None:
+            try:
+                return api.create_commit(
+                    self.repo_id,
+                    [CommitOperationAdd(one.path, one.source) for one in contents],
+                    commit_message=message,
+                    repo_type="dataset",
+                    parent_commit=parent,
+                ).oid
+            except HfHubHTTPError as error:
+                if error.response.status_code == 412:
+                    return None  # the head moved, maybe by an earlier try whose answer was lost
+                raise
+
+        revision = self._calls.ask("committing", attempt)
+
+        def read_back(api: HfApi) -> str:
+            """Return the revision that holds the contents, whoever committed them and however late it shows."""
+            if revision is not None and self._same(api, contents, revision):
+                return revision
+            head = self._existing_head(api)
+            if self._same(api, contents, head):
+                return head
+            if revision is None and head != parent:
+                raise HeadMovedError(
+                    self.uri, "committing", f"the head is {head[:8]}, no longer {parent[:8]}."
+                )
+            raise NotSettledError
+
+        return self._calls.ask("reading back a commit", read_back)
+
+    def _same(self, api: HfApi, contents: Sequence[Content], revision: str) -> bool:
+        try:
+            entries = self._entries(api, [content.path for content in contents], revision)
+        except RevisionNotFoundError:  # not everywhere on the Hub yet
+            return False
+        return all(_holds(entries.get(content.path), content) for content in contents)
+
+    def _existing_head(self, api: HfApi) -> str:
+        head = api.repo_info(self.repo_id, repo_type="dataset").sha
+        if head is None:
+            raise NotSettledError
+        return head
+
+    def _entry(self, path: str, revision: str) -> RepoFile:
+        self._check_revision(revision)
+        for (listed, _), entries in list(self._listings.items()):
+            if listed == revision and path in entries:
+                return entries[path]
+        found = self._calls.ask(
+            f"looking for '{path}'", lambda api: self._entries(api, [path], revision)
+        )
+        if path not in found:
+            raise RepositoryError(self.uri, f"there is no file '{path}' at revision {revision}.")
+        return found[path]
+
+    def _entries(self, api: HfApi, paths: Sequence[str], revision: str) -> dict[str, RepoFile]:
+        found = {}
+        for start in range(0, len(paths), PATHS_PER_REQUEST):
+            part = list(paths[start : start + PATHS_PER_REQUEST])
+            for entry in api.get_paths_info(
+                self.repo_id, part, revision=revision, repo_type="dataset"
+            ):
+                if isinstance(entry, RepoFile):
+                    found[entry.path] = entry
+        return found
+
+    def _listing(self, revision: str, prefix: str) -> dict[str, RepoFile]:
+        self._check_revision(revision)
+        known = self._listings.get((revision, prefix))
+        if known is not None:
+            return known
+
+        def read(api: HfApi) -> dict[str, RepoFile]:
+            entries = api.list_repo_tree(
+                self.repo_id, prefix or None, recursive=True, revision=revision, repo_type="dataset"
+            )
+            try:
+                return {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}
+            except RemoteEntryNotFoundError:
+                return {}
+
+        listing = self._calls.ask("listing its files", read)
+        if len(self._listings) >= LISTINGS_KEPT:
+            self._listings.clear()
+        self._listings[revision, prefix] = listing
+        return listing
+
+    def _check_revision(self, revision: str) -> None:
+        if not REVISION.fullmatch(revision):
+            raise RepositoryError(
+                self.uri, f"'{revision}' should be a commit of 40 hex digits; resolve it first."
+            )
+
+
+def _holds(entry: RepoFile | None, content: Content) -> bool:
+    if entry is None or entry.size != content.size:
+        return False
+    if entry.lfs is not None:
+        return entry.lfs.sha256 == content.sha256
+    return entry.blob_id == content.git_oid

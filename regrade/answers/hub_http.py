@@ -1,0 +1,186 @@
+"""How we speak to the Hub: requests that end, tries that are repeated, errors that say what to do."""
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import httpx2
+from huggingface_hub import HfApi, constants, get_token, set_client_factory
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    OfflineModeIsEnabled,
+    RemoteEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.utils._http import default_client_factory
+from huggingface_hub.utils.tqdm import disable_progress_bars
+
+from regrade.answers.retries import (
+    FAILURES,
+    NotSettledError,
+    RetryPolicy,
+    brief,
+    causes,
+    is_transient,
+    seconds_asked,
+    status_of,
+)
+from regrade.errors import HubError, RegradeError, RepositoryError
+
+TOKENS_PAGE = "https://huggingface.co/settings/tokens"
+CONNECT_SECONDS = 15.0
+_TOKEN = re.compile(r"\b(hf|api)_[A-Za-z0-9_-]{4,}")
+_lock = threading.Lock()
+_bound: float | None = None
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HubCalls:
+    """Calls about one repository; every failure comes out as one of our errors, without the token."""
+
+    uri: str
+    endpoint: str | None
+    """None: `HF_ENDPOINT`, else https://huggingface.co."""
+    given_token: str | None
+    timeout: float
+    retries: RetryPolicy
+
+    def token(self) -> str | None:
+        """Return the token to use: the one given, else `HF_TOKEN`, else that of `hf auth login`.
+
+        Raises:
+            RepositoryError: If it cannot be one; it would end up in an error about a malformed header.
+        """
+        token = self.given_token or get_token()
+        if token and not (token.isascii() and token.isprintable() and " " not in token):
+            raise RepositoryError(
+                self.uri, "the token in use is not one: it holds blanks or other odd characters."
+            )
+        return token
+
+    def api(self) -> HfApi:
+        """Return a client; its requests are bounded."""
+        bound_requests(self.timeout)
+        return HfApi(endpoint=self.address(), token=self.token(), library_name="regrade")
+
+    def address(self) -> str:
+        """Return the address of the Hub."""
+        return self.endpoint or os.environ.get("HF_ENDPOINT") or constants.ENDPOINT
+
+    def ask(self, operation: str, question: Callable[[HfApi], Result]) -> Result:
+        """Return what `question` returns, asked again where that may help.
+
+        Raises:
+            RepositoryError: Where a person must act.
+            HubError: Where the Hub failed, after the last try.
+        """
+        try:
+            return self.retries.call(operation, lambda: question(self.api()))
+        except (*FAILURES, NotSettledError) as error:
+            token = self.token()
+            ours = explain(self.uri, operation, error, address=self.address(), token=token)
+            echoed = token is not None and any(token in str(cause) for cause in causes(error))
+            raise ours from None if echoed else error
+
+
+def bound_requests(seconds: float) -> None:
+    """Make every request of huggingface_hub in this process give up after `seconds` without progress.
+
+    Its own client waits for ever, and some of its calls pass `timeout=None` explicitly: those are bounded too.
+    The setting is the process's, so the latest caller's value holds.
+    """
+    global _bound  # noqa: PLW0603 - huggingface_hub keeps one client factory for the process
+    with _lock:
+        if _bound == seconds:
+            return
+        limits = {
+            "connect": min(seconds, CONNECT_SECONDS),
+            "read": seconds,
+            "write": seconds,
+            "pool": seconds,
+        }
+
+        def limit(request: httpx2.Request) -> None:
+            asked = request.extensions.get("timeout") or {}
+            request.extensions["timeout"] = limits | {
+                phase: value for phase, value in asked.items() if value is not None
+            }
+
+        def factory() -> httpx2.Client:
+            client = default_client_factory()
+            hooks = client.event_hooks
+            client.event_hooks = hooks | {"request": [*hooks["request"], limit]}
+            return client
+
+        set_client_factory(factory)
+        _bound = seconds
+    if "HF_HUB_DISABLE_PROGRESS_BARS" not in os.environ:
+        disable_progress_bars()  # a bar for every file would bury our own lines
+
+
+def explain(
+    uri: str, operation: str, error: Exception, *, address: str, token: str | None
+) -> RegradeError:
+    """Return our error for what huggingface_hub raised.
+
+    It is a `RepositoryError` where a person must act, else a `HubError` that says whether to try again.
+    """
+    if (advice := _advice(uri, error, token)) is not None:
+        return RepositoryError(uri, f"while {operation}: {advice}")
+    retryable = is_transient(error)
+    if not retryable and isinstance(error, OSError) and error.errno is not None:
+        return HubError(uri, operation, f"{error.strerror} ('{error.filename}')", False)
+    problem = brief(error)
+    if status_of(error) is None and any(
+        isinstance(c, httpx2.TransportError) for c in causes(error)
+    ):
+        problem = f"no answer from {address} ({problem})"
+    if said := _said(error, token):
+        problem += f": {said}"
+    if (asked := seconds_asked(error)) is not None:
+        problem += f" (try again in {asked:.0f} s)"
+    return HubError(uri, operation, problem, retryable)
+
+
+def _advice(uri: str, error: Exception, token: str | None) -> str | None:
+    status = status_of(error)
+    name = uri.removeprefix("hf://datasets/")
+    set_token = f"et `HF_TOKEN` to a token with write access to '{name}' ({TOKENS_PAGE})."
+    if isinstance(error, OfflineModeIsEnabled):
+        return "the Hub is switched off here. Unset `HF_HUB_OFFLINE`."
+    if isinstance(error, GatedRepoError):
+        return "it is gated. Ask for access on its page."
+    if isinstance(error, RevisionNotFoundError | RemoteEntryNotFoundError):
+        return "there is no such file or revision."
+    if isinstance(error, RepositoryNotFoundError):
+        missing = f"there is no dataset '{name}', or it is private and"
+        if token is None:
+            return f"{missing} no token is set. S{set_token}"
+        return f"{missing} the token in use may not see it. Check the name, or s{set_token}"
+    if status == 401 and token is None:
+        return f"a token is needed, and none is set. S{set_token}"
+    if status == 401:
+        return f"the token in use is wrong or has expired (401). S{set_token}"
+    if status == 403:
+        return f"the token in use does not allow it (403). S{set_token}"
+    return None
+
+
+def _said(error: BaseException, token: str | None) -> str:
+    """Return the Hub's own words, cut short and without anything that looks like a token."""
+    text = ""
+    for cause in causes(error):
+        if isinstance(cause, HfHubHTTPError):
+            said = cause.server_message or cause.response.headers.get("x-error-message")
+            text = text or said or ""
+        elif isinstance(cause, ValueError):
+            text = text or str(cause)
+    if token:
+        text = text.replace(token, "***")
+    return " ".join(_TOKEN.sub("***", text).split())[:400]

@@ -1,0 +1,115 @@
+"""Durable writing into a folder: what is replaced is kept, and an error leaves everything as it was."""
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from uuid import uuid4
+
+from regrade.answers.content import CHUNK_BYTES, Content, file_hashes
+from regrade.errors import HubError
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class FileWriter:
+    """Writes files below `folder`, by way of `own`, a folder on the same file system."""
+
+    def __init__(self, folder: Path, own: Path) -> None:
+        self.folder = folder
+        self.objects = own / "objects"
+        self._temporary = own / "tmp"
+
+    def prepare(self) -> None:
+        """Make the folders to work in."""
+        self._temporary.mkdir(exist_ok=True)
+        self.objects.mkdir(exist_ok=True)
+
+    def write(self, contents: Sequence[Content], edited: str, undo: ExitStack) -> None:
+        """Put files in their places: first all copies, where a disk runs full, then only renames.
+
+        Args:
+            contents: What to write.
+            edited: Path of a file that people edit in place: of this one a copy is kept at once.
+            undo: Gets what takes everything back.
+
+        Raises:
+            OSError: If the file system refuses; the caller closes `undo`.
+        """
+        staged = []
+        for content in sorted(contents, key=lambda one: not one.path.endswith(".parquet")):
+            target = self.folder / content.path
+            old = file_hashes(target)[1] if target.is_file() else None
+            if old == content.sha256:
+                continue
+            if old is not None and not self._kept(old).is_file():
+                self._duplicate(target, self._kept(old), link=True)
+            temporary = self._new_name()
+            undo.callback(temporary.unlink, missing_ok=True)
+            self._copy(content, temporary)
+            if content.path == edited and not self._kept(content.sha256).is_file():
+                self._duplicate(temporary, self._kept(content.sha256), link=False)
+            staged.append((temporary, target, old))
+        folders = {self.folder, self.objects, self.objects.parent}
+        for temporary, target, old in staged:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            undo.callback(self._put_back, target, old)
+            temporary.replace(target)
+            folders.update(p for p in target.parents if p.is_relative_to(self.folder))
+        for folder in folders:
+            _sync(folder)
+
+    def _copy(self, content: Content, target: Path) -> None:
+        digest = hashlib.sha256()
+        with content.open() as source, target.open("wb") as file:
+            while chunk := source.read(CHUNK_BYTES):
+                digest.update(chunk)
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        if digest.hexdigest() != content.sha256:
+            problem = f"the file for '{content.path}' changed while it was read."
+            raise HubError(str(self.folder), "committing", problem, True)
+
+    def _duplicate(self, source: Path, target: Path, *, link: bool) -> None:
+        """Let `target` appear with the content of `source`: whole or not at all, linked where that works."""
+        temporary = self._new_name()
+        with ExitStack() as undo:
+            undo.callback(temporary.unlink, missing_ok=True)
+            if not link or not _linked(source, temporary):
+                shutil.copyfile(source, temporary)
+                _sync(temporary)
+            temporary.replace(target)
+
+    def _put_back(self, target: Path, old: str | None) -> None:
+        if old is None:
+            target.unlink(missing_ok=True)
+        else:
+            self._duplicate(self._kept(old), target, link=True)
+
+    def _kept(self, sha256: str) -> Path:
+        return self.objects / sha256
+
+    def _new_name(self) -> Path:
+        return self._temporary / uuid4().hex
+
+
+def _linked(source: Path, target: Path) -> bool:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        return False  # not every file system has hard links
+    return True
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

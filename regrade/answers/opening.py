@@ -1,0 +1,80 @@
+"""From the address of an answer repository to the repository."""
+
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from regrade.answers.base import Repository
+from regrade.answers.local import LocalRepository
+from regrade.errors import RepositoryError
+
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
+_DATASET = re.compile(r"hf://datasets/([\w-][\w.-]*/[\w-][\w.-]*)/?", re.ASCII)
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+
+
+def open_repository(uri: str, *, create: bool) -> Repository:
+    """Return the answer repository at an address, after a look at whether it can be used.
+
+    Args:
+        uri: `hf://datasets/ORG/NAME`, or a folder as a path or `file://` address.
+        create: Whether it is to be written to. It need not exist then, and what stands against writing is
+            found now instead of after hours of generating.
+
+    Raises:
+        RepositoryError: If this is no such address, there is nothing there (without `create`), there is
+            something else, or access is missing.
+        HubError: If the Hub does not answer.
+    """
+    if uri.startswith("hf://"):
+        return _on_hub(uri, create=create)
+    return _in_folder(uri, _folder(uri), create=create)
+
+
+def _on_hub(uri: str, *, create: bool) -> Repository:
+    match = _DATASET.fullmatch(uri)
+    if match is None or ".." in uri or "--" in match[1]:
+        raise RepositoryError(uri, "expected `hf://datasets/ORG/NAME`, a dataset on the Hub.")
+    from regrade.answers.hub import HubRepository  # noqa: PLC0415 - a folder needs no Hub client
+
+    repository = HubRepository(match[1])
+    if create:
+        repository.check_writable()
+    elif repository.head() is None:
+        raise RepositoryError(
+            uri, "there is no such dataset on the Hub. Check the name, or generate answers into it."
+        )
+    return repository
+
+
+def _in_folder(uri: str, folder: Path, *, create: bool) -> Repository:
+    repository = LocalRepository(folder)
+    if create:
+        repository.check_writable()
+    elif repository.head() is None:
+        problem = "nothing was published in it" if folder.exists() else "there is no such folder"
+        hint = f" For the Hub write `hf://datasets/{uri}`." if _HUB_NAME.fullmatch(uri) else ""
+        raise RepositoryError(
+            repository.uri,
+            f"{problem}. Check the path, or generate answers into it with `regrade generate`.{hint}",
+        )
+    return repository
+
+
+def _folder(uri: str) -> Path:
+    if uri.startswith("file://"):
+        parts = urlsplit(uri)
+        if parts.netloc not in ("", "localhost"):
+            raise RepositoryError(
+                uri, "a `file://` address has three slashes: `file:///path/to/folder`."
+            )
+        uri = unquote(parts.path)
+    elif _SCHEME.match(uri):
+        raise RepositoryError(
+            uri, "expected a folder, or `hf://datasets/ORG/NAME` for a dataset on the Hub."
+        )
+    if not uri:
+        raise RepositoryError(
+            uri, "the address is empty. Name a folder or `hf://datasets/ORG/NAME`."
+        )
+    return Path(uri)

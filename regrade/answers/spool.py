@@ -1,0 +1,338 @@
+"""The spool: rows that were reported as done are on disk, whatever happens next.
+
+Rows are appended to a journal of JSON lines and fsynced per batch. A closed journal is sealed as Parquet, which
+is what gets published. A line that was cut off by a crash was never reported, and is dropped on opening.
+
+    <root>/<repository>/<answer_set_id>/
+        origin.json           where these answers belong, and what the engine was
+        journal-00000.jsonl   rows as they come
+        sealed-00000.parquet  rows ready to be published
+"""
+
+import hashlib
+import logging
+import os
+import re
+import shutil
+import socket
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from regrade.errors import OperationError, UserError
+from regrade.records import GENERATION_SCHEMA
+
+logger = logging.getLogger(__name__)
+
+RowKey = tuple[str, int]
+"""`sample_id` and `repeat`."""
+
+MAX_JOURNAL_BYTES = 64 * 2**20
+ORIGIN = "origin.json"
+
+
+class SpoolError(OperationError):
+    """The spool cannot be written (full or read-only disk)."""
+
+    def __init__(self, folder: str, problem: str) -> None:
+        self.folder, self.problem = folder, problem
+        super().__init__(folder, problem)
+
+    def __str__(self) -> str:
+        return (
+            f"Spool '{self.folder}': {self.problem}. Answers up to here are kept in it. Make room there, or make it "
+            "writable, and run the same command again. (Another folder in REGRADE_SPOOL works too, but answers that "
+            "lie only in this one would be generated again.)"
+        )
+
+
+class SpoolBusyError(UserError):
+    """Another run is generating the same answer set."""
+
+    def __init__(self, folder: str, owner: str) -> None:
+        self.folder, self.owner = folder, owner
+        super().__init__(folder, owner)
+
+    def __str__(self) -> str:
+        return (
+            f"Another run ({self.owner}) is generating this answer set right now. Wait for it, or stop it; "
+            f"what it has done so far is kept in '{self.folder}'."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFile:
+    """A Parquet file that is ready to be published."""
+
+    path: Path
+    rows: int
+    bytes: int
+    sha256: str
+
+
+def spool_root() -> Path:
+    """Return the folder of all spools: `REGRADE_SPOOL`, else the user's state folder."""
+    if configured := os.environ.get("REGRADE_SPOOL"):
+        return Path(configured).expanduser().absolute()
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "regrade" / "spool"
+
+
+def spool_folder(repository_uri: str, answer_set_id: str) -> Path:
+    """Return the spool of one answer set of one repository."""
+    repository = hashlib.sha256(repository_uri.encode()).hexdigest()[:12]
+    return spool_root() / repository / answer_set_id
+
+
+class Spool:
+    """One answer set's spool, held by one process at a time. Use it as a context manager.
+
+    Thread-safe: rows are appended by one thread while another seals and publishes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.publishing = threading.Lock()
+        """Held by whoever publishes from it: one at a time, while others append."""
+        self._guard = threading.Lock()
+        self._journal: FileIO | None = None
+        self._number = 0
+        self._lock = FileLock(str(folder) + ".lock")
+
+    def __enter__(self) -> Self:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+            self._owner.write_text(f"process {os.getpid()} on {socket.gethostname()}")
+            self._recover()
+        except Timeout:
+            owner = self._owner.read_text() if self._owner.exists() else "unknown process"
+            raise SpoolBusyError(str(self.folder), owner) from None
+        except OSError as error:
+            self._lock.release()
+            raise SpoolError(str(self.folder), str(error.strerror or error)) from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            with self._guard:
+                self._close_journal()
+            if self.folder.exists() and not self._has_rows():
+                self._remove()
+        finally:
+            self._lock.release()
+
+    @property
+    def _owner(self) -> Path:
+        return self.folder.with_name(self.folder.name + ".owner")
+
+    def note_origin(self, origin: dict[str, Any]) -> None:
+        """Keep beside the rows what is needed to publish them without the run that made them."""
+        path = self.folder / ORIGIN
+        temporary = path.with_name(path.name + ".tmp")
+        try:
+            with temporary.open("wb") as file:
+                file.write(orjson.dumps(origin))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            _fsync_folder(self.folder)
+        except OSError as error:
+            raise SpoolError(str(self.folder), str(error.strerror or error)) from error
+
+    def origin(self) -> dict[str, Any] | None:
+        """Return what `note_origin` kept, or None where no rows were ever expected."""
+        path = self.folder / ORIGIN
+        return dict(orjson.loads(path.read_bytes())) if path.exists() else None
+
+    def append(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Write rows of `GENERATION_SCHEMA`; when this returns they are on disk.
+
+        Raises:
+            SpoolError: If the disk is full or read-only.
+        """
+        payload = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+        with self._guard:
+            try:
+                if self._journal is None:
+                    path = self.folder / f"journal-{self._number:05d}.jsonl"
+                    self._journal = path.open("ab", buffering=0)
+                    self._number += 1
+                    _fsync_folder(self.folder)
+                self._write(self._journal, payload)
+                if self._journal.tell() >= MAX_JOURNAL_BYTES:
+                    self._close_journal()
+            except OSError as error:
+                self._close_journal()
+                raise SpoolError(str(self.folder), str(error.strerror or error)) from error
+
+    def keys(self) -> set[RowKey]:
+        """Return the sample and repeat of every row in the spool."""
+        found: set[RowKey] = set()
+        for table in self._tables():
+            found.update(row_keys(table))
+        return found
+
+    def seal(self) -> list[SealedFile]:
+        """Close the journal, and return all rows of the spool as Parquet files.
+
+        Raises:
+            SpoolError: If the disk is full or read-only; the rows are where they were.
+        """
+        with self._guard:
+            self._close_journal()
+            journals = sorted(self.folder.glob("journal-*.jsonl"))
+        try:
+            for journal in journals:
+                table = _read_journal(journal)
+                if table.num_rows:
+                    write_parquet(table, journal.with_name(_sealed_name(journal)))
+                journal.unlink()
+        except OSError as error:
+            raise SpoolError(str(self.folder), str(error.strerror or error)) from error
+        return [_describe(path) for path in sorted(self.folder.glob("sealed-*.parquet"))]
+
+    def release(self, published: Iterable[Path]) -> None:
+        """Remove sealed files whose rows are safe elsewhere."""
+        for path in published:
+            path.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the whole spool, once its answer set is complete elsewhere."""
+        with self._guard:
+            self._close_journal()
+        self._remove()
+
+    def _remove(self) -> None:
+        with suppress(OSError):  # what stays is empty, or published: no harm, only untidy
+            shutil.rmtree(self.folder)
+            self._owner.unlink(missing_ok=True)
+
+    @staticmethod
+    def _write(journal: FileIO, payload: bytes) -> None:
+        """Append whole lines durably, or nothing: half a line would spoil the one after it."""
+        before = journal.seek(0, os.SEEK_END)
+        try:
+            written = 0
+            while written < len(payload):  # a disk that fills up takes a part first
+                written += journal.write(payload[written:])
+            os.fsync(journal.fileno())
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(journal.fileno(), before)
+            raise
+
+    def _has_rows(self) -> bool:
+        return any(path.suffix in (".jsonl", ".parquet") for path in self.folder.iterdir())
+
+    def _tables(self) -> Iterator[pa.Table]:
+        for path in sorted(self.folder.glob("sealed-*.parquet")):
+            yield pq.read_table(path, columns=["sample_id", "repeat"])
+        for path in sorted(self.folder.glob("journal-*.jsonl")):
+            yield _read_journal(path)
+
+    def _recover(self) -> None:
+        for leftover in self.folder.glob("*.tmp"):
+            leftover.unlink()
+        numbers = [0]
+        for journal in sorted(self.folder.glob("journal-*.jsonl")):
+            content = journal.read_bytes()
+            whole = _whole_lines(content)
+            if whole < len(content):
+                if b"\n" in content[whole:-1]:
+                    logger.warning(
+                        "'%s' cannot be read from byte %d on; what follows is left out and generated again",
+                        journal,
+                        whole,
+                    )
+                os.truncate(journal, whole)
+            if (sealed := journal.with_name(_sealed_name(journal))).exists():
+                journal.unlink()  # the crash came between sealing and removing the journal
+            numbers.append(int(re.findall(r"\d+", sealed.name)[0]) + 1)
+        sealed_files = self.folder.glob("sealed-*.parquet")
+        numbers.extend(int(re.findall(r"\d+", path.name)[0]) + 1 for path in sealed_files)
+        self._number = max(numbers)
+
+    def _close_journal(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+
+def row_keys(table: pa.Table) -> Iterator[RowKey]:
+    """Yield the sample and repeat of every row."""
+    ids, repeats = table["sample_id"].to_pylist(), table["repeat"].to_pylist()
+    return ((str(i), int(r or 0)) for i, r in zip(ids, repeats, strict=True))
+
+
+def write_parquet(table: pa.Table, path: Path) -> None:
+    """Write a table as Parquet (zstd), so that the file is either whole or not there."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with temporary.open("wb") as file:
+            pq.write_table(table, file, compression="zstd", row_group_size=10_000)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        temporary.unlink(missing_ok=True)  # a full disk has no room for half a file
+        raise
+    temporary.replace(path)
+    _fsync_folder(path.parent)
+
+
+def seal_table(table: pa.Table, path: Path) -> SealedFile:
+    """Write a table of `GENERATION_SCHEMA` as a file that is ready to be published."""
+    write_parquet(table, path)
+    return _describe(path)
+
+
+def _read_journal(path: Path) -> pa.Table:
+    rows = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    return pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)
+
+
+def _whole_lines(content: bytes) -> int:
+    """Return the length of the rows at the beginning that can be read: a power cut may leave zeros behind them."""
+    length = 0
+    for line in content.splitlines(keepends=True):
+        try:
+            orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return length
+        if not line.endswith(b"\n"):
+            return length
+        length += len(line)
+    return length
+
+
+def _sealed_name(journal: Path) -> str:
+    return journal.name.replace("journal", "sealed").replace(".jsonl", ".parquet")
+
+
+def _describe(path: Path) -> SealedFile:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return SealedFile(path, pq.read_metadata(path).num_rows, path.stat().st_size, digest)
+
+
+def _fsync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

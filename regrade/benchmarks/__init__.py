@@ -1,0 +1,1 @@
+"""One benchmark a file: source, prompt, default scorer, version, paper."""

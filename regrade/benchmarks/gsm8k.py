@@ -1,0 +1,75 @@
+"""GSM8K: grade school word problems whose answer is a number, few-shot with worked solutions.
+
+Paper:    Cobbe et al. 2021, Training Verifiers to Solve Math Word Problems, https://arxiv.org/abs/2110.14168
+Dataset:  https://huggingface.co/datasets/openai/gsm8k (config `main`), from
+          https://github.com/openai/grade-school-math; 1,319 test and 7,473 train questions
+Licence:  MIT
+
+The worked examples are the first rows of the train split, without their calculator annotations (`<<48/2=24>>`).
+The target is the number after `####`, without thousands commas: `#### 2,125` has the target `2125`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regrade.benchmarks.samples import Question
+from regrade.benchmarks.standard import PublishedBenchmark
+from regrade.benchmarks.targets import RowError, number_target
+from regrade.records import Sample
+from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
+
+TEMPLATE = "Question: {question}\nAnswer:"
+NEXT_QUESTION = "\nQuestion:"
+_ANNOTATION = re.compile(r"<<[^<>]*>>")
+
+
+class Gsm8k(PublishedBenchmark):
+    """Worked examples and a question, as plain text."""
+
+    name = "gsm8k"
+    version = 1
+    description = "Grade school word problems, solved step by step after worked examples."
+    paper = "https://arxiv.org/abs/2110.14168"
+    method: Method = "generate"
+    scorers: tuple[ScorerName, ...] = ("number", "number_strict")
+    hub_dataset, config, split, shots_split = "openai/gsm8k", "main", "test", "train"
+    default_n_shots = 8
+    default_format: PromptFormat = "completion"
+    columns = ("question", "answer")
+
+    @property
+    def question_template(self) -> str:
+        """The question and the cue to answer."""
+        return TEMPLATE
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """Greedy; a completion ends where the model goes on to a question of its own."""
+        stop = (NEXT_QUESTION,) if self.format == "completion" else ()
+        return SamplingParams(temperature=0.0, max_tokens=512, stop=stop)
+
+    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
+        """Return questions whose target is the number after `####`."""
+        return [_read_row(index, row) for index, row in enumerate(rows)]
+
+    def question(self, sample: Sample) -> str:
+        """Return the question as it is asked."""
+        return self.question_template.format(question=sample.fields["question"].strip())
+
+    def answer(self, sample: Sample) -> str:
+        """Return the worked solution, which ends with `#### N`."""
+        return _ANNOTATION.sub("", sample.fields["answer"]).strip()
+
+
+def _read_row(index: int, row: Mapping[str, Any]) -> Question:
+    question, answer = row["question"], row["answer"]
+    if not isinstance(question, str) or not question.strip():
+        raise RowError(index, f"the question is {question!r}; expected a text")
+    if not isinstance(answer, str) or "####" not in answer:
+        raise RowError(index, f"the answer is {answer!r}; expected a text that ends with `#### N`")
+    target = number_target(answer)
+    if target is None:
+        after = answer.rpartition("####")[2].strip()
+        raise RowError(index, f"the target {after!r} is not a number; expected one after `####`")
+    return Question(content=question, target=target, fields=row)

@@ -1,0 +1,38 @@
+"""GSM8K as a conversation: the question and how to end the answer, with no worked examples.
+
+Paper:    Cobbe et al. 2021, Training Verifiers to Solve Math Word Problems, https://arxiv.org/abs/2110.14168
+Dataset:  https://huggingface.co/datasets/openai/gsm8k (config `main`); 1,319 test questions
+Licence:  MIT
+
+Questions, targets and ids are those of `gsm8k`. With `n_shots`, the first rows of the train split become turns.
+"""
+
+from regrade.benchmarks import gsm8k
+from regrade.settings import PromptFormat, SamplingParams
+
+INSTRUCTION = (
+    "Solve the following math problem. Think it through step by step, then give the result as a plain number on "
+    "a last line of its own, in the form: #### <number>"
+)
+TEMPLATE = "{question}"
+
+
+class Gsm8kChat(gsm8k.Gsm8k):
+    """An instruction and a question, as chat."""
+
+    name = "gsm8k_chat"
+    version = 1
+    description = "Grade school word problems, asked in a chat without worked examples."
+    default_n_shots = 0
+    default_format: PromptFormat = "chat"
+    opening_template = INSTRUCTION
+
+    @property
+    def question_template(self) -> str:
+        """The question alone as a chat message, with a cue to answer as plain text."""
+        return TEMPLATE if self.format == "chat" else gsm8k.TEMPLATE
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """Greedy, with room for reasoning."""
+        return super().sampling.model_copy(update={"max_tokens": 1024})

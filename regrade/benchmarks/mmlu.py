@@ -1,0 +1,99 @@
+"""MMLU: multiple choice questions of 57 subjects, answered by ranking the letters.
+
+Paper:    Hendrycks et al. 2021, Measuring Massive Multitask Language Understanding,
+          https://arxiv.org/abs/2009.03300
+Dataset:  https://huggingface.co/datasets/cais/mmlu (config `all`), from https://github.com/hendrycks/test;
+          14,042 test and 285 dev questions, 27 of the test repeated within their subject
+Licence:  MIT
+
+The worked examples are the first dev questions of the question's own subject. Questions of a subject stay
+together, so that an engine computes their shared beginning once.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regrade.benchmarks.mmlu_subjects import CATEGORIES, SUBJECTS
+from regrade.benchmarks.samples import Question
+from regrade.benchmarks.standard import PublishedBenchmark
+from regrade.benchmarks.targets import RowError, choice_letters, choice_texts, listed
+from regrade.records import Sample
+from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
+
+OPENING = "The following are multiple choice questions (with answers) about {subject}."
+TEMPLATE = "{question}\n{choices}\nAnswer:"
+
+
+class Mmlu(PublishedBenchmark):
+    """Worked examples of the subject and a question; the likeliest letter is the answer."""
+
+    name = "mmlu"
+    version = 1
+    description = "Multiple choice questions of 57 subjects, answered by the likeliest letter."
+    paper = "https://arxiv.org/abs/2009.03300"
+    method: Method = "rank"
+    scorers: tuple[ScorerName, ...] = ("choice_logprob",)
+    groups = CATEGORIES
+    hub_dataset, config, split, shots_split = "cais/mmlu", "all", "test", "dev"
+    shots_by_subset = True
+    default_n_shots = 5
+    default_format: PromptFormat = "completion"
+    columns = ("question", "subject", "choices", "answer")
+
+    @property
+    def opening_template(self) -> str:
+        """The line that names the subject."""
+        return OPENING
+
+    @property
+    def question_template(self) -> str:
+        """The question, its choices and the cue to answer."""
+        return TEMPLATE
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """Greedy; ranking needs one token."""
+        return SamplingParams(temperature=0.0, max_tokens=1)
+
+    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
+        """Return questions with the letter of the right choice as target."""
+        choices = [choice_texts(index, row["choices"]) for index, row in enumerate(rows)]
+        targets = choice_letters([row["answer"] for row in rows], choices)
+        return [
+            Question(
+                content=_question(index, row),
+                target=targets[index],
+                fields=row,
+                subset=_subject(index, row),
+                choices=choices[index],
+            )
+            for index, row in enumerate(rows)
+        ]
+
+    def question(self, sample: Sample) -> str:
+        """Return the question as it is asked."""
+        return self.question_template.format(
+            question=sample.fields["question"].strip(), choices=listed(sample.choices)
+        )
+
+    def answer(self, sample: Sample) -> str:
+        """Return the letter."""
+        return sample.target
+
+
+def _question(index: int, row: Mapping[str, Any]) -> str:
+    question = row["question"]
+    if not isinstance(question, str) or not question.strip():
+        raise RowError(index, f"the question is {question!r}; expected a text")
+    return question
+
+
+def _subject(index: int, row: Mapping[str, Any]) -> str:
+    subject = row["subject"]
+    if subject not in SUBJECTS:
+        raise RowError(
+            index,
+            f"the subject {subject!r} is not one of the 57 of MMLU; for other subjects describe the file as a "
+            "dataset benchmark",
+        )
+    return str(subject)

@@ -1,0 +1,155 @@
+"""Local files to rows, through `datasets`, as the text that stands in them."""
+
+import csv
+import logging
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datasets import Dataset, Features
+
+FILE_TYPES = (".parquet", ".jsonl", ".json", ".csv")
+
+
+class UnreadableError(Exception):
+    """A file or split that cannot be read. Becomes a `SourceError` once benchmark and source are known."""
+
+
+def read_file(path: Path, columns: Sequence[str], head: int | None = None) -> list[dict[str, Any]]:
+    """Return the named columns of a parquet, jsonl, json or csv file, row by row.
+
+    Nothing is cached between calls (the Arrow cache of `datasets` knows a file by its path and modification
+    time, which a replaced file can keep). CSV values stay the text they are: no `NaN` for `None`, no 7 for `007`.
+
+    Args:
+        path: File with one of the types in `FILE_TYPES`.
+        columns: Columns to return.
+        head: Number of rows to return; None: all.
+
+    Raises:
+        UnreadableError: If the file is not what its name says, is empty, or lacks a column.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - `regrade benchmarks` reads no file
+    from datasets import Dataset
+    from datasets.exceptions import DatasetsError
+
+    kind = path.suffix.lower()
+    with tempfile.TemporaryDirectory(prefix="regrade-") as cache, quiet_datasets():
+        try:
+            if not _has_rows(path):
+                raise UnreadableError("it holds no rows; expected at least one")
+            if kind == ".parquet":
+                dataset = Dataset.from_parquet(str(path), cache_dir=cache)
+            elif kind == ".csv":
+                features = _csv_features(path)
+                dataset = Dataset.from_csv(
+                    str(path), features=features, cache_dir=cache, keep_default_na=False
+                )
+            else:
+                dataset = Dataset.from_json(str(path), cache_dir=cache)
+            # Inside, because text that is not UTF-8 only shows when it becomes Python's.
+            return take_rows(dataset, columns, head, dates_are_text=kind in (".jsonl", ".json"))
+        except (
+            DatasetsError,
+            pa.ArrowException,
+            csv.Error,
+            ValueError,
+            OSError,
+            StopIteration,
+        ) as error:
+            reason = str(error.__cause__ or error).strip() or type(error).__name__
+            raise UnreadableError(
+                f"it cannot be read as {kind[1:]}: {reason.splitlines()[0]}"
+            ) from error
+
+
+def take_rows(
+    dataset: "Dataset", columns: Sequence[str], head: int | None, *, dates_are_text: bool = False
+) -> list[dict[str, Any]]:
+    """Return the named columns of a dataset, row by row.
+
+    Args:
+        dataset: Any loaded split.
+        columns: Columns to return.
+        head: Number of rows to return; None: all.
+        dates_are_text: Refuse columns of dates: the JSON reader makes them from text that looks like dates.
+
+    Raises:
+        UnreadableError: If there are no rows, or a column is missing.
+    """
+    if not len(dataset):
+        raise UnreadableError("it holds no rows; expected at least one")
+    missing = [name for name in columns if name not in dataset.column_names]
+    if missing:
+        raise UnreadableError(
+            f"there is no column {_quoted(missing)}; found {_quoted(dataset.column_names)}. "
+            "Rename the columns, or describe the file as a dataset benchmark with its own column names"
+        )
+    for name in columns:
+        kind = str(getattr(dataset.features[name], "dtype", ""))
+        if dates_are_text and kind.startswith(("date", "time")):
+            raise UnreadableError(
+                f"column '{name}' holds texts that the JSON reader takes for dates and rewrites; keep the file as "
+                "csv or parquet instead"
+            )
+    dataset = dataset.select_columns(list(columns))
+    if head is not None and head < len(dataset):
+        dataset = dataset.select(range(head))
+    rows: list[dict[str, Any]] = dataset.to_list()
+    return rows
+
+
+@contextmanager
+def quiet_datasets() -> Iterator[None]:
+    """Keep `datasets` from drawing progress bars, logging what is raised anyway, and counting downloads."""
+    import datasets
+    from datasets import config
+    from datasets.utils import logging as datasets_logging
+
+    bars = not datasets.are_progress_bars_disabled()
+    verbosity, counts = datasets_logging.get_verbosity(), config.HF_UPDATE_DOWNLOAD_COUNTS
+    datasets.disable_progress_bars()
+    datasets_logging.set_verbosity(logging.CRITICAL)
+    config.HF_UPDATE_DOWNLOAD_COUNTS = False  # a request to S3 with each load
+    try:
+        yield
+    finally:
+        config.HF_UPDATE_DOWNLOAD_COUNTS = counts
+        datasets_logging.set_verbosity(verbosity)
+        if bars:
+            datasets.enable_progress_bars()
+
+
+def _has_rows(path: Path) -> bool:
+    """Say whether there is anything to read: `datasets` fails on empty files in a different way for each type."""
+    if path.suffix.lower() == ".parquet":
+        from pyarrow.parquet import read_metadata  # noqa: PLC0415 - as above
+
+        return read_metadata(path).num_rows > 0
+    with path.open("rb") as file:
+        header = path.suffix.lower() == ".csv"
+        return any(True for line in islice(filter(bytes.strip, file), int(header), None))
+
+
+def _csv_features(path: Path) -> "Features":
+    """Return all columns as text, having checked that no row is longer or shorter than the header."""
+    from datasets import Features, Value
+
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        header = next(reader)
+        for row in reader:
+            if row and len(row) != len(header):
+                raise UnreadableError(
+                    f"line {reader.line_num} has {len(row)} values, but the header names {len(header)} columns; "
+                    "put values with commas or line breaks in double quotes"
+                )
+    return Features({name: Value("string") for name in header})
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

@@ -1,0 +1,82 @@
+"""From parsed rows to samples: ids that follow from the content, and a limit spread over the split."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import orjson
+
+from regrade.errors import SettingsError
+from regrade.records import Sample
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One row of a source, read and validated, before it has an id."""
+
+    content: str | Mapping[str, Any]
+    """What is asked, as it enters the id: JSON values, dates and times only."""
+    target: str
+    fields: Mapping[str, Any]
+    subset: str = ""
+    choices: tuple[str, ...] = ()
+
+
+def number_samples(questions: Iterable[Question]) -> list[Sample]:
+    """Return a sample for each question of a whole split, in order.
+
+    The id is the first 16 hex digits of the sha256 of question, choices, target and subset as canonical JSON.
+    Equal questions get `-2`, `-3` and so on in order of appearance, so every row keeps an id of its own.
+    """
+    samples = []
+    seen: Counter[str] = Counter()
+    for index, question in enumerate(questions):
+        digest = _digest(question)
+        seen[digest] += 1
+        occurrence = seen[digest]
+        samples.append(
+            Sample(
+                id=digest if occurrence == 1 else f"{digest}-{occurrence}",
+                index=index,
+                target=question.target,
+                fields=question.fields,
+                subset=question.subset,
+                choices=question.choices,
+            )
+        )
+    return samples
+
+
+def spread(items: Sequence[_T], limit: int | None) -> list[_T]:
+    """Return `limit` items spread evenly (indices `floor(i * total / limit)`); all where there are no more."""
+    total = len(items)
+    if limit is None or limit >= total:
+        return list(items)
+    return [items[i * total // limit] for i in range(limit)]
+
+
+def check_limit(limit: int | None) -> None:
+    """Refuse a limit below 1.
+
+    Raises:
+        SettingsError: If the limit is 0 or negative.
+    """
+    if limit is not None and limit < 1:
+        raise SettingsError(f"limit is {limit}, but has to be at least 1. Leave it out for all.")
+
+
+def _digest(question: Question) -> str:
+    canonical = orjson.dumps(
+        {
+            "question": question.content,
+            "choices": question.choices,
+            "target": question.target,
+            "subset": question.subset,
+        },
+        option=orjson.OPT_SORT_KEYS,
+    )
+    return hashlib.sha256(canonical).hexdigest()[:16]

@@ -1,0 +1,65 @@
+"""Newline-delimited JSON over a socket: what an engine's owner and its worker say to each other.
+
+Owner to worker: `open` (once), `requests`, `cancel`. Worker to owner: `progress`, `loaded`, `completions`, `error`.
+"""
+
+import select
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+Message = dict[str, Any]
+
+
+class Channel:
+    """One end of a connection. Sending and receiving may happen in two threads, each in one only."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._received = bytearray()
+        self._searched = 0
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send one message; blocks while the other side does not read.
+
+        Raises:
+            BrokenPipeError: If the other side is gone (or `ConnectionResetError`).
+        """
+        self._connection.sendall(orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
+
+    def receive(self) -> Message | None:
+        """Return the next message, or None once the other side is gone."""
+        while (line := self._next_line()) is None:
+            try:
+                received = self._connection.recv(1 << 20)
+            except ConnectionResetError:
+                return None
+            if not received:
+                return None
+            self._received += received
+        message: Message = orjson.loads(line)
+        return message
+
+    def has_message(self) -> bool:
+        """Return whether `receive` has something to begin with."""
+        if self._received.find(b"\n", self._searched) >= 0:
+            return True
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def close(self) -> None:
+        """Close this end."""
+        self._connection.close()
+
+    def _next_line(self) -> bytes | None:
+        end = self._received.find(b"\n", self._searched)
+        if end < 0:
+            self._searched = len(self._received)
+            return None
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        self._searched = 0
+        return line

@@ -1,0 +1,69 @@
+"""The environment that an engine's worker runs in; ours stays as it is."""
+
+import getpass
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import regrade
+from regrade.errors import SettingsError
+
+ENGINE_PYTHON = "REGRADE_ENGINE_PYTHON"
+"""Environment variable with the Python of another environment that has vLLM."""
+
+_DEFAULTS = {
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "PYTHONUNBUFFERED": "1",
+    "VLLM_LOGGING_LEVEL": "INFO",
+    "VLLM_NO_USAGE_STATS": "1",
+    # The worker has threads, and a fork would take the channel along.
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+}
+
+
+def engine_python() -> str:
+    """Return the Python that vLLM runs under.
+
+    Raises:
+        SettingsError: If the one that was asked for is not there.
+    """
+    asked = os.environ.get(ENGINE_PYTHON) or sys.executable
+    found = shutil.which(asked)
+    if found is None:
+        raise SettingsError(f"{ENGINE_PYTHON} is '{asked}', which is not a program.")
+    return found
+
+
+def install_command() -> str:
+    """Return what installs vLLM on this machine."""
+    return "make install" if shutil.which("nvidia-smi") is None else "make install-cuda"
+
+
+def worker_environment(current: Mapping[str, str], scratch: Path) -> dict[str, str]:
+    """Return the variables for the guard and the worker; what the user set stays.
+
+    Args:
+        current: The variables of this process.
+        scratch: Folder for sockets and other files that vLLM leaves behind.
+    """
+    root = Path(regrade.__file__).parents[1]
+    paths = [current["PYTHONPATH"]] if current.get("PYTHONPATH") else []
+    if root.name not in (
+        "site-packages",
+        "dist-packages",
+    ):  # there, it would shadow the worker's own
+        paths.insert(0, str(root))
+    inductor = Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
+    return {
+        **_DEFAULTS,
+        "TORCHINDUCTOR_CACHE_DIR": str(inductor),  # lasts longer than the scratch folder
+        "VLLM_RPC_BASE_PATH": str(scratch),
+        **current,
+        "TMPDIR": str(scratch),
+        "PYTHONPATH": os.pathsep.join(paths),
+    }

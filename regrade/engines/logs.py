@@ -1,0 +1,57 @@
+"""What an engine's log says about its end."""
+
+import re
+from pathlib import Path
+
+_TAIL_BYTES = 512 * 1024
+_ERROR = re.compile(r"\b(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit)): *(\S.*)")
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|OutOfMemoryError|Cannot allocate memory|bad_alloc|std::bad_alloc"
+    r"|No available memory for the cache blocks|KV cache is needed|less than requested memory"
+    r"|less than desired .* memory utilization",
+    re.IGNORECASE,
+)
+_ABOUT_ANOTHER = re.compile(
+    r"initialization failed|See (?:stack trace|root cause)|EngineDead|EngineCore encountered",
+    re.IGNORECASE,
+)
+_REMEDY = (
+    "Not enough memory: lower engine.max_model_len or engine.max_num_seqs, or change "
+    "engine.gpu_memory_utilization (lower where others use the memory, higher for a larger cache)."
+)
+
+
+def telling_line(log: Path, start: int = 0) -> str:
+    """Return the last error that a log names and what to do about it, or "" where it names none.
+
+    Args:
+        log: The file.
+        start: Bytes to leave out at the beginning, which are of an earlier engine.
+    """
+    text = _tail(log, start)
+    errors = [
+        f"{name}: {said.strip()}"
+        for name, said in _ERROR.findall(text)
+        if not _ABOUT_ANOTHER.search(said) and not _ABOUT_ANOTHER.search(name)
+    ]
+    memory = [line.strip() for line in text.splitlines() if _OUT_OF_MEMORY.search(line)]
+    if memory:
+        said = _ERROR.search(memory[-1])
+        line = f"{said[1]}: {said[2]}" if said else memory[-1]
+        return f"{_shorten(line)} {_REMEDY}"
+    return _shorten(errors[-1]) if errors else ""
+
+
+def _tail(log: Path, start: int) -> str:
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(start, size - _TAIL_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _shorten(line: str, limit: int = 300) -> str:
+    line = line.strip()
+    return line if len(line) <= limit else line[: limit - 1] + "…"

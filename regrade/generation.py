@@ -1,0 +1,274 @@
+"""Generating: what an answer set needs, what is missing of it, and how completions become rows in the spool."""
+
+import hashlib
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+
+from regrade import __version__
+from regrade.answers.manifest import Session
+from regrade.answers.publishing import SetDescription
+from regrade.answers.spool import RowKey, Spool
+from regrade.benchmarks.base import Benchmark
+from regrade.benchmarks.prompting import chat_template_arguments
+from regrade.engines.base import Engine, PromptRendering
+from regrade.errors import EngineError, SettingsError
+from regrade.models import ResolvedModel
+from regrade.records import Request, Sample, generation_row
+from regrade.settings import EngineSettings, PromptSettings, SamplingParams
+from regrade.specification import Specification
+
+N_LONGEST = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One answer set that is to exist: what is asked, and of what."""
+
+    benchmark: Benchmark
+    model: ResolvedModel
+    specification: Specification
+    samples: Sequence[Sample]
+
+    @property
+    def description(self) -> SetDescription:
+        """What the manifest will say."""
+        return SetDescription(
+            specification=self.specification,
+            n_samples=len(self.samples),
+            scorers=self.benchmark.scorers,
+            groups=dict(self.benchmark.groups),
+        )
+
+    @property
+    def rows(self) -> int:
+        """Rows of the complete answer set."""
+        return len(self.samples) * self.specification.repeats
+
+    def missing(self, done: set[RowKey]) -> list[tuple[Sample, int]]:
+        """Return the samples and repeats that are not done yet, all repeats of a sample together."""
+        repeats = range(self.specification.repeats)
+        return [
+            (s, repeat) for s in self.samples for repeat in repeats if (s.id, repeat) not in done
+        ]
+
+    def requests(self, missing: Iterable[tuple[Sample, int]]) -> Iterator[Request]:
+        """Yield the request for each, lazily; its key is the position in `missing`."""
+        sampling = self.specification.sampling
+        if sampling is None:
+            raise SettingsError(
+                f"Answer set '{self.specification.answer_set_id}' was imported: how its answers were sampled is not "
+                "known, so none can be added."
+            )
+        for key, (sample, repeat) in enumerate(missing):
+            own = sampling
+            if sampling.temperature > 0:  # greedy decoding draws nothing
+                own = sampling.model_copy(
+                    update={"seed": request_seed(sampling.seed, sample.id, repeat)}
+                )
+            yield Request(key, self.benchmark.prompt(sample), own, self.benchmark.labels(sample))
+
+
+def make_plan(
+    benchmark: Benchmark,
+    model: ResolvedModel,
+    *,
+    sampling: SamplingParams | None,
+    prompt: PromptSettings,
+    repeats: int,
+) -> Plan:
+    """Return the plan for one benchmark.
+
+    Args:
+        benchmark: Already opened with `prompt` and the limit.
+        model: What to ask.
+        sampling: What is set replaces the benchmark's own sampling params; None: all the benchmark's own.
+        prompt: How questions become prompts.
+        repeats: Answers per question.
+
+    Raises:
+        SettingsError: If repeats were asked for with greedy decoding.
+        SourceError: If the benchmark's data cannot be read.
+    """
+    chosen = benchmark.sampling
+    if sampling is not None:
+        chosen = SamplingParams.model_validate(
+            {**chosen.model_dump(), **sampling.model_dump(exclude_unset=True)}
+        )
+    if repeats > 1 and chosen.temperature == 0:
+        raise SettingsError(
+            f"repeats is {repeats}, but with temperature 0 all repeats would be the same. "
+            "Set a temperature above 0, or repeats to 1."
+        )
+    samples = benchmark.samples()
+    identity = benchmark.identity
+    if identity.limit is not None and len(samples) < identity.limit:
+        identity = identity.model_copy(update={"limit": None})  # more than there are: all of them
+    asked = benchmark.prompt_identity.model_copy(update={"truncate": prompt.truncate})
+    if asked.format == "chat" and model.has_chat_template is False and prompt.chat_template is None:
+        raise SettingsError(
+            f"Benchmark '{benchmark.name}' asks by chat, but model '{model.identity.name}' has no chat template. "
+            "Use format 'completion' (`--format completion`), or give a template (`--chat-template FILE`)."
+        )
+    specification = Specification(
+        model=model.identity,
+        benchmark=identity,
+        prompt=asked,
+        method=benchmark.method,
+        sampling=chosen,
+        repeats=repeats,
+    )
+    return Plan(benchmark, model, specification, samples)
+
+
+def prompt_rendering(prompt: PromptSettings) -> PromptRendering:
+    """Return how the engine renders chat prompts.
+
+    Raises:
+        SettingsError: If the chat template cannot be read, or an argument is not `name=value`.
+    """
+    return PromptRendering(
+        chat_template=read_chat_template(prompt.chat_template),
+        arguments=chat_template_arguments(prompt.chat_template_args),
+        truncate=prompt.truncate,
+    )
+
+
+def read_chat_template(path: str | None) -> str | None:
+    """Return the text of a chat template file, or None for the model's own template."""
+    if path is None:
+        return None
+    try:
+        return Path(path).expanduser().read_text()
+    except OSError as error:
+        raise SettingsError(f"Chat template '{path}' cannot be read: {error.strerror}.") from error
+
+
+def request_seed(seed: int, sample_id: str, repeat: int) -> int:
+    """Return the seed of one request, in [0, 2**31): the same however the work was split up."""
+    text = f"{seed}/{sample_id}/{repeat}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=4).digest()) >> 1
+
+
+def longest_requests(work: Iterable[tuple[Plan, list[tuple[Sample, int]]]]) -> list[Request]:
+    """Return the few hundred requests that are likely to have the most tokens, for choosing `max_model_len`."""
+    candidates: list[Request] = []
+    for plan, missing in work:
+        once = [(sample, repeat) for sample, repeat in missing if repeat == 0] or missing
+        candidates += heapq.nlargest(N_LONGEST, plan.requests(once), key=_rough_tokens)
+    return candidates
+
+
+def _rough_tokens(request: Request) -> float:
+    # Letters of words share a token, most other characters do not.
+    prompt = (
+        request.prompt
+        if isinstance(request.prompt, str)
+        else "".join(m["content"] for m in request.prompt)
+    )
+    plain = len(prompt.encode("ascii", "ignore"))
+    return plain * 0.3 + (len(prompt) - plain)
+
+
+@dataclass
+class Progress:
+    """How far the generation of one answer set is."""
+
+    total: int
+    done: int = 0
+    resumed: int = 0
+    """Rows that were there before."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    failed: int = 0
+    label_methods: dict[str, int] = field(default_factory=dict)
+    started: float = field(default_factory=monotonic)
+    finished: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the first request was handed over, until the last row was on disk."""
+        return (self.finished or monotonic()) - self.started
+
+    @property
+    def new(self) -> int:
+        """Rows of this session."""
+        return self.done - self.resumed
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimate from this session's rate; None before the first row."""
+        return (self.total - self.done) * self.seconds / self.new if self.new else None
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Completion tokens per second of this session."""
+        return self.completion_tokens / self.seconds if self.seconds else 0.0
+
+
+def generate(
+    plan: Plan,
+    engine: Engine,
+    spool: Spool,
+    missing: list[tuple[Sample, int]],
+    on_progress: Callable[[Progress], None],
+) -> Progress:
+    """Generate what is missing into the spool; rows are on disk before they are reported.
+
+    Raises:
+        EngineError: If the engine ends early, or answers what was not asked. What was done stays in the spool.
+        SpoolError: If the spool cannot be written.
+    """
+    progress = Progress(plan.rows, done=plan.rows - len(missing), resumed=plan.rows - len(missing))
+    open_keys = set(range(len(missing)))
+    for batch in engine.generate(plan.requests(missing)):
+        rows = []
+        for completion in batch:
+            if completion.key not in open_keys:
+                raise EngineError(
+                    f"The engine answered request {completion.key}, which was not open."
+                )
+            open_keys.remove(completion.key)
+            sample, repeat = missing[completion.key]
+            rows.append(generation_row(sample, repeat, completion))
+            progress.prompt_tokens += completion.prompt_tokens or 0
+            progress.completion_tokens += completion.completion_tokens or 0
+            progress.failed += completion.error is not None
+            if (how := completion.label_method) is not None:
+                progress.label_methods[how] = progress.label_methods.get(how, 0) + 1
+        spool.append(rows)
+        progress.done += len(rows)
+        on_progress(progress)
+    if open_keys:
+        raise EngineError(
+            f"The engine ended with {len(open_keys)} of {len(missing)} requests unanswered."
+        )
+    progress.finished = monotonic()
+    return progress
+
+
+def session_of(
+    engine: Engine, settings: EngineSettings, progress: Progress, started_at: datetime
+) -> Session:
+    """Return the manifest's record of this stretch of generation."""
+    info = engine.info
+    return Session(
+        started_at=started_at.astimezone(UTC),
+        regrade_version=__version__,
+        engine=info.engine,
+        engine_version=info.version,
+        device=info.device,
+        dtype=info.dtype,
+        max_model_len=info.max_model_len,
+        chat_template_sha256=info.chat_template_sha256,
+        engine_settings=settings.model_dump(mode="json"),
+        load_seconds=info.load_seconds,
+        generate_seconds=progress.seconds,
+        rows=progress.new,
+        prompt_tokens=progress.prompt_tokens,
+        completion_tokens=progress.completion_tokens,
+        label_methods=progress.label_methods,
+    )

@@ -1,0 +1,1 @@
+"""Answers that other tools made, read as answer sets: one format a file."""

@@ -1,0 +1,174 @@
+"""Importing: files of other tools in, answer sets out. Importing a file again changes nothing."""
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from regrade.answers.base import Repository
+from regrade.answers.publishing import publish_files, publish_scores
+from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
+from regrade.answers.sets import AnswerSet
+from regrade.answers.spool import seal_table
+from regrade.errors import SettingsError
+from regrade.importing.base import FormatName, OriginalScore, TableOptions
+from regrade.importing.building import Built, Names, build, source_hash
+from regrade.importing.files import SourceFile
+from regrade.importing.formats import detect, format_names, load_reader
+from regrade.metrics import summarise
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One answer set that came out of a file."""
+
+    path: Path
+    format: FormatName
+    answers: AnswerSet
+    originals: tuple[ScoreFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Imports:
+    """What one call imported."""
+
+    sets: tuple[Imported, ...]
+    revision: str
+    """Commit that holds the answers and the original's scores."""
+    skipped: tuple[Path, ...]
+    """Files of the folders given that are of no format that describes itself."""
+
+
+def import_files(
+    repository: Repository,
+    paths: Sequence[Path],
+    *,
+    format_name: FormatName | None = None,
+    table: TableOptions | None = None,
+    names: Names | None = None,
+) -> Imports:
+    """Import files: all answers in one commit, all scores that came with them in a second one.
+
+    Nothing is written unless everything could be read.
+
+    Args:
+        repository: Where to.
+        paths: Files, or folders of which everything is taken that is of a known format.
+        format_name: Format of all the files. None: each is told by what is in it.
+        table: What the columns of a table are.
+        names: Model, benchmark and scorer, over what the files say.
+
+    Raises:
+        SettingsError: If there is nothing to import, or a name is missing.
+        ImportFileError: If a file is of no known format, or cannot be read as what it is.
+        HubError: If the repository failed.
+    """
+    options = table or TableOptions()
+    if format_name is None and options.columns.text is not None:
+        format_name = "table"
+    chosen, skipped = _chosen(paths, format_name)
+    built = [
+        build(file, format_, load_reader(format_)(file, options), names or Names())
+        for file, format_ in chosen
+    ]
+    unique = list({one.description.specification.answer_set_id: one for one in built}.values())
+    if not unique:
+        places = ", ".join(f"'{path}'" for path in paths) or "no file"
+        raise SettingsError(
+            f"There is nothing to import in {places}. Formats: {', '.join(format_names())}."
+        )
+    answers = _publish(repository, unique)
+    scorings = [
+        (own, *_scoring(own, one, number, original, scores))
+        for own, one in zip(answers, unique, strict=True)
+        for number, (original, scores) in enumerate(one.originals)
+    ]
+    there = {
+        (own.manifest.answer_set_id, known.label)
+        for own in answers
+        for known in own.readable_scores()
+    }
+    new = [one for one in scorings if (one[0].manifest.answer_set_id, one[1].label) not in there]
+    revision = publish_scores(repository, new) if new else answers[0].revision
+    return Imports(
+        tuple(
+            Imported(one.file.path, one.format, own, tuple(s[1] for s in scorings if s[0] is own))
+            for own, one in zip(answers, unique, strict=True)
+        ),
+        str(revision),
+        tuple(skipped),
+    )
+
+
+def _chosen(
+    paths: Sequence[Path], format_name: FormatName | None
+) -> tuple[list[tuple[SourceFile, FormatName]], list[Path]]:
+    """Return the files to read with their formats, and those in folders that are of none."""
+    chosen: list[tuple[SourceFile, FormatName]] = []
+    skipped: list[Path] = []
+    for path in paths:
+        for file in _files(path):
+            found = format_name or detect(file)
+            if found is not None:
+                chosen.append((file, found))
+            elif path.is_dir():
+                skipped.append(file.path)
+            else:
+                raise file.error(
+                    "it is of no format that describes itself. Say which with `--format`, or name its columns: "
+                    "`--column.text NAME` for the answers, `--column.target`, `--column.question` and so on."
+                )
+    return chosen, skipped
+
+
+def _files(path: Path) -> Iterable[SourceFile]:
+    if not path.exists():
+        raise SettingsError(f"'{path}' is not there: a file or folder to import was expected.")
+    if not path.is_dir():
+        return [SourceFile(path)]
+    # Results are read beside the samples that they belong to.
+    found = (one for one in sorted(path.rglob("*")) if one.is_file() and not one.is_symlink())
+    return [SourceFile(one) for one in found if not one.match("results_*.json")]
+
+
+def _publish(repository: Repository, sets: Sequence[Built]) -> list[AnswerSet]:
+    message = f"Imported answers: {len(sets)} answer sets"
+    with tempfile.TemporaryDirectory(prefix="regrade-import-") as folder:
+        ready = []
+        for number, one in enumerate(sets):
+            files = []
+            if one.table.num_rows:
+                files.append(seal_table(one.table, Path(folder) / f"{number:05d}.parquet"))
+            ready.append((one.description, files))
+        return publish_files(repository, ready, message)
+
+
+def _scoring(
+    answers: AnswerSet, one: Built, number: int, original: OriginalScore, scores: pa.Table
+) -> tuple[ScoreFile, pa.Table]:
+    reported = original.reported
+    file = ScoreFile(
+        answer_set_id=answers.manifest.answer_set_id,
+        scorer=ORIGINAL,
+        version=1,
+        source_hash=source_hash(one.file, number, original.name),
+        answers_revision=answers.revision,
+        answers=tuple(shard.sha256 for shard in answers.manifest.shards),
+        summary=summarise(scores, answers.manifest.groups),
+        scored_at=datetime.now(UTC),
+        score_seconds=0.0,
+        original=OriginalScoring(
+            tool=one.format,
+            name=original.name,
+            low=original.low,
+            high=original.high,
+            reported=reported.value if reported else None,
+            reported_stderr=reported.stderr if reported else None,
+            reported_n=reported.n if reported else None,
+            reported_out_of=reported.out_of if reported else 1.0,
+        ),
+    )
+    return file, scores

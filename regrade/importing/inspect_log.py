@@ -1,0 +1,205 @@
+"""Logs of Inspect (https://inspect.aisi.org.uk/eval-logs.html): `.eval` (a zip of JSON files) and `.json`."""
+
+from typing import Any
+
+from regrade.importing.base import (
+    Given,
+    ImportedRow,
+    ImportedSet,
+    OriginalScore,
+    Reported,
+    TableOptions,
+)
+from regrade.importing.files import SourceFile, finite
+from regrade.importing.record import Json, Record, as_json, clean
+
+LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""Correct, partial, incorrect, no answer: as Inspect turns them into numbers."""
+_STOPPED = {"max_tokens": "length", "model_length": "length"}
+_ATTACHMENT = "attachment://"
+
+
+def read(file: SourceFile, _: TableOptions) -> ImportedSet:
+    """Return the samples of a log; none where it holds only the results.
+
+    Raises:
+        ImportFileError: If it is not a log of Inspect.
+    """
+    header, samples = _zipped(file) if file.kind == "eval" else _whole(file)
+    eval_ = header.part("eval")
+    config = eval_.part("config")
+    ids = eval_.get("dataset.sample_ids")
+    places = {str(one): place for place, one in enumerate(ids)} if isinstance(ids, list) else {}
+    rows = []
+    for sample in samples:
+        name = str(sample.need("id"))
+        rows.append(_row(places.setdefault(name, len(places)), sample))
+    rows.sort(key=lambda row: (row.index, row.repeat))
+    epochs = config.integer("epochs") or 1
+    results = header.part("results")
+    total = results.integer("total_samples")
+    limit = config.get("limit")
+    asked = total // epochs if total else eval_.integer("dataset.samples")
+    return ImportedSet(
+        rows,
+        model=eval_.text("model"),
+        benchmark=eval_.text("task"),
+        n_samples=asked,
+        repeats=epochs,
+        format="chat",
+        limit=limit if isinstance(limit, int) else None,
+        recorded={
+            "dataset": eval_.text("dataset.location"),
+            "status": header.text("status"),
+            "sampling": {
+                **header.part("plan.config").value,
+                **eval_.part("model_generate_config").value,
+            }
+            or None,
+            "version": eval_.part("packages").text("inspect_ai"),
+        },
+        originals=_originals(results, rows),
+    )
+
+
+def _whole(file: SourceFile) -> tuple[Record, list[Record]]:
+    log = file.record(file.document)
+    log.need("eval")
+    found = log.get("samples") or []
+    if not isinstance(found, list):
+        raise file.error("'samples' should be a list.")
+    return log, [file.record(one, row) for row, one in enumerate(found)]
+
+
+def _zipped(file: SourceFile) -> tuple[Record, list[Record]]:
+    names = file.members()
+    # A run that was killed leaves only the beginning of its header.
+    head = "header.json" if "header.json" in names else "_journal/start.json"
+    if head not in names:
+        raise file.error("there is no 'header.json' in it: not a log of Inspect.")
+    [(_, header)] = file.member_documents([head])
+    chosen = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
+    samples = [file.record(one, row) for row, (_, one) in enumerate(file.member_documents(chosen))]
+    return file.record(header), samples
+
+
+def _row(index: int, sample: Record) -> ImportedRow:
+    choice = sample.part("output.choices.0")
+    content = choice.part("message").get("content")
+    text, reasoning = _content(content, sample)
+    error = sample.part("error").text("message") if sample.get("error") else None
+    target = sample.get("target")
+    if isinstance(target, list):  # any of several may be right: that is no one target
+        target = target[0] if len(target) == 1 else None
+    stopped = choice.text("stop_reason")
+    usage = sample.part("output.usage")
+    return ImportedRow(
+        index=index,
+        repeat=max(0, (sample.integer("epoch") or 1) - 1),
+        question=_question(sample),
+        target=clean(target) if isinstance(target, str) else None,
+        choices=sample.texts("choices") or () if isinstance(sample.get("choices"), list) else (),
+        prompt=_prompt(sample),
+        prompt_kind="messages",
+        text=text,
+        reasoning=reasoning,
+        finish_reason=_STOPPED.get(stopped, stopped) if stopped else None,
+        prompt_tokens=usage.integer("input_tokens"),
+        completion_tokens=usage.integer("output_tokens"),
+        latency=finite(sample.get("output.time")),
+        error=error or sample.text("output.error"),
+        given=_given(sample),
+    )
+
+
+def _question(sample: Record) -> str:
+    found = sample.get("input")
+    return _resolved(found, sample) if isinstance(found, str) else as_json(_asked(found, sample))
+
+
+def _prompt(sample: Record) -> str | None:
+    """Return the messages up to the last answer as JSON, with role and content only."""
+    messages = sample.get("messages")
+    if not isinstance(messages, list) or not messages:
+        return None
+    last = max(
+        (i for i, one in enumerate(messages) if _role(one) == "assistant"), default=len(messages)
+    )
+    return as_json(_asked(messages[:last], sample))
+
+
+def _asked(messages: Json, sample: Record) -> Json:
+    if not isinstance(messages, list):
+        return messages
+    return [
+        {"role": _role(one), "content": _content(one.get("content"), sample)[0]}
+        for one in messages
+        if isinstance(one, dict)
+    ]
+
+
+def _role(message: Json) -> Json:
+    return message.get("role") if isinstance(message, dict) else None
+
+
+def _content(content: Json, sample: Record) -> tuple[str | None, str | None]:
+    """Return text and reasoning of a message, which is a text or a list of parts."""
+    if isinstance(content, str):
+        return _resolved(content, sample), None
+    if not isinstance(content, list):
+        return None, None
+    parts = [one for one in content if isinstance(one, dict)]
+    texts = [_resolved(one["text"], sample) for one in parts if isinstance(one.get("text"), str)]
+    thoughts = [clean(one["reasoning"]) for one in parts if isinstance(one.get("reasoning"), str)]
+    return "\n".join(texts) if texts else None, "\n".join(thoughts) or None
+
+
+def _resolved(text: str, sample: Record) -> str:
+    """Return a text, which long logs keep apart under its hash."""
+    found: Any = text
+    if text.startswith(_ATTACHMENT):
+        kept = sample.get("attachments")
+        found = kept.get(text.removeprefix(_ATTACHMENT)) if isinstance(kept, dict) else None
+    if not isinstance(found, str):
+        raise sample.error(f"attachment '{text[:60]}' is not in the log.")
+    return clean(found)
+
+
+def _given(sample: Record) -> dict[str, Given]:
+    given: dict[str, Given] = {}
+    for name, score in sample.part("scores").value.items():
+        if not isinstance(score, dict):
+            continue
+        value, answer = score.get("value"), score.get("answer")
+        read = clean(answer) if isinstance(answer, str) else None
+        values = (
+            {f"{name}/{key}": one for key, one in value.items()}
+            if isinstance(value, dict)
+            else {name: value}
+        )
+        for own, one in values.items():
+            number = LETTERS.get(one) if isinstance(one, str) else finite(one)
+            given[clean(own)] = Given(number, read)
+    return given
+
+
+def _originals(results: Record, rows: list[ImportedRow]) -> tuple[OriginalScore, ...]:
+    found = [
+        OriginalScore(one.text("name") or "score", _reported(one, results))
+        for one in results.parts("scores")
+    ]
+    names = {one.name for one in found}
+    more = dict.fromkeys(name for row in rows for name in row.given if name not in names)
+    return (*found, *(OriginalScore(name) for name in more))
+
+
+def _reported(score: Record, results: Record) -> Reported | None:
+    metrics = {
+        name: finite(one.get("value"))
+        for name, one in score.part("metrics").value.items()
+        if isinstance(one, dict)
+    }
+    value = metrics.get("accuracy", metrics.get("mean"))
+    n = score.integer("scored_samples")
+    n = results.integer("completed_samples") if n is None else n
+    return None if value is None else Reported(value, metrics.get("stderr"), n)

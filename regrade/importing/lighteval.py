@@ -1,0 +1,168 @@
+"""Details of lighteval (https://huggingface.co/docs/lighteval/saving-and-reading-results): `details_*.parquet`.
+
+Since 0.10 the columns are `doc`, `model_response` and `metric` (the documentation writes `__doc__` and so on), before
+that `full_prompt`, `predictions`, `gold` and `metrics`. `results_*.json` tells the model and the reported scores.
+"""
+
+import re
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+from regrade.importing.base import (
+    Given,
+    ImportedRow,
+    ImportedSet,
+    OriginalScore,
+    Reported,
+    TableOptions,
+)
+from regrade.importing.files import SourceFile, finite
+from regrade.importing.record import Record, as_json
+
+_NAME = re.compile(r"details_(?P<task>.+)_(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9.-]+)\.parquet")
+
+
+def read(file: SourceFile, _: TableOptions) -> ImportedSet:
+    """Return the details of a file, with what the results say.
+
+    Raises:
+        ImportFileError: If a row lacks what lighteval writes.
+    """
+    name = _NAME.fullmatch(file.path.name)
+    task, n_shots = _task(name["task"]) if name else (None, None)
+    results = _results(file, name["time"]) if name else None
+    known = results or Record({}, file.error)
+    rows = [row for index, record in enumerate(file.rows) for row in _rows(index, _uniform(record))]
+    config = _of_task(known.part("config_tasks"), task)
+    n_samples = config.integer("effective_num_docs")
+    found = _of_task(known.part("results"), task)
+    names = list(dict.fromkeys(one for row in rows for one in row.given))
+    names = names or [one for one in found.value if not one.endswith("_stderr")]
+    general = known.part("config_general")
+    return ImportedSet(
+        rows,
+        model=general.text("model_name") or _model_of(file.path),
+        benchmark=task,
+        n_samples=n_samples,
+        repeats=max((row.repeat for row in rows), default=0) + 1,
+        model_revision=general.text("model_sha") or None,
+        method="rank" if rows and rows[0].label_logprobs else "generate",
+        n_shots=n_shots,
+        config=config.text("hf_subset"),
+        limit=n_samples if general.get("max_samples") is not None else None,
+        recorded={
+            "dataset": config.text("hf_repo"),
+            "sampling": general.part("generation_parameters").value or None,
+            "version": general.text("lighteval_sha"),
+        },
+        originals=tuple(OriginalScore(one, _reported(one, found, n_samples)) for one in names),
+    )
+
+
+def _uniform(record: Record) -> Record:
+    """Return a row under the names of `doc`, `model_response` and `metric`, whichever version wrote it."""
+    value = {name.strip("_"): one for name, one in record.value.items()}
+    if "full_prompt" in value:
+        value = {
+            "doc": {
+                "query": value.get("example") or value.get("full_prompt"),
+                "choices": value.get("choices") or value.get("gold"),
+                "gold_index": value.get("gold_index") if value.get("choices") else 0,
+            },
+            "model_response": {
+                "input": value["full_prompt"],
+                "text": value.get("predictions"),
+                "logprobs": None,
+            },
+            "metric": value.get("metrics"),
+        }
+    return Record(value, record.error)
+
+
+def _rows(index: int, record: Record) -> list[ImportedRow]:
+    doc, response = record.part("doc"), record.part("model_response")
+    choices = doc.texts("choices") or ()
+    gold = doc.get("gold_index")
+    if isinstance(gold, list):  # several right choices are no one target
+        gold = gold[0] if len(gold) == 1 else None
+    known = isinstance(gold, int) and 0 <= gold < min(len(choices), len(ascii_uppercase))
+    several = len(choices) > 1
+    target = None
+    if known:
+        target = ascii_uppercase[gold] if several else choices[gold]
+    prompt = response.get("input")
+    is_text = isinstance(prompt, str)
+    given = {
+        name: Given(value)
+        for name, one in record.part("metric").value.items()
+        if (value := finite(one)) is not None
+    }
+    texts = response.texts("text") or ()
+    common: dict[str, Any] = {
+        "index": index,
+        "question": doc.text("query") or as_json(prompt),
+        "target": target,
+        "choices": choices if several else (),
+        "prompt": response.text("input")
+        if is_text
+        else (None if prompt is None else as_json(prompt)),
+        "prompt_kind": "text" if is_text or prompt is None else "messages",
+    }
+    if texts:
+        alone = given if len(texts) == 1 else {}  # metrics are over all answers to a question
+        return [
+            ImportedRow(**common, repeat=repeat, text=text, given=alone)
+            for repeat, text in enumerate(texts)
+        ]
+    logprobs = response.get("logprobs")
+    if not isinstance(logprobs, list) or len(logprobs) != len(choices) or not several:
+        raise record.error("there is neither a text nor a log-probability for each choice.")
+    ranked = tuple(finite(one) for one in logprobs)
+    if None in ranked:
+        raise record.error(f"'logprobs' should be numbers, found {logprobs!r:.60}.")
+    return [ImportedRow(**common, text=None, label_logprobs=ranked, given=given)]  # type: ignore[arg-type]
+
+
+def _task(text: str) -> tuple[str, int | None]:
+    """Return name and examples of a task: `lighteval|gsm8k|5`, `mmlu:anatomy|5`, or `gsm8k`."""
+    parts = text.split("|")
+    shots = int(parts.pop()) if len(parts) > 1 and parts[-1].isdecimal() else None
+    return parts[-1], shots
+
+
+def _results(file: SourceFile, time: str) -> Record | None:
+    """Return the results of the same run: beside the details, or at `results/MODEL/` of the same output."""
+    name = f"results_{time}.json"
+    places = [file.path.with_name(name), file.path.parent.parent / name]
+    if (model := _model_of(file.path)) is not None:
+        places.append(file.path.parents[model.count("/") + 3] / "results" / model / name)
+    for path in places:
+        if path.is_file():
+            found = SourceFile(path)
+            return found.record(found.document)
+    return None
+
+
+def _model_of(path: Path) -> str | None:
+    """Return the model that the path of details tells: `details/ORG/NAME/TIME/details_*.parquet`."""
+    parts = path.absolute().parts[:-2]
+    if "details" not in parts:
+        return None
+    below = parts[len(parts) - parts[::-1].index("details") :]
+    return "/".join(below) or None
+
+
+def _of_task(record: Record, task: str | None) -> Record:
+    """Return what is said of a task, whose name is written with suite and examples, and with `:` for `|`."""
+    for name in record.value:
+        words = re.split(r"[|:]", name)
+        if task is not None and set(re.split(r"[|:]", task)) <= set(words):
+            return record.part(name)
+    return Record({}, record.error)
+
+
+def _reported(name: str, found: Record, n: int | None) -> Reported | None:
+    value = finite(found.value.get(name))
+    error = finite(found.value.get(f"{name}_stderr"))
+    return None if value is None else Reported(value, error, n)

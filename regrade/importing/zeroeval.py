@@ -1,0 +1,38 @@
+"""ZeroEval outputs (https://github.com/WildEval/ZeroEval): a JSON list, `output` is a list of texts.
+
+Its figures are made by another program from these files, and are not in them.
+"""
+
+from regrade.importing.base import Columns, ImportedSet, TableOptions
+from regrade.importing.files import SourceFile
+from regrade.importing.table import SCORE, table_rows
+
+COLUMNS = Columns(question="question", text="output", target="answer", prompt="model_input")
+_NO_PROMPT = "n/a"
+"""What is recorded as the prompt where only the messages are known."""
+
+
+def read(file: SourceFile, options: TableOptions) -> ImportedSet:
+    """Return the answers of a file; GSM8K's targets are written as `# 18` there."""
+    first = file.rows[0]
+    rows = []
+    for index, record in enumerate(file.rows):
+        columns = COLUMNS
+        if record.get("model_input") in (None, _NO_PROMPT):
+            columns = columns.model_copy(update={"prompt": None})
+        own = TableOptions(
+            columns, options.target_after or ("# " if _is_gsm(record.get("answer")) else None)
+        )
+        rows += table_rows(index, record, own, SCORE)
+    return ImportedSet(
+        rows,
+        model=first.text("generator"),
+        benchmark=first.text("dataset"),
+        format="chat",
+        config=first.text("config"),
+        recorded={"sampling": first.part("configs").value, "dataset": first.text("source")},
+    )
+
+
+def _is_gsm(answer: object) -> bool:
+    return isinstance(answer, str) and answer.startswith("# ")

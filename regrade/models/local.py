@@ -1,0 +1,136 @@
+"""Models in a folder: are all parts there, and what is their fingerprint."""
+
+import hashlib
+from fnmatch import fnmatch
+from pathlib import Path
+
+from regrade.errors import ModelError
+from regrade.models.base import (
+    ResolvedModel,
+    context_length,
+    has_chat_template,
+    read_json,
+    training_step,
+)
+from regrade.models.fingerprints import file_sha256
+from regrade.specification import ModelIdentity
+
+_TOKENIZERS = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "spiece.model",
+    "tekken.json",
+    "vocab.json",
+    "vocab.txt",
+    "*.tiktoken",
+)
+_TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates/*.jinja")
+_SETTINGS = (
+    "config.json",
+    "generation_config.json",
+    "params.json",
+    "merges.txt",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "*.safetensors.index.json",
+    "*.bin.index.json",
+    "*.py",
+)
+_NOT_WEIGHTS = (
+    "training_args.bin",
+    "optimizer*.bin",
+    "scheduler*.bin",
+    "scaler*.bin",
+    "random_states*",
+)
+"""What trainers leave beside the weights; vLLM leaves it out as well."""
+
+
+def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: bool) -> ResolvedModel:
+    """Return the model in a folder; its revision is a sha256 over all files that decide what it answers.
+
+    Raises:
+        ModelError: If a part is missing, with what was expected.
+    """
+    name = str(folder)
+    if not (folder / "config.json").is_file():
+        adapter = (folder / "adapter_config.json").is_file()
+        hint = " It holds an adapter: merge it into its base model first." if adapter else ""
+        raise ModelError(name, f"the folder has no 'config.json'.{hint} {_EXPECTED}")
+    weights = _weights(folder)
+    if needs_weights:
+        _check_weights(folder, weights)
+    if not _matching(folder, _TOKENIZERS):
+        raise ModelError(
+            name, f"the folder has no tokenizer ({', '.join(_TOKENIZERS[:3])} ...). {_EXPECTED}"
+        )
+    config = read_json(folder / "config.json", name)
+    tokenizer_config = folder / "tokenizer_config.json"
+    templates = _matching(folder, _TEMPLATES)
+    files = {*weights, *_matching(folder, (*_TOKENIZERS, *_TEMPLATES, *_SETTINGS))}
+    resolved = folder.resolve()
+    step = training_step(resolved)
+    return ResolvedModel(
+        identity=ModelIdentity(
+            # Every training has a `checkpoint-500`: the folder above tells them apart.
+            name=resolved.name if step is None else f"{resolved.parent.name}/{resolved.name}",
+            kind="local",
+            revision=_fingerprint(folder, files),
+            quantization=quantization,
+        ),
+        path=str(resolved),
+        has_chat_template=has_chat_template(
+            read_json(tokenizer_config, name) if tokenizer_config.is_file() else {},
+            bool(templates),
+        ),
+        max_position_embeddings=context_length(config),
+        training_step=step,
+        family=resolved.name if step is None else resolved.parent.name,
+    )
+
+
+_EXPECTED = "Expected is a folder as `save_pretrained` writes it: config.json, weights (*.safetensors or *.bin) and a tokenizer."
+
+
+def _weights(folder: Path) -> list[Path]:
+    """Return the weight files that vLLM would read: safetensors where there are any, else *.bin."""
+    safetensors = _matching(folder, ("*.safetensors",))
+    if safetensors:
+        return safetensors
+    found = _matching(folder, ("*.bin", "*.pt", "*.gguf"))
+    return [p for p in found if not any(fnmatch(p.name, pattern) for pattern in _NOT_WEIGHTS)]
+
+
+def _check_weights(folder: Path, weights: list[Path]) -> None:
+    for index in _matching(folder, ("*.safetensors.index.json", "*.bin.index.json")):
+        if index.name.endswith(".bin.index.json") and any(
+            p.suffix == ".safetensors" for p in weights
+        ):
+            continue  # vLLM reads the safetensors
+        shards = read_json(index, str(folder)).get("weight_map")
+        if not isinstance(shards, dict):
+            raise ModelError(str(folder), f"'{index.name}' has no 'weight_map'.")
+        missing = sorted({str(s) for s in shards.values()} - {path.name for path in weights})
+        if missing:
+            raise ModelError(
+                str(folder),
+                f"{len(missing)} of the weight files that '{index.name}' names are missing, such as '{missing[0]}'. "
+                "Was the folder copied or written to its end?",
+            )
+    if not weights:
+        raise ModelError(str(folder), f"the folder has no weights. {_EXPECTED}")
+    empty = [path.name for path in weights if path.stat().st_size == 0]
+    if empty:
+        raise ModelError(str(folder), f"the weight file '{empty[0]}' is empty.")
+
+
+def _matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
+    return sorted({p for pattern in patterns for p in folder.glob(pattern) if p.is_file()})
+
+
+def _fingerprint(folder: Path, files: set[Path]) -> str:
+    total = hashlib.sha256()
+    for path in sorted(files):
+        total.update(f"{path.relative_to(folder).as_posix()}\0{file_sha256(path)}\n".encode())
+    return total.hexdigest()

@@ -1,0 +1,80 @@
+"""Models behind a server with an OpenAI-compatible API."""
+
+import http.client
+import json
+import os
+import urllib.error
+import urllib.request
+from difflib import get_close_matches
+from typing import Any
+
+from regrade.errors import ModelError, OperationError, SettingsError
+from regrade.models.base import ResolvedModel
+from regrade.settings import OpenAIEngine
+from regrade.specification import ModelIdentity
+
+_SECONDS = 20.0
+
+
+def resolve_served(name: str, engine: OpenAIEngine) -> ResolvedModel:
+    """Return the model as the server names it.
+
+    Raises:
+        SettingsError: If the server cannot be reached, or takes no key of ours.
+        ModelError: If it serves no such model.
+        OperationError: If it answers, but not with a list of models.
+    """
+    served = served_models(engine)
+    names = [str(entry["id"]) for entry in served if "id" in entry]
+    if name not in names:
+        close = get_close_matches(name, names, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else ""
+        raise ModelError(
+            name,
+            f"not served at {engine.base_url}.{hint} Served: {', '.join(sorted(names)) or 'nothing'}.",
+        )
+    entry = served[names.index(name)]
+    length = entry.get("max_model_len")
+    return ResolvedModel(
+        identity=ModelIdentity(name=name, kind="served", revision=engine.base_url.rstrip("/")),
+        path=name,
+        max_position_embeddings=length if isinstance(length, int) else None,
+        family=name,
+    )
+
+
+def served_models(engine: OpenAIEngine) -> list[dict[str, Any]]:
+    """Return what the server says of its models (`GET /models`)."""
+    url = f"{engine.base_url.rstrip('/')}/models"
+    key = os.environ.get(engine.api_key_env)
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS) as response:
+            content = json.load(response)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise _refused(engine, url, error.code) from error
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise SettingsError(
+            f"No server answers at {url}: {reason}. Start one (such as `vllm serve MODEL`), or set engine.base_url."
+        ) from error
+    except ValueError as error:
+        raise OperationError(
+            f"{url} does not answer with JSON: is it an OpenAI-compatible API?"
+        ) from error
+    data = content.get("data") if isinstance(content, dict) else None
+    if not isinstance(data, list):
+        raise OperationError(f"{url} names no models: is it an OpenAI-compatible API?")
+    return [entry for entry in data if isinstance(entry, dict)]
+
+
+def _refused(engine: OpenAIEngine, url: str, status: int) -> Exception:
+    if status in (401, 403):
+        state = "is refused" if os.environ.get(engine.api_key_env) else "is not set"
+        return SettingsError(
+            f"{url} answers {status}: the key in environment variable {engine.api_key_env} {state}."
+        )
+    if status == 404:
+        return SettingsError(f"{url} answers 404. engine.base_url usually ends in '/v1'.")
+    return OperationError(f"{url} answers {status}.")

@@ -1,0 +1,153 @@
+"""What flows through the pipeline, and the Arrow schemas of what is kept.
+
+docs/answer-format.md describes every column; a test holds the two together.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from regrade.settings import SamplingParams
+
+SCHEMA_VERSION = 1
+
+Message = Mapping[str, str]
+"""One chat message: `role` and `content`."""
+
+LabelMethod = Literal["single_token", "per_choice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One question of a benchmark."""
+
+    id: str
+    """Content hash of what is asked and the target; equal questions get `-2`, `-3` ... appended."""
+    index: int
+    """Row in the source's split, from 0."""
+    target: str
+    """The right answer; for multiple choice the letter (`A` is the first choice)."""
+    fields: Mapping[str, Any]
+    """The row that the prompt is made of."""
+    subset: str = ""
+    """Part of the benchmark by which results are broken down, such as the MMLU subject."""
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an engine is asked for."""
+
+    key: int
+    """Names the request within one call of the engine."""
+    prompt: str | tuple[Message, ...]
+    """Plain text, or messages for the chat template."""
+    sampling: SamplingParams
+    """Complete, with the seed of this very request."""
+    labels: tuple[str, ...] = ()
+    """Continuations to rank by log-probability instead of generating, as they follow the prompt (` A`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What an engine gave for one request; `error` is set where it gave nothing."""
+
+    key: int
+    prompt: str
+    """Exactly what was sent: the text after the chat template, or the messages as JSON."""
+    prompt_kind: Literal["text", "messages"] = "text"
+    text: str | None = None
+    reasoning: str | None = None
+    """Reasoning that a server returned apart from the text."""
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    time_to_first_token: float | None = None
+    """Seconds from submission to the engine until the first token."""
+    latency: float | None = None
+    """Seconds from submission to the engine until the answer was complete."""
+    label_logprobs: tuple[float, ...] | None = None
+    """Natural log-probability of each label as the continuation, in the order of the labels."""
+    label_method: LabelMethod | None = None
+    prompt_truncated: bool = False
+    error: str | None = None
+
+
+_GENERATION_FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("sample_id", pa.string(), nullable=False),
+    pa.field("index", pa.int32(), nullable=False),
+    pa.field("repeat", pa.int32(), nullable=False),
+    pa.field("subset", pa.string(), nullable=False),
+    pa.field("prompt", pa.string()),
+    pa.field("prompt_kind", pa.string()),
+    pa.field("prompt_truncated", pa.bool_()),
+    pa.field("reasoning_open", pa.bool_(), nullable=False),
+    pa.field("target", pa.string()),
+    pa.field("choices", pa.list_(pa.field("element", pa.string())), nullable=False),
+    pa.field("text", pa.string()),
+    pa.field("reasoning", pa.string()),
+    pa.field("label_logprobs", pa.list_(pa.field("element", pa.float64()))),
+    pa.field("label_method", pa.string()),
+    pa.field("finish_reason", pa.string()),
+    pa.field("prompt_tokens", pa.int32()),
+    pa.field("completion_tokens", pa.int32()),
+    pa.field("time_to_first_token", pa.float64()),
+    pa.field("latency", pa.float64()),
+    pa.field("error", pa.string()),
+]
+
+GENERATION_SCHEMA = pa.schema(
+    _GENERATION_FIELDS,
+    metadata={"regrade_schema_version": str(SCHEMA_VERSION)},
+)
+"""One row per sample and repeat."""
+
+Outcome = Literal["scored", "unparsed", "failed"]
+"""`scored`: an answer was read. `unparsed`: there is an answer, nothing could be read; it counts as wrong.
+`failed`: there is no answer (error); its value is missing and it is not counted."""
+
+_SCORE_FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("sample_id", pa.string(), nullable=False),
+    pa.field("repeat", pa.int32(), nullable=False),
+    pa.field("subset", pa.string(), nullable=False),
+    pa.field("value", pa.float64()),
+    pa.field("extracted", pa.string()),
+    pa.field("outcome", pa.string(), nullable=False),
+    pa.field("truncated", pa.bool_(), nullable=False),
+]
+
+SCORE_SCHEMA = pa.schema(
+    _SCORE_FIELDS,
+    metadata={"regrade_schema_version": str(SCHEMA_VERSION)},
+)
+"""One row per generation, in the same order."""
+
+
+def generation_row(sample: Sample, repeat: int, completion: Completion) -> dict[str, Any]:
+    """Return the row of `GENERATION_SCHEMA` for one completion."""
+    return {
+        "sample_id": sample.id,
+        "index": sample.index,
+        "repeat": repeat,
+        "subset": sample.subset,
+        "prompt": completion.prompt,
+        "prompt_kind": completion.prompt_kind,
+        "prompt_truncated": completion.prompt_truncated,
+        "reasoning_open": completion.prompt.rstrip().endswith("<think>"),
+        "target": sample.target,
+        "choices": list(sample.choices),
+        "text": completion.text,
+        "reasoning": completion.reasoning,
+        "label_logprobs": None
+        if completion.label_logprobs is None
+        else list(completion.label_logprobs),
+        "label_method": completion.label_method,
+        "finish_reason": completion.finish_reason,
+        "prompt_tokens": completion.prompt_tokens,
+        "completion_tokens": completion.completion_tokens,
+        "time_to_first_token": completion.time_to_first_token,
+        "latency": completion.latency,
+        "error": completion.error,
+    }

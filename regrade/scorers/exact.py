@@ -1,0 +1,31 @@
+"""The answer as a whole, compared with the target word by word."""
+
+import pyarrow as pa
+
+from regrade.scorers import columns as c
+from regrade.scorers.base import Reading, answer_part, score_rows
+from regrade.scorers.wording import comparable
+from regrade.settings import ScorerName
+
+_KEPT = 200
+"""Characters of the answer that go into the scores; all of it is compared."""
+
+
+class ExactScorer:
+    """The whole answer equals the target, but for case, white space, quotes, emphasis and a period."""
+
+    name: ScorerName = "exact"
+    version = 1
+    description = (
+        "The whole answer, without case, white space around and repeated within, one trailing period, and "
+        "quotes and Markdown emphasis around it. It must equal the target, treated the same way."
+    )
+    unparsed = "An answer of white space only."
+    columns: tuple[str, ...] = ("target", "text")
+
+    def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return one row of `SCORE_SCHEMA` per row; see `Scorer.score`."""
+        words = comparable(answer_part(batch))
+        words = c.choose(c.is_equal(words, ""), None, words)
+        correct = c.is_equal(words, comparable(c.column(batch, "target")))
+        return score_rows(batch, Reading(c.shortened(words, _KEPT), correct))

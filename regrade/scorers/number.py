@@ -1,0 +1,40 @@
+"""The number that an answer gives, however it was written (GSM8K and the like)."""
+
+import pyarrow as pa
+
+from regrade.scorers import columns as c
+from regrade.scorers.base import answer_part
+from regrade.scorers.number_strict import number_after_hashes, score_numbers
+from regrade.scorers.numerals import first_number, last_number
+from regrade.settings import ScorerName
+
+_SLOT = r"""(?i:\banswer)["'*_]*[ \t]*[:=]|\\boxed\{|(?:\A|\n)[ *]*A:"""
+"""What follows is meant to be the answer: where it holds no number, none was given."""
+_MARKER = _SLOT + r"""|(?i:\banswer[*_]*[ \t]*is)"""
+_REACH = 200
+"""Characters after a marker that are looked at."""
+
+
+class NumberScorer:
+    """The number after `####`, else after `answer is` or in a box, else the last one."""
+
+    name: ScorerName = "number"
+    version = 1
+    description = (
+        "The number after the last `####`; else after the last `answer is`, `answer:`, `A:` or in the last "
+        "`\\boxed{}`; else the last number (after `answer:`, where there is one). Compared as numbers: 72 is $72.00."
+    )
+    unparsed = (
+        "An answer without any number, or with `answer:` or a box and no number in or after it."
+    )
+    columns: tuple[str, ...] = ("target", "text")
+
+    def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return one row of `SCORE_SCHEMA` per row; see `Scorer.score`."""
+        texts = answer_part(batch)
+        number = number_after_hashes(texts)
+        rest = c.choose(c.is_missing(number), texts, None)
+        marked = first_number(c.shortened(c.after_last(rest, _MARKER), _REACH))
+        rest = c.choose(c.is_missing(marked), rest, None)
+        last = last_number(c.coalesced(c.after_last(rest, _SLOT), rest))
+        return score_numbers(self.name, batch, c.coalesced(number, marked, last))

@@ -1,0 +1,55 @@
+"""The number after `####`, as GSM8K's own solutions end (Cobbe et al. 2021, arXiv 2110.14168)."""
+
+import pyarrow as pa
+
+from regrade.scorers import columns as c
+from regrade.scorers.base import Reading, answer_part, check_targets, score_rows
+from regrade.scorers.numerals import first_number, whole_number
+from regrade.settings import ScorerName
+
+_HEADING = r"\A[ \t*]*[0-9]+[.):]\**[ \t]+[A-Za-z*]"
+"""`#### 1. Compute the cost`: a heading of Markdown, not an answer."""
+
+
+class NumberStrictScorer:
+    """Only a number after `####` is an answer."""
+
+    name: ScorerName = "number_strict"
+    version = 1
+    description = (
+        "The number after the last `####` that a number follows. Compared as numbers: 72 is $72.00."
+    )
+    unparsed = "An answer without `####` and a number after it."
+    columns: tuple[str, ...] = ("target", "text")
+
+    def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return one row of `SCORE_SCHEMA` per row; see `Scorer.score`."""
+        return score_numbers(self.name, batch, number_after_hashes(answer_part(batch)))
+
+
+def number_after_hashes(texts: c.Strings) -> c.Strings:
+    """Return the number after the last `####` that one follows on the same line; null where there is none."""
+    after = c.after_last(texts, "####")
+    number = _number_of_line(after)
+    # Where something else follows the last one, such as the words of a heading, an earlier one may count.
+    other = c.both(c.is_present(after), c.is_missing(number))
+    earlier = c.captured(
+        c.choose(other, texts, None), r"(?s).*####(?P<after>[^0-9A-Za-z\n]*[0-9][^\n]*)"
+    )
+    return c.coalesced(number, _number_of_line(earlier["after"]))
+
+
+def _number_of_line(after: c.Strings) -> c.Strings:
+    line = c.captured(after, r"\A(?P<line>[^\n]*)")["line"]
+    return first_number(c.choose(c.is_match(line, _HEADING), None, line))
+
+
+def score_numbers(scorer: ScorerName, batch: pa.RecordBatch, numbers: c.Strings) -> pa.RecordBatch:
+    """Return the scores of numbers in canonical form, compared with the batch's targets.
+
+    Raises:
+        SettingsError: If a target is not a number.
+    """
+    targets = whole_number(c.column(batch, "target"))
+    check_targets(scorer, "a number", batch, c.is_present(targets))
+    return score_rows(batch, Reading(numbers, c.is_equal(numbers, targets)))

@@ -1,0 +1,180 @@
+"""What a person sets: the flows' parameters, the Prefect form, the YAML file and the command line are all these.
+
+Sampling params and engine settings carry vLLM's own names (https://docs.vllm.ai).
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+BenchmarkName = Literal["gsm8k", "gsm8k_chat", "mmlu", "mmlu_generative"]
+ScorerName = Literal["number", "number_strict", "choice_logprob", "choice_letter", "exact"]
+PromptFormat = Literal["chat", "completion"]
+Method = Literal["generate", "rank"]
+
+
+class Settings(BaseModel):
+    """Base of every settings model: frozen, strict about names, ordered in the Prefect form."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = handler(core_schema)
+        fields = handler.resolve_ref_schema(schema).get("properties", {})
+        for position, field in enumerate(fields.values()):
+            field.setdefault("position", position)  # Prefect sorts the form by it
+        return schema
+
+
+class SamplingParams(Settings):
+    """Decoding settings, under vLLM's own names. What is set here replaces the benchmark's own."""
+
+    model_config = ConfigDict(title="Set by hand")
+
+    temperature: float = Field(0.0, ge=0, le=2)
+    """Softmax temperature; 0 is greedy."""
+    max_tokens: int = Field(512, ge=1)
+    """Upper limit on new tokens per answer."""
+    top_p: float = Field(1.0, gt=0, le=1)
+    """Probability mass of the tokens to sample from; 1 is all."""
+    top_k: int = Field(0, ge=0)
+    """Number of tokens to sample from; 0 is all."""
+    min_p: float = Field(0.0, ge=0, le=1)
+    """Least probability of a token, relative to the likeliest one."""
+    stop: tuple[str, ...] = ()
+    """Texts that end an answer; they are not part of it."""
+    repetition_penalty: float = Field(1.0, gt=0, le=2)
+    """Above 1 discourages tokens that occurred before."""
+    presence_penalty: float = Field(0.0, ge=-2, le=2)
+    """Above 0 discourages tokens that occurred in the answer."""
+    frequency_penalty: float = Field(0.0, ge=-2, le=2)
+    """Above 0 discourages tokens by how often they occurred in the answer."""
+    seed: int = Field(0, ge=0)
+    """Seed of sampling; every sample and repeat draws from a seed of its own that follows from it."""
+
+
+class PromptSettings(Settings):
+    """How questions become prompts. None: as the benchmark does it."""
+
+    model_config = ConfigDict(title="Set by hand")
+
+    n_shots: int | None = Field(None, ge=0, le=64)
+    """Number of worked examples before the question. None: the benchmark's own number."""
+    format: PromptFormat | None = None
+    """`chat` goes through the model's chat template, `completion` is plain text. None: the benchmark's own."""
+    system: str | None = None
+    """System message (chat), or text before everything (completion)."""
+    chat_template: str | None = None
+    """File with a Jinja chat template to use instead of the model's own."""
+    chat_template_args: tuple[str, ...] = ()
+    """Arguments of the chat template, one `name=value` each, such as `enable_thinking=false`."""
+    truncate: bool = False
+    """Cut prompts that are too long for the context from the left, instead of failing their rows."""
+
+
+class VllmEngine(Settings):
+    """vLLM on this machine, under vLLM's own names."""
+
+    model_config = ConfigDict(title="vLLM here")
+
+    kind: Literal["vllm"] = "vllm"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Precision of weights and activations. `auto`: float32 on a CPU, the checkpoint's own elsewhere."""
+    max_model_len: int | None = Field(None, ge=1)
+    """Context length in tokens. None: as long as the longest prompt plus `max_tokens` needs."""
+    tensor_parallel_size: int = Field(1, ge=1)
+    """GPUs that share each layer."""
+    pipeline_parallel_size: int = Field(1, ge=1)
+    """GPUs that share the stack of layers."""
+    data_parallel_size: int = Field(1, ge=1)
+    """Copies of the model that share the questions."""
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
+    """Share of the GPU's memory that vLLM may take."""
+    max_num_seqs: int | None = Field(None, ge=1)
+    """Sequences decoded at once. None: vLLM's default."""
+    max_num_batched_tokens: int | None = Field(None, ge=1)
+    """Tokens a step may process. None: vLLM's default."""
+    quantization: str | None = None
+    """Quantization method, such as `fp8`. None: as the checkpoint says."""
+    kv_cache_dtype: str = "auto"
+    """Precision of the KV cache."""
+    enable_prefix_caching: bool = True
+    """Compute shared beginnings of prompts once."""
+    enforce_eager: bool = False
+    """Start faster, without compiling and CUDA graphs."""
+    extra: tuple[str, ...] = ()
+    """Any other engine argument of vLLM, one `name=value` each, such as `attention_backend=TRITON_ATTN`."""
+
+
+class OpenAIEngine(Settings):
+    """Any server with an OpenAI-compatible API, such as `vllm serve`."""
+
+    model_config = ConfigDict(title="Endpoint")
+
+    kind: Literal["openai"] = "openai"
+    base_url: str = Field("http://127.0.0.1:8000/v1", pattern=r"^https?://")
+    """Address of the API, ending in `/v1`."""
+    max_concurrency: int = Field(64, ge=1, le=4096)
+    """Requests in flight."""
+    batch_size: int = Field(1, ge=1, le=256)
+    """Completion prompts per request, where the server allows it; chat requests always carry one."""
+    api_key_env: str = "OPENAI_API_KEY"
+    """Name of the environment variable that holds the key; the key itself is never a setting."""
+    timeout: float = Field(600.0, gt=0)
+    """Seconds that one request may take."""
+    max_retries: int = Field(6, ge=0)
+    """Further tries after 429, 5xx and timeouts."""
+
+
+EngineSettings = VllmEngine | OpenAIEngine
+
+
+class DatasetBenchmark(Settings):
+    """A benchmark made of any dataset: on the Hub, or a parquet, jsonl or csv file or folder."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
+    """Name of the benchmark, in lower case."""
+    path: str
+    """Hub dataset (`org/name`), file or folder."""
+    config: str | None = None
+    """Configuration of a Hub dataset."""
+    split: str = "test"
+    """Split with the questions. A single file is taken whole."""
+    revision: str | None = None
+    """Branch, tag or commit of a Hub dataset. None: the newest."""
+    prompt: str = "{{ question }}"
+    """Jinja template of the prompt. It sees the row's columns, and `choices` as a list."""
+    target_column: str = "answer"
+    """Column with the right answer: a text, a number, or for choices the index (from 0), letter or text."""
+    choices_column: str | None = None
+    """Column with the list of choices, for multiple choice."""
+    subset_column: str | None = None
+    """Column by which results are broken down."""
+    format: PromptFormat = "chat"
+    """`chat` goes through the model's chat template, `completion` is plain text."""
+    scorer: ScorerName = "exact"
+    """How answers are graded. `choice_logprob` ranks the labels instead of generating text."""
+    n_shots: int = Field(0, ge=0, le=64)
+    """Worked examples before the question, from `shots_split`."""
+    shots_split: str = "train"
+    """Split with the worked examples."""
+    shots_path: str | None = None
+    """File with the worked examples, where the dataset is a single file."""
+    shot_answer: str = "{{ target }}"
+    """Jinja template of a worked example's answer. It sees the row's columns, `target` and, for choices, `label`."""
+    sampling: SamplingParams = SamplingParams()
+    """Decoding settings of this benchmark."""
+
+
+class SourceOverride(Settings):
+    """Read a benchmark's questions from a file or folder with the same columns, instead of the Hub."""
+
+    benchmark: BenchmarkName
+    """Benchmark whose source is replaced."""
+    path: str
+    """File with the questions, or folder with a file for each split (`test.*`, `train.*`, `dev.*`)."""

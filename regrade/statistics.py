@@ -1,0 +1,165 @@
+"""Standard errors, intervals and estimators, as pure functions of arrays. Nothing here is random."""
+
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+def standard_error(scores: FloatArray) -> float:
+    """Return the standard error of the mean of independent scores.
+
+    Formula: sample standard deviation (n - 1) over the square root of n.
+
+    Args:
+        scores: Shape (n,), no NaN.
+
+    Returns:
+        Standard error in the unit of `scores`; 0.0 if all scores are equal.
+
+    Raises:
+        ValueError: If there are fewer than 2 scores, or one is not finite.
+    """
+    _check(scores)
+    if len(scores) < 2:
+        raise ValueError(f"A standard error needs 2 scores or more, got {len(scores)}.")
+    if np.ptp(scores) == 0:
+        return 0.0
+    return float(scores.std(ddof=1) / sqrt(len(scores)))
+
+
+def clustered_standard_error(scores: FloatArray, cluster_ids: IntArray) -> float:
+    """Return the cluster-robust standard error of the mean score.
+
+    Repeated generations of one sample are not independent; they form a cluster.
+    Formula: Miller 2024 (arXiv 2411.00640), appendix A, with the C / (C - 1) correction.
+
+    Args:
+        scores: Shape (n_scores,), no NaN.
+        cluster_ids: Shape (n_scores,), the same value for generations of one sample.
+
+    Returns:
+        Standard error in the unit of `scores`; 0.0 if all scores are equal. With one score in each cluster it
+        is `standard_error`.
+
+    Raises:
+        ValueError: If there are fewer than 2 clusters, the shapes differ, or a score is not finite.
+    """
+    _check(scores)
+    if scores.shape != cluster_ids.shape:
+        raise ValueError(f"{scores.shape} scores have {cluster_ids.shape} cluster ids.")
+    _, codes = np.unique(cluster_ids, return_inverse=True)
+    n_clusters = int(codes.max(initial=-1)) + 1
+    if n_clusters < 2:
+        raise ValueError(f"A clustered standard error needs 2 clusters or more, got {n_clusters}.")
+    if np.ptp(scores) == 0:
+        return 0.0
+    sums = np.bincount(codes, weights=scores - scores.mean())
+    correction = n_clusters / (n_clusters - 1)
+    return sqrt(correction * float(np.square(sums).sum())) / len(scores)
+
+
+def wilson_interval(successes: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the Wilson score interval of a proportion.
+
+    It stays within [0, 1] and keeps a width where all or none succeeded. Formula: Wilson 1927
+    (https://doi.org/10.1080/01621459.1927.10502953), without continuity correction.
+
+    Args:
+        successes: From 0 to `n`; a fraction where scores are between 0 and 1.
+        n: Number of trials, at least 1.
+        confidence: Between 0 and 1, exclusive.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+    """
+    if n < 1 or not 0 <= successes <= n:
+        raise ValueError(f"{successes} successes in {n} trials are no proportion.")
+    z = _normal_quantile(confidence)
+    rate = successes / n
+    centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    low = 0.0 if successes == 0 else max(0.0, centre - half)
+    high = 1.0 if successes == n else min(1.0, centre + half)
+    return low, high
+
+
+def normal_interval(mean: float, error: float, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the normal interval of a mean in [0, 1], cut to [0, 1].
+
+    Args:
+        mean: In [0, 1].
+        error: Standard error of the mean, not negative.
+        confidence: Between 0 and 1, exclusive.
+
+    Raises:
+        ValueError: If `confidence` is out of its range.
+    """
+    half = _normal_quantile(confidence) * error
+    return max(0.0, mean - half), min(1.0, mean + half)
+
+
+def pass_at_k(n_generations: IntArray, n_correct: IntArray, k: int) -> FloatArray:
+    """Return the unbiased estimate of pass@k for each sample.
+
+    Formula: 1 - C(n - c, k) / C(n, k), Chen et al. 2021 (arXiv 2107.03374), as a product of k factors, so that
+    nothing overflows.
+
+    Args:
+        n_generations: Shape (n_samples,), each at least `k`.
+        n_correct: Shape (n_samples,), each from 0 to its `n_generations`.
+        k: Number of draws, at least 1.
+
+    Returns:
+        Shape (n_samples,), each in [0, 1].
+
+    Raises:
+        ValueError: If a sample has fewer than `k` generations (its pass@k cannot be known), or counts do not fit.
+    """
+    if k < 1 or np.any(n_generations < k):
+        raise ValueError(f"pass@{k} needs {k} generations of every sample, and at least 1.")
+    if np.any(n_correct < 0) or np.any(n_correct > n_generations):
+        raise ValueError("A sample has a number of correct generations outside of 0 to all.")
+    n_wrong = n_generations - n_correct
+    none_right = np.ones(len(n_generations))
+    for drawn in range(k):
+        none_right *= np.maximum(n_wrong - drawn, 0) / (n_generations - drawn)
+    return 1.0 - none_right
+
+
+def majority(sample_ids: IntArray, answers: IntArray) -> IntArray:
+    """Return, for each sample, the position of the first vote for its most frequent answer.
+
+    Of equally frequent answers, the one that was given first wins.
+
+    Args:
+        sample_ids: Shape (n_votes,), not negative, in the order in which the votes of each sample were given.
+        answers: Shape (n_votes,), not negative, equal values for equal answers.
+
+    Returns:
+        Shape (n_samples,), positions in the two arguments, in the order of the sample ids.
+    """
+    if len(sample_ids) == 0:
+        return np.empty(0, np.int64)
+    pairs = sample_ids * (answers.max() + 1) + answers
+    _, first, votes = np.unique(pairs, return_index=True, return_counts=True)
+    order = np.lexsort((first, -votes, sample_ids[first]))
+    best = first[order]
+    is_new = np.r_[True, np.diff(sample_ids[best]) != 0]
+    winners: IntArray = best[is_new]
+    return winners
+
+
+def _check(scores: FloatArray) -> None:
+    if not np.isfinite(scores).all():
+        raise ValueError("A score is not finite; leave missing scores out and count them.")
+
+
+def _normal_quantile(confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise ValueError(f"A confidence of {confidence} is not between 0 and 1.")
+    return NormalDist().inv_cdf(0.5 + confidence / 2)

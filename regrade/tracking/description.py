@@ -1,0 +1,129 @@
+"""The text on the pages of runs, in markdown: results, links to the answers, and how to grade again."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from regrade.tracking.scoring import MAX_TAG, Scoring
+
+NOTES = "*Notes below this line are kept when the results above are brought up to date.*"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One scoring in the table of an evaluation."""
+
+    benchmark: str
+    scorer: str
+    accuracy: float | None
+    stderr: float | None
+    counts: tuple[int, ...]
+    """n, unparsed, truncated, failed."""
+    answer_set: str
+    url: str | None
+    headline: bool
+    """Whether its accuracy stands for the benchmark."""
+
+
+def evaluation_text(
+    model: str, step: int, rows: Sequence[Row], command: str, existing: str = ""
+) -> str:
+    """Return the description of an evaluation; what people wrote below the `NOTES` line of `existing` is kept.
+
+    Rows that would make it longer than MLflow takes are counted instead of shown.
+    """
+    notes = existing.partition(NOTES)[2].strip()
+    best = [f"{escape(row.benchmark)} **{_accuracy(row)}**" for row in rows if row.headline]
+    head = [
+        # The page folds the text after some five lines, so what matters most comes first.
+        " · ".join(best[:8]),
+        "",
+        f"{escape(model)}, training step {step}" if step else escape(model),
+        "",
+        "| Benchmark | Scorer | Accuracy | n | Unparsed | Truncated | Failed | Answers |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
+    ]
+    tail = ["", "± is the standard error. Bold is what `accuracy/<benchmark>` shows."]
+    if command:
+        tail += ["", "Grade the answers again:", "", _fenced(command)]
+    tail += ["", NOTES, *(["", notes] if notes else [])]
+    lines = [_line(row) for row in rows]
+    room = MAX_TAG - len("\n".join([*head, *tail])) - 100
+    shown = 0
+    while shown < len(lines) and room >= len(lines[shown]) + 1:
+        room -= len(lines[shown]) + 1
+        shown += 1
+    left = len(lines) - shown
+    more = ["", f"And {left} more: expand this run in the list of runs."] if left else []
+    return "\n".join([*head, *lines[:shown], *more, *tail])[:MAX_TAG]
+
+
+def scoring_text(scoring: Scoring, change: str | None = None) -> str:
+    """Return the description of one scoring; `change` says how it differs from the one before it."""
+    answers = _link(scoring.manifest.answer_set_id, scoring.url)
+    benchmark = scoring.manifest.specification.benchmark
+    more = [f"**{escape(scoring.intact_only)}**", ""] if scoring.intact_only else []
+    if change:
+        more += [f"The scorer changed, the answers are the same: {escape(change)}", ""]
+    return "\n".join(
+        [
+            *more,
+            f"{escape(benchmark.name)} by {escape(scoring.model_label)}.",
+            "",
+            f"- Answers: {answers} in {_code(scoring.repository)} at commit {_code(scoring.revision)}",
+            f"- Questions: {_code(benchmark.source)} at {_code(benchmark.source_revision)}",
+            f"- Scorer: {_code(scoring.scorer)} version {scoring.version}, source {_code(scoring.source_hash)}",
+        ]
+    )[:MAX_TAG]
+
+
+def escape(text: str) -> str:
+    """Return text that markdown shows as it is, on one line and inside a table."""
+    entities = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;"}
+    text = _visible(text)
+    text = re.sub(r"[&<>|]", lambda match: entities[match.group()], text)
+    # Not the # and ; of the entities: neither means anything inside a line.
+    return re.sub(r"([\\`*_{}\[\]()!~$])", r"\\\1", text)
+
+
+def _visible(text: str) -> str:
+    """Return text on one line without control characters."""
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+
+
+def _accuracy(row: Row) -> str:
+    if row.accuracy is None:
+        return "none"
+    error = "" if row.stderr is None else f" ± {row.stderr:.4f}"
+    return f"{row.accuracy:.4f}{error}"
+
+
+def _line(row: Row) -> str:
+    cells = (
+        escape(row.benchmark),
+        escape(row.scorer),
+        f"**{_accuracy(row)}**" if row.headline else _accuracy(row),
+        *(f"{count:,}" for count in row.counts),
+        _link(row.answer_set, row.url),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _link(text: str, url: str | None) -> str:
+    if url is None or not url.startswith(("https://", "http://")):
+        return _code(text)
+    return f"[{escape(text)}]({quote(url, safe=':/?#@%&=+,;~')})"
+
+
+def _code(text: str) -> str:
+    # A table cell ends at a bar even inside code, and code cannot hold its own fence.
+    text = _visible(text)
+    return escape(text) if {"|", "`"} & set(text) or not text else f"`{text}`"
+
+
+def _fenced(text: str) -> str:
+    runs = re.findall(r"`{3,}", text)
+    fence = "`" * (max(map(len, runs), default=2) + 1)
+    return f"{fence}\n{text}\n{fence}"

@@ -1,0 +1,75 @@
+"""What the evaluation of a model shows, derived from the runs of its scorings."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from regrade.tracking.description import Row
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+
+def headlines(runs: Iterable["Run"]) -> dict[str, "Run"]:
+    """Return for each benchmark the run whose accuracy stands for it.
+
+    That is the headline scorer's on the most questions: a quick look at a few never replaces a full evaluation. Among
+    equals, the newest answers, then the newest version of the scorer, then what was tracked last.
+    """
+
+    def rank(run: "Run") -> tuple[float, datetime, int, str]:
+        tags = run.data.tags
+        return (
+            run.data.metrics["samples"],
+            datetime.fromisoformat(tags["regrade.answers_created_at"]),
+            int(tags["regrade.scorer_version"]),
+            tags["regrade.tracked_at"],
+        )
+
+    best: dict[str, Run] = {}
+    for run in runs:
+        name = run.data.tags["regrade.benchmark"]
+        if run.data.tags["regrade.headline"] == "true" and (
+            name not in best or rank(run) > rank(best[name])
+        ):
+            best[name] = run
+    return best
+
+
+def headline_metrics(best: Mapping[str, "Run"]) -> dict[str, float]:
+    """Return `accuracy/<benchmark>`, `accuracy_stderr/<benchmark>` and `n/<benchmark>` of the `headlines`."""
+    return {
+        f"{metric}/{benchmark}": run.data.metrics[metric]
+        for benchmark, run in best.items()
+        for metric in ("accuracy", "accuracy_stderr", "n")
+        if metric in run.data.metrics
+    }
+
+
+def table_rows(runs: Iterable["Run"], best: Mapping[str, "Run"]) -> list[Row]:
+    """Return the rows of the description's table, the headline of each benchmark first."""
+    rows = [_row(run, run is best.get(run.data.tags["regrade.benchmark"])) for run in runs]
+    return sorted(
+        rows, key=lambda row: (row.benchmark, not row.headline, row.scorer, row.answer_set)
+    )
+
+
+def _row(run: "Run", headline: bool) -> Row:
+    tags, metrics = run.data.tags, run.data.metrics
+    return Row(
+        benchmark=tags["regrade.benchmark"],
+        scorer=", ".join(
+            part
+            for part in (
+                f"{tags['regrade.scorer']} v{tags['regrade.scorer_version']}",
+                tags.get("regrade.intact_only"),
+            )
+            if part
+        ),
+        accuracy=metrics.get("accuracy"),
+        stderr=metrics.get("accuracy_stderr"),
+        counts=tuple(int(metrics[name]) for name in ("n", "unparsed", "truncated", "failed")),
+        answer_set=tags["regrade.answer_set"],
+        url=tags.get("regrade.url"),
+        headline=headline,
+    )

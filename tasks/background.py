@@ -1,0 +1,62 @@
+"""Something done every few seconds beside the main thread, in the same Prefect run context."""
+
+import contextvars
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+
+class Every:
+    """Calls an action every `seconds`, until the block ends. The action deals with its own errors.
+
+    The end of the block does not wait for a call that hangs on the network longer than `patience` seconds: that
+    call goes on beside what follows, and ends with the process.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        action: Callable[[], None],
+        name: str,
+        *,
+        patience: float = 0.0,
+        last: Callable[[], None] | None = None,
+    ) -> None:
+        """Name the action.
+
+        Args:
+            seconds: From the end of one call to the begin of the next.
+            action: Called again and again.
+            name: Of the thread.
+            patience: Seconds that the end of the block waits for a call.
+            last: Called once more at the end, where the block ended without an error.
+        """
+        self._seconds, self._action = seconds, action
+        self._patience, self._last = patience, last
+        self._stop = threading.Event()
+        self._failed = False
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(
+            target=context.run, args=(self._loop,), name=name, daemon=True
+        )
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._failed = error is not None
+        self._stop.set()
+        self._thread.join(0.0 if self._failed else self._patience)
+
+    def _loop(self) -> None:
+        while not self._stop.wait(self._seconds):
+            self._action()
+        if self._last is not None and not self._failed:
+            self._last()

@@ -1,0 +1,71 @@
+"""The result as people read it on the flow run's page: one markdown artifact."""
+
+import base64
+import io
+import logging
+from collections.abc import Sequence
+
+import httpx
+from prefect.artifacts import create_markdown_artifact
+from prefect.exceptions import PrefectException
+
+from regrade.diffing import Diff
+from regrade.difftext import diffs_markdown
+from regrade.report import escape, markdown_report
+from regrade.results import Evaluation
+
+logger = logging.getLogger("regrade.report")
+
+
+def report(evaluation: Evaluation) -> None:
+    """Put the table, links and a plot on the flow run's page."""
+    models = sorted({escape(answers.model) for answers in evaluation.answer_sets})
+    plot = accuracy_plot(evaluation) if evaluation.answer_sets else None
+    _show("result", markdown_report(evaluation, plot), f"Result of {', '.join(models)}")
+
+
+def report_diffs(diffs: Sequence[Diff]) -> None:
+    """Put what new versions of scorers changed on the flow run's page."""
+    if diffs:
+        what = "The scorer changed, the answers did not: what is graded differently now"
+        _show("diff", diffs_markdown(diffs), what)
+
+
+def _show(key: str, markdown: str, description: str) -> None:
+    try:
+        create_markdown_artifact(markdown, key=key, description=description)
+    except (httpx.HTTPError, PrefectException) as error:
+        # The scores are published; an unreachable Prefect server takes none of them away.
+        logger.warning("%s not shown in Prefect: %s", key, error)
+
+
+def accuracy_plot(evaluation: Evaluation) -> str:
+    """Return a small bar chart of the headline accuracies with their 95 % intervals, as a `data:` URI."""
+    from matplotlib.figure import Figure
+
+    names, values, below, above = [], [], [], []
+    for answers in evaluation.answer_sets:
+        for score in answers.scores:
+            metrics = score.metrics
+            accuracy, low, high = (
+                metrics[key] for key in ("accuracy", "accuracy_low", "accuracy_high")
+            )
+            if score.headline and accuracy is not None and low is not None and high is not None:
+                names.append(f"{answers.benchmark}\n{answers.model}")
+                values.append(100 * accuracy)
+                below.append(100 * (accuracy - low))
+                above.append(100 * (high - accuracy))
+    figure = Figure(figsize=(6, 0.6 + 0.5 * len(names)), layout="constrained")
+    axes = figure.subplots()
+    axes.barh(
+        names, values, xerr=[below, above], color="#4477aa", ecolor="#222222", capsize=3, height=0.6
+    )
+    axes.invert_yaxis()
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("accuracy in % (95 % interval)")
+    axes.spines[["top", "right"]].set_visible(False)
+    for label in axes.get_yticklabels():
+        label.set_parse_math(False)  # a dollar sign in a model's name is no formula
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

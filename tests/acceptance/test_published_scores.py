@@ -1,0 +1,307 @@
+"""Real answers of real models, graded again: the published scores, or each row in which we differ and why."""
+
+import gzip
+import json
+import re
+import zipfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from regrade.metrics import Summary, summarise
+from regrade.scorers.numerals import last_number
+from tests.scorers.batches import generations, graded
+
+SHARED = Path(__file__).parents[2] / "../shared/data"
+GENERATIONS = SHARED / "generations"
+
+pytestmark = pytest.mark.skipif(
+    not GENERATIONS.is_dir(), reason="the folder of real answers is not beside the repository"
+)
+
+
+def rights(scores: pa.RecordBatch) -> list[bool]:
+    return [value == 1.0 for value in scores["value"].to_pylist()]
+
+
+def rows_that_differ(ours: Sequence[object], theirs: Sequence[object]) -> list[int]:
+    pairs = enumerate(zip(ours, theirs, strict=True))
+    return [row for row, (own, other) in pairs if own != other]
+
+
+def summary_of(scores: pa.RecordBatch) -> Summary:
+    return summarise(pa.Table.from_batches([scores]), {})
+
+
+# GSM8K: OpenAI's own answers
+
+
+@cache
+def openai_rows() -> list[dict[str, Any]]:
+    lines = (GENERATIONS / "openai-gsm8k/solutions.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def openai_targets() -> list[str]:
+    return [row["ground_truth"].rpartition("A:")[2].strip() for row in openai_rows()]
+
+
+@pytest.mark.parametrize(("model", "correct"), [("6b_finetuning", 286), ("6b_verification", 515)])
+def test_number_agrees_with_openai_on_every_row(model: str, correct: int) -> None:
+    solutions = [row[model]["solution"] for row in openai_rows()]
+    theirs = [row[model]["is_correct"] for row in openai_rows()]
+
+    scores = graded("number", generations(solutions, openai_targets()))
+
+    assert sum(theirs) == correct
+    assert rows_that_differ(rights(scores), theirs) == []
+    assert summary_of(scores).overall.accuracy == pytest.approx(correct / 1319)
+
+
+@pytest.mark.parametrize("model", ["6b_finetuning", "6b_verification"])
+def test_a_strict_reading_finds_no_answer_where_there_are_no_hashes(model: str) -> None:
+    solutions = [row[model]["solution"] for row in openai_rows()]
+
+    overall = summary_of(graded("number_strict", generations(solutions, openai_targets()))).overall
+
+    assert (overall.n, overall.unparsed, overall.accuracy) == (1319, 1319, 0.0)
+
+
+def test_every_gold_solution_of_gsm8k_is_right() -> None:
+    lines = (SHARED / "gsm8k/test.jsonl").read_text("utf-8").splitlines()
+    solutions = [json.loads(line)["answer"] for line in lines]
+    batch = generations(solutions, [text.rpartition("####")[2] for text in solutions])
+    theirs = generations([row["ground_truth"] for row in openai_rows()], openai_targets())
+
+    assert rights(graded("number", batch)) == [True] * 1319
+    assert rights(graded("number_strict", batch)) == [True] * 1319
+    assert rights(graded("number", theirs)) == [True] * 1319
+
+
+# GSM8K: ZeroEval, whose answers are JSON with `reasoning` and `answer`
+
+
+@cache
+def zeroeval_rows(model: str) -> tuple[list[str], list[str]]:
+    with gzip.open(GENERATIONS / f"zeroeval-gsm/{model}.json.gz") as file:
+        rows = json.load(file)
+    return [row["output"][0] for row in rows], [row["answer"] for row in rows]
+
+
+def answer_field(output: str) -> str | None:
+    """Return what the last `"answer"` of an output says, also where the JSON around it is broken."""
+    found = re.findall(r'"answer"\s*:\s*("(?:[^"\\]|\\.)*"|[^,}\n]+)', output)
+    return found[-1].strip('"') if found else None
+
+
+def first_number(text: str) -> float | None:
+    """Return the first number of a text, as ZeroEval reads the field: 0.40 of `0.40 * 0.20 = 0.08`."""
+    found = re.search(r"(-?\d+(?:\.\d+)?)(?:/(\d+)\Z)?", re.sub("[$,# ]", "", text))
+    return float(found[1]) / float(found[2] or 1) if found else None
+
+
+def published_rights(model: str) -> list[bool]:
+    outputs, targets = zeroeval_rows(model)
+    fields = [answer_field(output) for output in outputs]
+    return [
+        field is not None and first_number(field) == first_number(target)
+        for field, target in zip(fields, targets, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "n", "percent", "differ"),
+    [
+        # 1285: "1,360 - (64 + 30 + 48) = 1,360 - 142 = 1,218" is read as 1,218, which is right; the first
+        # number of it is wrong.
+        ("Meta-Llama-3-8B-Instruct", 1319, "78.47", {1285: True}),
+        ("Qwen2-7B-Instruct", 1319, "80.06", {}),
+        # 797: "150 * 2 + 240 = 300 + 240 = 540". 698: three amounts are worked out, the last of them is the one
+        # asked for, and right.
+        ("Mixtral-8x7B-Instruct-v0.1", 1319, "70.13", {698: True, 797: True}),
+        ("gemini-1.5-flash-exp-0827", 681, "95.01", {}),
+    ],
+)
+def test_number_reads_the_answer_of_json_without_being_told_of_json(
+    model: str, n: int, percent: str, differ: dict[int, bool]
+) -> None:
+    outputs, targets = zeroeval_rows(model)
+    theirs = published_rights(model)
+
+    ours = rights(graded("number", generations(outputs, targets)))
+
+    assert len(theirs) == n
+    assert f"{100 * sum(theirs) / n:.2f}" == percent
+    assert {row: ours[row] for row in rows_that_differ(ours, theirs)} == differ
+    assert sum(ours) == sum(theirs) + len(differ)
+
+
+def test_an_answer_that_ends_before_its_answer_field_is_never_right_by_chance() -> None:
+    outputs, targets = zeroeval_rows("Mixtral-8x7B-Instruct-v0.1")
+    without = [row for row, output in enumerate(outputs) if answer_field(output) is None]
+
+    assert f"{100 * len(without) / len(outputs):.2f}" == "2.27"
+    scores = graded("number", generations(outputs, targets)).take(pa.array(without))
+    assert (sum(rights(scores)), scores["outcome"].to_pylist().count("unparsed")) == (0, 2)
+
+
+def test_numbers_compared_as_texts_would_be_another_score() -> None:
+    """The 75.28 % of a last-number rule come from comparing "18.00" with "18" as texts, not from the rule."""
+    outputs, targets = zeroeval_rows("Meta-Llama-3-8B-Instruct")
+    gold = [target.strip("# ").replace(",", "") for target in targets]
+    last = [re.findall(r"-?\d+(?:\.\d+)?", output.replace(",", ""))[-1] for output in outputs]
+
+    as_texts = sum(own == other for own, other in zip(last, gold, strict=True))
+    as_numbers = sum(float(own) == float(other) for own, other in zip(last, gold, strict=True))
+    ours = last_number(pa.array(outputs)).to_pylist()
+
+    assert f"{100 * as_texts / 1319:.2f}" == "75.28"
+    assert f"{100 * as_numbers / 1319:.2f}" == "78.47"
+    assert sum(own == other for own, other in zip(ours, gold, strict=True)) == as_numbers
+
+
+# MMLU-Pro
+
+
+LETTERS_THAT_DIFFER: dict[int, tuple[str | None, str | None]] = {  # row: theirs, ours
+    # The model gave no letter ("The answer is $23.", or none at all) and went on with a question of its own;
+    # the stored letter is the answer to that one.
+    45: ("I", None),
+    133: ("A", None),
+    160: ("G", None),
+    654: ("A", None),
+    2029: ("C", None),
+    2490: ("J", None),
+    7784: ("F", None),
+    # The letter is beyond the row's choices, of which there are 4 or 5.
+    6583: ("E", None),
+    7470: ("F", None),
+    10511: ("F", None),
+    # "The correct answer is (A). ... The answer is (B).": the last counts, not the first.
+    6154: ("A", "B"),
+    11166: ("I", "E"),
+}
+
+
+def test_choice_letter_gives_the_stored_accuracy_of_mmlu_pro() -> None:
+    path = GENERATIONS / "mmlu-pro/model_outputs_Meta-Llama-3-8B_5shots.zip"
+    with zipfile.ZipFile(path) as archive:
+        rows = json.loads(archive.read(archive.namelist()[0]))
+    theirs = [row["pred"] for row in rows]
+    targets = [row["answer"] for row in rows]
+
+    scores = graded(
+        "choice_letter",
+        generations(
+            [row["generated_text"] for row in rows],
+            targets,
+            choices=[row["options"] for row in rows],
+        ),
+    )
+    ours = scores["extracted"].to_pylist()
+
+    assert rows_that_differ(ours, theirs) == sorted(LETTERS_THAT_DIFFER)
+    assert {row: (theirs[row], ours[row]) for row in LETTERS_THAT_DIFFER} == LETTERS_THAT_DIFFER
+    # None of these letters is the right one, theirs or ours: the score is the same to the row.
+    assert rights(scores) == [own == target for own, target in zip(theirs, targets, strict=True)]
+    overall = summary_of(scores).overall
+    assert (overall.n, sum(rights(scores))) == (12032, 4112)
+    assert f"{100 * (overall.accuracy or 0):.2f}" == "34.18"
+    assert (theirs.count(None), overall.unparsed) == (1290, 1300)
+
+
+# Inspect
+
+
+def inspect_samples(name: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    path = GENERATIONS / "inspect" / name
+    if path.suffix == ".json":
+        log = json.loads(path.read_text("utf-8"))
+        return log["samples"], log["results"]
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if name.startswith("samples/")]
+        samples = [json.loads(archive.read(name)) for name in names]
+        return samples, json.loads(archive.read("header.json"))["results"]
+
+
+@pytest.mark.parametrize(
+    ("log", "scorer", "theirs", "n"),
+    [
+        ("2025-09-23T08-09-58-04-00_popularity_DN2wbX2ZvACsBpjwptzBRo.eval", "exact", "match", 100),
+        ("2025-05-12T20-28-13-04-00_popularity.json", "exact", "match", 3),
+        ("mmlu-summary-choices.eval", "choice_letter", "choice", 1),
+    ],
+)
+def test_inspect_logs_get_the_scores_that_they_hold(
+    log: str, scorer: str, theirs: str, n: int
+) -> None:
+    samples, results = inspect_samples(log)
+    published = {name: metric["value"] for name, metric in results["scores"][0]["metrics"].items()}
+
+    scores = graded(
+        scorer,
+        generations(
+            [sample["output"]["choices"][0]["message"]["content"] for sample in samples],
+            [sample["target"] for sample in samples],
+            choices=[sample.get("choices") or () for sample in samples],
+        ),
+    )
+
+    assert rights(scores) == [sample["scores"][theirs]["value"] == "C" for sample in samples]
+    overall = summary_of(scores).overall
+    assert overall.n == n
+    assert overall.accuracy == pytest.approx(published["accuracy"])
+    # Inspect says 0 for the error of a single sample; nobody can know it.
+    assert (overall.accuracy_stderr or 0.0) == pytest.approx(published["stderr"])
+
+
+# lm-evaluation-harness: three rows a file, which say nothing about the accuracy of the full runs
+
+
+def harness_rows(pattern: str) -> list[dict[str, Any]]:
+    return [
+        json.loads(line)
+        for path in sorted((GENERATIONS / "lm-eval").glob(pattern))
+        for line in path.read_text("utf-8").splitlines()
+    ]
+
+
+@pytest.mark.parametrize("scorer", ["number", "number_strict"])
+def test_number_agrees_with_the_harness_on_every_row_of_gsm8k(scorer: str) -> None:
+    rows = harness_rows("samples_gsm8k_*.jsonl")
+    texts = [row["resps"][0][0] for row in rows]
+    targets = [row["target"].rpartition("####")[2] for row in rows]
+
+    scores = graded(scorer, generations(texts, targets))
+
+    assert len(rows) == 6
+    assert scores["extracted"].to_pylist() == [row["filtered_resps"][0] for row in rows]
+    assert rights(scores) == [row["exact_match"] == 1.0 for row in rows]
+
+
+def test_choice_letter_agrees_with_the_harness_but_for_an_answer_that_was_revised() -> None:
+    rows = harness_rows("eval_mmlu_pro_plus/samples_*.jsonl")
+    scores = graded(
+        "choice_letter",
+        generations(
+            [row["resps"][0][0] for row in rows],
+            [row["target"] for row in rows],
+            choices=[row["doc"]["options"] for row in rows],
+        ),
+    )
+    ours = scores["extracted"].to_pylist()
+    # The harness calls a letter that it did not find `[invalid]`.
+    theirs = [
+        letter if len(letter) == 1 else None for [letter] in (r["filtered_resps"] for r in rows)
+    ]
+
+    assert len(rows) == 18
+    # "Therefore, the correct answer is (D) and (K). Since (K) includes (D), we will choose (K). The answer is (K)."
+    # The harness reads the first letter, we read the last, which is what the answer ends on, and right.
+    assert rows_that_differ(ours, theirs) == [2]
+    assert (theirs[2], ours[2], rows[2]["target"]) == ("D", "K", "K")
+    assert rows_that_differ(rights(scores), [row["exact_match"] == 1.0 for row in rows]) == [2]

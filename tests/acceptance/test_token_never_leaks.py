@@ -1,0 +1,122 @@
+"""The token of the Hub, looked for in everything that a run with failures wrote, said and logged."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.leftovers import origin_of
+from regrade.answers.manifest import Session
+from regrade.answers.spool import Spool, spool_folder
+from tests.builders import description, row
+from tests.command_line import Ran, regrade
+from tests.hub_server.faults import Answer, Drop
+from tests.hub_server.fixtures import Hub
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
+
+
+def session() -> Session:
+    return Session(
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        regrade_version="0",
+        engine="vllm",
+        engine_version="0.32.0",
+        device="cpu",
+        dtype="float32",
+        max_model_len=512,
+        chat_template_sha256=None,
+        engine_settings={},
+        load_seconds=1.0,
+        generate_seconds=2.0,
+        rows=5,
+        prompt_tokens=25,
+        completion_tokens=35,
+    )
+
+
+@pytest.fixture
+def uri(hub: Hub) -> str:
+    return f"hf://datasets/{hub.repo_id}"
+
+
+@pytest.fixture
+def environment(
+    hub: Hub, tmp_path: Path, prefect_api: str, monkeypatch: pytest.MonkeyPatch, uri: str
+) -> dict[str, str]:
+    found = {
+        "HF_TOKEN": hub.token,
+        "HF_ENDPOINT": hub.endpoint,
+        "HF_HOME": str(tmp_path / "home"),
+        "REGRADE_SPOOL": str(tmp_path / "spool"),
+        "REGRADE_LOGS": str(tmp_path / "logs"),
+        "REGRADE_ANSWERS": uri,
+        "MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}",
+        "PREFECT_HOME": str(tmp_path / "prefect"),
+    }
+    monkeypatch.setenv("REGRADE_SPOOL", found["REGRADE_SPOOL"])
+    described = description(5)
+    folder = spool_folder(uri, described.specification.answer_set_id)
+    with Spool(folder) as spool:
+        spool.append([row(number) for number in range(5)])
+        spool.note_origin(origin_of(uri, described, session()))
+    return found
+
+
+def test_no_file_and_no_line_that_a_run_writes_holds_the_token(
+    hub: Hub,
+    environment: dict[str, str],
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    said: list[Ran] = []
+
+    def run(*arguments: str, code: int) -> None:
+        said.append(regrade(*arguments, **environment))
+        assert said[-1].code == code, said[-1].err
+
+    text = f"no, not with {hub.token}"  # a server that repeats what it was sent
+    hub.fail("POST", r"/preupload/main|/commit/main", Answer(401, text=text))
+    run("publish", code=2)
+    hub.fail("POST", r"/preupload/main|/commit/main", Answer(403, text=text))
+    run("publish", code=2)
+    hub.fail("POST", "/commit/main", Answer(500, text=text, afterwards=True))
+    hub.fail("POST", "/preupload/main", Drop())
+    run("publish", code=0)
+    hub.fail("POST", "/commit/main", Answer(403, text=text))
+    run("score", "--json", code=2)
+    hub.fail("GET", r"/resolve/", Answer(503, text=text))
+    run("score", "--json", code=0)
+    (result,) = said[-1].document["answer_sets"]
+    assert result["rows"] == 5
+    assert result["mlflow_run_id"]
+    run("verify", code=0)
+
+    token = hub.token.encode()
+    assert not [one for one in said if hub.token in one.out + one.err]
+    folders = [tmp_path, *tmp_path_factory.getbasetemp().glob("prefect-server*")]
+    looked_at = set()
+    for path in _files(folders):
+        looked_at.add(path.suffix)
+        assert token not in path.read_bytes(), path
+    assert {".db", ".log", ".json"} <= looked_at
+    published = [content for files in _contents(hub) for content in files]
+    assert len(published) >= 4  # shard, manifest, card, scores
+    assert not [content for content in published if token in content]
+
+
+def _files(folders: list[Path]) -> Iterator[Path]:
+    for folder in folders:
+        yield from (path for path in folder.rglob("*") if path.is_file())
+
+
+def _contents(hub: Hub) -> Iterator[list[bytes]]:
+    from huggingface_hub import HfApi, hf_hub_download
+
+    api = HfApi(endpoint=hub.endpoint, token=hub.token)
+    for name in api.list_repo_files(hub.repo_id, repo_type="dataset"):
+        local = hf_hub_download(
+            hub.repo_id, name, repo_type="dataset", endpoint=hub.endpoint, token=hub.token
+        )
+        yield [Path(local).read_bytes()]

@@ -1,0 +1,428 @@
+"""An answer repository made by a stranger: nothing in it runs, leaves its folder, fills the memory or breaks a page."""
+
+import io
+import json
+import pickle
+import re
+import subprocess
+import sys
+from contextlib import suppress
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from flows.terminal import plain, visible
+from regrade.answers.card import BEGIN, END
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import AnswerSet, list_sets, readable_sets
+from regrade.choosing import diff_scorings
+from regrade.difftext import diff_markdown
+from regrade.errors import DamagedAnswersError, RepositoryError
+from regrade.records import GENERATION_SCHEMA
+from regrade.report import escape
+from regrade.scoring import score_answers
+from regrade.verification import verify
+from tests.builders import row
+from tests.command_line import ROOT
+from tests.stored import (
+    again,
+    commit_manifest,
+    commit_shards,
+    numbers,
+    parquet_bytes,
+    publish,
+    score,
+    score_with_an_older_scorer,
+    table_bytes,
+)
+
+COLUMNS = ["sample_id", "repeat", "text"]
+NASTY = "</td><script>alert(1)</script>|![x](http://e.vil)\n| a | b |\n<!-- regrade:end -->\x1b]0;pwned\x07\x1b[2J\u202e"
+ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+@pytest.fixture
+def answers(repository: LocalRepository) -> AnswerSet:
+    return publish(repository, numbers(0, 3))
+
+
+def refused(answers: AnswerSet, says: str) -> None:
+    with pytest.raises(DamagedAnswersError, match=says) as caught:
+        list(answers.batches(COLUMNS))
+    assert "part-" in caught.value.path
+
+
+# Manifests
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../../../etc/passwd",
+        "/etc/passwd",
+        "part-00000-01234567.parquet/../x",
+        "part-00000-0.pkl",
+    ],
+)
+def test_a_shard_outside_of_its_folder_is_refused(
+    repository: LocalRepository, answers: AnswerSet, name: str
+) -> None:
+    shard = answers.manifest.shards[0].model_dump() | {"name": name}
+    head = commit_manifest(answers, shards=[shard])
+
+    with pytest.raises(DamagedAnswersError, match=r"manifest\.json.*shards\.0\.name"):
+        list_sets(repository, head)
+
+
+def test_a_model_whose_name_is_a_path_stays_in_its_folder(repository: LocalRepository) -> None:
+    for name in ("../../../x", "/etc", "..", "a/../../b", "\x1b[31m", "~"):
+        published = publish(repository, numbers(0, 2), model=name)
+        parts = Path(published.folder).parts
+        assert len(parts) == 4
+        assert not {"..", "."} & set(parts)
+        assert (repository.folder / published.folder / "manifest.json").is_file()
+
+
+def test_a_manifest_copied_to_another_place_is_refused(
+    repository: LocalRepository, answers: AnswerSet
+) -> None:
+    other = "answers/sums/someone--else/" + answers.manifest.answer_set_id
+    content = answers.manifest.model_dump_json().encode()
+    head = repository.commit(
+        {f"{other}/manifest.json": content}, "copied", parent=repository.head()
+    )
+
+    found, damaged = readable_sets(repository, head)
+    assert len(found) == 1
+    assert "belongs in" in damaged[0].problem
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[" * 200_000,
+        b'{"a":' * 100_000,
+        b"\xff\xfe",
+        b"null",
+        b"1" * 5000,
+        b'{"schema_version": 1e400}',
+        b'{"schema_version": true}',
+        pickle.dumps({"a": 1}),
+        b" " * (33 * 2**20),
+    ],
+    ids=["deep", "deeper", "not-utf8", "null", "digits", "inf", "true", "pickle", "huge"],
+)
+def test_what_is_no_manifest_or_no_scoring_is_refused_by_name(
+    repository: LocalRepository, answers: AnswerSet, content: bytes
+) -> None:
+    bad = "answers/sums/org--tiny/0123456789abcdef/manifest.json"
+    scoring = f"{answers.scores_folder}/number-1-00000000.json"
+    head = repository.commit({bad: content, scoring: content}, "bad", parent=repository.head())
+
+    found, damaged = readable_sets(repository, head)
+    assert [one.path for one in damaged] == [bad]
+    assert len(str(damaged[0])) < 1000
+    with pytest.raises(DamagedAnswersError, match="number-1-00000000"):
+        found[0].scores()
+    score(found[0])  # one bad file stops nobody from scoring and publishing
+    assert score_answers(again(answers), "number").table is None
+    assert {Path(one.path).name for one in verify(repository, str(repository.head())).problems} == {
+        "manifest.json",
+        "number-1-00000000.json",
+    }
+
+
+def test_sizes_that_the_manifest_makes_up_are_refused_before_anything_is_read(
+    repository: LocalRepository, answers: AnswerSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = answers.manifest.shards[0].model_dump() | {"bytes": 10**18}
+    head = commit_manifest(answers, shards=[shard])
+    (lying,) = list_sets(repository, head)
+    fetched: list[str] = []
+    monkeypatch.setattr(LocalRepository, "fetch", lambda s, path, r: fetched.append(path))
+
+    refused(lying, "the manifest says 1000000000000000000 bytes")
+    assert fetched == []
+
+
+# Parquet
+
+
+def bomb(rows: int, value: str, **options: Any) -> bytes:
+    """One value, repeated: a few kilobytes that unpack to `rows` times as much."""
+    columns: dict[str, Any] = {
+        name: pa.array(np.zeros(rows), pa.int32()) for name in ("index", "repeat")
+    }
+    for name, text in (("sample_id", "same"), ("text", value)):
+        indices = pa.array(np.zeros(rows, np.int32))
+        columns[name] = pa.DictionaryArray.from_arrays(indices, pa.array([text]))
+    return table_bytes(
+        pa.table(columns),
+        store_schema=False,
+        row_group_size=rows,
+        dictionary_pagesize_limit=2**30,
+        **options,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "length"), [(100_000, 2_000_000), (1_000, 66 * 2**20), (6_000_000, 10)]
+)
+def test_a_bomb_is_refused_in_little_memory(answers: AnswerSet, rows: int, length: int) -> None:
+    content = bomb(rows, "A" * length)
+    assert len(content) < 100_000
+    armed = commit_shards(answers, content)
+    folder = armed.repository.uri
+    code = (
+        "import resource, sys, time\n"
+        "from pathlib import Path\n"
+        "from regrade.answers.local import LocalRepository\n"
+        "from regrade.answers.sets import list_sets\n"
+        "from regrade.errors import DamagedAnswersError\n"
+        "repository = LocalRepository(Path(sys.argv[1]))\n"
+        "(answers,) = list_sets(repository, repository.head())\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "started = time.process_time()\n"
+        "try:\n"
+        "    for _ in answers.batches(['sample_id', 'repeat', 'text']): pass\n"
+        "except DamagedAnswersError as error: print(error.problem[:100])\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)\n"
+        "print(time.process_time() - started)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, folder], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    problem, mebibytes, seconds = done.stdout.splitlines()
+    assert "unpacks to texts" in problem or "claims" in problem
+    assert int(mebibytes) < 900
+    assert float(seconds) < 20
+
+
+def test_long_answers_come_in_small_batches(answers: AnswerSet) -> None:
+    long = [row(number, text="x" * 3_000_000) for number in range(50)]
+    same = [row(number, text="y" * 1_000_000) for number in range(150)]
+    for rows in (long, same):
+        published = commit_shards(answers, rows)
+        sizes = [batch.nbytes for batch in published.batches(COLUMNS)]
+        assert sum(sizes) > 150_000_000
+        assert max(sizes) < 80 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "says"),
+    [
+        ("text", pa.array([1, 2, 3]), "column 'text' should be string, found int64"),
+        ("text", pa.array([b"\xff\xfe"] * 3, pa.binary()), "should be string, found binary"),
+        ("repeat", pa.array(["0"] * 3), "column 'repeat' should be int32, found string"),
+        ("repeat", pa.array([0, None, 0], pa.int32()), "column 'repeat' has a null"),
+        ("sample_id", pa.array(["a", None, "c"]), "column 'sample_id' has a null"),
+        ("choices", pa.array([[1]] * 3), "column 'choices' should be list"),
+    ],
+)
+def test_a_column_of_the_wrong_type_is_refused_by_name(
+    answers: AnswerSet, column: str, values: Any, says: str
+) -> None:
+    table = pa.Table.from_pylist(numbers(0, 3), schema=GENERATION_SCHEMA)
+    position = table.schema.get_field_index(column)
+    wrong = commit_shards(answers, table_bytes(table.set_column(position, column, values)))
+
+    with pytest.raises(DamagedAnswersError, match=says):
+        list(wrong.batches(GENERATION_SCHEMA.names))
+
+
+def test_a_missing_or_doubled_column_is_refused_and_an_extra_one_is_not_read(
+    answers: AnswerSet,
+) -> None:
+    table = pa.Table.from_pylist(numbers(0, 3), schema=GENERATION_SCHEMA)
+    refused(commit_shards(answers, table_bytes(table.drop_columns(["text"]))), "no such column")
+    doubled = table.append_column("text", pa.array(["#### 9"] * 3))
+    refused(commit_shards(answers, table_bytes(doubled)), "found string, string")
+
+    extra = commit_shards(answers, table_bytes(table.append_column("run_me", pa.array(["x"] * 3))))
+    assert score_answers(extra, "number").file.summary.overall.accuracy == 1
+
+
+def test_text_that_is_not_utf8_is_refused(answers: AnswerSet) -> None:
+    table = pa.Table.from_pylist(numbers(0, 3), schema=GENERATION_SCHEMA)
+    raw = pa.Array.from_buffers(
+        pa.string(),
+        3,
+        [None, pa.array([0, 2, 4, 6], pa.int32()).buffers()[1], pa.py_buffer(b"\xff\xfeabcd")],
+    )
+    position = table.schema.get_field_index("text")
+    refused(commit_shards(answers, table_bytes(table.set_column(position, "text", raw))), "UTF8")
+
+
+@pytest.mark.parametrize("newer", ["2", "99999999999", "two"])
+def test_a_shard_newer_than_this_version_is_refused_by_name(answers: AnswerSet, newer: str) -> None:
+    schema = GENERATION_SCHEMA.with_metadata({"regrade_schema_version": newer})
+    refused(commit_shards(answers, parquet_bytes(numbers(0, 3), schema)), f"schema {newer}")
+
+
+def test_no_pickle_in_a_file_is_ever_loaded(answers: AnswerSet, tmp_path: Path) -> None:
+    proof = tmp_path / "it-ran"
+
+    class Payload:
+        def __reduce__(self) -> Any:
+            return Path.touch, (proof,)
+
+    extension = {
+        b"ARROW:extension:name": b"arrow.py_extension_type",
+        b"ARROW:extension:metadata": pickle.dumps(Payload()),
+    }
+    table = pa.Table.from_pylist(numbers(0, 3), schema=GENERATION_SCHEMA)
+    fields = [field.with_metadata(extension) for field in table.schema]
+    armed = commit_shards(
+        answers, table_bytes(table.cast(pa.schema(fields, metadata=table.schema.metadata)))
+    )
+
+    with suppress(DamagedAnswersError):
+        list(armed.batches(GENERATION_SCHEMA.names))
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_file_with_changed_bytes_gives_an_error_or_rows_but_never_a_crash(
+    answers: AnswerSet, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    content = bytearray(parquet_bytes(numbers(0, 50)))
+    for place in rng.integers(4, len(content) - 8, 3):
+        content[place] = rng.integers(0, 256)
+    changed = commit_shards(answers, bytes(content), rows=50)
+
+    rows = 50
+    with suppress(DamagedAnswersError):
+        rows = sum(batch.num_rows for batch in changed.batches(GENERATION_SCHEMA.names))
+    assert rows == 50
+
+
+# Markup
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.comments: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.found.append(tag)
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)
+
+
+def tags(text: str) -> Tags:
+    parser = Tags()
+    parser.feed(text)
+    return parser
+
+
+def test_the_card_shows_markup_in_names_as_text(repository: LocalRepository) -> None:
+    published = publish(repository, numbers(0, 2), model=f"org/{NASTY}")
+    score(published)
+
+    card = (repository.folder / "README.md").read_text()
+    assert set(tags(card).found) <= {"br"}
+    assert card.count(BEGIN) == card.count(END) == 1
+    body = card[card.index(BEGIN) : card.index(END)]
+    assert len([line for line in body.splitlines() if line.startswith("|")]) == 3
+    assert "![x]" not in card
+    assert not ESCAPES.search(card)
+
+
+def test_a_card_that_is_hostile_is_kept_and_breaks_nothing(repository: LocalRepository) -> None:
+    publish(repository, numbers(0, 2))
+    card = repository.folder / "README.md"
+    front = (
+        "a: " + "[" * 20_000,
+        "a: &a [*a]",
+        "- " * 5000 + "x",
+        "!!python/object/apply:os.system [true]",
+    )
+    for text in (*(f"---\n{one}\n---\n" for one in front), BEGIN * 2000, "\x1b]0;x\x07"):
+        card.write_text(text)
+        score(publish(repository, numbers(0, 2), benchmark=f"b{len(text)}"))
+        assert "| Benchmark |" in card.read_text()
+        assert text in card.read_text() or text.startswith("---") or BEGIN in text
+
+
+def test_markdown_shows_everything_from_outside_as_text() -> None:
+    shown = escape(NASTY)
+    assert tags(shown).found == []
+    assert tags(shown).comments == []
+    assert not set("|<>[]`*\n") & set(shown)
+    assert not ESCAPES.search(shown)
+    assert escape(r"a\b & c#d") == "a&#92;b &#38; c&#35;d"
+
+
+def test_a_diff_shows_prompts_and_answers_as_text(repository: LocalRepository) -> None:
+    prompt = f"```\n{BEGIN}\n| a | b |\n|---|---|\n{NASTY}\n```\n    # Heading\n\n---\n"
+    rows = [row(0, f"{NASTY}\n#### 0", prompt=prompt), row(1)]
+    answers = publish(repository, rows, model=f"org/{NASTY}")
+    score_with_an_older_scorer(answers, lambda _: {"value": 0.0, "extracted": NASTY})
+
+    page = diff_markdown(diff_scorings(again(answers), None, None))
+
+    outside = [line for line in page.splitlines() if not line.startswith("    ")]
+    assert tags("\n".join(outside)).found == []
+    assert tags("\n".join(outside)).comments == []
+    assert len([line for line in outside if line.startswith("|")]) == 3 + 2
+    assert [line for line in outside if line.startswith("```")] == ["```", "```"]
+    assert len([line for line in outside if line.startswith("#")]) == 1
+    assert not ESCAPES.search(page)
+
+
+@pytest.mark.parametrize(
+    "text", [NASTY, "[/b]", r"\[/b]", "[red]x", r"\[x + 1\] = \[/x\]", "[[[", "]"]
+)
+def test_a_terminal_shows_markup_and_escape_codes_as_text(text: str) -> None:
+    output = io.StringIO()
+    console = Console(file=output, highlight=False, width=10_000, force_terminal=True)
+
+    console.print(f"[bold]a[/] {plain(text)} [bold]b[/]")
+
+    shown = output.getvalue()
+    styled = re.sub(r"\x1b\[(?:0|1)m", "", shown)
+    assert styled.rstrip("\n") == f"a {visible(text)} b"
+    assert not ESCAPES.search(styled)
+
+
+def test_a_text_that_ends_in_a_backslash_does_not_swallow_what_follows() -> None:
+    output = io.StringIO()
+
+    Console(file=output, highlight=False).print(f"[bold]{plain('a' + chr(92))}[/]!")
+
+    assert output.getvalue() == "a\\!\n"
+
+
+def test_a_chart_takes_any_name_as_text() -> None:
+    from regrade.metrics import Metrics, SubsetMetrics, Summary
+    from regrade.plots import accuracy_chart
+
+    numbers_ = json.loads(
+        '{"rows": 4, "n": 4, "samples": 4, "accuracy": 0.5, "accuracy_stderr": 0.2, "accuracy_low": 0.2,'
+        '"accuracy_high": 0.8, "unparsed": 0, "unparsed_rate": 0, "truncated": 0, "truncated_rate": 0, "failed": 0}'
+    )
+    metrics = Metrics(**numbers_)
+    name = r"$\frac{$ <b>"
+    part = SubsetMetrics(name=name, category=name, metrics=metrics)
+    summary = Summary(overall=metrics, subsets=(part,), categories=(part,))
+
+    assert accuracy_chart(summary, name).startswith(b"\x89PNG")
+
+
+def test_a_folder_named_from_outside_is_an_error_and_no_path(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryError):
+        LocalRepository(tmp_path / "answers").commit({"../x": b""}, "out", parent=None)

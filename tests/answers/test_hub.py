@@ -1,0 +1,463 @@
+"""What only the Hub can do to an answer repository: refuse, fail halfway, lag behind, send rubbish."""
+
+import logging
+import os
+import pickle
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.hub import FILES_PER_COMMIT, HubRepository
+from regrade.answers.hub_http import bound_requests
+from regrade.answers.retries import RetryPolicy
+from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
+from tests.hub_server.faults import (
+    Action,
+    Answer,
+    Corrupt,
+    CutUpload,
+    Drop,
+    Lag,
+    Stall,
+    Truncate,
+)
+from tests.hub_server.fixtures import Hub
+
+QUICK = RetryPolicy(attempts=5, first_wait=0.02, longest_wait=0.1, total=8)
+SHARD = "answers/b/m/0/part-00000-01234567.parquet"
+MANIFEST = "answers/b/m/0/manifest.json"
+Make = Callable[..., HubRepository]
+
+
+@pytest.fixture
+def make(hub: Hub, tmp_path: Path) -> Iterator[Make]:
+    """Build repositories of the test's own user; keyword arguments replace what is usual."""
+
+    def build(**changes: object) -> HubRepository:
+        usual = {"endpoint": hub.endpoint, "token": hub.token, "cache": tmp_path / "cache"}
+        return HubRepository(hub.repo_id, **(usual | {"retries": QUICK} | changes))
+
+    yield build
+    bound_requests(120.0)
+
+
+@pytest.fixture
+def repository(make: Make) -> HubRepository:
+    return make()
+
+
+@pytest.fixture
+def first(repository: HubRepository) -> str:
+    return repository.commit({MANIFEST: b"1", "README.md": b"a"}, "first", parent=None)
+
+
+def commits(hub: Hub) -> int:
+    return len(hub.repo().commits)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Answer(503),
+        Answer(500, text="<html>"),
+        Answer(408),
+        Drop(),
+        Answer(500, afterwards=True),
+        Answer(504, afterwards=True),
+        Drop(afterwards=True),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("oids", [True, False], ids=["oids", "no-oids"])
+def test_a_commit_happens_once_whatever_happens_to_its_answer(
+    hub: Hub, repository: HubRepository, first: str, fault: Action, oids: bool
+) -> None:
+    hub.store.preupload_tells_oids = oids
+    hub.fail("POST", "/commit/main", fault)
+
+    second = repository.commit({MANIFEST: b"2", SHARD: b"PAR1"}, "second", parent=first)
+
+    assert commits(hub) == 3  # the Hub's own, and two
+    assert repository.head() == second
+    assert repository.fetch(SHARD, second).read_bytes() == b"PAR1"
+
+
+@pytest.mark.parametrize("oids", [True, False], ids=["oids", "no-oids"])
+def test_a_head_that_is_shown_late_after_a_lost_answer_makes_no_second_commit(
+    hub: Hub, repository: HubRepository, first: str, oids: bool
+) -> None:
+    hub.store.preupload_tells_oids = oids
+    hub.fail("POST", "/commit/main", Drop(afterwards=True))
+    hub.fail("GET", "/answers$", Lag(), count=3)
+
+    second = repository.commit({MANIFEST: b"2", SHARD: b"PAR1"}, "second", parent=first)
+
+    assert commits(hub) == 3
+    assert hub.repo().branches["main"] == second
+
+
+def test_a_head_that_moved_is_told_even_while_it_is_shown_late(
+    hub: Hub, make: Make, repository: HubRepository, first: str
+) -> None:
+    make().commit({MANIFEST: b"2"}, "someone else", parent=first)
+    hub.fail("GET", "/answers$", Lag(), count=2)
+
+    with pytest.raises(HeadMovedError):
+        repository.commit({MANIFEST: b"3"}, "too late", parent=first)
+
+    assert commits(hub) == 3
+
+
+def test_someone_else_between_a_lost_answer_and_the_retry_is_a_moved_head(
+    hub: Hub, repository: HubRepository, first: str
+) -> None:
+    other = HubRepository(hub.repo_id, endpoint=hub.endpoint, token=hub.token)
+    hub.fail("POST", "/commit/main", Answer(503))
+    slow = HubRepository(
+        hub.repo_id,
+        endpoint=hub.endpoint,
+        token=hub.token,
+        retries=RetryPolicy(attempts=3, first_wait=0.5, longest_wait=1, total=5),
+    )
+    caught: list[HubError] = []
+
+    def late() -> None:
+        try:
+            slow.commit({MANIFEST: b"3"}, "late", parent=first)
+        except HubError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=late)
+    thread.start()
+    while hub.requests("POST", "/commit/main") < 2:  # `first`, and the one that fails
+        time.sleep(0.005)
+    other.commit({MANIFEST: b"2"}, "someone else", parent=first)
+    thread.join()
+
+    assert [type(error) for error in caught] == [HeadMovedError]
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Retry-After": "1"}, {"RateLimit": '"api";r=0;t=1', "RateLimit-Policy": ""}]
+)
+def test_the_wait_that_the_hub_asks_for_is_kept(
+    hub: Hub, repository: HubRepository, first: str, headers: dict[str, str]
+) -> None:
+    hub.fail("POST", "/commit/main", Answer(429, headers))
+    began = time.monotonic()
+
+    repository.commit({MANIFEST: b"2"}, "second", parent=first)
+
+    assert time.monotonic() - began >= 1.0
+    assert commits(hub) == 3
+
+
+def test_a_wait_longer_than_the_budget_is_not_begun(
+    hub: Hub, repository: HubRepository, first: str
+) -> None:
+    said = "You have exceeded the rate limit for repository commits (128 per hour)."
+    hub.fail("POST", "/commit/main", Answer(429, {"Retry-After": "3000", "X-Error-Message": said}))
+    began = time.monotonic()
+
+    with pytest.raises(HubError, match=r"128 per hour.*try again in 3000 s") as caught:
+        repository.commit({MANIFEST: b"2"}, "second", parent=first)
+
+    assert caught.value.retryable
+    assert time.monotonic() - began < 2
+    assert hub.requests("POST", "/commit/main") == 2
+
+
+def test_a_fault_that_stays_is_a_retryable_error_after_the_last_try(
+    hub: Hub, repository: HubRepository, first: str
+) -> None:
+    hub.fail("POST", "/commit/main", Answer(502), count=-1)
+
+    with pytest.raises(HubError, match="HTTP status 502") as caught:
+        repository.commit({MANIFEST: b"2"}, "second", parent=first)
+
+    assert caught.value.retryable
+    assert hub.requests("POST", "/commit/main") == 1 + QUICK.attempts
+    assert commits(hub) == 2
+    assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/answers$"),
+        ("POST", "/paths-info/"),
+        ("POST", "/api/validate-yaml"),
+        ("POST", "/repos/create"),
+        ("HEAD", "/resolve/"),
+        ("GET", "/resolve/"),
+    ],
+)
+@pytest.mark.parametrize("fault", [Answer(503, text="<html>"), Drop()], ids=repr)
+def test_what_the_library_does_not_retry_is_retried(
+    hub: Hub, repository: HubRepository, method: str, path: str, fault: Action
+) -> None:
+    hub.fail(method, path, fault)
+
+    revision = repository.commit({"README.md": b"hello"}, "first", parent=repository.head())
+
+    assert repository.fetch("README.md", revision).read_bytes() == b"hello"
+    assert commits(hub) == 2
+
+
+def test_an_upload_that_is_cut_is_sent_again(hub: Hub, repository: HubRepository) -> None:
+    content = os.urandom(1 << 20)
+    hub.fail("PUT", "/lfs/", CutUpload(after_bytes=100_000))
+
+    revision = repository.commit({SHARD: content}, "first", parent=None)
+
+    assert hub.requests("PUT", "/lfs/") == 2
+    assert repository.fetch(SHARD, revision).read_bytes() == content
+
+
+def test_a_large_file_goes_up_in_parts(hub: Hub, repository: HubRepository, tmp_path: Path) -> None:
+    hub.store.multipart_above = 100_000
+    source = tmp_path / "large"
+    source.write_bytes(os.urandom(300_001))
+
+    revision = repository.commit({SHARD: source}, "first", parent=None)
+
+    assert hub.requests("PUT", "/lfs/") == 5
+    assert repository.fetch(SHARD, revision).read_bytes() == source.read_bytes()
+
+
+@pytest.mark.parametrize("fault", [Corrupt(), Truncate(20_000), Drop()], ids=repr)
+def test_a_download_that_fails_once_is_made_good(
+    hub: Hub, repository: HubRepository, fault: Action
+) -> None:
+    content = os.urandom(50_000)
+    revision = repository.commit({SHARD: content}, "first", parent=None)
+    hub.fail("GET", "/cdn/", fault)
+
+    assert repository.fetch(SHARD, revision).read_bytes() == content
+
+
+@pytest.mark.parametrize(("path", "where"), [(SHARD, "/cdn/"), (MANIFEST, "/resolve/")])
+def test_a_download_of_equal_size_that_is_wrong_twice_is_refused(
+    hub: Hub, repository: HubRepository, path: str, where: str
+) -> None:
+    revision = repository.commit({path: b"PAR1" * 99}, "first", parent=None)
+    hub.fail("GET", where, Corrupt(), count=2)
+
+    with pytest.raises(DamagedAnswersError, match="not what was committed"):
+        repository.fetch(path, revision)
+
+
+def test_a_cached_file_that_was_altered_is_downloaded_again(repository: HubRepository) -> None:
+    revision = repository.commit({SHARD: b"PAR1" * 99}, "first", parent=None)
+    repository.fetch(SHARD, revision).write_bytes(b"PAR2" * 99)
+
+    assert repository.fetch(SHARD, revision).read_bytes() == b"PAR1" * 99
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/answers$"), ("GET", "/tree/"), ("POST", "/commit/")]
+)
+def test_a_hub_that_stalls_is_given_up_and_asked_again(
+    hub: Hub, make: Make, method: str, path: str
+) -> None:
+    repository = make(timeout=0.3)
+    head = repository.commit({MANIFEST: b"1"}, "first", parent=None)
+    hub.fail(method, path, Stall(20))
+    began = time.monotonic()
+
+    revision = repository.commit({MANIFEST: b"2"}, "second", parent=repository.head())
+
+    assert MANIFEST in repository.files(revision)
+    assert revision != head
+    assert time.monotonic() - began < 10
+
+
+def test_no_answer_at_all_is_a_retryable_error(make: Make) -> None:
+    with pytest.raises(
+        HubError, match=r"reading its head: no answer from http://127\.0\.0\.1:9 \(ConnectError\)"
+    ) as caught:
+        make(endpoint="http://127.0.0.1:9").head()
+
+    assert caught.value.retryable
+
+
+def test_long_listings_come_in_pages(hub: Hub, repository: HubRepository) -> None:
+    hub.store.page_size = 7
+    additions: dict[str, Path | bytes] = {f"scores/{n}.json": b"%d" % n for n in range(30)}
+
+    revision = repository.commit(additions, "many", parent=None)
+
+    assert repository.files(revision, "scores").keys() == additions.keys()
+    assert hub.requests("GET", "/tree/") > 4
+
+
+def test_a_revision_is_listed_once(hub: Hub, repository: HubRepository, first: str) -> None:
+    repository.files(first, "answers")
+    asked = hub.requests("GET", "/tree/")
+
+    repository.files(first, "answers/")
+    repository.fetch(MANIFEST, first)
+
+    assert hub.requests("GET", "/tree/") == asked
+
+
+def test_new_shards_go_ahead_and_what_names_them_comes_last(
+    hub: Hub, repository: HubRepository, first: str
+) -> None:
+    additions: dict[str, Path | bytes] = {
+        f"answers/b/m/0/part-{n:05d}.parquet": b"PAR1%d" % n for n in range(250)
+    }
+    additions |= {MANIFEST: b"2", "README.md": b"b"}
+
+    revision = repository.commit(additions, "many", parent=first)
+
+    history = [*reversed(hub.repo().history(revision))][1:]
+    sizes = [len(new.tree.items() - old.tree.items()) for old, new in pairwise(history)]
+    assert len(sizes) == 3
+    assert sum(sizes) == 252
+    assert max(sizes) <= FILES_PER_COMMIT
+    assert [commit.tree[MANIFEST].content for commit in history] == [b"1", b"1", b"1", b"2"]
+
+
+def test_a_repository_is_private_unless_asked_otherwise(hub: Hub, make: Make) -> None:
+    make().commit({MANIFEST: b"1"}, "first", parent=None)
+    assert hub.repo().private
+
+    del hub.store.repos["datasets", hub.repo_id]
+    make(private=False).commit({MANIFEST: b"1"}, "first", parent=None)
+    assert not hub.repo().private
+
+
+def test_a_repository_that_was_made_by_hand_takes_the_first_commit(hub: Hub, make: Make) -> None:
+    hub.store.create("datasets", hub.user, "answers", private=True, url="")
+
+    revision = make().commit({MANIFEST: b"1"}, "first", parent=make().head())
+
+    assert make().head() == revision
+
+
+def test_a_public_repository_is_read_without_a_token(make: Make) -> None:
+    revision = make(private=False).commit({SHARD: b"PAR1"}, "first", parent=None)
+    reader = make(token=None)
+
+    assert reader.head() == revision
+    assert reader.fetch(SHARD, revision).read_bytes() == b"PAR1"
+
+
+def test_tags_and_branches_are_resolved(hub: Hub, repository: HubRepository, first: str) -> None:
+    hub.repo().tags["v1.0"] = first
+    repository.commit({MANIFEST: b"2"}, "second", parent=first)
+
+    assert repository.resolve("v1.0") == first
+
+
+def test_pages_of_files_and_folders(hub: Hub, repository: HubRepository) -> None:
+    page = f"{hub.endpoint}/datasets/{hub.repo_id}"
+
+    assert repository.url("a" * 40) == f"{page}/tree/{'a' * 40}"
+    assert repository.url("a" * 40, MANIFEST) == f"{page}/blob/{'a' * 40}/{MANIFEST}"
+    assert repository.url("a" * 40, "answers/b/m-2.5") == f"{page}/tree/{'a' * 40}/answers/b/m-2.5"
+
+
+def test_a_private_repository_without_a_token_says_so(make: Make, first: str) -> None:
+    with pytest.raises(RepositoryError, match=r"private and no token is set\. Set `HF_TOKEN`"):
+        make(token=None).head()
+    with pytest.raises(RepositoryError, match="no token is set"):
+        make(token=None).files(first)
+    with pytest.raises(RepositoryError, match="needs a token"):
+        make(token=None).check_writable()
+
+
+def test_a_token_that_may_only_read_says_so(hub: Hub, make: Make, first: str) -> None:
+    reader = make(token=hub.read_token)
+
+    assert reader.head() == first
+    with pytest.raises(RepositoryError, match=r"does not allow it \(403\).*write access"):
+        reader.check_writable()
+    with pytest.raises(RepositoryError, match=f"(?s)while committing.*{hub.repo_id}"):
+        reader.commit({MANIFEST: b"2"}, "second", parent=first)
+    assert hub.requests("POST", "/commit/main") == 1
+
+
+def test_a_namespace_of_someone_else_says_so(hub: Hub, make: Make) -> None:
+    stranger = hub.store.add_user(f"{hub.user}-stranger")
+
+    with pytest.raises(RepositoryError, match=r"while making the repository.*403"):
+        make(token=stranger.write_token).commit({MANIFEST: b"1"}, "first", parent=None)
+
+
+def test_a_private_repository_of_someone_else_looks_as_if_it_were_not_there(
+    hub: Hub, make: Make, first: str
+) -> None:
+    stranger = make(token=hub.store.add_user(f"{hub.user}-stranger").write_token)
+
+    assert stranger.head() is None
+    with pytest.raises(RepositoryError, match="token in use may not see it"):
+        stranger.files(first)
+
+
+def test_a_wrong_token_says_so(make: Make) -> None:
+    with pytest.raises(RepositoryError, match=r"wrong or has expired \(401\)"):
+        make(token="hf_" + "x" * 30).head()
+
+
+def test_a_card_that_the_hub_refuses_is_final_and_quoted(
+    hub: Hub, repository: HubRepository
+) -> None:
+    with pytest.raises(HubError, match=r"committing.*README") as caught:
+        repository.commit({"README.md": b"---\n- a: [\n---\n"}, "first", parent=None)
+
+    assert not caught.value.retryable
+    assert hub.requests("POST", "/api/validate-yaml") == 1
+
+
+def test_offline_mode_says_so(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+    with pytest.raises(RepositoryError, match="Unset `HF_HUB_OFFLINE`"):
+        make().head()
+
+
+def test_the_token_is_taken_from_the_environment(
+    hub: Hub, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+
+    revision = make(token=None, endpoint=None).commit({MANIFEST: b"1"}, "first", parent=None)
+
+    assert hub.repo().branches["main"] == revision
+
+
+@pytest.mark.parametrize("token", ["hf_secret secret", "hf_secret\nX: y", "hf_sécret", "hf_s\x00"])
+def test_a_token_that_cannot_be_one_is_refused_without_showing_it(make: Make, token: str) -> None:
+    with pytest.raises(RepositoryError, match="odd characters") as caught:
+        make(token=token).head()
+
+    assert "cret" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("token", ["hf_abcdefghijklmnop", "not-of-the-usual-form"])
+def test_the_token_is_in_no_error_log_or_repr(
+    hub: Hub, make: Make, caplog: pytest.LogCaptureFixture, token: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    echo = {"X-Error-Message": f"no good: {token}"}
+    shown = []
+    for status in (400, 401, 403, 404, 409, 422, 429, 500):
+        hub.fail("GET", "/answers$", Answer(status, echo, text=f"no good: {token}"), count=-1)
+        with pytest.raises((HubError, RepositoryError)) as caught:
+            make(token=token).head()
+        shown += [repr(caught.value.args), *traceback.format_exception(caught.value)]
+        hub.server.forget()
+    shown += [repr(make(token=token)), str(vars(make(token=token)))]
+
+    assert token not in "\n".join(shown)
+    ours = [record for record in caplog.records if record.name.startswith("regrade")]
+    assert ours
+    assert token not in "\n".join(record.getMessage() for record in ours)

@@ -1,0 +1,397 @@
+"""What only a folder does: people edit it, copy it, damage it; disks run full and processes die."""
+
+import errno
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.local_log import Change, append, new_line
+from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
+
+FOLDER = "answers/b/m/0123456789abcdef"
+MANIFEST = f"{FOLDER}/manifest.json"
+SHARD = f"{FOLDER}/part-00000-01234567.parquet"
+NOBODY = 65534
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "answers"
+
+
+@pytest.fixture
+def repository(folder: Path) -> LocalRepository:
+    return LocalRepository(folder)
+
+
+@pytest.fixture
+def first(repository: LocalRepository) -> str:
+    additions = {MANIFEST: b"1", SHARD: b"PAR1" * 50, "README.md": b"card"}
+    return repository.commit(additions, "first", parent=None)
+
+
+def log(folder: Path) -> Path:
+    return folder / ".regrade" / "log.jsonl"
+
+
+def test_files_lie_at_their_paths(folder: Path, first: str) -> None:
+    assert (folder / SHARD).read_bytes() == b"PAR1" * 50
+    assert (folder / "README.md").read_bytes() == b"card"
+
+
+def test_a_folder_has_no_page(repository: LocalRepository, first: str) -> None:
+    assert repository.url(first, SHARD) is None
+    assert repository.uri == str(repository.folder)
+
+
+def test_an_empty_folder_has_no_head_and_stays_empty(folder: Path) -> None:
+    folder.mkdir()
+
+    assert LocalRepository(folder).head() is None
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "src/x.py", "answers/notes.txt", ".bashrc"])
+def test_a_folder_of_something_else_is_refused_and_left_alone(folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_text("mine")
+    before = sorted(folder.rglob("*"))
+
+    with pytest.raises(RepositoryError, match="holds other things"):
+        LocalRepository(folder).head()
+    with pytest.raises(RepositoryError, match="holds other things"):
+        LocalRepository(folder).commit({MANIFEST: b"1"}, "first", parent=None)
+
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_file_is_not_a_folder(folder: Path) -> None:
+    folder.write_text("x")
+
+    with pytest.raises(RepositoryError, match="it is a file"):
+        LocalRepository(folder).head()
+
+
+def test_a_line_that_was_cut_is_a_commit_that_did_not_happen(folder: Path, first: str) -> None:
+    second = LocalRepository(folder).commit({MANIFEST: b"2"}, "second", parent=first)
+    whole = log(folder).read_bytes()
+    log(folder).write_bytes(whole[:-20])
+
+    repository = LocalRepository(folder)
+    assert repository.head() == first
+    assert repository.fetch(MANIFEST, first).read_bytes() == b"1"
+    third = repository.commit({MANIFEST: b"3"}, "third", parent=first)
+
+    assert third != second
+    assert log(folder).read_bytes().startswith(whole.splitlines(keepends=True)[0])
+    assert log(folder).read_bytes().count(b"\n") == 2
+    assert LocalRepository(folder).head() == third
+    assert LocalRepository(folder).fetch(MANIFEST, third).read_bytes() == b"3"
+
+
+def test_a_last_line_of_zeros_is_a_commit_that_did_not_happen(folder: Path, first: str) -> None:
+    with log(folder).open("ab") as file:
+        file.write(b"\0" * 10_000 + b"\n")
+
+    assert LocalRepository(folder).head() == first
+    LocalRepository(folder).commit({MANIFEST: b"2"}, "second", parent=first)
+    assert b"\0" not in log(folder).read_bytes()
+
+
+def test_files_of_a_first_commit_that_crashed_are_not_taken_for_a_copy(
+    folder: Path, first: str
+) -> None:
+    log(folder).unlink()  # as if the process had died just before its line
+
+    repository = LocalRepository(folder)
+    assert repository.head() is None
+    again = repository.commit({MANIFEST: b"1", SHARD: b"PAR1" * 50}, "again", parent=None)
+
+    assert repository.files(again).keys() == {MANIFEST, SHARD, "README.md"}
+
+
+@pytest.mark.parametrize("change", [(b'"size":1', b'"size":7'), (b"first", b"other"), (b"{", b"[")])
+def test_a_line_that_was_altered_is_damage(
+    folder: Path, first: str, change: tuple[bytes, bytes]
+) -> None:
+    LocalRepository(folder).commit({MANIFEST: b"2"}, "second", parent=first)
+    log(folder).write_bytes(log(folder).read_bytes().replace(*change, 1))
+
+    with pytest.raises(DamagedAnswersError, match=r"log\.jsonl.*line 1"):
+        LocalRepository(folder).head()
+
+
+def test_a_log_that_leads_out_of_the_folder_is_damage(folder: Path, first: str) -> None:
+    evil = new_line(first, None, "x", {"../../etc/passwd": Change(sha256="0" * 64, size=1)})
+    size = log(folder).stat().st_size
+    append(log(folder), size, [evil, new_line(evil.revision, None, "y", {})])
+
+    with pytest.raises(DamagedAnswersError, match="line 2"):
+        LocalRepository(folder).head()
+
+
+def test_a_card_edited_by_hand_is_the_card_at_the_head(folder: Path, first: str) -> None:
+    (folder / "README.md").write_bytes(b"my own words")
+    repository = LocalRepository(folder)
+
+    assert repository.head() == first
+    assert repository.fetch("README.md", first).read_bytes() == b"my own words"
+    assert repository.files(first)["README.md"].size == len(b"my own words")
+    second = repository.commit({"README.md": b"my own words, and ours"}, "card", parent=first)
+
+    assert repository.fetch("README.md", second).read_bytes() == b"my own words, and ours"
+    assert repository.fetch("README.md", first).read_bytes() == b"card"
+
+
+def test_a_card_that_was_removed_is_as_committed(folder: Path, first: str) -> None:
+    (folder / "README.md").unlink()
+
+    assert LocalRepository(folder).fetch("README.md", first).read_bytes() == b"card"
+
+
+@pytest.mark.parametrize("content", [b"PAR2" * 50, b"short", None])
+@pytest.mark.parametrize("path", [SHARD, MANIFEST])
+def test_any_other_file_changed_by_hand_is_damage_until_it_is_committed_again(
+    folder: Path, first: str, path: str, content: bytes | None
+) -> None:
+    repository = LocalRepository(folder)
+    was = (folder / path).read_bytes()
+    (folder / path).unlink()
+    if content is not None:
+        (folder / path).write_bytes(content)
+
+    with pytest.raises(DamagedAnswersError, match=Path(path).name):
+        repository.fetch(path, first)
+    assert repository.commit({path: was}, "again", parent=first) == first
+
+    assert repository.fetch(path, first).read_bytes() == was
+
+
+def test_a_copy_without_a_log_reads_the_same_until_it_is_written_to(
+    folder: Path, tmp_path: Path, first: str
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(".regrade"))
+    (copy / ".gitattributes").write_text("x")
+
+    head = LocalRepository(copy).head()
+    assert head == LocalRepository(copy).head()
+    assert head is not None
+    assert not (copy / ".regrade").exists()
+    assert LocalRepository(copy).files(head).keys() == {MANIFEST, SHARD, "README.md"}
+    second = LocalRepository(copy).commit({MANIFEST: b"2"}, "second", parent=head)
+
+    assert LocalRepository(copy).head() == second
+    assert LocalRepository(copy).fetch(MANIFEST, head).read_bytes() == b"1"
+    assert LocalRepository(copy).fetch(SHARD, second).read_bytes() == b"PAR1" * 50
+
+
+def test_a_copy_that_changed_since_it_was_read_is_a_moved_head(
+    folder: Path, tmp_path: Path, first: str
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(".regrade"))
+    repository = LocalRepository(copy)
+    head = repository.head()
+    (copy / MANIFEST).write_bytes(b"other")
+
+    with pytest.raises(HeadMovedError):
+        repository.commit({SHARD: b"PAR2"}, "second", parent=head)
+
+
+@pytest.fixture
+def limited_files() -> Iterator[None]:
+    """No file of this process may grow beyond 1 MB: the system's own error in the middle of a write."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_leaves_everything_as_it_was(
+    folder: Path, first: str, limited_files: None
+) -> None:
+    before = {
+        p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and ".regrade" not in str(p)
+    }
+    large = f"{FOLDER}/part-00001-01234567.parquet"
+
+    with pytest.raises(HubError, match="Nothing was committed. Make room") as caught:
+        LocalRepository(folder).commit(
+            {MANIFEST: b"2", "README.md": b"x", large: bytes(2_000_000)}, "2", parent=first
+        )
+
+    assert not caught.value.retryable
+    assert LocalRepository(folder).head() == first
+    after = {
+        p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and ".regrade" not in str(p)
+    }
+    assert after == before
+    assert list((folder / ".regrade" / "tmp").iterdir()) == []
+
+
+def test_a_log_that_cannot_grow_takes_the_files_back(
+    folder: Path, first: str, limited_files: None
+) -> None:
+    before = log(folder).read_bytes()
+    message = "m" * 1_100_000
+    new = f"{FOLDER}/part-00001-01234567.parquet"
+
+    with pytest.raises(HubError, match="Nothing was committed"):
+        LocalRepository(folder).commit({MANIFEST: b"2", new: b"PAR1"}, message, parent=first)
+
+    assert log(folder).read_bytes() == before
+    assert (folder / MANIFEST).read_bytes() == b"1"
+    assert not (folder / new).exists()
+    assert LocalRepository(folder).head() == first
+    second = LocalRepository(folder).commit({MANIFEST: b"2", new: b"PAR1"}, "short", parent=first)
+    assert LocalRepository(folder).fetch(MANIFEST, second).read_bytes() == b"2"
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    """A folder that this process may read but not write to, root or not."""
+    place = Path(tempfile.mkdtemp())
+    folder = place / "answers"
+    LocalRepository(folder).commit({MANIFEST: b"1", SHARD: b"PAR1"}, "first", parent=None)
+    for path in [place, *place.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    was = os.geteuid()
+    if was == 0:
+        os.seteuid(NOBODY)
+    yield folder
+    os.seteuid(was)
+    for path in [place, *place.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    shutil.rmtree(place)
+
+
+def test_a_read_only_folder_is_read_and_refused_for_writing(read_only: Path) -> None:
+    repository = LocalRepository(read_only)
+    head = repository.head()
+    assert head is not None
+    assert repository.fetch(SHARD, head).read_bytes() == b"PAR1"
+
+    with pytest.raises(RepositoryError, match="cannot be written to"):
+        repository.check_writable()
+    with pytest.raises(RepositoryError, match="cannot be written to"):
+        repository.commit({MANIFEST: b"2"}, "second", parent=head)
+    with pytest.raises(RepositoryError, match="cannot be written to"):
+        LocalRepository(read_only.parent / "new").check_writable()
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from regrade.answers.local import LocalRepository
+from regrade.errors import HeadMovedError
+repository, number = LocalRepository(Path(sys.argv[1])), int(sys.argv[2])
+parent = repository.head()
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(100):
+    try:
+        additions = {f"scores/{number}.json": b"x" * number,
+                     "answers/b/m/0123456789abcdef/manifest.json": b"%d" % number}
+        repository.commit(additions, "w", parent=parent)
+        break
+    except HeadMovedError:
+        parent = repository.head()
+else:
+    sys.exit("never got its turn")
+"""
+
+
+def test_processes_that_commit_at_once_lose_nothing(folder: Path, first: str) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(folder), str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(1, 5)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate(timeout=60)
+
+    repository = LocalRepository(folder)
+    head = str(repository.head())
+    assert [process.returncode for process in processes] == [0, 0, 0, 0]
+    assert {f"scores/{n}.json" for n in range(1, 5)} <= repository.files(head).keys()
+    assert len(log(folder).read_text().splitlines()) == 5
+
+
+KILLED = """
+import sys, os
+from pathlib import Path
+from regrade.answers.local import LocalRepository
+folder, files = Path(sys.argv[1]), int(sys.argv[2])
+while True:
+    repository = LocalRepository(folder)
+    head = repository.head()
+    number = len(repository.files(head)) if head else 0
+    additions = {f"answers/b/m/0123456789abcdef/part-{number:05d}-{n:08d}.parquet": os.urandom(3000)
+                 for n in range(files)}
+    additions["answers/b/m/0123456789abcdef/manifest.json"] = "\\n".join(
+        sorted([*(p for p in (repository.files(head) if head else {}) if p.endswith(".parquet")),
+                *additions])).encode()
+    repository.commit(additions, "next", parent=head)
+    print(number, flush=True)
+"""
+
+
+def test_a_process_killed_at_any_time_leaves_whole_commits(folder: Path) -> None:
+    commits = 0
+    for round_ in range(6):
+        process = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(folder), "5"], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.013 * round_)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+        repository = LocalRepository(folder)
+        head = str(repository.head())
+        named = repository.fetch(MANIFEST, head).read_text().splitlines()
+        there = repository.files(head, FOLDER)
+        assert sorted(named) == sorted(path for path in there if path.endswith(".parquet"))
+        for path in named:
+            repository.fetch(path, head)
+        commits = len(named) // 5
+    assert commits >= 6
+
+
+def test_waiting_for_another_commit_ends(folder: Path, first: str) -> None:
+    with (
+        FileLock(folder / ".regrade" / "lock"),
+        pytest.raises(HubError, match="another process") as caught,
+    ):
+        LocalRepository(folder, lock_seconds=0.1).commit({MANIFEST: b"2"}, "2", parent=first)
+
+    assert caught.value.retryable
+
+
+def test_an_addition_that_is_not_there_is_named(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(HubError, match=os.strerror(errno.ENOENT)):
+        LocalRepository(folder).commit({SHARD: tmp_path / "gone"}, "first", parent=None)

@@ -1,0 +1,118 @@
+"""Addresses of answer repositories, right and wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.hub import HubRepository
+from regrade.answers.local import LocalRepository
+from regrade.answers.opening import open_repository
+from regrade.errors import RepositoryError
+from tests.hub_server.fixtures import Hub
+
+MANIFEST = "answers/b/m/0123456789abcdef/manifest.json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "my answers"
+    LocalRepository(folder).commit({MANIFEST: b"1"}, "first", parent=None)
+    return folder
+
+
+def test_a_folder_is_opened_by_path_and_by_file_address(folder: Path) -> None:
+    for uri in (str(folder), folder.as_uri(), f"file://localhost{folder.as_uri()[7:]}"):
+        repository = open_repository(uri, create=False)
+
+        assert repository.uri == str(folder)
+        assert repository.head() is not None
+
+
+def test_a_relative_path_is_relative_to_where_we_are(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+
+    assert open_repository("my answers", create=False).uri == str(folder)
+
+
+def test_a_missing_folder_is_an_error_unless_it_is_to_be_made(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryError, match="there is no such folder.*regrade generate"):
+        open_repository(str(tmp_path / "new"), create=False)
+
+    assert open_repository(str(tmp_path / "new"), create=True).head() is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_folder_is_an_error_unless_it_is_to_be_filled(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryError, match="nothing was published in it"):
+        open_repository(str(tmp_path), create=False)
+
+    assert open_repository(str(tmp_path), create=True).head() is None
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_a_folder_of_something_else_is_refused(tmp_path: Path, create: bool) -> None:
+    (tmp_path / "thesis.tex").write_text("x")
+
+    with pytest.raises(RepositoryError, match="holds other things"):
+        open_repository(str(tmp_path), create=create)
+
+
+def test_what_looks_like_a_hub_name_gets_a_hint() -> None:
+    with pytest.raises(RepositoryError, match=r"For the Hub write `hf://datasets/org/none`"):
+        open_repository("org/none", create=False)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "hf://models/org/name",
+        "hf://org/name",
+        "hf://datasets/name",
+        "hf://datasets/org/name/sub",
+        "hf://datasets/org/name@main",
+        "hf://datasets/../name",
+        "hf://datasets/org/a b",
+        "s3://bucket/answers",
+        "https://huggingface.co/datasets/org/name",
+        "",
+    ],
+)
+@pytest.mark.parametrize("create", [True, False])
+def test_other_addresses_are_refused(uri: str, create: bool) -> None:
+    with pytest.raises(RepositoryError, match=r"hf://datasets/ORG/NAME"):
+        open_repository(uri, create=create)
+
+
+def test_a_file_address_with_a_host_is_refused() -> None:
+    with pytest.raises(RepositoryError, match="three slashes"):
+        open_repository("file://home/me", create=True)
+
+
+def test_a_dataset_on_the_hub_is_opened(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+    uri = f"hf://datasets/{hub.repo_id}"
+
+    with pytest.raises(RepositoryError, match="no such dataset"):
+        open_repository(uri, create=False)
+    repository = open_repository(uri, create=True)
+    revision = repository.commit({MANIFEST: b"1"}, "first", parent=None)
+
+    assert isinstance(repository, HubRepository)
+    assert open_repository(uri + "/", create=False).head() == revision
+
+
+def test_what_stands_against_writing_is_found_when_opening(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = f"hf://datasets/{hub.repo_id}"
+    hub.store.create("datasets", hub.user, "answers", private=True, url="")
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+
+    with pytest.raises(RepositoryError, match="needs a token"):
+        open_repository(uri, create=True)
+    monkeypatch.setenv("HF_TOKEN", hub.read_token)
+    with pytest.raises(RepositoryError, match="403"):
+        open_repository(uri, create=True)

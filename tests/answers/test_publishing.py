@@ -1,0 +1,196 @@
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import datasets
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.manifest import Session
+from regrade.answers.publishing import publish_answers, publish_scores
+from regrade.answers.sets import AnswerSet, find_set, list_sets
+from regrade.answers.spool import Spool
+from regrade.errors import DamagedAnswersError, RepositoryError
+from regrade.scoring import is_stale, score_answers
+from tests.builders import description, row
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    with Spool(tmp_path / "spool" / "one") as spool:
+        yield spool
+
+
+def session(rows: int, minute: int = 0) -> Session:
+    return Session(
+        started_at=datetime(2026, 1, 1, 0, minute, tzinfo=UTC),
+        regrade_version="0",
+        engine="vllm",
+        engine_version="0.32.0",
+        device="cpu",
+        dtype="float32",
+        max_model_len=512,
+        chat_template_sha256=None,
+        engine_settings={},
+        load_seconds=1.0,
+        generate_seconds=2.0,
+        rows=rows,
+        prompt_tokens=5 * rows,
+        completion_tokens=7 * rows,
+    )
+
+
+def published(repository: LocalRepository, spool: Spool, numbers: range, total: int) -> AnswerSet:
+    spool.append([row(number) for number in numbers])
+    answers = publish_answers(repository, spool, description(total), session(len(numbers)))
+    assert answers is not None
+    return answers
+
+
+def test_an_answer_set_is_complete_when_every_row_is_there(
+    repository: LocalRepository, spool: Spool
+):
+    first = published(repository, spool, range(3), 5)
+    assert (first.manifest.state, first.manifest.rows) == ("incomplete", 3)
+
+    second = published(repository, spool, range(3, 5), 5)
+    assert (second.manifest.state, second.manifest.rows) == ("complete", 5)
+    assert len(second.keys()) == 5
+    assert spool.seal() == []
+
+
+def test_a_commit_whose_spool_was_not_released_is_not_published_again(
+    repository: LocalRepository, spool: Spool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(
+        spool, "release", lambda published: None
+    )  # the crash right after the commit
+    first = published(repository, spool, range(3), 5)
+    again = publish_answers(repository, spool, description(5), None)
+
+    assert again is not None
+    assert again.manifest.shards == first.manifest.shards
+    assert again.revision == first.revision
+
+
+def test_rows_that_another_machine_published_are_left_out(
+    repository: LocalRepository, tmp_path: Path
+):
+    with Spool(tmp_path / "here") as here, Spool(tmp_path / "there") as there:
+        published(repository, here, range(4), 6)
+        answers = published(repository, there, range(2, 6), 6)
+
+    assert answers.manifest.rows == 6
+    assert answers.manifest.state == "complete"
+    assert len(answers.keys()) == 6
+
+
+def test_two_writers_at_once_both_succeed(repository: LocalRepository, tmp_path: Path):
+    def write(benchmark: str) -> None:
+        with Spool(tmp_path / benchmark) as spool:
+            spool.append([row(number) for number in range(20)])
+            publish_answers(repository, spool, description(20, benchmark=benchmark), session(20))
+
+    writers = [threading.Thread(target=write, args=(f"bench{i}",)) for i in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+    head = repository.head()
+    assert head is not None
+    sets = list_sets(repository, head)
+    assert [entry.manifest.state for entry in sets] == ["complete"] * 4
+
+
+def test_what_is_published_loads_with_datasets(
+    repository: LocalRepository, spool: Spool, tmp_path: Path
+):
+    published(repository, spool, range(5), 5)
+
+    loaded = datasets.load_dataset(repository.uri, "sums", cache_dir=str(tmp_path / "cache"))
+    (split,) = loaded.values()
+    assert sorted(split["sample_id"]) == [f"sample-{number:05d}" for number in range(5)]
+
+
+def test_scores_are_kept_beside_those_of_other_scorers(repository: LocalRepository, spool: Spool):
+    answers = published(repository, spool, range(5), 5)
+    number = score_answers(answers, "number")
+    strict = score_answers(answers, "number_strict")
+    for one in (number, strict):
+        assert one.table is not None
+        publish_scores(repository, [(one.answers, one.file, one.table)])
+
+    now = find_set(repository, answers.manifest.specification, repository.head())
+    assert now is not None
+    assert {file.scorer for file in now.scores()} == {"number", "number_strict"}
+    assert now.score_table(number.file.label).num_rows == 5
+    assert score_answers(now, "number").table is None  # scored before by this very scorer
+    assert score_answers(now, "number", force=True).table is not None
+
+
+def test_scores_of_fewer_answers_than_there_are_now_are_stale(
+    repository: LocalRepository, spool: Spool
+):
+    early = score_answers(published(repository, spool, range(3), 5), "number")
+    assert not is_stale(early.file, early.answers)
+
+    later = published(repository, spool, range(3, 5), 5)
+    assert is_stale(early.file, later)
+    assert score_answers(later, "number").file.summary.overall.rows == 5
+
+
+def test_old_revisions_stay_readable(repository: LocalRepository, spool: Spool):
+    first = published(repository, spool, range(3), 5)
+    published(repository, spool, range(3, 5), 5)
+
+    then = find_set(repository, first.manifest.specification, first.revision)
+    assert then is not None
+    assert then.manifest.rows == 3
+    assert len(then.keys()) == 3
+
+
+def test_an_altered_shard_is_refused_by_name(repository: LocalRepository, spool: Spool):
+    answers = published(repository, spool, range(5), 5)
+    shard = repository.folder / answers.folder / answers.manifest.shards[0].name
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    shard.chmod(0o644)
+    shard.write_bytes(bytes(content))
+
+    with pytest.raises(DamagedAnswersError, match=shard.name):
+        LocalRepository(repository.folder).files(answers.revision)
+        list(answers.batches(["text"]))
+
+
+def test_a_missing_shard_is_refused_by_name(repository: LocalRepository, spool: Spool):
+    answers = published(repository, spool, range(5), 5)
+    shard = repository.folder / answers.folder / answers.manifest.shards[0].name
+    shard.unlink()
+
+    with pytest.raises((DamagedAnswersError, RepositoryError), match=shard.name):
+        list(answers.batches(["text"]))
+
+
+def test_an_id_that_fits_no_answer_set_says_where_to_look(
+    repository: LocalRepository, spool: Spool
+):
+    answers = published(repository, spool, range(5), 5)
+
+    assert list_sets(repository, answers.revision, answer_set_id=answers.manifest.answer_set_id[:6])
+    with pytest.raises(RepositoryError, match="regrade list"):
+        list_sets(repository, answers.revision, answer_set_id="ffff")
+
+
+def test_a_model_is_found_by_its_name_or_the_last_part(repository: LocalRepository, spool: Spool):
+    answers = published(repository, spool, range(5), 5)
+
+    for name in ("org/tiny", "tiny", "some/folder/tiny"):
+        found = list_sets(repository, answers.revision, model=name)
+        assert bool(found) == (name != "some/folder/tiny")

@@ -1,0 +1,335 @@
+"""What every answer repository does, in a folder and on the Hub alike."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from regrade.answers.base import Repository
+from regrade.answers.card import CardRow, render_card
+from regrade.answers.hub import HubRepository
+from regrade.answers.local import LocalRepository
+from regrade.answers.retries import RetryPolicy
+from regrade.errors import DamagedAnswersError, HeadMovedError, RepositoryError
+from regrade.records import GENERATION_SCHEMA, Completion, Sample, generation_row
+from tests.hub_server.faults import Corrupt
+from tests.hub_server.fixtures import Hub
+
+QUICK = RetryPolicy(attempts=6, first_wait=0.02, longest_wait=0.1, total=5)
+FOLDER = "answers/gsm8k/org--model/0123456789abcdef"
+SHARD = f"{FOLDER}/part-00000-01234567.parquet"
+MANIFEST = f"{FOLDER}/manifest.json"
+
+Opener = Callable[[], Repository]
+
+
+@pytest.fixture(params=["folder", "hub"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    """Open the same repository anew at each call, as another process would."""
+    if request.param == "folder":
+        return lambda: LocalRepository(tmp_path / "answers")
+    hub: Hub = request.getfixturevalue("hub")
+    counter = iter(range(1000))
+    return lambda: HubRepository(
+        hub.repo_id,
+        endpoint=hub.endpoint,
+        token=hub.token,
+        cache=tmp_path / f"cache{next(counter)}",
+        retries=QUICK,
+    )
+
+
+@pytest.fixture
+def repository(opened: Opener) -> Repository:
+    return opened()
+
+
+def read(repository: Repository, path: str, revision: str) -> bytes:
+    return repository.fetch(path, revision).read_bytes()
+
+
+def test_what_does_not_exist_yet_has_no_head(repository: Repository) -> None:
+    assert repository.head() is None
+
+
+def test_the_first_commit_makes_the_repository(opened: Opener) -> None:
+    revision = opened().commit({SHARD: b"PAR1", MANIFEST: b"{}"}, "first", parent=None)
+
+    assert len(revision) == 40
+    assert opened().head() == revision
+    assert read(opened(), MANIFEST, revision) == b"{}"
+    assert read(opened(), SHARD, revision) == b"PAR1"
+
+
+def test_a_commit_holds_text_and_binary_files_from_memory_and_disk(
+    repository: Repository, tmp_path: Path
+) -> None:
+    binary = bytes(range(256)) * 300
+    source = tmp_path / "source"
+    source.write_bytes(binary)
+    additions = {
+        SHARD: source,
+        "README.md": "Größe\r\n".encode(),
+        MANIFEST: b"",
+        "scores/x.bin": b"\0",
+    }
+
+    revision = repository.commit(additions, "all kinds", parent=None)
+
+    assert read(repository, SHARD, revision) == binary
+    assert read(repository, "README.md", revision) == "Größe\r\n".encode()
+    assert read(repository, MANIFEST, revision) == b""
+    assert read(repository, "scores/x.bin", revision) == b"\0"
+    assert source.read_bytes() == binary
+
+
+def test_files_say_size_and_for_parquet_sha256(repository: Repository) -> None:
+    revision = repository.commit({SHARD: b"PAR1"}, "first", parent=None)
+
+    stored = repository.files(revision)[SHARD]
+
+    assert (stored.path, stored.size) == (SHARD, 4)
+    assert stored.sha256 == hashlib.sha256(b"PAR1").hexdigest()
+
+
+def test_files_are_found_by_folder_and_not_by_the_beginning_of_a_name(
+    repository: Repository,
+) -> None:
+    additions = {"answers/gsm8k/m/0/a.json": b"1", "answers/gsm8k_chat/m/0/b.json": b"2"}
+    revision = repository.commit(additions, "two", parent=None)
+
+    assert list(repository.files(revision, "answers/gsm8k")) == ["answers/gsm8k/m/0/a.json"]
+    assert list(repository.files(revision, "answers/gsm8k/")) == ["answers/gsm8k/m/0/a.json"]
+    assert repository.files(revision, "answers/mmlu") == {}
+    assert repository.files(revision).keys() >= additions.keys()
+
+
+def test_old_revisions_stay_readable_after_files_were_replaced(opened: Opener) -> None:
+    first = opened().commit({MANIFEST: b"1", SHARD: b"PAR1", "README.md": b"a"}, "1", parent=None)
+    second = opened().commit({MANIFEST: b"22", "README.md": b"b"}, "2", parent=first)
+    third = opened().commit({MANIFEST: b"333"}, "3", parent=second)
+
+    contents = [read(opened(), MANIFEST, revision) for revision in (first, second, third)]
+    cards = [read(opened(), "README.md", revision) for revision in (first, second, third)]
+
+    assert contents == [b"1", b"22", b"333"]
+    assert cards == [b"a", b"b", b"b"]
+    assert [opened().files(r)[MANIFEST].size for r in (first, second, third)] == [1, 2, 3]
+    assert read(opened(), SHARD, third) == b"PAR1"
+
+
+def test_a_head_that_moved_is_an_error_and_nothing_is_written(opened: Opener) -> None:
+    first = opened().commit({MANIFEST: b"1"}, "1", parent=None)
+    second = opened().commit({MANIFEST: b"2"}, "2", parent=first)
+
+    with pytest.raises(HeadMovedError) as caught:
+        opened().commit({MANIFEST: b"3", SHARD: b"PAR1"}, "3", parent=first)
+
+    assert caught.value.retryable
+    assert opened().head() == second
+    assert SHARD not in opened().files(second)
+
+
+def test_a_first_commit_onto_something_is_a_moved_head(opened: Opener) -> None:
+    first = opened().commit({MANIFEST: b"1"}, "1", parent=None)
+
+    with pytest.raises(HeadMovedError):
+        opened().commit({MANIFEST: b"2"}, "2", parent=None)
+
+    assert opened().head() == first
+
+
+def test_committing_what_is_there_makes_no_new_commit(opened: Opener) -> None:
+    additions = {MANIFEST: b"1", SHARD: b"PAR1"}
+    first = opened().commit(additions, "1", parent=None)
+    second = opened().commit({"scores/a.json": b"2"}, "2", parent=first)
+
+    assert opened().commit(additions, "again", parent=second) == second
+    assert opened().commit(additions, "again, from before", parent=first) == second
+    assert opened().commit(additions, "again, from nothing", parent=None) == second
+
+
+def test_revisions_are_resolved_from_names_and_first_digits(opened: Opener) -> None:
+    first = opened().commit({MANIFEST: b"1"}, "1", parent=None)
+    second = opened().commit({MANIFEST: b"2"}, "2", parent=first)
+
+    assert opened().resolve(first) == first
+    assert opened().resolve(first[:10]) == first
+    assert opened().resolve("main") == second
+    for unknown in ("0" * 40, "0123456789", "release", "v1.0"):
+        with pytest.raises(RepositoryError, match=unknown):
+            opened().resolve(unknown)
+
+
+def test_unknown_files_and_revisions_are_named(repository: Repository) -> None:
+    revision = repository.commit({MANIFEST: b"1"}, "1", parent=None)
+
+    with pytest.raises(RepositoryError, match=r"answers/nothing\.json"):
+        repository.fetch("answers/nothing.json", revision)
+    with pytest.raises(RepositoryError):
+        repository.files("0" * 40)
+    with pytest.raises(RepositoryError, match="resolve it first"):
+        repository.fetch(MANIFEST, "main")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../escape", "/etc/passwd", "a/../../b", "a//b", ".regrade/log.jsonl", ".git/x", "", "a\\b"],
+)
+def test_a_path_that_leaves_the_repository_is_refused(repository: Repository, path: str) -> None:
+    with pytest.raises(RepositoryError, match="cannot be a file"):
+        repository.commit({path: b"x"}, "bad", parent=None)
+
+    assert repository.head() is None
+
+
+def test_a_commit_of_nothing_is_refused(repository: Repository) -> None:
+    with pytest.raises(RepositoryError, match="at least one file"):
+        repository.commit({}, "nothing", parent=None)
+
+
+def test_more_than_a_hundred_files_go_in(opened: Opener) -> None:
+    additions: dict[str, Path | bytes] = {
+        f"answers/b/m/0/part-{number:05d}.parquet": b"PAR1%d" % number for number in range(230)
+    }
+    additions["answers/b/m/0/manifest.json"] = b"{}"
+
+    revision = opened().commit(additions, "many", parent=None)
+
+    assert opened().head() == revision
+    assert opened().files(revision).keys() >= additions.keys()
+    assert read(opened(), "answers/b/m/0/part-00229.parquet", revision) == b"PAR1229"
+
+
+def test_of_two_writers_both_succeed_or_one_is_told_that_the_head_moved(opened: Opener) -> None:
+    head = opened().commit({MANIFEST: b"0"}, "0", parent=None)
+    barrier = threading.Barrier(4)
+    moved: list[HeadMovedError] = []
+
+    def write(number: int) -> None:
+        repository, parent = opened(), head
+        barrier.wait()
+        for _ in range(10):
+            try:
+                repository.commit({f"scores/{number}.json": b"%d" % number}, "w", parent=parent)
+            except HeadMovedError as error:
+                moved.append(error)
+                parent = str(repository.head())
+            else:
+                return
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    last = str(opened().head())
+    assert {f"scores/{n}.json" for n in range(4)} <= opened().files(last).keys()
+    assert len(moved) >= 3
+    assert all(error.retryable for error in moved)
+
+
+def test_the_source_of_an_addition_is_neither_moved_nor_shared(
+    opened: Opener, tmp_path: Path
+) -> None:
+    head = opened().commit({MANIFEST: b"0"}, "0", parent=None)
+    source = tmp_path / "source"
+    source.write_bytes(b"PAR1" * 10)
+
+    revision = opened().commit({SHARD: source}, "1", parent=head)
+    source.write_bytes(b"other")
+
+    assert read(opened(), SHARD, revision) == b"PAR1" * 10
+
+
+LOAD = """
+import sys
+from datasets import load_dataset
+where, names, columns = sys.argv[1], sys.argv[2].split(","), sys.argv[3].split(",")
+for name in names:
+    rows = load_dataset(where, name, split="train")
+    assert rows.column_names == columns, rows.column_names
+    print(name, len(rows), sorted(rows["target"]))
+"""
+
+
+def shard(targets: list[str]) -> bytes:
+    rows = [
+        generation_row(
+            Sample(f"{n:016x}", n, target, {}, choices=("x", "y")),
+            0,
+            Completion(n, "Q", text=target, label_logprobs=None if n else (-0.5, -1.0)),
+        )
+        for n, target in enumerate(targets)
+    ]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, GENERATION_SCHEMA), sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+def test_load_dataset_gives_the_rows_of_a_benchmark(
+    opened: Opener, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    sets = [
+        CardRow(name, "org/model", "0" * 16, 2, "complete", [("number v1", 0.5, 0.35, 2)])
+        for name in ("gsm8k", "gsm8k_chat")
+    ]
+    additions = {
+        "README.md": render_card(None, sets).encode(),
+        "answers/gsm8k/org--model/0000000000000000/part-00000-00000000.parquet": shard(["1", "2"]),
+        "answers/gsm8k/org--model/0000000000000000/part-00001-00000001.parquet": shard(["3"]),
+        "answers/gsm8k/other/0000000000000001/part-00000-00000002.parquet": shard(["4"]),
+        "answers/gsm8k/other/0000000000000001/manifest.json": b"{}",
+        "answers/gsm8k_chat/org--model/0000000000000003/part-00000-00000003.parquet": shard(["5"]),
+        "scores/gsm8k/org--model/0000000000000000/number-1-00000000.parquet": shard(["6"]),
+    }
+    repository = opened()
+    first = repository.commit(additions, "answers", parent=None)
+    repository.commit({"README.md": additions["README.md"] + b"\n"}, "card", parent=first)
+    where, environment = repository.uri, {}
+    if where.startswith("hf://"):
+        hub: Hub = request.getfixturevalue("hub")
+        where = hub.repo_id
+        environment = {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": hub.token}
+
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, where, "gsm8k,gsm8k_chat", ",".join(GENERATION_SCHEMA.names)],
+        env=os.environ
+        | {
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HOME": str(tmp_path / "home"),
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+        }
+        | environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["gsm8k 4 ['1', '2', '3', '4']", "gsm8k_chat 1 ['5']"]
+
+
+def test_damaged_content_is_refused(opened: Opener, request: pytest.FixtureRequest) -> None:
+    revision = opened().commit({SHARD: b"PAR1" * 100}, "1", parent=None)
+    repository = opened()
+    if repository.uri.startswith("hf://"):
+        cached = repository.fetch(SHARD, revision).resolve()
+        hub: Hub = request.getfixturevalue("hub")
+        hub.fail("GET", "/cdn/", Corrupt(), count=2)
+    else:
+        cached = repository.fetch(SHARD, revision)
+    cached.write_bytes(b"PAR2" * 100)
+
+    with pytest.raises(DamagedAnswersError, match=r"part-00000-01234567\.parquet"):
+        repository.fetch(SHARD, revision)

@@ -1,0 +1,148 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from regrade.answers.spool import Spool, SpoolBusyError, SpoolError
+from regrade.records import GENERATION_SCHEMA
+from tests.builders import row
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "spool" / "0123456789abcdef"
+
+
+def test_rows_are_there_for_the_next_process(folder: Path):
+    with Spool(folder) as spool:
+        spool.append([row(1), row(2)])
+        spool.append([row(3)])
+
+    with Spool(folder) as spool:
+        assert spool.keys() == {("sample-00001", 0), ("sample-00002", 0), ("sample-00003", 0)}
+
+
+def test_a_line_that_a_crash_cut_off_is_dropped_and_writing_goes_on(folder: Path):
+    with Spool(folder) as spool:
+        spool.append([row(1), row(2)])
+    journal = next(folder.glob("journal-*.jsonl"))
+    journal.write_bytes(journal.read_bytes()[:-10])
+
+    with Spool(folder) as spool:
+        assert spool.keys() == {("sample-00001", 0)}
+        spool.append([row(2)])
+        assert spool.keys() == {("sample-00001", 0), ("sample-00002", 0)}
+        assert sum(file.rows for file in spool.seal()) == 2
+
+
+def test_a_crash_between_sealing_and_removing_the_journal_doubles_no_row(folder: Path):
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+    journal = next(folder.glob("journal-*.jsonl"))
+    content = journal.read_bytes()
+    with Spool(folder) as spool:
+        spool.seal()
+    journal.write_bytes(content)
+
+    with Spool(folder) as spool:
+        assert [file.rows for file in spool.seal()] == [1]
+
+
+def test_a_half_written_parquet_file_is_not_taken_for_a_sealed_one(folder: Path):
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+    (folder / "sealed-00000.parquet.tmp").write_bytes(b"PAR1 half")
+
+    with Spool(folder) as spool:
+        assert [file.rows for file in spool.seal()] == [1]
+    assert not list(folder.glob("*.tmp"))
+
+
+def test_sealed_files_hold_the_documented_schema(folder: Path):
+    with Spool(folder) as spool:
+        spool.append([row(1, error="prompt has 9 tokens", text=None)])
+        (file,) = spool.seal()
+
+    assert pq.read_schema(file.path).equals(GENERATION_SCHEMA, check_metadata=True)
+    assert pq.read_table(file.path).to_pylist()[0]["error"] == "prompt has 9 tokens"
+
+
+def test_rows_appended_while_sealing_are_in_the_next_file(folder: Path):
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+        first = spool.seal()
+        spool.append([row(2)])
+        spool.release(file.path for file in first)
+        second = spool.seal()
+
+    assert [file.rows for file in second] == [1]
+    assert second[0].path != first[0].path
+
+
+def test_a_second_process_is_told_who_has_the_spool(folder: Path):
+    script = textwrap.dedent(
+        """
+        import sys, time
+        from pathlib import Path
+        from regrade.answers.spool import Spool
+        with Spool(Path(sys.argv[1])):
+            print("held", flush=True)
+            time.sleep(60)
+        """
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(SpoolBusyError, match=f"process {holder.pid} on"), Spool(folder):
+            pass
+        holder.send_signal(signal.SIGKILL)
+    with Spool(folder):  # a killed holder leaves no lock behind
+        pass
+
+
+def test_rows_reported_before_a_kill_are_on_disk(folder: Path):
+    script = textwrap.dedent(
+        """
+        import sys
+        from pathlib import Path
+        from regrade.answers.spool import Spool
+        from tests.builders import row
+        with Spool(Path(sys.argv[1])) as spool:
+            for number in range(100_000):
+                spool.append([row(number)])
+                print(number, flush=True)
+        """
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout is not None
+        reported = [int(writer.stdout.readline()) for _ in range(200)]
+        writer.send_signal(signal.SIGKILL)
+        reported += [int(line) for line in writer.stdout.read().split()]
+
+    with Spool(folder) as spool:
+        assert {(f"sample-{number:05d}", 0) for number in reported} <= spool.keys()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_says_so(tmp_path: Path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(SpoolError, match="Permission denied"), Spool(tmp_path / "spool"):
+        pass
+
+
+def test_removing_a_spool_leaves_nothing_to_continue_from(folder: Path):
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+        spool.remove()
+    assert not folder.exists()
+    with Spool(folder) as spool:
+        assert spool.keys() == set()

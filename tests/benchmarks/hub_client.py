@@ -1,0 +1,31 @@
+"""Opens benchmarks in a process of its own, where `HF_ENDPOINT` counts, and says on stdout what came of each."""
+
+import json
+import sys
+from typing import Any
+
+from regrade.benchmarks.opening import open_benchmark, open_dataset
+from regrade.errors import RegradeError
+from regrade.settings import DatasetBenchmark, PromptSettings
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        if "n_shots" in request:
+            benchmark = open_benchmark("gsm8k", prompt=PromptSettings(**request))
+        else:
+            benchmark = open_dataset(DatasetBenchmark(**request))
+        samples = benchmark.samples()
+    except RegradeError as error:
+        retryable = getattr(error, "retryable", None)
+        return {"error": type(error).__name__, "message": str(error), "retryable": retryable}
+    return {
+        "identity": benchmark.identity.model_dump(),
+        "targets": [sample.target for sample in samples],
+        "prompt": benchmark.prompt(samples[0]),
+        "source_path": benchmark.source_path,
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps([answer(request) for request in json.loads(sys.argv[1])]))

@@ -1,0 +1,290 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regrade.benchmarks.base import Benchmark
+from regrade.benchmarks.opening import open_dataset
+from regrade.errors import SettingsError, SourceError
+from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
+from tests.benchmarks.files import Rows, write_jsonl, write_parquet
+
+SUMS: Rows = [
+    {"question": "1+1?", "answer": "One more.\n#### 1,002", "kind": "easy", "hint": None},
+    {"question": "2+2?", "answer": "5", "kind": "hard", "hint": "Count."},
+]
+PICKS: Rows = [
+    {"question": "First?", "options": ["red", "green", "blue"], "answer": 0, "topic": "x"},
+    {"question": "Last?", "options": ["red", "green"], "answer": 1, "topic": "y"},
+]
+
+
+def opened(
+    path: Path, *, prompt: PromptSettings | None = None, limit: int | None = None, **settings: Any
+) -> Benchmark:
+    given = DatasetBenchmark(name="own", path=str(path), **settings)
+    return open_dataset(given, prompt=prompt or PromptSettings(), limit=limit)
+
+
+def only_prompt(benchmark: Benchmark, row: int = 0) -> Any:
+    prompt = benchmark.prompt(benchmark.samples()[row])
+    return prompt[-1]["content"] if isinstance(prompt, tuple) else prompt
+
+
+@pytest.fixture
+def sums(tmp_path: Path) -> Path:
+    return write_jsonl(tmp_path / "sums.jsonl", SUMS)
+
+
+@pytest.fixture
+def picks(tmp_path: Path) -> Path:
+    return write_parquet(tmp_path / "picks.parquet", PICKS)
+
+
+@pytest.mark.parametrize("scorer", ["number", "number_strict"])
+def test_a_number_after_hashes_is_the_target(sums: Path, scorer: str) -> None:
+    benchmark = opened(sums, scorer=scorer)
+
+    assert [sample.target for sample in benchmark.samples()] == ["1002", "5"]
+    assert benchmark.scorers == (scorer,)
+    assert benchmark.method == "generate"
+
+
+def test_an_exact_target_is_the_text_as_it_stands(sums: Path) -> None:
+    assert opened(sums).samples()[0].target == "One more.\n#### 1,002"
+
+
+def test_a_template_sees_the_columns(sums: Path) -> None:
+    template = "{{ kind | upper }}: {{ question }}{% if hint %} ({{ hint }}){% endif %}\n"
+
+    settings = DatasetBenchmark(name="own", path=str(sums), prompt=template)
+    benchmark = open_dataset(settings)
+    assert only_prompt(benchmark, 0) == "EASY: 1+1?"
+    assert only_prompt(benchmark, 1) == "HARD: 2+2? (Count.)"
+
+
+def test_results_are_broken_down_by_the_subset_column(sums: Path) -> None:
+    samples = opened(sums, subset_column="kind").samples()
+
+    assert [sample.subset for sample in samples] == ["easy", "hard"]
+
+
+def test_choices_are_listed_where_the_prompt_is_left_alone(picks: Path) -> None:
+    benchmark = opened(picks, choices_column="options", scorer="choice_letter")
+
+    assert only_prompt(benchmark) == "First?\nA. red\nB. green\nC. blue\nAnswer:"
+    assert [s.target for s in benchmark.samples()] == ["A", "B"]
+    assert [s.choices for s in benchmark.samples()] == [("red", "green", "blue"), ("red", "green")]
+
+
+def test_a_template_sees_the_choices_as_a_list(picks: Path) -> None:
+    settings = DatasetBenchmark(
+        name="own",
+        path=str(picks),
+        prompt="{{ question }} {{ choices | join(' or ') }}?",
+        choices_column="options",
+        scorer="choice_letter",
+    )
+
+    assert only_prompt(open_dataset(settings)) == "First? red or green or blue?"
+
+
+def test_ranking_is_what_choice_logprob_means(picks: Path) -> None:
+    settings = {"choices_column": "options", "scorer": "choice_logprob", "subset_column": "topic"}
+    chat = opened(picks, **settings)
+    text = opened(picks, prompt=PromptSettings(format="completion"), **settings)
+
+    assert chat.method == text.method == "rank"
+    assert [chat.labels(s) for s in chat.samples()] == [("A", "B", "C"), ("A", "B")]
+    assert text.labels(text.samples()[1]) == (" A", " B")
+    assert chat.sampling == SamplingParams(max_tokens=1)
+
+
+def test_a_ranked_prompt_does_not_end_in_white_space(picks: Path) -> None:
+    settings = DatasetBenchmark(
+        name="own",
+        path=str(picks),
+        prompt="{{ question }} Answer: ",
+        format="completion",
+        choices_column="options",
+        scorer="choice_logprob",
+    )
+
+    assert only_prompt(open_dataset(settings)) == "First? Answer:"
+
+
+def test_worked_examples_come_from_a_file_of_their_own(sums: Path, tmp_path: Path) -> None:
+    shots = write_jsonl(tmp_path / "shots.jsonl", [{"question": "3+3?", "answer": "#### 6"}])
+
+    benchmark = opened(
+        sums,
+        scorer="number",
+        n_shots=1,
+        shots_path=str(shots),
+        shot_answer="{{ answer }} or {{ target }}",
+    )
+
+    assert benchmark.prompt(benchmark.samples()[0]) == (
+        {"role": "user", "content": "3+3?"},
+        {"role": "assistant", "content": "#### 6 or 6"},
+        {"role": "user", "content": "1+1?"},
+    )
+
+
+def test_worked_examples_of_choices_know_the_label(picks: Path, tmp_path: Path) -> None:
+    write_parquet(tmp_path / "train.parquet", PICKS)
+
+    benchmark = opened(
+        picks,
+        choices_column="options",
+        scorer="choice_letter",
+        n_shots=2,
+        shot_answer="({{ label }})",
+        prompt=PromptSettings(format="completion"),
+    )
+
+    assert str(benchmark.prompt(benchmark.samples()[0])).startswith(
+        "First?\nA. red\nB. green\nC. blue\nAnswer: (A)\n\nLast?\nA. red\nB. green\nAnswer: (B)\n\n"
+    )
+
+
+def test_changes_to_the_prompt_win_over_the_settings(sums: Path, tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "train.jsonl", SUMS)
+
+    identity = opened(
+        sums, n_shots=2, prompt=PromptSettings(n_shots=0, format="completion")
+    ).prompt_identity
+
+    assert (identity.n_shots, identity.format, identity.template) == (
+        0,
+        "completion",
+        "{{ question }}",
+    )
+
+
+def test_ids_stay_when_the_words_of_the_prompt_change(sums: Path) -> None:
+    plain = DatasetBenchmark(name="own", path=str(sums))
+    wordy = DatasetBenchmark(name="own", path=str(sums), prompt="Please answer: {{ question }}")
+    other = DatasetBenchmark(name="own", path=str(sums), prompt="{{ question }} {{ kind }}")
+
+    ids = [sample.id for sample in open_dataset(plain).samples()]
+
+    assert [sample.id for sample in open_dataset(wordy).samples()] == ids
+    assert not set(ids) & {sample.id for sample in open_dataset(other).samples()}
+
+
+def test_what_decides_the_targets_is_part_of_the_identity(sums: Path) -> None:
+    def identity(**settings: Any) -> Any:
+        return opened(sums, **settings).identity
+
+    assert identity(scorer="number") == identity(scorer="number_strict")
+    assert identity(scorer="number") != identity(scorer="exact")
+    assert identity() != identity(target_column="kind")
+    assert identity() != identity(subset_column="kind")
+    assert identity().parameters["target"] == "text"
+
+
+def test_a_limit_is_spread_over_the_file(tmp_path: Path) -> None:
+    rows = [{"question": f"q{i}", "answer": str(i)} for i in range(10)]
+    path = write_jsonl(tmp_path / "a.jsonl", rows)
+
+    assert [s.index for s in opened(path, limit=4).samples()] == [0, 2, 5, 7]
+    assert len(opened(path, limit=11).samples()) == 10
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"name": "gsm8k"}, "'gsm8k' is the name of a benchmark that regrade has"),
+        ({"scorer": "choice_letter"}, "which needs choices. Set choices_column"),
+        ({"prompt": "{{ question"}, "The template prompt is not valid Jinja"),
+        ({"shot_answer": "{% if %}"}, "The template shot_answer is not valid Jinja"),
+        ({"revision": "main"}, "reads local files"),
+        ({"config": "main"}, "reads local files"),
+        ({"n_shots": 1, "shots_split": "test"}, "as worked examples of itself"),
+        ({"path": "org/name", "shots_path": "a.jsonl"}, "Set shots_split instead of shots_path"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(
+    sums: Path, settings: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(SettingsError) as error:
+        open_dataset(DatasetBenchmark(**{"name": "own", "path": str(sums), **settings}))
+
+    assert problem in str(error.value)
+
+
+@pytest.mark.parametrize("path", ["absent", "absent.jsonl", "org/absent.csv", "a/b/c", "org/"])
+def test_a_path_that_is_neither_here_nor_a_hub_name_is_refused(path: str) -> None:
+    with pytest.raises(SourceError, match="is not the name of a Hub dataset"):
+        open_dataset(DatasetBenchmark(name="own", path=path))
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"prompt": "{{ query }}"}, "no column 'query'; found 'question', 'answer', 'kind', 'hint'"),
+        ({"target_column": "gold"}, "no column 'gold'"),
+        ({"subset_column": "group"}, "no column 'group'"),
+        ({"choices_column": "options"}, "no column 'options'"),
+        ({"prompt": "{{ question }} {{ hint }}"}, "row 0 (from 0) of split 'test': the template prompt"),
+        ({"prompt": "{{ kind.name }}"}, "has no attribute 'name'"),
+        ({"prompt": "{{ hint or '' }}"}, "row 0 (from 0) of split 'test': the prompt is empty"),
+        ({"scorer": "number", "target_column": "kind"}, "row 0 (from 0) of split 'test': the target 'easy' is not a number"),
+        ({"target_column": "hint"}, "the target None is not a text or number"),
+        ({"subset_column": "hint"}, "the subset (column 'hint') is None"),
+    ],
+)  # fmt: skip
+def test_rows_that_cannot_be_used_are_refused_before_anything_is_asked(
+    sums: Path, settings: dict[str, Any], problem: str
+) -> None:
+    benchmark = open_dataset(DatasetBenchmark(**{"name": "own", "path": str(sums), **settings}))
+
+    with pytest.raises(SourceError) as error:
+        benchmark.samples()
+
+    assert problem in str(error.value)
+
+
+def test_a_later_row_that_cannot_be_asked_is_named(tmp_path: Path) -> None:
+    rows = [{"question": "q", "answer": "a"}, {"question": None, "answer": "a"}]
+
+    with pytest.raises(SourceError, match=r"row 1 \(from 0\) of split 'test': .* null"):
+        opened(write_jsonl(tmp_path / "a.jsonl", rows)).samples()
+
+
+def test_bytes_have_no_place_in_a_prompt(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "a.parquet", [{"question": b"\x00", "answer": "a"}])
+
+    with pytest.raises(SourceError, match="column 'question' holds a bytes"):
+        opened(path).samples()
+
+
+def test_a_csv_file_is_a_benchmark_too(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('question,answer\n"1,000 + 1?","1,001"\nNone?,007\n')
+
+    samples = opened(tmp_path / "a.csv").samples()
+
+    assert [s.fields["question"] for s in samples] == ["1,000 + 1?", "None?"]
+    assert [s.target for s in samples] == ["1,001", "007"]
+
+
+def test_many_prompts_are_made_one_at_a_time(tmp_path: Path) -> None:
+    import tracemalloc
+
+    long = "word " * 2000
+    rows = [{"question": f"q{i}", "answer": "a"} for i in range(2000)]
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings = DatasetBenchmark(name="own", path=str(path), prompt=long + "{{ question }}")
+    benchmark = open_dataset(settings)
+    samples = benchmark.samples()
+
+    tracemalloc.start()
+    total = sum(len(str(benchmark.prompt(sample))) for sample in samples)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert total > 20_000_000
+    assert peak < 2_000_000

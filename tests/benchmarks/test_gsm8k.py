@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+
+from regrade.benchmarks.opening import open_benchmark
+from regrade.errors import SourceError
+from regrade.settings import PromptSettings
+from tests.benchmarks.files import GSM8K_TEST, gsm8k_folder, write_jsonl
+
+ZERO_SHOT = PromptSettings(n_shots=0)
+
+
+def test_worked_examples_are_the_first_train_rows_without_annotations(tmp_path: Path) -> None:
+    folder = str(gsm8k_folder(tmp_path))
+    benchmark = open_benchmark("gsm8k", source=folder, prompt=PromptSettings(n_shots=2))
+
+    assert benchmark.prompt(benchmark.samples()[1]) == (
+        "Question: One and one?\nAnswer: 1 + 1 = 2.\n#### 2\n\n"
+        "Question: Two and two?\nAnswer: 2 + 2 = $4.\n#### 4\n\n"
+        "Question: How cold is it?\nAnswer:"
+    )
+
+
+def test_targets_are_numbers_without_commas(tmp_path: Path) -> None:
+    benchmark = open_benchmark("gsm8k", source=str(gsm8k_folder(tmp_path)), prompt=ZERO_SHOT)
+
+    assert [sample.target for sample in benchmark.samples()] == ["2000", "-3"]
+
+
+def test_a_single_file_has_its_worked_examples_beside_it(tmp_path: Path) -> None:
+    folder = gsm8k_folder(tmp_path)
+    of_file = open_benchmark(
+        "gsm8k", source=str(folder / "test.jsonl"), prompt=PromptSettings(n_shots=3)
+    )
+    of_folder = open_benchmark("gsm8k", source=str(folder), prompt=PromptSettings(n_shots=3))
+
+    assert of_file.identity == of_folder.identity
+    assert of_file.prompt(of_file.samples()[0]) == of_folder.prompt(of_folder.samples()[0])
+
+
+def test_a_completion_stops_at_the_next_question_and_a_chat_does_not(tmp_path: Path) -> None:
+    completion = open_benchmark("gsm8k").sampling
+    chat = open_benchmark("gsm8k", prompt=PromptSettings(format="chat")).sampling
+
+    assert (completion.stop, completion.max_tokens, completion.temperature) == (
+        ("\nQuestion:",),
+        512,
+        0.0,
+    )
+    assert chat.stop == ()
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"question": "Q?", "answer": "#### many"}, "the target 'many' is not a number"),
+        ({"question": "Q?", "answer": "#### "}, "the target '' is not a number"),
+        ({"question": "Q?", "answer": "42"}, "expected a text that ends with `#### N`"),
+        ({"question": "Q?", "answer": None}, "the answer is None"),
+        ({"question": " ", "answer": "#### 1"}, "the question is ' '; expected a text"),
+        ({"question": None, "answer": "#### 1"}, "the question is None; expected a text"),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_named(
+    tmp_path: Path, row: dict[str, str | None], problem: str
+) -> None:
+    path = write_jsonl(tmp_path / "test.jsonl", [*GSM8K_TEST, row])
+
+    with pytest.raises(SourceError) as error:
+        open_benchmark("gsm8k", source=str(path), prompt=ZERO_SHOT).samples()
+
+    assert "row 2 (from 0) of split 'test': " in str(error.value)
+    assert problem in str(error.value)
+
+
+def test_a_bad_worked_example_is_named_with_its_split(tmp_path: Path) -> None:
+    gsm8k_folder(tmp_path)
+    write_jsonl(tmp_path / "train.jsonl", [{"question": "Q?", "answer": "#### x"}])
+
+    with pytest.raises(SourceError, match=r"row 0 \(from 0\) of split 'train': the target 'x'"):
+        open_benchmark("gsm8k", source=str(tmp_path), prompt=PromptSettings(n_shots=1)).samples()

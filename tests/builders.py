@@ -1,0 +1,45 @@
+"""Small real objects for tests that do not care how they came about."""
+
+from typing import Any
+
+from regrade.answers.publishing import SetDescription
+from regrade.records import Completion, Sample, generation_row
+from regrade.settings import SamplingParams
+from regrade.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity, Specification
+
+
+def specification(
+    benchmark: str = "sums", model: str = "org/tiny", **changes: Any
+) -> Specification:
+    fields: dict[str, Any] = {
+        "model": ModelIdentity(name=model, kind="hub", revision="a" * 40),
+        "benchmark": BenchmarkIdentity(
+            name=benchmark, version=1, source="local", source_revision="b" * 64, split="test"
+        ),
+        "prompt": PromptIdentity(format="chat", template="{{ question }}", n_shots=0),
+        "method": "generate",
+        "sampling": SamplingParams(),
+    }
+    return Specification(**(fields | changes))
+
+
+def description(n_samples: int, **changes: Any) -> SetDescription:
+    return SetDescription(
+        specification=specification(**changes), n_samples=n_samples, scorers=("number",)
+    )
+
+
+def row(number: int, text: str = "", *, repeat: int = 0, **changes: Any) -> dict[str, Any]:
+    sample = Sample(
+        f"sample-{number:05d}", number, str(number), {}, subset="even" if number % 2 == 0 else "odd"
+    )
+    completion = Completion(
+        number,
+        prompt=f"What is {number}?",
+        text=text or f"It is {number}.\n#### {number}",
+        finish_reason="stop",
+        prompt_tokens=5,
+        completion_tokens=7,
+        latency=0.25,
+    )
+    return generation_row(sample, repeat, completion) | changes

@@ -1,0 +1,49 @@
+"""Set before anything is imported: nothing reaches beyond this machine, and nothing of the user's is touched."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+_HOME = Path(tempfile.mkdtemp(prefix="regrade-tests-"))
+os.environ.update(
+    {
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_HOME": str(_HOME / "huggingface"),
+        "DO_NOT_TRACK": "1",
+        "PREFECT_HOME": str(_HOME / "prefect"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "VLLM_NO_USAGE_STATS": "1",
+        "REGRADE_SPOOL": str(_HOME / "spool"),
+        "REGRADE_LOGS": str(_HOME / "logs"),
+        "REGRADE_CACHE": str(_HOME / "cache"),
+    }
+)
+# An address that nothing answers: a test that forgets its own Hub fails at once instead of asking the real one.
+os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
+for _name in (
+    "HF_TOKEN",
+    "HUGGING_FACE_HUB_TOKEN",
+    "PREFECT_API_URL",
+    "MLFLOW_TRACKING_URI",
+    "REGRADE_ANSWERS",
+):
+    os.environ.pop(_name, None)
+
+pytest_plugins = [
+    "tests.hub_server.fixtures",
+    "tests.engine_fixtures",
+    "tests.mlflow_fixtures",
+    "tests.prefect_fixtures",
+]
+
+
+@pytest.fixture
+def spool_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A spool of this test's own."""
+    monkeypatch.setenv("REGRADE_SPOOL", str(tmp_path / "spool"))
+    return tmp_path / "spool"

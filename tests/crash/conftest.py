@@ -1,0 +1,97 @@
+"""What the crash tests share: a real vLLM server, a real Prefect server, and a run that nothing happened to."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.hub import HubRepository
+from regrade.answers.local import LocalRepository
+from tests.crash.harness import Account, Command, accuracy, config, stored
+from tests.hub_server.fixtures import Hub
+
+LIMIT = 120
+ACCOUNTS: pytest.StashKey[list[Account]] = pytest.StashKey()
+
+
+@pytest.fixture(scope="session")
+def served(vllm_server: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Configuration that asks the session's vLLM server, slowly enough to be interrupted."""
+    engine = {"kind": "openai", "base_url": vllm_server, "max_concurrency": 2, "max_retries": 1}
+    return config(tmp_path_factory.mktemp("served"), engine, model="demo", limit=LIMIT)
+
+
+@dataclass(frozen=True)
+class Reference:
+    rows: int
+    texts: dict
+    accuracy: float | None
+
+
+@pytest.fixture(scope="session")
+def reference(
+    served: Path, prefect_server: str, tmp_path_factory: pytest.TempPathFactory
+) -> Reference:
+    """The same run without a crash."""
+    home = tmp_path_factory.mktemp("reference")
+    repository = LocalRepository(home / "answers")
+    command = Command(
+        home,
+        ["generate", "--config", str(served), "--answers", repository.uri],
+        {"PREFECT_API_URL": prefect_server},
+    )
+    done = command.finish()
+    assert done.code == 0, done.err
+    texts = {key: text for key, (text, _) in stored(repository)}
+    assert len(texts) == LIMIT
+    return Reference(LIMIT, texts, accuracy(repository))
+
+
+Make = Callable[..., Command]
+
+
+@pytest.fixture
+def on_hub(hub: Hub, served: Path, prefect_server: str, tmp_path: Path) -> Make:
+    """Build commands that generate into the test Hub, each with its own spool."""
+
+    def make(name: str = "here", *arguments: str, **environment: str) -> Command:
+        command = list(arguments) or ["generate", "--config", str(served)]
+        return Command(
+            tmp_path / name,
+            [*command, "--answers", f"hf://datasets/{hub.repo_id}"],
+            {
+                "PREFECT_API_URL": prefect_server,
+                "HF_ENDPOINT": hub.endpoint,
+                "HF_TOKEN": hub.token,
+                "HF_HOME": str(tmp_path / name / "huggingface"),
+                "REGRADE_PUBLISH_SECONDS": "0.4",
+                **environment,
+            },
+        )
+
+    return make
+
+
+@pytest.fixture
+def hub_repository(hub: Hub, tmp_path: Path) -> HubRepository:
+    return HubRepository(
+        hub.repo_id, endpoint=hub.endpoint, token=hub.token, cache=tmp_path / "reading"
+    )
+
+
+@pytest.fixture
+def account(request: pytest.FixtureRequest) -> Iterator[Account]:
+    """The account of one test; the session's end sums them up."""
+    account = Account()
+    yield account
+    request.config.stash.setdefault(ACCOUNTS, []).append(account)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if accounts := terminalreporter.config.stash.get(ACCOUNTS, []):
+        terminalreporter.write_line(
+            f"crashes: {sum(a.kills for a in accounts)} kill points, {sum(len(a.known) for a in accounts)} rows, "
+            f"{sum(len(a.lost) for a in accounts)} lost, {sum(len(a.again) for a in accounts)} generated again, "
+            f"{sum(len(a.doubled) for a in accounts)} doubled"
+        )

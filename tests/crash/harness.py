@@ -1,0 +1,213 @@
+"""Commands that are killed on purpose, and the account of every row they had."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow.parquet as pq
+import yaml
+
+from regrade.answers.base import Repository
+from regrade.answers.sets import AnswerSet, list_sets
+from regrade.scoring import score_answers
+from tests.command_line import DEMO, ROOT, Ran
+
+MARK = "REGRADE_TEST_MARK"
+ENDING_SECONDS = 15.0
+"""What a guard, a tether and an engine may take to go after their owner was killed."""
+Key = tuple[str, int]
+Row = tuple[str | None, float | None]
+"""Text and latency: an answer that was generated again has another latency."""
+
+
+@dataclass
+class Command:
+    """`regrade` with a spool of its own; started as often as it takes."""
+
+    home: Path
+    arguments: list[str]
+    environment: dict[str, str]
+    mark: str = field(default_factory=lambda: uuid4().hex)
+
+    @property
+    def spool(self) -> Path:
+        return self.home / "spool"
+
+    @contextmanager
+    def started(self, *more: str) -> Iterator["Started"]:
+        """A process of the command; killed at the end of the block if it still runs."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        environment = os.environ | {
+            "REGRADE_SPOOL": str(self.spool),
+            "REGRADE_LOGS": str(self.home / "logs"),
+            **self.environment,
+            MARK: self.mark,
+        }
+        out, err = self.home / "out.txt", self.home / "err.txt"
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "flows.cli", *self.arguments, *more],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                preexec_fn=_heed_ctrl_c,  # noqa: PLW1509 - async-signal-safe
+            )
+            try:
+                yield Started(process, out, err)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                process.wait()
+
+    def finish(self, *more: str, timeout: float = 240) -> Ran:
+        """Run it to its end."""
+        with self.started(*more) as run:
+            return run.wait(timeout)
+
+    def with_arguments(self, *arguments: str) -> "Command":
+        return Command(self.home, list(arguments), self.environment, self.mark)
+
+    def processes(self, word: str = "") -> list[int]:
+        """Processes that came of this command, by a word in their command line."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                marked = f"{MARK}={self.mark}".encode() in (folder / "environ").read_bytes()
+                if marked and word.encode() in (folder / "cmdline").read_bytes():
+                    found.append(int(folder.name))
+        return found
+
+    def assert_nothing_left(self) -> None:
+        wait_until(lambda: not self.processes(), ENDING_SECONDS, "processes are left behind")
+
+
+@dataclass(frozen=True)
+class Started:
+    process: "subprocess.Popen[bytes]"
+    out: Path
+    err: Path
+
+    def wait(self, timeout: float = 240) -> Ran:
+        self.process.wait(timeout)
+        return Ran(self.process.returncode, self.out.read_text(), self.err.read_text())
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def until(self, text: str, timeout: float = 120) -> None:
+        """Wait until stderr says something, or the process has ended."""
+        deadline = time.monotonic() + timeout
+        while text not in self.err.read_text():
+            if self.process.poll() is not None:
+                return
+            assert time.monotonic() < deadline, f"no '{text}' in: {self.err.read_text()}"
+            time.sleep(0.02)
+
+
+def _heed_ctrl_c() -> None:
+    """A test suite that runs in the background has SIGINT ignored, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def wait_until(met: Callable[[], bool], seconds: float, problem: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < deadline, problem
+        time.sleep(0.02)
+
+
+def tell(what: object) -> None:
+    """Say what somebody needs who repeats a test that failed."""
+    sys.stdout.write(f"{what}\n")
+
+
+def config(folder: Path, engine: dict[str, object], **changes: object) -> Path:
+    """The arithmetic questions of the demo for an engine, as a configuration file."""
+    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    arithmetic = demo["datasets"][0]
+    arithmetic["path"] = str(ROOT / arithmetic["path"])
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump({"datasets": [arithmetic], "engine": engine, **changes}))
+    return path
+
+
+def spooled(root: Path) -> dict[Key, Row]:
+    """All whole rows in spools that nobody holds."""
+    found: dict[Key, Row] = {}
+    for journal in root.glob("*/*/journal-*.jsonl"):
+        for line in journal.read_bytes().split(b"\n")[:-1]:
+            row = json.loads(line)
+            found[row["sample_id"], row["repeat"]] = (row["text"], row["latency"])
+    for sealed in root.glob("*/*/sealed-*.parquet"):
+        found.update(_rows(pq.read_table(sealed).to_pylist()))
+    return found
+
+
+def stored(repository: Repository) -> list[tuple[Key, Row]]:
+    """All rows of the only answer set of a repository, doubled ones included."""
+    answers = answer_set(repository)
+    if answers is None:
+        return []
+    return [
+        pair
+        for batch in answers.batches(["sample_id", "repeat", "text", "latency"])
+        for pair in _rows(batch.to_pylist()).items()
+    ]
+
+
+def answer_set(repository: Repository) -> AnswerSet | None:
+    head = repository.head()
+    found = list_sets(repository, head) if head else []
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def accuracy(repository: Repository) -> float | None:
+    answers = answer_set(repository)
+    assert answers is not None
+    return score_answers(answers, "number").file.summary.overall.accuracy
+
+
+def _rows(rows: list[dict]) -> dict[Key, Row]:
+    return {(row["sample_id"], row["repeat"]): (row["text"], row["latency"]) for row in rows}
+
+
+@dataclass
+class Account:
+    """Every row that was ever on disk, and what became of it."""
+
+    kills: int = 0
+    known: dict[Key, Row] = field(default_factory=dict)
+    lost: set[Key] = field(default_factory=set)
+    again: set[Key] = field(default_factory=set)
+    doubled: set[Key] = field(default_factory=set)
+
+    def take(self, repository: Repository, spool: Path) -> None:
+        """Compare what is there now with all that was there before."""
+        published = stored(repository)
+        self.doubled |= {
+            key for key, times in Counter(k for k, _ in published).items() if times > 1
+        }
+        now = spooled(spool) | dict(published)
+        self.lost |= self.known.keys() - now.keys()
+        self.again |= {key for key, row in self.known.items() if now.get(key, row) != row}
+        self.known |= now
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kills} kill points, {len(self.known)} rows, {len(self.lost)} lost, "
+            f"{len(self.again)} generated again, {len(self.doubled)} doubled"
+        )

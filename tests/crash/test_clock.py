@@ -1,0 +1,78 @@
+"""A clock that jumps decides nothing: neither what an answer set is, nor its rows, nor the order of its shards."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from regrade.answers import publishing
+from regrade.answers.local import LocalRepository
+from regrade.answers.manifest import Session
+from regrade.answers.publishing import publish_answers
+from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.spool import Spool
+from tests.answers.test_publishing import session
+from tests.builders import description, row
+
+START = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+class Clock(datetime):
+    """The clock of a machine that is set while it works."""
+
+    current = START
+
+    @classmethod
+    def now(cls, tz: object = None) -> datetime:
+        return cls.current
+
+
+def at(offset: timedelta) -> Session:
+    return session(2).model_copy(update={"started_at": START + offset})
+
+
+def test_rows_shards_and_identity_survive_a_clock_that_jumps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(publishing, "datetime", Clock)
+    repository = LocalRepository(tmp_path / "answers")
+    jumps = [timedelta(0), timedelta(days=-400), timedelta(days=9000), timedelta(0)]
+    published: AnswerSet | None = None
+    names: list[str] = []
+    for number, jump in enumerate(jumps):
+        Clock.current = START + jump
+        with Spool(tmp_path / "spool" / "set") as spool:
+            spool.append([row(2 * number), row(2 * number + 1)])
+            published = publish_answers(repository, spool, description(8), at(jump))
+        assert published is not None
+        now = [shard.name for shard in published.manifest.shards]
+        assert now[:-1] == names
+        names = now
+
+    assert published is not None
+    assert published.manifest.state == "complete"
+    assert published.manifest.answer_set_id == description(8).specification.answer_set_id
+    order = [
+        key for batch in published.batches(["sample_id"]) for key in batch["sample_id"].to_pylist()
+    ]
+    assert order == [f"sample-{number:05d}" for number in range(8)]
+
+
+def test_an_answer_set_from_the_future_is_continued_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(publishing, "datetime", Clock)
+    repository = LocalRepository(tmp_path / "answers")
+    Clock.current = START + timedelta(days=9000)
+    with Spool(tmp_path / "spool" / "set") as spool:
+        spool.append([row(0)])
+        publish_answers(repository, spool, description(2), at(timedelta(days=9000)))
+    Clock.current = START
+    with Spool(tmp_path / "spool" / "set") as spool:
+        spool.append([row(1)])
+        publish_answers(repository, spool, description(2), at(timedelta(0)))
+
+    (answers,) = list_sets(repository, repository.head() or "")
+    assert answers.manifest.state == "complete"
+    assert len(answers.keys()) == 2
+    assert len(answers.manifest.sessions) == 2

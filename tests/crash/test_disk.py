@@ -1,0 +1,139 @@
+"""A disk that is full or read-only: clear words, and every row that was reported is still there."""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.spool import Spool, SpoolError
+from tests.builders import row
+from tests.command_line import ROOT
+from tests.crash.conftest import LIMIT
+from tests.crash.harness import Command, spooled, stored
+
+APPENDING = """
+import sys
+from pathlib import Path
+from regrade.answers.spool import Spool, SpoolError
+from tests.builders import row
+
+with Spool(Path(sys.argv[1])) as spool:
+    try:
+        for number in range(10_000):
+            spool.append([row(2 * number), row(2 * number + 1)])
+            print(2 * number, 2 * number + 1, flush=True)
+    except SpoolError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+"""
+
+
+def test_a_write_that_only_half_fits_leaves_whole_rows_alone(tmp_path: Path):
+    """The kernel takes a part of the last write before it says that there is no more room."""
+    limit = 20_123
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    folder = tmp_path / "spool"
+    ran = subprocess.run(
+        [sys.executable, "-B", "-c", APPENDING, str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=small_files,
+    )
+    assert ran.returncode == 1, ran.stderr
+    assert "File too large" in ran.stderr
+    assert "run the same command again" in ran.stderr
+    reported = {(f"sample-{int(word):05d}", 0) for word in ran.stdout.split()}
+    assert len(reported) > 10
+    with Spool(folder) as spool:
+        assert spool.keys() == reported
+        spool.append([row(99_999)])
+        assert sum(file.rows for file in spool.seal()) == len(reported) + 1
+
+
+def test_what_cannot_be_read_behind_whole_rows_is_left_out(tmp_path: Path):
+    with Spool(tmp_path / "spool") as spool:
+        spool.append([row(1), row(2)])
+    (journal,) = (tmp_path / "spool").glob("journal-*")
+    with journal.open("ab") as file:
+        file.write(b"\0" * 100 + b"\n" + b"\0" * 100)  # what a power cut may leave
+
+    with Spool(tmp_path / "spool") as spool:
+        assert len(spool.keys()) == 2
+        spool.append([row(3)])
+        assert sum(file.rows for file in spool.seal()) == 3
+
+
+class SmallDisk:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def set(self, options: str) -> None:
+        subprocess.run(
+            ["mount", "-o", f"remount,{options}", str(self.folder)],
+            check=True,
+            capture_output=True,
+        )
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """A file system of 64 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield SmallDisk(folder)
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_read_only_disk_says_so(disk: SmallDisk):
+    folder = disk.folder / "repository" / "set"
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+    disk.set("ro")
+    with pytest.raises(SpoolError, match="Read-only file system.*make it writable"), Spool(folder):
+        pass
+    disk.set("rw")
+    with Spool(folder) as spool:
+        assert len(spool.keys()) == 1
+
+
+@pytest.mark.vllm
+@pytest.mark.prefect
+def test_a_run_whose_disk_runs_full_goes_on_when_there_is_room(
+    disk: SmallDisk, served: Path, prefect_server: str, tmp_path: Path
+):
+    repository = LocalRepository(tmp_path / "answers")
+    command = Command(
+        tmp_path / "here",
+        ["generate", "--config", str(served), "--answers", repository.uri],
+        {"PREFECT_API_URL": prefect_server, "REGRADE_SPOOL": str(disk.folder)},
+    )
+
+    failed = command.finish()
+
+    assert failed.code == 1, failed.err
+    assert "No space left on device" in failed.err
+    assert "Make room there" in failed.err
+    assert "Traceback" not in failed.err
+    command.assert_nothing_left()
+    left = spooled(disk.folder) | dict(stored(repository))
+    assert 0 < len(left) < LIMIT
+
+    disk.set("size=8m")
+    done = command.finish()
+    assert done.code == 0, done.err
+    rows = stored(repository)
+    assert len(rows) == len(dict(rows)) == LIMIT
+    assert left.items() <= dict(rows).items()

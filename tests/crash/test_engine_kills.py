@@ -1,0 +1,80 @@
+"""The engine's processes killed outright while it generates: real vLLM, loaded by the command itself."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from tests.crash.harness import Account, Command, config, spooled, stored, tell, wait_until
+
+pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
+
+LIMIT = 160
+GUARD, WORKER, CORE = "regrade.engines.guard", "regrade.engines.vllm_worker", "VLLM::EngineCore"
+
+
+@pytest.fixture
+def command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Command:
+    engine = {"kind": "vllm", "enforce_eager": True, "max_model_len": 512, "max_num_seqs": 4}
+    path = config(tmp_path, engine, model=str(demo_model), limit=LIMIT)
+    arguments = ["generate", "--config", str(path), "--answers", str(tmp_path / "answers")]
+    return Command(tmp_path / "here", arguments, {"PREFECT_API_URL": prefect_server})
+
+
+def kill_engine(command: Command, account: Account, process: str, moment: float) -> None:
+    """Kill one process of the engine once there are answers; the command notices and publishes what is there."""
+    with command.started() as run:
+        wait_until(
+            lambda: bool(spooled(command.spool)) or run.process.poll() is not None,
+            240,
+            "no answer came",
+        )
+        time.sleep(moment)
+        for pid in command.processes(process):
+            if process != GUARD or pid == min(command.processes(process)):
+                os.kill(pid, signal.SIGKILL)
+        ran = run.wait()
+    account.kills += 1
+    assert ran.code == 1, ran.err
+    assert "The engine ended before its work was done" in ran.err
+    assert "engine's own output is in" in ran.err
+    command.assert_nothing_left()
+    repository = LocalRepository(Path(command.arguments[-1]))
+    account.take(repository, command.spool)
+    assert 0 < len(stored(repository)) < LIMIT
+    assert not spooled(command.spool), "what was there is published all the same"
+
+
+def finish(command: Command, account: Account) -> None:
+    done = command.finish()
+    assert done.code == 0, done.err
+    assert "continuing" in done.err
+    repository = LocalRepository(Path(command.arguments[-1]))
+    account.take(repository, command.spool)
+    tell(account)
+    assert len(stored(repository)) == len(dict(stored(repository))) == LIMIT
+    assert not account.lost
+    assert not account.again
+    assert not account.doubled
+    command.assert_nothing_left()
+
+
+def test_a_run_whose_engine_is_killed_publishes_what_is_there(command: Command, account: Account):
+    kill_engine(command, account, CORE, 0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_any_process_of_the_engine_may_be_killed_and_the_run_goes_on_when_run_again(
+    command: Command, account: Account, seed: int
+):
+    tell(f"seed {seed}")
+    rng = random.Random(seed)
+    for process in rng.sample([GUARD, WORKER, CORE], 3):
+        kill_engine(command, account, process, rng.uniform(0, 0.4))
+    finish(command, account)

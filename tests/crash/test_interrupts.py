@@ -1,0 +1,69 @@
+"""Ctrl-C and SIGTERM: soon over, nothing left behind, and the answers are kept."""
+
+import signal
+import time
+
+import pytest
+
+from tests.crash.conftest import LIMIT, Make
+from tests.crash.harness import spooled, wait_until
+from tests.hub_server.faults import Answer
+from tests.hub_server.fixtures import Hub
+
+pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(400)]
+
+SECONDS = 10.0
+
+
+@pytest.mark.parametrize(
+    ("number", "rows"),
+    [
+        pytest.param(signal.SIGINT, 10, id="ctrl-c"),
+        pytest.param(signal.SIGTERM, 10, id="stopped", marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, LIMIT, id="ctrl-c while publishing", marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, LIMIT, id="stopped while publishing"),
+    ],
+)
+def test_an_interrupted_run_ends_soon_and_says_that_the_answers_are_kept(
+    on_hub: Make, hub: Hub, number: signal.Signals, rows: int
+):
+    hub.fail("POST", "/commit/main", Answer(503), count=1000)  # someone always waits to try again
+    command = on_hub()
+    with command.started() as run:
+        wait_until(
+            lambda: len(spooled(command.spool)) >= rows or run.process.poll() is not None,
+            120,
+            "no answers came",
+        )
+        left = spooled(command.spool)
+        begin = time.monotonic()
+        run.process.send_signal(number)
+        ended = run.wait()
+        seconds = time.monotonic() - begin
+
+    assert ended.code == 128 + number, ended.err
+    assert seconds < SECONDS
+    assert "Answers so far are kept: the same command goes on from there" in ended.err
+    assert "Traceback" not in ended.err
+    command.assert_nothing_left()
+    assert left.items() <= spooled(command.spool).items()
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+        signal.SIGKILL,
+    ],
+)
+def test_prefects_temporary_server_goes_with_the_run(on_hub: Make, number: signal.Signals):
+    command = on_hub()
+    del command.environment["PREFECT_API_URL"]
+    command.environment["PREFECT_HOME"] = str(command.home / "prefect")
+    with command.started() as run:
+        run.until("is ready", 200)
+        assert command.processes("prefect.server.api.server:create_app")
+        run.process.send_signal(number)
+        run.wait()
+    command.assert_nothing_left()

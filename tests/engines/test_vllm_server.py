@@ -1,0 +1,101 @@
+"""The engine `openai` against a real `vllm serve`."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from regrade.engines.base import Engine, PromptRendering
+from regrade.engines.opening import open_engine
+from regrade.errors import ModelError
+from regrade.models import resolve_model
+from regrade.records import Completion, Request
+from regrade.settings import OpenAIEngine, SamplingParams
+from tests.engine_fixtures import SERVED_NAME
+
+pytestmark = pytest.mark.vllm
+SAMPLING = SamplingParams(max_tokens=8)
+QUESTION = "Question: What is 2 plus 3?\nA. 4\nB. 5\nC. 6\nD. 7\nAnswer:"
+LABELS = (" A", " B", " C", " D")
+
+
+@pytest.fixture(scope="module")
+def engine(
+    served_settings: OpenAIEngine, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Engine]:
+    settings = served_settings.model_copy(update={"batch_size": 8})
+    with _open(settings, tmp_path_factory) as engine:
+        yield engine
+
+
+def _open(settings: OpenAIEngine, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    return open_engine(
+        settings,
+        resolve_model(SERVED_NAME, settings),
+        longest=(),
+        rendering=PromptRendering(),
+        log=tmp_path_factory.mktemp("openai") / "log",
+    )
+
+
+def ask(engine: Engine, requests: list[Request]) -> list[Completion]:
+    completions = [c for batch in engine.generate(requests) for c in batch]
+    return sorted(completions, key=lambda completion: completion.key)
+
+
+def test_the_server_is_known(engine: Engine):
+    assert engine.info.engine == "openai"
+    assert engine.info.version
+    assert engine.info.max_model_len == 512
+    assert engine.info.details == {"server": "vllm"}
+
+
+def test_a_model_that_is_not_served_is_refused_with_those_that_are(served_settings: OpenAIEngine):
+    with pytest.raises(ModelError, match="Did you mean 'demo'"):
+        resolve_model("demos", served_settings)
+
+
+def test_text_and_chat_give_what_the_offline_engine_gives(engine: Engine, vllm_engine: Engine):
+    chat = ({"role": "user", "content": "What is 2 plus 3?"},)
+    requests = [
+        Request(0, "Once", SAMPLING),
+        Request(1, chat, SAMPLING),
+        Request(2, QUESTION, SAMPLING),
+    ]
+
+    served, offline = ask(engine, requests), ask(vllm_engine, requests)
+
+    assert [c.text for c in served] == [c.text for c in offline]
+    assert [c.finish_reason for c in served] == [c.finish_reason for c in offline]
+    assert served[1].prompt_tokens == offline[1].prompt_tokens
+    assert served[1].prompt_kind == "messages"
+
+
+def test_labels_are_ranked_as_the_offline_engine_does(engine: Engine, vllm_engine: Engine):
+    requests = [
+        Request(k, QUESTION.replace("2 plus 3", f"{k} plus 4"), SAMPLING, LABELS) for k in range(6)
+    ]
+
+    served, offline = ask(engine, requests), ask(vllm_engine, requests)
+
+    for one, other in zip(served, offline, strict=True):
+        assert one.error is None
+        assert one.label_logprobs == pytest.approx(other.label_logprobs, abs=1e-3)
+
+
+def test_labels_of_several_tokens_are_ranked_by_echo(engine: Engine, vllm_engine: Engine):
+    request = Request(0, QUESTION, SAMPLING, (" A and more", " B", " no answer"))
+
+    (served,), (offline,) = ask(engine, [request]), ask(vllm_engine, [request])
+
+    assert served.label_method == offline.label_method == "per_choice"
+    assert served.label_logprobs == pytest.approx(offline.label_logprobs, abs=1e-3)
+
+
+def test_a_prompt_that_is_too_long_is_one_failed_row(engine: Engine):
+    done, failed = ask(
+        engine, [Request(0, "short", SAMPLING), Request(1, "word " * 2000, SAMPLING)]
+    )
+
+    assert done.error is None
+    assert "400" in str(failed.error)
+    assert "512" in str(failed.error)

@@ -1,0 +1,87 @@
+from pathlib import Path
+
+from tests.command_line import regrade
+from tests.importing.test_lm_eval import TIME, results, sample
+from tests.importing.writing import jsonl
+
+
+def cut_run(folder: Path) -> Path:
+    results(folder)
+    return jsonl(folder / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0), sample(2, "2", 1.0))
+
+
+def test_a_table_shows_what_was_imported_and_how_to_grade_it(tmp_path: Path):
+    ran = regrade("import", cut_run(tmp_path), "--answers", tmp_path / "answers")
+
+    assert ran.code == 0, ran.err
+    shown = " ".join(ran.out.split())
+    for part in (
+        "org/model",
+        "sums",
+        "2 of 4: incomplete",
+        "100.0 % (n=2)",
+        "reported 50.0 %, n = 4",
+    ):
+        assert part in shown
+    assert f"regrade score --answers {tmp_path / 'answers'}" in ran.err
+
+
+def test_list_tells_the_originals_score_from_ours(tmp_path: Path):
+    regrade("import", cut_run(tmp_path), "--answers", tmp_path / "answers")
+    [listed] = regrade("list", "--answers", tmp_path / "answers", "--json").document["answer_sets"]
+    [score] = listed["scores"]
+
+    assert (listed["complete"], score["scorer"], score["stale"]) == (False, "original", False)
+    assert (score["accuracy"], score["n"]) == (1.0, 2)
+    assert (score["original"]["reported"], score["original"]["reported_n"]) == (0.5, 4)
+    table = regrade("list", "--answers", tmp_path / "answers").out
+    assert (
+        "original (lm-eval exact_match,strict-match, reported 50.0 %, n = 4) 100.0 % (n=2)" in table
+    )
+
+
+def test_any_table_is_imported_by_the_names_of_its_columns(tmp_path: Path):
+    path = jsonl(
+        tmp_path / "a.jsonl", {"q": "2+2?", "gold": "A: 4", "run": {"text": "4", "ok": True}}
+    )
+    options = ("--column.text", "run.text", "--column.question", "q", "--column.target", "gold")
+    more = (
+        "--column.score",
+        "run.ok",
+        "--target-after",
+        "A:",
+        "--model",
+        "m",
+        "--benchmark",
+        "sums",
+    )
+    ran = regrade("import", path, *options, *more, "--answers", tmp_path / "answers", "--json")
+
+    assert ran.code == 0, ran.err
+    [one] = ran.document["answer_sets"]
+    assert (one["format"], one["rows"], one["scorers"]) == ("table", 1, ["number"])
+    assert [(o["name"], o["accuracy"]) for o in one["originals"]] == [("run.ok", 1.0)]
+
+
+def test_what_cannot_be_imported_is_one_line_and_leaves_nothing(tmp_path: Path):
+    path = jsonl(tmp_path / "a.jsonl", {"prompt": "Why?", "answers": 3})
+    for arguments, says in (
+        ((path, "--model", "m", "--benchmark", "b"), "row 0: 'answers' should be a text, found 3"),
+        ((tmp_path / "nowhere",), "is not there"),
+        ((path, "--format", "csv"), "csv"),
+        ((), "PATHS"),
+    ):
+        ran = regrade("import", *arguments, "--answers", tmp_path / "answers")
+        assert ran.code == 2, ran.err
+        assert "Traceback" not in ran.err
+        assert says in " ".join(ran.err.split())
+        assert not (tmp_path / "answers").exists()
+
+
+def test_control_characters_of_a_file_do_not_reach_the_terminal(tmp_path: Path):
+    results(tmp_path, model_name="evil\x1b[31m[bold]model")
+    path = jsonl(tmp_path / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0))
+    ran = regrade("import", path, "--answers", tmp_path / "answers")
+    assert ran.code == 0, ran.err
+    assert "\x1b" not in ran.out
+    assert "[bold]model" in ran.out

@@ -1,0 +1,206 @@
+"""Bad input: one clear line, exit code 2, and nothing left behind."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import DEMO, Ran, regrade
+from tests.hub_server.fixtures import Hub
+
+pytestmark = [pytest.mark.prefect]
+
+MODEL = DEMO / "model"
+SUMS = ("--dataset.name", "sums", "--dataset.scorer", "number", "--dataset.path")
+
+
+@pytest.fixture
+def here(tmp_path: Path, prefect_api: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("REGRADE_SPOOL", str(tmp_path / "spool"))
+    monkeypatch.setenv("REGRADE_LOGS", str(tmp_path / "logs"))
+    return tmp_path
+
+
+def refused(here: Path, *arguments: str | Path, says: Sequence[str]) -> Ran:
+    answers = () if "--answers" in arguments else ("--answers", here / "answers")
+    ran = regrade("evaluate", *answers, *arguments)
+    message = " ".join(ran.err.split())
+    assert ran.code == 2, ran.err
+    assert "Traceback" not in ran.err
+    for part in says:
+        assert part in message
+    assert not (here / "answers").exists()
+    assert not list((here / "spool").rglob("*.jsonl"))
+    assert not list((here / "spool").rglob("*.parquet"))
+    return ran
+
+
+def questions(path: Path, *rows: dict[str, object]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def model_without(here: Path, *names: str) -> Path:
+    folder = here / "model"
+    shutil.copytree(MODEL, folder)
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+    return folder
+
+
+def test_an_unknown_benchmark_is_answered_with_the_closest(here: Path):
+    refused(
+        here,
+        "--model",
+        MODEL,
+        "--benchmark",
+        "gsm8",
+        says=["Unknown benchmark 'gsm8'", "Did you mean 'gsm8k'?"],
+    )
+
+
+def test_an_unknown_option_is_bad_usage(here: Path):
+    refused(here, "--modell", MODEL, says=["--modell"])
+
+
+def test_no_benchmark_at_all_says_so(here: Path):
+    refused(here, "--model", MODEL, says=["nothing to evaluate"])
+
+
+def test_an_unknown_model_says_where_it_was_looked_for(
+    here: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+    path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
+    refused(
+        here,
+        "--model",
+        "nobody/nothing",
+        *SUMS,
+        path,
+        says=["Model 'nobody/nothing'", "neither a folder"],
+    )
+
+
+def test_a_model_folder_without_weights_says_what_is_missing(here: Path):
+    path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
+    folder = model_without(here, "model.safetensors")
+    refused(here, "--model", folder, *SUMS, path, says=["has no weights", "safetensors"])
+
+
+def test_a_model_folder_without_a_tokenizer_says_what_is_missing(here: Path):
+    path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
+    folder = model_without(here, "tokenizer.json")
+    refused(here, "--model", folder, *SUMS, path, says=["has no tokenizer"])
+
+
+def test_a_chat_prompt_needs_a_model_with_a_chat_template(here: Path):
+    path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
+    folder = model_without(here, "chat_template.jinja")
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    config.pop("chat_template", None)
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    refused(
+        here, "--model", folder, *SUMS, path, says=["has no chat template", "--format completion"]
+    )
+
+
+def test_a_missing_column_is_named_with_those_there_are(here: Path):
+    path = questions(here / "q.jsonl", {"frage": "1+1", "answer": "2"})
+    refused(here, "--model", MODEL, *SUMS, path, says=["question", "frage"])
+
+
+def test_an_empty_dataset_is_refused(here: Path):
+    refused(here, "--model", MODEL, *SUMS, questions(here / "q.jsonl"), says=["q.jsonl", "empty"])
+
+
+def test_a_target_that_is_not_a_number_is_named_with_its_row(here: Path):
+    path = questions(
+        here / "q.jsonl",
+        {"question": "1+1", "answer": "2"},
+        {"question": "2+2", "answer": "quatre"},
+    )
+    refused(here, "--model", MODEL, *SUMS, path, says=["row 1", "quatre"])
+
+
+def test_a_dataset_file_that_is_not_there_is_named(here: Path):
+    refused(here, "--model", MODEL, *SUMS, here / "nowhere.jsonl", says=["nowhere.jsonl"])
+
+
+@pytest.mark.vllm
+def test_max_tokens_that_cannot_fit_is_refused_before_the_model_is_loaded(here: Path):
+    path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
+    ran = refused(
+        here, "--model", MODEL, *SUMS, path, "--max-tokens", "40000", says=["40,000", "32,768"]
+    )
+    assert "is ready" not in ran.err
+
+
+def test_a_folder_with_other_things_in_it_is_not_an_answer_repository(here: Path):
+    (here / "photos").mkdir()
+    (here / "photos" / "cat.jpg").write_bytes(b"\xff\xd8")
+    path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
+    refused(
+        here,
+        "--model",
+        MODEL,
+        *SUMS,
+        path,
+        "--answers",
+        here / "photos",
+        says=["photos", "holds other things"],
+    )
+    assert [entry.name for entry in (here / "photos").iterdir()] == ["cat.jpg"]
+
+
+def test_an_unreachable_server_is_named(here: Path):
+    path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
+    server = ("--engine", "openai", "--base-url", "http://127.0.0.1:9/v1")
+    refused(here, "--model", "m", *SUMS, path, *server, says=["http://127.0.0.1:9/v1"])
+
+
+def test_server_options_need_the_server_engine(here: Path):
+    refused(
+        here,
+        "--model",
+        MODEL,
+        "--base-url",
+        "http://127.0.0.1:9/v1",
+        says=["--base-url", "--engine openai"],
+    )
+
+
+def test_a_private_repository_without_a_token_says_what_to_set(
+    here: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+    monkeypatch.setenv("HF_HOME", str(here / "hf"))
+    path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
+    uri = f"hf://datasets/{hub.repo_id}"
+    refused(here, "--model", MODEL, *SUMS, path, "--answers", uri, says=[hub.repo_id, "HF_TOKEN"])
+
+
+def test_scoring_a_repository_that_is_not_there_is_refused(here: Path):
+    ran = regrade("score", "--answers", here / "nowhere")
+    assert ran.code == 2
+    assert "nowhere" in ran.err
+    assert not (here / "nowhere").exists()
+
+
+def test_an_unknown_scorer_is_answered_with_the_closest(here: Path):
+    ran = regrade("score", "--answers", here / "answers", "--scorer", "numbr")
+    assert ran.code == 2
+    assert "Did you mean 'number'?" in ran.err
+
+
+def test_a_configuration_with_an_unknown_key_is_refused(here: Path):
+    (here / "c.yaml").write_text("model: m\nbenchmarcks: [gsm8k]\n")
+    refused(here, "--config", here / "c.yaml", says=["benchmarcks", "benchmarks"])
+
+
+def test_a_sampling_value_out_of_bounds_is_named(here: Path):
+    refused(
+        here, "--model", MODEL, "--benchmark", "gsm8k", "--temperature", "-1", says=["temperature"]
+    )

@@ -1,0 +1,151 @@
+"""Deploying to a real Prefect server, and running every deployment through process workers."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from prefect.flows import load_flow_from_entrypoint
+from prefect.utilities.schema_tools.validation import validate
+
+from tests.command_line import DEMO, ROOT, run
+
+DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=[one["name"] for one in DEPLOYMENTS])
+def test_each_deployment_loads_without_a_placeholder_and_its_parameters_fit(
+    deployment: dict[str, Any],
+):
+    flow = load_flow_from_entrypoint(deployment["entrypoint"], use_placeholder_flow=False)
+    schema = flow.parameters.model_dump_for_openapi()
+    assert validate(deployment["parameters"], schema, ignore_required=True) == []
+    assert set(deployment["parameters"]) <= set(flow.parameters.properties)
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=[one["name"] for one in DEPLOYMENTS])
+def test_every_field_of_the_form_has_a_type_and_a_description(deployment: dict[str, Any]):
+    flow = load_flow_from_entrypoint(deployment["entrypoint"], use_placeholder_flow=False)
+    for name, field in flow.parameters.properties.items():
+        assert field.get("description"), name
+        assert {"type", "anyOf", "$ref", "enum"} & set(field), name
+    for name, model in flow.parameters.definitions.items():
+        for field_name, field in model.get("properties", {}).items():
+            if field_name != "kind":
+                assert field.get("description"), f"{name}.{field_name}"
+
+
+@pytest.fixture(scope="module")
+def workers(
+    prefect_server: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[dict[str, str], Path]]:
+    """Pools, deployments and one process worker for each pool."""
+    home = tmp_path_factory.mktemp("workers")
+    environment = {
+        "PREFECT_API_URL": prefect_server,
+        "REGRADE_HOME": str(ROOT),
+        "REGRADE_SPOOL": str(home / "spool"),
+        "REGRADE_LOGS": str(home / "logs"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    for _ in range(2):  # as often as one likes
+        deployed = run(["bash", "infra/deploy.sh"], 200, environment)
+        assert deployed.code == 0, deployed.out + deployed.err
+    processes = []
+    for pool in ("gpu", "cpu"):
+        with (home / f"{pool}.log").open("wb") as log:
+            processes.append(
+                subprocess.Popen(
+                    [
+                        sys.executable,
+                        "-m",
+                        "prefect",
+                        "worker",
+                        "start",
+                        "--pool",
+                        pool,
+                        "--type",
+                        "process",
+                    ],
+                    env={**os.environ, **environment},
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    cwd=home,
+                )
+            )
+    yield environment, home
+    for process in processes:
+        process.terminate()
+        process.wait(30)
+
+
+def deployment_run(
+    environment: dict[str, str], name: str, parameters: dict[str, Any]
+) -> dict[str, Any]:
+    """Run a deployment as a person would, wait for its end, and return its flow run."""
+    command = [
+        "prefect",
+        "deployment",
+        "run",
+        f"{name}/{name}",
+        "--watch",
+        "--params",
+        json.dumps(parameters),
+    ]
+    done = run([sys.executable, "-m", *command], 280, environment)
+    assert done.code == 0, done.out + done.err
+    found = httpx.post(
+        f"{environment['PREFECT_API_URL']}/flow_runs/filter",
+        json={"flows": {"name": {"any_": [name]}}, "sort": "START_TIME_DESC", "limit": 1},
+    )
+    (flow_run,) = found.json()
+    return dict(flow_run)
+
+
+def artifacts(environment: dict[str, str], flow_run: dict[str, Any]) -> list[dict[str, Any]]:
+    found = httpx.post(
+        f"{environment['PREFECT_API_URL']}/artifacts/filter",
+        json={"artifacts": {"flow_run_id": {"any_": [flow_run["id"]]}}},
+    )
+    return list(found.json())
+
+
+@pytest.mark.vllm
+@pytest.mark.prefect
+@pytest.mark.timeout(900)
+def test_every_deployment_runs_in_its_pool(workers: tuple[dict[str, str], Path]):
+    environment, home = workers
+    answers = str(home / "answers")
+    config = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    what = {**config, "limit": 8, "answers": answers}
+
+    generated = deployment_run(environment, "generate-answers", what)
+    assert generated["state_type"] == "COMPLETED", generated["state"]
+    assert generated["name"] == "infra/demo/model: demo-arithmetic, demo-choice"
+    progress = [a for a in artifacts(environment, generated) if a["type"] == "progress"]
+    assert {a["data"] for a in progress} == {100.0}
+    assert any("8 of 8 answers" in a["description"] for a in progress)
+
+    evaluated = deployment_run(environment, "evaluate-model", what)
+    assert evaluated["state_type"] == "COMPLETED", evaluated["state"]
+    (result,) = [a for a in artifacts(environment, evaluated) if a["type"] == "markdown"]
+    assert "regrade score --answers" in result["data"]
+    assert "data:image/png;base64," in result["data"]
+    logs = (home / "logs").glob("engine-*.log")
+    assert len(list(logs)) == 1  # the second flow found the answers complete, and loaded nothing
+
+    scored = deployment_run(environment, "score-answers", {"answers": answers, "force": True})
+    assert scored["state_type"] == "COMPLETED", scored["state"]
+    assert scored["work_pool_name"] == "cpu"
+    tasks = httpx.post(
+        f"{environment['PREFECT_API_URL']}/task_runs/filter",
+        json={"task_runs": {"flow_run_id": {"any_": [generated["id"]]}}},
+    ).json()
+    names = {one["name"] for one in tasks}
+    assert {"generate demo-arithmetic · model", "publish demo-choice · model"} <= names

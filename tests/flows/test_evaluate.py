@@ -1,0 +1,198 @@
+"""The main job with real vLLM, a real Prefect server and real MLflow, as one person would run it."""
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+
+from tests.command_line import DEMO, Ran, regrade
+
+pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
+
+LIMIT = 24
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    answers: Path
+    database: Path
+    first: Ran
+    environment: dict[str, str]
+
+    def again(self, *more: str) -> Ran:
+        return _evaluate(self.answers, self.environment, *more)
+
+    def set_of(self, benchmark: str) -> Any:
+        return next(s for s in self.first.document["answer_sets"] if s["benchmark"] == benchmark)
+
+
+def _evaluate(answers: Path, environment: dict[str, str], *more: str) -> Ran:
+    config = DEMO / "demo.yaml"
+    return regrade(
+        "evaluate",
+        "--config",
+        config,
+        "--answers",
+        answers,
+        "--limit",
+        str(LIMIT),
+        "--json",
+        *more,
+        **environment,
+    )
+
+
+@pytest.fixture(scope="session")
+def evaluated(tmp_path_factory: pytest.TempPathFactory, prefect_server: str) -> Evaluated:
+    home = tmp_path_factory.mktemp("evaluated")
+    environment = {
+        "PREFECT_API_URL": prefect_server,
+        "REGRADE_SPOOL": str(home / "spool"),
+        "REGRADE_LOGS": str(home / "logs"),
+    }
+    first = _evaluate(home / "answers", environment)
+    assert first.code == 0, first.err
+    return Evaluated(home / "answers", home / "mlflow.db", first, environment)
+
+
+def test_every_question_has_exactly_one_row(evaluated: Evaluated, tmp_path: Path):
+    for benchmark in ("demo-arithmetic", "demo-choice"):
+        assert evaluated.set_of(benchmark)["rows"] == LIMIT
+        loaded = datasets.load_dataset(str(evaluated.answers), benchmark, cache_dir=str(tmp_path))
+        (rows,) = loaded.values()
+        assert len(set(rows["sample_id"])) == len(rows) == LIMIT
+        assert len(set(rows["index"])) == LIMIT
+
+
+def test_the_demo_model_is_well_above_chance_and_below_perfect(evaluated: Evaluated):
+    for benchmark, chance in (("demo-arithmetic", 0.05), ("demo-choice", 0.25)):
+        headline = next(s for s in evaluated.set_of(benchmark)["scores"] if s["headline"])
+        metrics = headline["metrics"]
+        assert metrics["n"] == LIMIT
+        assert metrics["failed"] == 0
+        assert chance + 0.1 < metrics["accuracy"] < 1
+        assert 0 < metrics["accuracy_stderr"] < 0.15
+
+
+def test_the_json_document_has_what_the_readme_promises(evaluated: Evaluated):
+    for answers in evaluated.first.document["answer_sets"]:
+        assert {
+            "benchmark",
+            "model",
+            "answer_set_id",
+            "revision",
+            "rows",
+            "scores",
+            "mlflow_run_id",
+        } <= set(answers)
+        assert {"load", "generate", "publish", "score", "track"} <= set(answers["seconds"])
+        assert answers["generated"] == LIMIT
+        assert len(answers["revision"]) == 40
+        assert answers["tokens_per_second"] > 0
+        for score in answers["scores"]:
+            assert {
+                "accuracy",
+                "accuracy_stderr",
+                "n",
+                "unparsed_rate",
+                "truncated_rate",
+                "failed",
+            } <= set(score["metrics"])
+
+
+def test_a_second_run_loads_no_model_and_gives_the_same_numbers(evaluated: Evaluated):
+    again = evaluated.again()
+    assert again.code == 0, again.err
+    assert "loading" not in again.err
+    for before, now in zip(
+        evaluated.first.document["answer_sets"], again.document["answer_sets"], strict=True
+    ):
+        assert now["generated"] == 0
+        assert now["answer_set_id"] == before["answer_set_id"]
+        assert [s["metrics"] for s in now["scores"]] == [s["metrics"] for s in before["scores"]]
+        assert now["mlflow_run_id"] == before["mlflow_run_id"]
+
+
+def test_tracking_again_makes_no_second_run(evaluated: Evaluated):
+    def runs() -> int:
+        with sqlite3.connect(evaluated.database) as database:
+            return int(database.execute("select count(*) from runs").fetchone()[0])
+
+    before = runs()
+    scored = regrade("score", "--answers", evaluated.answers, "--json", **evaluated.environment)
+    assert scored.code == 0, scored.err
+    assert runs() == before > 0
+
+
+def test_the_log_is_ours_alone(evaluated: Evaluated):
+    lines = evaluated.first.err.splitlines()
+    assert len(lines) < 40, evaluated.first.err
+    assert any("demo-arithmetic" in line and "published" in line for line in lines)
+    assert not any("Warning" in line or "Traceback" in line or "INFO" in line for line in lines)
+
+
+def test_answers_can_be_scored_where_torch_and_vllm_cannot_be_imported(
+    evaluated: Evaluated, tmp_path: Path
+):
+    for name in ("torch", "vllm"):
+        package = tmp_path / name
+        package.mkdir()
+        (package / "__init__.py").write_text(f"raise ImportError('{name} is not here')")
+    scored = regrade(
+        "score",
+        "--answers",
+        evaluated.answers,
+        "--force",
+        "--json",
+        PYTHONPATH=str(tmp_path),
+        **evaluated.environment,
+    )
+    assert scored.code == 0, scored.err
+    before = {s["answer_set_id"]: s["scores"] for s in evaluated.first.document["answer_sets"]}
+    for answers in scored.document["answer_sets"]:
+        known = before[answers["answer_set_id"]]
+        assert [s["metrics"] for s in answers["scores"]] == [s["metrics"] for s in known]
+
+
+def test_list_shows_the_sets_and_their_scores(evaluated: Evaluated):
+    listed = regrade("list", "--answers", evaluated.answers, "--json")
+    assert listed.code == 0, listed.err
+    sets = listed.document["answer_sets"]
+    assert {one["benchmark"] for one in sets} == {"demo-arithmetic", "demo-choice"}
+    assert all(one["complete"] and one["rows"] == LIMIT for one in sets)
+    assert all(one["scores"] and not any(score["stale"] for score in one["scores"]) for one in sets)
+
+
+def test_show_prints_an_answer_with_what_was_read_and_the_target(evaluated: Evaluated):
+    answer_set = evaluated.set_of("demo-arithmetic")["answer_set_id"]
+    shown = regrade(
+        "show", answer_set[:8], "--answers", evaluated.answers, "--wrong", "--limit", "1"
+    )
+    assert shown.code == 0, shown.err
+    assert "extracted" in shown.out
+    assert "target" in shown.out
+    assert "<|im_start|>user" in shown.out  # what was sent, chat template and all
+
+
+def test_no_process_is_left_behind(evaluated: Evaluated):
+    left = [
+        path.parent.name
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if b"regrade.engines" in _read(path)
+        and str(evaluated.answers.parent).encode() in _environment(path)
+    ]
+    assert left == []
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _environment(path: Path) -> bytes:
+    return _read(path.with_name("environ"))

@@ -1,0 +1,176 @@
+"""Grading everything stored again after a scorer changed, with a real Prefect server and real MLflow."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from flows.stored import score_stored
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import AnswerSet
+from regrade.errors import UserError
+from regrade.tracking.connection import connect
+from tests.builders import row
+from tests.command_line import Ran, regrade
+from tests.stored import again, numbers, publish, score_with_an_older_scorer
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
+WRONG = {"value": 0.0, "extracted": "17"}
+
+
+@pytest.fixture
+def repository(
+    tmp_path: Path, prefect_api: str, monkeypatch: pytest.MonkeyPatch
+) -> LocalRepository:
+    monkeypatch.setenv("REGRADE_SPOOL", str(tmp_path / "spool"))
+    monkeypatch.setenv("REGRADE_LOGS", str(tmp_path / "logs"))
+    return LocalRepository(tmp_path / "answers")
+
+
+@pytest.fixture
+def sums(repository: LocalRepository) -> AnswerSet:
+    """Six right answers, of which an older scorer misread two."""
+    answers = publish(repository, numbers(0, 3), numbers(3, 6), total=6)
+    score_with_an_older_scorer(answers, lambda one: WRONG if one["sample_id"][-1] in "12" else {})
+    return answers
+
+
+def score(repository: LocalRepository, *arguments: str, code: int = 0) -> Ran:
+    ran = regrade("score", "--answers", repository.uri, "--json", *arguments)
+    assert ran.code == code, ran.err
+    assert "Traceback" not in ran.err
+    return ran
+
+
+def stored(answers: AnswerSet) -> set[str]:
+    return {file.label for file in again(answers).scores()}
+
+
+def test_what_is_stale_is_graded_again_and_what_changed_is_shown_everywhere(
+    repository: LocalRepository, sums: AnswerSet, tmp_path: Path, prefect_api: str
+) -> None:
+    other = publish(repository, numbers(0, 2), benchmark="products")  # never scored: not stale
+    before = repository.files(again(sums).revision, "answers")
+
+    ran = score(repository, "--stale")
+
+    (only,) = ran.document["answer_sets"]
+    assert only["answer_set_id"] == sums.manifest.answer_set_id
+    assert [one["scorer"] for one in only["scores"]] == ["number"]
+    said = " ".join(ran.err.split())
+    assert "number v0 -> v1: 66.7 % -> 100.0 %, 2 wrong to right, 0 right to wrong" in said
+    assert "number-0-00000000" in stored(sums)  # the old score stays
+    assert len(stored(sums)) == 2
+    assert stored(other) == set()
+    assert repository.files(again(sums).revision, "answers") == before
+
+    found = httpx.post(
+        f"{prefect_api}/artifacts/filter", json={"artifacts": {"key": {"any_": ["diff"]}}}
+    ).json()
+    pages = [one["data"] for one in found if sums.manifest.answer_set_id in one["data"]]
+    assert len(pages) == 1
+    assert "The scorer changed" in pages[0]
+
+    with connect(f"sqlite:///{tmp_path / 'mlflow.db'}") as client:
+        tags = client.get_run(only["mlflow_run_id"]).data.tags
+        artifacts = {one.path for one in client.list_artifacts(only["mlflow_run_id"])}
+    assert tags["regrade.change"].startswith("number v0 -> v1")
+    assert "2 wrong to right" in tags["mlflow.note.content"]
+    assert "diff.md" in artifacts
+
+    again_ = score(repository, "--stale")
+    assert again_.document["answer_sets"] == []
+    assert "nothing is stale" in again_.err
+
+
+def test_a_scorer_that_does_not_fit_one_set_costs_the_others_nothing(
+    repository: LocalRepository, sums: AnswerSet
+) -> None:
+    capitals = publish(repository, [row(0, "Paris", target="Paris")], benchmark="capitals")
+
+    ran = score(repository, "--scorer", "number", code=2)
+
+    assert "number" in {label.split("-")[0] for label in stored(sums) - {"number-0-00000000"}}
+    (refused,) = ran.document["not_scored"]
+    assert refused["answer_set"] == capitals.manifest.answer_set_id
+    assert "'Paris'" in refused["reason"]
+    assert "1 scorings are done, 1 are not" in ran.err
+
+
+def test_a_damaged_set_costs_the_others_nothing_and_intact_says_so_in_every_number(
+    repository: LocalRepository, sums: AnswerSet, tmp_path: Path
+) -> None:
+    other = publish(repository, numbers(0, 2), benchmark="products")
+    shard = sums.manifest.shards[1].name
+    (repository.folder / sums.folder / shard).unlink()
+
+    ran = score(repository, code=1)
+    assert len(stored(other)) == 1
+    assert stored(sums) == {"number-0-00000000"}
+    assert shard in ran.document["not_scored"][0]["reason"]
+
+    intact = score(repository, "--intact", "--benchmark", "sums")
+    (result,) = intact.document["answer_sets"]
+    (one,) = result["scores"]
+    assert one["intact_only"] == "intact only: 1 of 2 shards"
+    assert not one["headline"]
+    assert "intact only: 1 of 2 shards" in intact.err
+    assert any(label.endswith("-intact-1-of-2") for label in stored(sums))
+    assert "intact only: 1 of 2 shards" in (repository.folder / "README.md").read_text()
+
+    with connect(f"sqlite:///{tmp_path / 'mlflow.db'}") as client:
+        tags = client.get_run(one["mlflow_run_id"]).data.tags
+    assert tags["regrade.intact_only"] == "intact only: 1 of 2 shards"
+
+
+@pytest.mark.parametrize(
+    ("filters", "says"),
+    [
+        ({"since": date(2999, 1, 1)}, "no answer set fits"),
+        ({"until": date(2001, 1, 1)}, "no answer set fits"),
+        ({"model": "nobody"}, "no answer set fits"),
+        ({"since": date(2026, 2, 1), "until": date(2026, 1, 1)}, "exchange the two"),
+        ({"stale": True, "force": True}, "choose one"),
+    ],
+)
+def test_filters_that_fit_nothing_say_so(
+    tmp_path: Path, filters: dict[str, Any], says: str
+) -> None:
+    publish(LocalRepository(tmp_path / "answers"), numbers(0, 2))
+
+    with pytest.raises(UserError, match=says):
+        score_stored(str(tmp_path / "answers"), **filters)
+
+
+def test_a_day_that_is_none_is_bad_usage(repository: LocalRepository) -> None:
+    ran = score(repository, "--since", "yesterday", code=2)
+    assert "`--since yesterday` should be a day" in ran.err
+
+
+def test_diff_and_verify_on_the_command_line(repository: LocalRepository, sums: AnswerSet) -> None:
+    answer_set = sums.manifest.answer_set_id[:6]
+    shown = regrade("diff", answer_set, "--answers", repository.uri)
+    assert shown.code == 0, shown.err
+    for part in (
+        "The scorer changed",
+        "wrong to right",
+        "It is 2.",
+        "read before 17",
+        "+33.33 points",
+    ):
+        assert part in shown.out
+
+    document: Any = regrade("diff", answer_set, "--answers", repository.uri, "--json").document
+    assert document["overall"]["wrong_to_right"] == 2
+    assert document["before"]["label"] == "number-0-00000000"
+
+    whole = regrade("verify", "--answers", repository.uri)
+    assert (whole.code, "0 problems" in whole.out) == (0, True)
+    name = sums.manifest.shards[0].name
+    (repository.folder / sums.folder / name).unlink()
+    damaged = regrade("verify", answer_set, "--answers", repository.uri)
+    assert damaged.code == 1
+    assert name in damaged.out.splitlines()[0]
+    assert "--intact" in damaged.err

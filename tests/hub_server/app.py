@@ -1,0 +1,341 @@
+"""The HTTP side of the test Hub: the routes that huggingface_hub and datasets call, without Xet."""
+
+import base64
+import hashlib
+import json
+import secrets
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+import yaml
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from tests.hub_server.store import LFS_SUFFIXES, Commit, Entry, RefusedError, Repo, Store, Upload
+
+REGULAR_BYTES = 1 << 20
+PART_BYTES = 64 << 10
+
+
+class Routes:
+    """Handlers over one store. `self.base` is the address of the Hub, `self.cdn` that of its storage."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.base = self.cdn = ""
+
+    def app(self) -> Starlette:
+        repo, kinds = "/api/{kind}/{ns}/{name}", ("datasets", "models")
+        table: list[tuple[str, str, Callable]] = [
+            ("GET", "/api/whoami-v2", self.whoami),
+            ("POST", "/api/repos/create", self.create),
+            ("DELETE", "/api/repos/delete", self.delete),
+            ("POST", "/api/validate-yaml", self.validate_yaml),
+            ("GET", f"{repo}/auth-check", self.auth_check),
+            ("GET", f"{repo}/auth-check/write", self.auth_check),
+            ("POST", f"{repo}/preupload/{{rev}}", self.preupload),
+            ("POST", f"{repo}/commit/{{rev}}", self.commit),
+            ("GET", f"{repo}/revision/{{rev}}", self.info),
+            ("GET", f"{repo}/tree/{{rev}}", self.tree),
+            ("GET", f"{repo}/tree/{{rev}}/{{path:path}}", self.tree),
+            ("POST", f"{repo}/paths-info/{{rev}}", self.paths_info),
+            ("GET", f"{repo}/commits/{{rev}}", self.commits),
+            ("GET", f"{repo}/refs", self.refs),
+            ("POST", f"{repo}/branch/{{branch}}", self.branch),
+            ("DELETE", f"{repo}/branch/{{branch}}", self.branch),
+            ("POST", f"{repo}/tag/{{rev}}", self.tag),
+            ("DELETE", f"{repo}/tag/{{rev}}", self.tag),
+            ("GET", repo, self.info),
+            ("PUT", "/lfs/{key}", self.put_object),
+            ("PUT", "/lfs/{key}/{number:int}", self.put_part),
+            ("POST", "/lfs/{key}/complete", self.complete),
+            ("GET", "/cdn/{key}", self.from_cdn),
+        ]
+        for prefix in ("/datasets", ""):
+            short = prefix + "/{ns}/{name}"
+            table += [
+                ("POST", short + ".git/info/lfs/objects/batch", self.lfs_batch),
+                ("POST", short + ".git/info/lfs/verify", self.lfs_verify),
+                ("GET", short + "/resolve/{rev}/{path:path}", self.download),
+            ]
+        routes = [
+            Route(path.replace("{kind}", kind), self._guarded(handler), methods=[method])
+            for method, path, handler in table
+            for kind in (kinds if "{kind}" in path else ("",))
+        ]
+        return Starlette(routes=routes)
+
+    def _guarded(self, handler: Callable) -> Callable:
+        async def endpoint(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except RefusedError as error:
+                headers = {"X-Error-Message": error.message}
+                if error.code:
+                    headers["X-Error-Code"] = error.code
+                return JSONResponse({"error": error.message, **error.body}, error.status, headers)
+
+        return endpoint
+
+    def _repo(self, request: Request, *, write: bool = False) -> Repo:
+        path = request.url.path.removeprefix("/api")
+        kind = "datasets" if path.startswith("/datasets/") else "models"
+        name = f"{request.path_params['ns']}/{request.path_params['name']}"
+        return self.store.repo(kind, name, request.headers.get("authorization"), write=write)
+
+    def _at(self, request: Request) -> tuple[Repo, Commit]:
+        repo = self._repo(request)
+        commit = repo.at(request.path_params.get("rev", "main"))
+        if request.scope.get("hub_lag") and commit.parent:
+            commit = repo.commits[commit.parent]
+        return repo, commit
+
+    def _pages(self, request: Request, rows: list) -> Response:
+        start, size = int(request.query_params.get("cursor", "0")), self.store.page_size
+        headers = {}
+        if start + size < len(rows):
+            query = urlencode({**request.query_params, "cursor": start + size})
+            headers["Link"] = f'<{self.base}{request.url.path}?{query}>; rel="next"'
+        return JSONResponse(rows[start : start + size], headers=headers)
+
+    async def whoami(self, request: Request) -> Response:
+        identity = self.store.identity(request.headers.get("authorization"))
+        if identity is None:
+            raise RefusedError(401, "Invalid username or password.")
+        auth = {"type": "access_token", "accessToken": {"role": identity[1]}}
+        return JSONResponse({"name": identity[0].name, "type": "user", "orgs": [], "auth": auth})
+
+    async def create(self, request: Request) -> Response:
+        asked = await request.json()
+        identity = self.store.identity(request.headers.get("authorization"))
+        owner = asked.get("organization") or (identity[0].name if identity else "")
+        self.store.may_write(owner, identity)
+        kind = asked.get("type", "model") + "s"
+        prefix = "" if kind == "models" else f"/{kind}"
+        url = f"{self.base}{prefix}/{owner}/{asked['name']}"
+        private = asked.get("visibility") == "private"
+        self.store.create(kind, owner, asked["name"], private=private, url=url)
+        return JSONResponse({"url": url})
+
+    async def delete(self, request: Request) -> Response:
+        asked = await request.json()
+        identity = self.store.identity(request.headers.get("authorization"))
+        owner = asked.get("organization") or (identity[0].name if identity else "")
+        self.store.may_write(owner, identity)
+        name = f"{owner}/{asked['name']}"
+        if self.store.repos.pop((asked.get("type", "model") + "s", name), None) is None:
+            raise RefusedError(404, "Repository not found", "RepoNotFound")
+        return JSONResponse({})
+
+    async def validate_yaml(self, request: Request) -> Response:
+        content = (await request.json())["content"]
+        front = content.split("---\n")[1] if content.startswith("---\n") else ""
+        try:
+            parsed = yaml.safe_load(front) or {}
+            problem = None if isinstance(parsed, dict) else "should be a mapping"
+        except yaml.YAMLError as error:
+            problem = str(error)
+        errors = [{"message": problem}] if problem else []
+        return JSONResponse({"errors": errors, "warnings": []}, 400 if errors else 200)
+
+    async def auth_check(self, request: Request) -> Response:
+        self._repo(request, write=request.url.path.endswith("/write"))
+        return JSONResponse({})
+
+    async def preupload(self, request: Request) -> Response:
+        tree = self._repo(request, write=True).at(request.path_params["rev"]).tree
+        rows = []
+        for asked in (await request.json())["files"]:
+            path = asked["path"]
+            lfs = path.endswith(LFS_SUFFIXES) or asked["size"] > REGULAR_BYTES
+            row = {"path": path, "uploadMode": "lfs" if lfs else "regular", "shouldIgnore": False}
+            if self.store.preupload_tells_oids and path in tree:
+                row["oid"] = tree[path].sha256 if tree[path].lfs else tree[path].git_oid
+            rows.append(row)
+        return JSONResponse({"files": rows})
+
+    async def lfs_batch(self, request: Request) -> Response:
+        repo = self._repo(request, write=True)
+        prefix = "" if repo.kind == "models" else f"/{repo.kind}"
+        rows = []
+        for wanted in (await request.json())["objects"]:
+            row = {"oid": wanted["oid"], "size": wanted["size"]}
+            if wanted["oid"] not in self.store.objects:
+                key = secrets.token_hex(12)
+                self.store.uploads[key] = Upload(**row)
+                upload: dict = {"href": f"{self.base}/lfs/{key}"}
+                if wanted["size"] > self.store.multipart_above:
+                    upload["href"] += "/complete"
+                    count = -(-wanted["size"] // PART_BYTES)
+                    upload["header"] = {"chunk_size": str(PART_BYTES)} | {
+                        str(n): f"{self.base}/lfs/{key}/{n}" for n in range(1, count + 1)
+                    }
+                verify = {"href": f"{self.base}{prefix}/{repo.name}.git/info/lfs/verify"}
+                row["actions"] = {"upload": upload, "verify": verify}
+            rows.append(row)
+        return JSONResponse({"transfer": "basic", "objects": rows})
+
+    def _upload(self, request: Request) -> Upload:
+        if "authorization" in request.headers:
+            raise RefusedError(400, "The storage takes no Authorization header")
+        if (upload := self.store.uploads.get(request.path_params["key"])) is None:
+            raise RefusedError(403, "Unknown upload")
+        return upload
+
+    def _keep(self, upload: Upload, content: bytes) -> None:
+        if len(content) != upload.size or hashlib.sha256(content).hexdigest() != upload.oid:
+            raise RefusedError(400, f"Content does not match oid {upload.oid}")
+        self.store.objects[upload.oid] = content
+
+    async def put_object(self, request: Request) -> Response:
+        self._keep(self._upload(request), await request.body())
+        return Response()
+
+    async def put_part(self, request: Request) -> Response:
+        content = await request.body()
+        self._upload(request).parts[request.path_params["number"]] = content
+        return Response(headers={"ETag": f'"{hashlib.md5(content).hexdigest()}"'})
+
+    async def complete(self, request: Request) -> Response:
+        upload, asked = self._upload(request), await request.json()
+        parts = [upload.parts[part["partNumber"]] for part in asked["parts"]]
+        self._keep(upload, b"".join(parts))
+        return Response()
+
+    async def lfs_verify(self, request: Request) -> Response:
+        self._repo(request, write=True)
+        asked = await request.json()
+        if len(self.store.objects.get(asked["oid"], b"")) != asked["size"]:
+            raise RefusedError(404, "Object not found")
+        return Response()
+
+    async def commit(self, request: Request) -> Response:
+        repo = self._repo(request, write=True)
+        lines = [json.loads(line) for line in (await request.body()).splitlines()]
+        for line in lines:
+            if line["key"] == "file":
+                line["value"]["content"] = base64.b64decode(line["value"]["content"])
+        commit = self.store.commit(repo, request.path_params["rev"], lines)
+        url = f"{self.base}/{repo.kind}/{repo.name}/commit/{commit.oid}"
+        return JSONResponse({"success": True, "commitOid": commit.oid, "commitUrl": url})
+
+    async def info(self, request: Request) -> Response:
+        repo, commit = self._at(request)
+        return JSONResponse(
+            {
+                "_id": "0",
+                "id": repo.name,
+                "sha": commit.oid,
+                "private": repo.private,
+                "gated": False,
+                "disabled": False,
+                "tags": [],
+                "siblings": [{"rfilename": path} for path in sorted(commit.tree)],
+                "lastModified": commit.date,
+            }
+        )
+
+    async def tree(self, request: Request) -> Response:
+        _, commit = self._at(request)
+        prefix = request.path_params.get("path", "").strip("/")
+        start = prefix + "/" if prefix else ""
+        recursive = request.query_params.get("recursive", "").lower() == "true"
+        rows, folders = [], set()
+        for path, entry in sorted(commit.tree.items()):
+            if not path.startswith(start):
+                continue
+            parts = path[len(start) :].split("/")
+            depth = len(parts) - 1 if recursive else min(1, len(parts) - 1)
+            folders |= {start + "/".join(parts[:n]) for n in range(1, depth + 1)}
+            if recursive or len(parts) == 1:
+                rows.append(entry.row(path))
+        if prefix and not rows and not folders:
+            message = f"{prefix} does not exist on {commit.oid}"
+            raise RefusedError(404, message, "EntryNotFound")
+        oid = hashlib.sha1(commit.oid.encode()).hexdigest()
+        rows += [{"type": "directory", "oid": oid, "size": 0, "path": path} for path in folders]
+        return self._pages(request, sorted(rows, key=lambda row: row["path"]))
+
+    async def paths_info(self, request: Request) -> Response:
+        _, commit = self._at(request)
+        paths = (await request.form()).getlist("paths")
+        return JSONResponse([commit.tree[p].row(p) for p in paths if p in commit.tree])
+
+    async def commits(self, request: Request) -> Response:
+        repo, commit = self._at(request)
+        rows = [
+            {"id": c.oid, "title": c.title, "message": "", "date": c.date, "authors": []}
+            for c in repo.history(commit.oid)
+        ]
+        return self._pages(request, rows)
+
+    async def refs(self, request: Request) -> Response:
+        repo = self._repo(request)
+        listed = [
+            [{"name": n, "ref": f"refs/{kind}/{n}", "targetCommit": oid} for n, oid in refs.items()]
+            for kind, refs in (("heads", repo.branches), ("tags", repo.tags))
+        ]
+        return JSONResponse({"branches": listed[0], "tags": listed[1], "converts": []})
+
+    async def branch(self, request: Request) -> Response:
+        repo = self._repo(request, write=True)
+        asked = json.loads(await request.body() or b"{}")
+        start = asked.get("startingPoint", "main")
+        return self._reference(
+            repo.branches, request, request.path_params["branch"], repo.at(start)
+        )
+
+    async def tag(self, request: Request) -> Response:
+        repo, revision = self._repo(request, write=True), request.path_params["rev"]
+        if request.method == "DELETE":
+            return self._reference(repo.tags, request, revision, repo.at("main"))
+        name = (await request.json())["tag"]
+        return self._reference(repo.tags, request, name, repo.at(revision))
+
+    def _reference(
+        self, known: dict[str, str], request: Request, name: str, commit: Commit
+    ) -> Response:
+        if request.method == "DELETE":
+            if known.pop(name, None) is None:
+                raise RefusedError(404, f"Invalid rev id: {name}", "RevisionNotFound")
+        elif name in known:
+            raise RefusedError(409, f"Reference already exists: {name}")
+        else:
+            known[name] = commit.oid
+        return JSONResponse({})
+
+    async def download(self, request: Request) -> Response:
+        repo = self._repo(request)
+        commit = repo.at(request.path_params["rev"])
+        path, headers = request.path_params["path"], {"X-Repo-Commit": commit.oid}
+        if (entry := commit.tree.get(path)) is None:
+            headers |= {"X-Error-Code": "EntryNotFound", "X-Error-Message": "Entry not found"}
+            return JSONResponse({"error": "Entry not found"}, 404, headers)
+        if not entry.lfs:
+            return _ranged(request, entry, headers | {"ETag": f'"{entry.git_oid}"'})
+        headers |= {"X-Linked-Size": str(entry.size), "X-Linked-Etag": f'"{entry.sha256}"'}
+        key = secrets.token_hex(12)
+        self.store.links[key] = entry
+        return RedirectResponse(f"{self.cdn}/cdn/{key}", 302, headers)
+
+    async def from_cdn(self, request: Request) -> Response:
+        if "authorization" in request.headers:
+            raise RefusedError(400, "The storage takes no Authorization header")
+        if (entry := self.store.links.get(request.path_params["key"])) is None:
+            raise RefusedError(403, "Unknown link")
+        return _ranged(request, entry, {"ETag": f'"{entry.sha256}"'})
+
+
+def _ranged(request: Request, entry: Entry, headers: dict[str, str]) -> Response:
+    asked = request.headers.get("range")
+    if not asked:
+        return Response(entry.content, 200, headers | {"Accept-Ranges": "bytes"})
+    first, _, last = asked.removeprefix("bytes=").partition("-")
+    start = int(first) if first else entry.size - int(last)
+    end = min(int(last), entry.size - 1) if first and last else entry.size - 1
+    if start > end:
+        return Response(status_code=416, headers={"Content-Range": f"bytes */{entry.size}"})
+    headers |= {"Content-Range": f"bytes {start}-{end}/{entry.size}"}
+    return Response(entry.content[start : end + 1], 206, headers)

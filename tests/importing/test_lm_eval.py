@@ -1,0 +1,171 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regrade.importing.base import Given, Reported
+from regrade.importing.files import ImportFileError
+from tests.importing.writing import document, jsonl, read
+
+TIME = "2026-01-02T03-04-05.678901"
+
+
+def sample(doc_id: int, text: str | list[str], score: float, **changes: Any) -> dict[str, Any]:
+    return {
+        "doc_id": doc_id,
+        "doc": {"question": f"What is {doc_id}?", "answer": f"It is.\n#### {doc_id}"},
+        "target": f"It is.\n#### {doc_id}",
+        "arguments": {
+            "gen_args_0": {"arg_0": f"Q: What is {doc_id}?\nA:", "arg_1": {"until": ["Q:"]}}
+        },
+        "resps": [[text] if isinstance(text, str) else text],
+        "filtered_resps": [str(doc_id)],
+        "filter": "strict-match",
+        "metrics": ["exact_match"],
+        "exact_match": score,
+    } | changes
+
+
+def results(folder: Path, **changes: Any) -> None:
+    content = {
+        "results": {
+            "sums": {
+                "exact_match,strict-match": 0.5,
+                "exact_match_stderr,strict-match": 0.25,
+                "exact_match,flexible-extract": 0.75,
+            }
+        },
+        "configs": {
+            "sums": {
+                "dataset_path": "org/sums",
+                "dataset_name": "main",
+                "test_split": "test",
+                "repeats": 1,
+            }
+        },
+        "n-shot": {"sums": 5},
+        "n-samples": {"sums": {"original": 10, "effective": 4}},
+        "config": {"limit": 4.0, "model_sha": "c" * 40},
+        "model_name": "org/model",
+        "chat_template": "{{ messages }}",
+        "lm_eval_version": "0.4.9",
+    }
+    document(folder / f"results_{TIME}.json", content | changes)
+
+
+def test_what_the_results_tell_is_taken_from_beside_the_samples(tmp_path: Path):
+    results(tmp_path)
+    found = read(jsonl(tmp_path / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0)))
+
+    assert (found.model, found.model_revision, found.benchmark) == ("org/model", "c" * 40, "sums")
+    assert (found.n_samples, found.limit, found.n_shots, found.format) == (4, 4, 5, "chat")
+    assert (found.config, found.split) == ("main", "test")
+    assert found.recorded["dataset"] == "org/sums"
+    assert [one.reported for one in found.originals] == [Reported(0.5, 0.25, 4)]
+
+
+def test_one_answer_read_by_two_filters_is_one_row_with_two_scores(tmp_path: Path):
+    results(tmp_path)
+    flexible = {"filter": "flexible-extract", "exact_match": 1.0, "filtered_resps": ["7"]}
+    path = jsonl(
+        tmp_path / f"samples_sums_{TIME}.jsonl",
+        sample(0, "It is 7.", 0.0, filtered_resps=["[invalid]"]),
+        sample(1, "#### 1", 1.0),
+        sample(0, "It is 7.", 0.0) | flexible,
+        sample(1, "#### 1", 1.0, filter="flexible-extract"),
+    )
+    found = read(path)
+
+    assert [(row.index, row.text) for row in found.rows] == [(0, "It is 7."), (1, "#### 1")]
+    assert [one.name for one in found.originals] == [
+        "exact_match,strict-match",
+        "exact_match,flexible-extract",
+    ]
+    assert found.rows[0].given == {
+        "exact_match,strict-match": Given(0.0, None, unread=True),
+        "exact_match,flexible-extract": Given(1.0, "7"),
+    }
+
+
+def test_without_results_what_they_would_tell_is_not_known(tmp_path: Path):
+    found = read(jsonl(tmp_path / f"samples_sums_{TIME}.jsonl", sample(6, "6", 1.0)))
+
+    assert found.model is None
+    assert found.n_shots is None
+    assert found.format is None
+    assert found.originals[0].reported is None
+    assert found.n_samples == 7  # row 6 is there, so there were 7 at least
+
+
+def test_a_file_under_another_name_tells_no_task(tmp_path: Path):
+    results(tmp_path)
+    assert read(jsonl(tmp_path / "mine.jsonl", sample(1, "1", 1.0))).benchmark is None
+
+
+def test_several_answers_to_a_question_are_repeats_without_the_score_of_all(tmp_path: Path):
+    found = read(jsonl(tmp_path / "a.jsonl", sample(0, ["a", "b"], 0.5)))
+    assert [(row.repeat, row.text, row.given) for row in found.rows] == [(0, "a", {}), (1, "b", {})]
+
+
+def test_messages_sent_to_a_chat_server_are_kept_as_messages(tmp_path: Path):
+    messages = '[{"role": "user", "content": "2+2?"}]'
+    found = read(
+        jsonl(
+            tmp_path / "a.jsonl",
+            sample(0, "4", 1.0, arguments={"gen_args_0": {"arg_0": [messages]}}),
+        )
+    )
+    assert (found.rows[0].prompt, found.rows[0].prompt_kind) == (messages, "messages")
+    assert found.format == "chat"
+
+
+def test_a_model_in_a_folder_is_called_by_its_last_part(tmp_path: Path):
+    results(tmp_path, model_name="/work/models/mine/")
+    assert read(jsonl(tmp_path / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0))).model == "mine"
+
+
+def test_choices_that_were_ranked_keep_their_log_probabilities(tmp_path: Path):
+    ranked = {
+        "target": "1",
+        "arguments": {
+            f"gen_args_{i}": {"arg_0": "Q", "arg_1": f" {word}"} for i, word in enumerate("xyz")
+        },
+        "resps": [[["-2.5", "False"]], [["-0.5", "True"]], [["-3.0", "False"]]],
+        "filtered_resps": [["-2.5", "False"], ["-0.5", "True"], ["-3.0", "False"]],
+        "filter": "none",
+        "metrics": ["acc", "acc_norm"],
+        "acc": 1.0,
+        "acc_norm": 0.0,
+    }
+    found = read(jsonl(tmp_path / "a.jsonl", sample(0, "", 0.0) | ranked))
+
+    assert found.method == "rank"
+    [row] = found.rows
+    assert (row.target, row.choices, row.label_logprobs, row.text) == (
+        "B",
+        ("x", "y", "z"),
+        (-2.5, -0.5, -3.0),
+        None,
+    )
+    assert {name: one.value for name, one in row.given.items()} == {
+        "acc,none": 1.0,
+        "acc_norm,none": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"doc_id": None}, "doc_id"),
+        ({"resps": "text"}, "resps"),
+        ({"resps": [[["x", "False"]]], "target": "0"}, "log-probabilities"),
+        ({"resps": [[["-1", "False"]]], "target": "4"}, "index of the choices"),
+        ({"resps": [[3]]}, "list of texts"),
+    ],
+)
+def test_a_row_that_is_not_the_harness_own_is_named(
+    tmp_path: Path, changes: dict[str, Any], says: str
+):
+    path = jsonl(tmp_path / "a.jsonl", sample(0, "0", 1.0), sample(1, "1", 1.0) | changes)
+    with pytest.raises(ImportFileError, match=rf"a\.jsonl', row 1: .*{says}"):
+        read(path)

@@ -1,0 +1,83 @@
+from pathlib import Path
+
+import pytest
+
+from regrade.errors import SettingsError
+from regrade.importing import table
+from regrade.importing.base import Columns, Given, ImportedSet, TableOptions
+from regrade.importing.files import ImportFileError, SourceFile
+from tests.importing.writing import jsonl, parquet
+
+ROW = {
+    "q": "2+2?",
+    "sent": "Q: 2+2?",
+    "gold": "So it is\nA: 4",
+    "runs": {"big": {"text": "It is 4.", "right": True}},
+    "options": ["3", "4"],
+    "topic": "sums",
+}
+COLUMNS = Columns(
+    text="runs.big.text",
+    question="q",
+    prompt="sent",
+    target="gold",
+    choices="options",
+    subset="topic",
+    score="runs.big.right",
+)
+
+
+def read(path: Path, columns: Columns, target_after: str | None = None) -> ImportedSet:
+    return table.read(SourceFile(path), TableOptions(columns, target_after))
+
+
+def test_named_columns_are_read_wherever_they_are(tmp_path: Path):
+    for path in (jsonl(tmp_path / "a.jsonl", ROW), parquet(tmp_path / "a.parquet", [ROW])):
+        found = read(path, COLUMNS, "A:")
+        [row] = found.rows
+        assert (row.text, row.question, row.prompt) == ("It is 4.", "2+2?", "Q: 2+2?")
+        assert (row.target, row.choices, row.subset) == ("4", ("3", "4"), "sums")
+        assert row.given == {"runs.big.right": Given(1.0)}
+        assert found.recorded["columns"]["text"] == "runs.big.text"
+        assert (found.model, found.benchmark) == (None, None)
+
+
+def test_what_is_not_named_is_not_known(tmp_path: Path):
+    [row] = read(jsonl(tmp_path / "a.jsonl", {"text": "4"}), Columns(text="text")).rows
+    assert (row.target, row.prompt, row.choices, row.subset, row.given) == (None, None, (), "", {})
+
+
+def test_a_missing_answer_stays_missing(tmp_path: Path):
+    [row] = read(jsonl(tmp_path / "a.jsonl", {"text": None}), Columns(text="text")).rows
+    assert row.text is None
+
+
+def test_several_answers_in_one_row_are_repeats(tmp_path: Path):
+    found = read(
+        jsonl(tmp_path / "a.jsonl", {"text": ["4", "5"], "s": 1}), Columns(text="text", score="s")
+    )
+    assert [(row.index, row.repeat, row.text, row.given) for row in found.rows] == [
+        (0, 0, "4", {}),
+        (0, 1, "5", {}),
+    ]
+
+
+def test_a_table_without_named_columns_says_which_there_are(tmp_path: Path):
+    with pytest.raises(SettingsError, match=r"--column\.text NAME.*There are: q, sent"):
+        read(jsonl(tmp_path / "a.jsonl", ROW), Columns())
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (Columns(text="answer"), "there is no field 'answer'. Fields: 'q', 'sent'"),
+        (Columns(text="runs"), "'runs' should be a text"),
+        (Columns(text="q", score="topic"), "'topic' should be true, false or a number"),
+        (Columns(text="q", choices="topic"), "'topic' should be a list of texts"),
+    ],
+)
+def test_a_column_that_does_not_fit_is_named_with_its_row(
+    tmp_path: Path, columns: Columns, says: str
+):
+    with pytest.raises(ImportFileError, match=f"row 0: {says}"):
+        read(jsonl(tmp_path / "a.jsonl", ROW), columns)

@@ -1,0 +1,47 @@
+"""Files of other tools, as their programs write them."""
+
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from regrade.importing.base import ImportedSet, TableOptions
+from regrade.importing.files import SourceFile
+from regrade.importing.formats import detect, load_reader
+
+
+def jsonl(path: Path, *rows: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def document(path: Path, content: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+    return path
+
+
+def archive(path: Path, members: Mapping[str, object]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(name, content if isinstance(content, bytes) else json.dumps(content))
+    return path
+
+
+def parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), path)
+    return path
+
+
+def read(path: Path, options: TableOptions | None = None) -> ImportedSet:
+    """Read a file as the format that it is told to be."""
+    file = SourceFile(path)
+    found = detect(file)
+    assert found is not None
+    return load_reader(found)(file, options or TableOptions())

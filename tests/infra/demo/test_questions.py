@@ -1,0 +1,130 @@
+"""The demo questions: reproducible, fair to the model, and right."""
+
+import collections
+import itertools
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from infra.demo import questions
+from infra.demo.four_choices import ANIMALS, Item, choice_items
+from infra.demo.prompts import ARITHMETIC_PROMPT, CHOICE_CHAT_PROMPT, CHOICE_PROMPT
+
+TRAINING_ROWS = 20_000
+
+ARITHMETIC = questions.arithmetic_test_questions()
+CHOICE = questions.choice_test_questions()
+
+
+def _as_asked(item: Item) -> str:
+    return f"{item['question']} {sorted(item['choices'])}"
+
+
+def _right_choice(item: Item) -> str:
+    return item["choices"][item["answer"]]
+
+
+def _of_subject(subject: str) -> list[Item]:
+    return [item for item in CHOICE if item["subject"] == subject]
+
+
+def test_regenerating_the_questions_gives_the_committed_files() -> None:
+    assert questions.main(["--check"]) == 0
+
+
+def test_the_check_fails_on_a_changed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "DATA", tmp_path)
+    assert questions.main([]) == 0
+    with (tmp_path / "choice.jsonl").open("a") as file:
+        file.write("\n")
+    assert questions.main(["--check"]) == 1
+
+
+def test_no_test_question_is_among_the_training_questions() -> None:
+    arithmetic = itertools.islice(questions.arithmetic_training_questions(), TRAINING_ROWS)
+    choice = itertools.islice(questions.choice_training_questions(), TRAINING_ROWS)
+    seen = {row["question"] for row in arithmetic} | {_as_asked(item) for item in choice}
+    tested = {row["question"] for row in ARITHMETIC} | {_as_asked(item) for item in CHOICE}
+    assert not seen & tested
+
+
+def test_no_question_is_asked_twice() -> None:
+    asked = [row["question"] for row in ARITHMETIC] + [_as_asked(item) for item in CHOICE]
+    assert len(asked) == len(set(asked)) == 800
+
+
+def test_every_worked_solution_ends_in_its_own_answer() -> None:
+    for row in ARITHMETIC:
+        *steps, last = row["answer"].split("\n")
+        assert last == f"#### {steps[-1].rpartition('=')[2].rstrip('.')}"
+
+
+def test_every_step_of_a_worked_solution_is_calculated_right() -> None:
+    operations = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}
+    for row in ARITHMETIC:
+        steps = re.findall(r"(\d+)([-+*])(\d+)=(\d+)\.", row["answer"])
+        assert len(steps) == row["answer"].count("\n")
+        for left, operator, right, result in steps:
+            assert operations[operator](int(left), int(right)) == int(result)
+
+
+def test_every_number_of_a_word_problem_is_used_in_its_solution() -> None:
+    for row in ARITHMETIC:
+        given = set(re.findall(r"\d+", row["question"]))
+        assert given <= set(re.findall(r"\d+", row["answer"]))
+
+
+def test_every_subject_has_each_letter_equally_often() -> None:
+    counted = collections.Counter((item["subject"], item["answer"]) for item in CHOICE)
+    assert len(counted) == 16
+    assert set(counted.values()) == {25}
+
+
+def test_the_four_choices_of_a_question_differ() -> None:
+    assert all(len(set(item["choices"])) == 4 for item in CHOICE)
+
+
+def test_exactly_the_right_choice_is_an_animal() -> None:
+    for item in _of_subject("animals"):
+        assert [word for word in item["choices"] if word in ANIMALS] == [_right_choice(item)]
+
+
+def test_the_right_choice_is_the_largest_number() -> None:
+    for item in _of_subject("comparison"):
+        assert max(item["choices"], key=int) == _right_choice(item)
+
+
+def test_exactly_the_right_choice_is_a_right_sum() -> None:
+    for item in _of_subject("sums"):
+        parts = {choice: re.split(r"[+=]", choice) for choice in item["choices"]}
+        right = [choice for choice, (a, b, c) in parts.items() if int(a) + int(b) == int(c)]
+        assert right == [_right_choice(item)]
+
+
+def test_exactly_the_right_choice_goes_up() -> None:
+    for item in _of_subject("sequences"):
+        rows = {choice: [int(number) for number in choice.split()] for choice in item["choices"]}
+        rising = [choice for choice, row in rows.items() if row == sorted(row)]
+        assert rising == [_right_choice(item)]
+
+
+def test_the_same_seed_gives_the_same_training_questions() -> None:
+    first, second = (
+        list(itertools.islice(questions.choice_training_questions(seed=3), 50)) for _ in range(2)
+    )
+    assert first == second
+
+
+def test_the_answers_asked_for_are_where_they_were_asked_for() -> None:
+    items = choice_items(random.Random(1), "sums", iter([2, 0, 3]), held_out=True)
+    assert [item["answer"] for item in items] == [2, 0, 3]
+
+
+def test_both_choice_prompts_show_the_same_question_and_choices() -> None:
+    body = CHOICE_PROMPT.removesuffix("Answer:")
+    assert CHOICE_CHAT_PROMPT.startswith(body)
+    assert all(f"choices[{index}]" in body for index in range(4))
+    assert "{{ question }}" in body
+    assert "{{ question }}" in ARITHMETIC_PROMPT

@@ -1,0 +1,154 @@
+"""The scripts of perf/ run, on sizes at which their figures mean nothing."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow  # minutes on two cores
+
+ROOT = Path(__file__).parents[2]
+MMLU = ROOT / "../shared/data/mmlu"
+PEERS = ROOT / ".peers/bin/python"
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("REGRADE_PERF_RESULTS", str(tmp_path))
+    return tmp_path
+
+
+def rows_of(results: Path, name: str, *arguments: str) -> list[dict[str, Any]]:
+    """Run a script and return the rows that it wrote; its table is printed for whoever looks."""
+    ran = subprocess.run(
+        [sys.executable, "-m", f"perf.{name}", *arguments],
+        cwd=ROOT,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    document = json.loads((results / f"{name}.json").read_text())
+    assert document["machine"]["cores"] == os.cpu_count()
+    rows: list[dict[str, Any]] = document["rows"]
+    return rows
+
+
+def test_grading_reports_rate_memory_and_the_accuracy_that_was_generated(results: Path) -> None:
+    (row,) = rows_of(results, "grading", "--rows", "3000", "--repetitions", "1", "--no-peers")
+
+    assert row["rows"] == 3000
+    assert (
+        0.6 < row["accuracy"] < 0.75
+    )  # seven in ten targets were given, some beyond the reach of a reader
+    assert row["peak MiB"]["median"] > 10
+
+
+def test_the_door_reports_each_command(results: Path) -> None:
+    rows = rows_of(results, "door", "--only", "help", "list", "--repetitions", "1")
+
+    assert [row["what"] for row in rows] == ["help", "list"]
+
+
+def test_growth_plots_what_it_measured(results: Path) -> None:
+    rows = rows_of(results, "growth", "--only", "score", "--score", "500", "1000")
+
+    assert [row["n"] for row in rows] == [500, 1000]
+    assert (results / "growth.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.skipif(
+    not PEERS.exists(), reason="the peers are not installed: infra/install-peers.sh"
+)
+def test_the_peers_grade_the_same_answers(results: Path) -> None:
+    rows = rows_of(results, "grading", "--rows", "500", "--peer-rows", "200", "--repetitions", "1")
+
+    assert [row["tool"].split()[0] for row in rows] == ["regrade", "lm_eval", "inspect_ai"]
+    assert all(row["accuracy"] > 0.4 for row in rows)
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(900)
+def test_the_generate_stage_is_compared_with_bare_vllm(results: Path, demo_model: Path) -> None:
+    (row,) = rows_of(
+        results,
+        "generate_stage",
+        *("--model", str(demo_model), "--only", "20,000 x 1"),
+        *("--requests", "100", "--repetitions", "1"),
+    )
+
+    assert row["n"] == 100
+    assert row["ratio"]["median"] > 0
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(
+    not PEERS.exists(), reason="the peers are not installed: infra/install-peers.sh"
+)
+@pytest.mark.skipif(not MMLU.is_dir(), reason="shared/data/mmlu is not beside the repository")
+def test_multiple_choice_gives_the_labels_of_lm_eval(results: Path, demo_model: Path) -> None:
+    (row,) = rows_of(
+        results,
+        "multiple_choice",
+        *("--model", str(demo_model), "--data", str(MMLU), "--shots", "0"),
+        *("--per-subject", "1", "--repetitions", "1"),
+    )
+
+    assert row["questions"] == 57
+    assert row["differ, no tie"] == 0
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(
+    not PEERS.exists(), reason="the peers are not installed: infra/install-peers.sh"
+)
+def test_the_server_is_compared_with_its_own_benchmark(results: Path, demo_model: Path) -> None:
+    (row,) = rows_of(
+        results,
+        "server",
+        *("--model", str(demo_model), "--in-flight", "4"),
+        *("--requests", "32", "--max-tokens", "4", "--repetitions", "1"),
+    )
+
+    assert row["failed"] == 0
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(900)
+def test_the_parallelism_table_tests_accuracy_in_pairs(results: Path, demo_model: Path) -> None:
+    shutil.copy(ROOT / "infra/demo/data/arithmetic.jsonl", results / "all.jsonl")
+    lines = (results / "all.jsonl").read_text().splitlines()[:20]
+    (results / "few.jsonl").write_text("\n".join(lines) + "\n")
+
+    ran = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "perf.server",
+            "--table",
+            "--table-in-flight",
+            "1",
+            "4",
+            "--model",
+            str(demo_model),
+            "--questions",
+            str(results / "few.jsonl"),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    rows = json.loads((results / "parallelism.json").read_text())["rows"]
+    assert [row["questions"] for row in rows] == [20, 20]
+    assert all(0 < row["McNemar, p"] <= 1 for row in rows)

@@ -1,0 +1,88 @@
+"""One real Prefect server for all tests of a session."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def running_server(home: Path) -> "Iterator[tuple[str, subprocess.Popen[bytes]]]":
+    """Address of the API of a Prefect server on SQLite, and its process, which leads a group of its own."""
+    port = free_port()
+    environment = {**os.environ, "PREFECT_HOME": str(home)}
+    environment.pop("PREFECT_API_URL", None)
+    log = home / "server.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "prefect",
+                "server",
+                "start",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(port),
+            ],
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    url = f"http://127.0.0.1:{port}/api"
+    try:
+        _wait_for(f"{url}/health", process, log)
+        yield url, process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of the API of a Prefect server."""
+    with running_server(tmp_path_factory.mktemp("prefect-server")) as (url, _):
+        yield url
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(
+                f"the Prefect server ended with {process.returncode}: {log.read_text()}"
+            )
+        try:
+            if httpx.get(url, timeout=2).is_success:
+                return
+        except httpx.TransportError:
+            time.sleep(0.3)
+    raise RuntimeError(f"the Prefect server did not answer in 120 s: {log.read_text()}")
+
+
+@pytest.fixture
+def prefect_api(prefect_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The session's server, set in the environment for processes that the test starts."""
+    monkeypatch.setenv("PREFECT_API_URL", prefect_server)
+    return prefect_server

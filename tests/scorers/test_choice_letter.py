@@ -1,0 +1,119 @@
+import pytest
+
+from regrade.errors import SettingsError
+from tests.scorers.batches import generations, graded, read
+
+CHOICES = ("a bird", "a plane", "a superhero", "none of these")
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("B", "B"),
+        (" B", "B"),
+        ("b", "B"),
+        ("B.", "B"),
+        ("(B)", "B"),
+        ("(b)", "B"),
+        ("**B**", "B"),
+        ("$\\boxed{B}$", "B"),
+        ("\\boxed{\\text{B}}", "B"),
+        ("Option B", "B"),
+        ("The answer is (B)", "B"),
+        ("the answer is b.", "B"),
+        ("The answer is B because it flies.", "B"),
+        ("The answer is A because it flies.", "A"),
+        ("The answer is **B**. a plane", "B"),
+        ("Answer: B", "B"),
+        ("Answer: B) a plane", "B"),
+        ("**Answer:** B", "B"),
+        ("Final answer:\n\nB", "B"),
+        ('{"answer": "B"}', "B"),
+        ("The correct option is B.", "B"),
+        ("The best choice is option (B).", "B"),
+        ("(B) a plane", "B"),
+        ("B. a plane", "B"),
+        ("B: a plane", "B"),
+        ("**B.** It has wings.", "B"),
+        ("B\n\nIt has wings.", "B"),
+        ("A. might be, but the answer is (B).", "B"),
+        ("The answer is (A). Wait, no: the answer is (B).", "B"),
+        ("The answer is (B). I hope that this answer is clear.", "B"),
+        ("The answer is (B).\n\nQuestion: And now?\nAnswer: (C)", "B"),
+        ("<think>The answer is (A).</think>The answer is (B).", "B"),
+        ("a plane", "B"),
+        ("A plane.", "B"),
+        ('"a  plane"', "B"),
+        ("None of these", "D"),
+    ],
+)
+def test_the_letter_is_read(text: str, letter: str) -> None:
+    assert read("choice_letter", text, "B", choices=CHOICES)["extracted"] == letter
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        None,
+        "A bird flies over the house.",
+        "I think so.",
+        "The answer is A bird in the hand.",
+        "The answer is I believe hard to tell.",
+        "The answer is a matter of taste.",
+        "The answer is 42.",
+        "(a) First, what flies? (b) Then, who?",
+        "E",
+        "The answer is (Z)",
+        "<think>The answer is (B).",
+        "Batman",
+        "Bananas: many",
+        "It's a plane, or a bird.",
+    ],
+)
+def test_no_letter_is_unparsed_and_wrong(text: str | None) -> None:
+    score = read("choice_letter", text, "B", choices=CHOICES)
+
+    assert (score["outcome"], score["value"]) == ("unparsed", 0.0)
+
+
+def test_letters_end_with_the_choices_of_their_own_row() -> None:
+    choices = [["x", "y"], ["x", "y", "z"], [f"choice {i}" for i in range(10)]]
+
+    scores = graded("choice_letter", generations(["C", "C", "J"], ["A", "C", "J"], choices=choices))
+
+    assert scores["extracted"].to_pylist() == [None, "C", "J"]
+    assert scores["value"].to_pylist() == [0.0, 1.0, 1.0]
+
+
+def test_a_text_that_two_choices_share_names_neither() -> None:
+    assert read("choice_letter", "x", "A", choices=["same", "same"])["outcome"] == "unparsed"
+    assert read("choice_letter", "same", "A", choices=["same", "same"])["outcome"] == "unparsed"
+
+
+def test_a_letter_counts_as_a_letter_where_choices_are_letters() -> None:
+    assert read("choice_letter", "B", "B", choices=["B", "A"])["value"] == 1.0
+
+
+def test_every_gold_letter_is_right_in_every_format() -> None:
+    formats = ["{}", " {}", "({})", "The answer is ({}).", "Answer: {}", "\\boxed{{{}}}", "{}. foo"]
+    letters = "ABCDEFGHIJ"
+    pairs = [(pattern.format(letter), letter) for pattern in formats for letter in letters]
+    texts, targets = zip(*pairs, strict=True)
+
+    scores = graded("choice_letter", generations(texts, targets, choices=[*"0123456789"]))
+
+    assert scores["value"].to_pylist() == [1.0] * len(pairs)
+
+
+def test_a_target_that_is_no_letter_is_refused() -> None:
+    with pytest.raises(SettingsError, match="'choice_letter' compares with the letter.*'12'"):
+        read("choice_letter", "A", "12", choices=CHOICES)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("piece", ["answer is ", "(A) ", "A ", "\\boxed{"])
+def test_long_repetitive_text_is_read_in_linear_time(piece: str) -> None:
+    text = piece * (1_000_000 // len(piece))
+
+    assert read("choice_letter", text, "A", choices=CHOICES)["outcome"] in ("scored", "unparsed")

@@ -1,0 +1,71 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.scorers.batches import read
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("Paris", "Paris"),
+        ("Paris", " Paris"),  # a target with leading white space is not skipped
+        (" paris \n", "Paris"),
+        ("Paris.", "Paris"),
+        ('"Paris"', "Paris"),
+        ('**"Paris."**', "Paris"),
+        ("\N{LEFT DOUBLE QUOTATION MARK}Paris\N{RIGHT DOUBLE QUOTATION MARK}", "Paris"),
+        ("`Paris`", "Paris"),
+        ("_Paris_", "Paris"),
+        ("New\n  York", "new york"),
+        ("U.S.A.", "U.S.A."),
+        ("...", "..."),
+        (".", "."),
+        ("**", "**"),
+        ("<think>London?</think>\nParis", "Paris"),
+        ("5", "5"),
+        ("{1,2}", "{1,2}"),
+        ("\N{LATIN CAPITAL LETTER E WITH ACUTE}t\N{LATIN SMALL LETTER E WITH ACUTE}", "été"),
+    ],
+)
+def test_what_says_the_same_is_right(text: str, target: str) -> None:
+    assert read("exact", text, target)["value"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("25", "5"),
+        ("5", "25"),
+        ("{1,1,2}", "{1,2}"),
+        ("It is Paris", "Paris"),
+        ("Paris", "Paris, France"),
+        ("New York", "NewYork"),
+        ("Paris!", "Paris"),
+        ("5.0", "5"),
+    ],
+)
+def test_what_says_something_else_is_wrong(text: str, target: str) -> None:
+    score = read("exact", text, target)
+
+    assert (score["outcome"], score["value"]) == ("scored", 0.0)
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", None, "<think>Paris", "<think>x</think>\n"])
+def test_nothing_but_white_space_is_unparsed(text: str | None) -> None:
+    assert read("exact", text, "Paris")["outcome"] == "unparsed"
+
+
+def test_a_long_answer_is_compared_whole_and_kept_in_part() -> None:
+    target = "word " * 1000 + "end"
+
+    assert read("exact", target, target)["value"] == 1.0
+    assert read("exact", target[:-1], target)["value"] == 0.0
+    assert len(read("exact", target, target)["extracted"]) == 200
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip))
+@settings(max_examples=100, deadline=None)
+def test_every_gold_target_is_right(target: str) -> None:
+    if "think>" not in target:
+        assert read("exact", f" {target}\n", target)["value"] == 1.0

@@ -1,0 +1,187 @@
+"""Answers made to hurt: whatever is in them, a scorer takes bounded time and memory, and gives a row for each."""
+
+import resource
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regrade.records import SCORE_SCHEMA
+from regrade.scorers.registry import scorer_names
+from tests.scorers.batches import generations, graded
+
+MEGABYTE = 1_000_000
+SECONDS = 2.0
+"""For a megabyte. Measured: below 0.7 s on one of two cores, most patterns below 0.05 s."""
+TEXT_SCORERS = [name for name in scorer_names() if name != "choice_logprob"]
+PIECES = (
+    *("#", "7", ",", "1,", "(", "[", "{", "\\boxed{", "}", ".", "-", "/", "*", "_", '"', "`", " "),
+    *("\n", "\t", "$", "=", "1=", "1 ", "1 1/2 ", "1/", "1e9", "A", "B.", "x", "é", "\u0301", "İ"),
+    *(
+        "ﬃ",
+        "٣",
+        "৩",
+        "\N{MATHEMATICAL BOLD DIGIT NINE}",
+        "一",
+        "\u200d",
+        "\u202e",
+        "\x00",
+        "\xa0",
+        "“",
+        "”",
+        "\N{MINUS SIGN}",
+    ),
+    *("#### ", "#### 1\n", "#### 1. Compute\n", "answer is ", "answer is B ", "answer: x ", "\nA:"),
+    *(
+        "<think>",
+        "</think>",
+        "\nQuestion:",
+        "\\frac{1}{2}",
+        "1{,}000",
+        "\\text{",
+        "best option is ",
+    ),
+)
+
+
+def target(scorer: str) -> str:
+    return "1" if scorer.startswith("number") else "A"
+
+
+def grade(scorer: str, text: str) -> dict[str, Any]:
+    batch = generations([text], target(scorer), choices=["x", text[:100], "y"])
+    scores = graded(scorer, batch)
+    assert scores.schema.equals(SCORE_SCHEMA)
+    scores.validate(full=True)
+    (score,) = scores.to_pylist()
+    assert score["outcome"] in ("scored", "unparsed")
+    assert score["value"] in (0.0, 1.0)
+    return score
+
+
+@pytest.mark.parametrize("scorer", TEXT_SCORERS)
+def test_a_megabyte_of_anything_takes_bounded_time(scorer: str) -> None:
+    slowest: dict[str, float] = {}
+    for piece in PIECES:
+        for text in (
+            piece * (MEGABYTE // len(piece)),
+            "#### answer is " + piece * (MEGABYTE // len(piece)) + " 1",
+        ):
+            started = time.process_time()
+            grade(scorer, text)
+            taken = time.process_time() - started
+            slowest[piece] = max(taken, slowest.get(piece, 0.0))
+    too_slow = {piece: taken for piece, taken in slowest.items() if taken > SECONDS}
+    assert too_slow == {}
+
+
+@pytest.mark.parametrize("scorer", TEXT_SCORERS)
+@pytest.mark.parametrize("pieces", [("\\boxed{", "}"), ("(", ")"), ("**", "**"), ("“", "”")])
+def test_nesting_half_a_million_deep_takes_bounded_time(
+    scorer: str, pieces: tuple[str, str]
+) -> None:
+    before, after = pieces
+    deep = MEGABYTE // (len(before) + len(after))
+
+    started = time.process_time()
+    grade(scorer, before * deep + "1" + after * deep)
+
+    assert time.process_time() - started < SECONDS
+
+
+@pytest.mark.parametrize("scorer", TEXT_SCORERS)
+def test_twice_the_text_takes_about_twice_the_time(scorer: str) -> None:
+    def seconds(length: int) -> float:
+        text = "the answer is **(1/2) = #### 1,**" * (length // 33)
+        best = float("inf")
+        for _ in range(3):
+            started = time.process_time()
+            grade(scorer, text)
+            best = min(best, time.process_time() - started)
+        return best
+
+    assert seconds(4 * MEGABYTE) < 12 * max(seconds(MEGABYTE), 0.01)  # quadratic would be 16 times
+
+
+@pytest.mark.parametrize("scorer", TEXT_SCORERS)
+def test_a_megabyte_takes_bounded_memory(scorer: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for piece in ("#### 1 ", "answer is B ", '"*', "7"):
+        grade(scorer, piece * (4 * MEGABYTE // len(piece)))
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+
+    assert grown < 400 * MEGABYTE
+
+
+@pytest.mark.parametrize("scorer", TEXT_SCORERS)
+def test_what_is_kept_of_a_megabyte_is_short(scorer: str) -> None:
+    for text in ("x" * MEGABYTE, "A" * MEGABYTE):
+        assert len(grade(scorer, text)["extracted"] or "") <= 200
+
+
+@pytest.mark.parametrize(
+    "digits",
+    ["٣", "৩", "\N{FULLWIDTH DIGIT THREE}", "\N{MATHEMATICAL BOLD DIGIT NINE}", "Ⅷ", "²", "四"],
+)
+def test_digits_of_other_scripts_are_text(digits: str) -> None:
+    assert grade("number_strict", f"#### {digits}")["outcome"] == "unparsed"
+    assert grade("number", digits * 5)["outcome"] == "unparsed"
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "1e999",
+        "9" * 5000,
+        "1/0",
+        "0/0",
+        "1/" + "3" * 59,
+        "1e-999",
+        "1" * 30 + "/" + "7" * 29,
+        "-" * 999,
+    ],
+)
+def test_a_number_of_any_size_is_read_or_not_but_never_worked_out_for_ages(number: str) -> None:
+    started = time.process_time()
+    grade("number", f"#### {number}")
+    assert time.process_time() - started < SECONDS
+
+
+hostile = st.lists(
+    st.one_of(st.sampled_from(PIECES), st.text(max_size=20), st.integers().map(str)), max_size=60
+).map("".join)
+
+
+@pytest.mark.parametrize("scorer", TEXT_SCORERS)
+@settings(max_examples=150, deadline=None)
+@given(text=hostile)
+def test_no_text_makes_a_scorer_fail(scorer: str, text: str) -> None:
+    text = text.encode("utf-8", "replace").decode()
+    grade(scorer, text)
+
+
+@pytest.mark.parametrize("scorer", TEXT_SCORERS)
+@settings(max_examples=25, deadline=None)
+@given(pieces=st.lists(st.sampled_from(PIECES), min_size=1, max_size=6))
+def test_no_repeated_mixture_takes_long(scorer: str, pieces: list[str]) -> None:
+    unit = "".join(pieces)
+    text = unit * (MEGABYTE // 4 // len(unit))
+
+    started = time.process_time()
+    grade(scorer, text)
+
+    assert time.process_time() - started < SECONDS
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    values=st.lists(
+        st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True)), max_size=40
+    )
+)
+def test_no_log_probabilities_make_a_scorer_fail(values: list[float | None]) -> None:
+    batch = generations([None], "A", label_logprobs=values)
+    (score,) = graded("choice_logprob", batch).to_pylist()
+    assert score["outcome"] in ("scored", "unparsed")

@@ -1,0 +1,374 @@
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import HfApi
+
+from regrade.errors import ModelError, OperationError, SettingsError
+from regrade.models import resolve_model
+from regrade.models.fingerprints import cache_folder, file_sha256
+from regrade.settings import OpenAIEngine, VllmEngine
+from tests.hub_server.fixtures import Hub
+
+VLLM = VllmEngine()
+CONFIG = {"model_type": "qwen3", "max_position_embeddings": 4096}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with all parts of a model; what is in the weights does not matter before loading."""
+    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "run-7" / "checkpoint-1500"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
+    return folder
+
+
+def _revision(folder: Path) -> str:
+    return resolve_model(str(folder), VLLM).identity.revision
+
+
+def test_a_folder_is_a_local_model(folder: Path):
+    model = resolve_model(str(folder), VLLM)
+
+    assert model.identity.kind == "local"
+    assert model.identity.name == "run-7/checkpoint-1500"
+    assert len(model.identity.revision) == 64
+    assert model.path == str(folder)
+    assert model.revision is None
+    assert model.has_chat_template is True
+    assert model.max_position_embeddings == 4096
+
+
+def test_a_checkpoint_folder_names_its_step_and_its_training(folder: Path):
+    model = resolve_model(f"{folder}/", VLLM)
+
+    assert model.training_step == 1500
+    assert model.family == "run-7"
+
+
+def test_another_folder_has_no_step(folder: Path):
+    model = resolve_model(str(folder.rename(folder.parent / "final")), VLLM)
+
+    assert model.training_step is None
+    assert model.family == "final"
+
+
+def test_the_quantization_asked_for_is_part_of_the_identity(folder: Path):
+    model = resolve_model(str(folder), VllmEngine(quantization="fp8"))
+
+    assert model.identity.quantization == "fp8"
+
+
+def test_the_revision_does_not_depend_on_where_the_folder_lies(folder: Path):
+    before = _revision(folder)
+
+    assert _revision(folder.rename(folder.parent / "elsewhere")) == before
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("model.safetensors", "others"),
+        ("config.json", '{"max_position_embeddings": 8}'),
+        ("tokenizer.json", '{"other": 1}'),
+        ("chat_template.jinja", "{{ x }}"),
+        ("generation_config.json", '{"eos_token_id": 2}'),
+    ],
+)
+def test_every_file_that_decides_the_answers_decides_the_revision(
+    folder: Path, file: str, content: str
+):
+    before = _revision(folder)
+
+    (folder / file).write_text(content)
+
+    assert _revision(folder) != before
+
+
+@pytest.mark.parametrize(
+    "file", ["README.md", "training_args.bin", "optimizer.pt", "trainer_state.json"]
+)
+def test_other_files_do_not_change_the_revision(folder: Path, file: str):
+    before = _revision(folder)
+
+    (folder / file).write_text("x")
+
+    assert _revision(folder) == before
+
+
+def test_a_chat_template_may_be_a_file(folder: Path):
+    (folder / "tokenizer_config.json").write_text("{}")
+    assert resolve_model(str(folder), VLLM).has_chat_template is False
+
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    assert resolve_model(str(folder), VLLM).has_chat_template is True
+
+
+def test_the_context_may_be_that_of_the_text_model(folder: Path):
+    (folder / "config.json").write_text('{"text_config": {"max_position_embeddings": 77}}')
+
+    assert resolve_model(str(folder), VLLM).max_position_embeddings == 77
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("config.json", "no 'config.json'"),
+        ("model.safetensors", "no weights"),
+        ("tokenizer.json", "no tokenizer"),
+    ],
+)
+def test_a_folder_that_lacks_a_part_is_refused_with_what_was_expected(
+    folder: Path, missing: str, said: str
+):
+    (folder / missing).unlink()
+
+    with pytest.raises(ModelError, match=said) as caught:
+        resolve_model(str(folder), VLLM)
+
+    assert "save_pretrained" in str(caught.value)
+    assert str(folder) in str(caught.value)
+
+
+def test_what_trainers_leave_behind_is_no_weights(folder: Path):
+    (folder / "model.safetensors").unlink()
+    (folder / "training_args.bin").write_bytes(b"x")
+
+    with pytest.raises(ModelError, match="no weights"):
+        resolve_model(str(folder), VLLM)
+
+
+def test_an_adapter_is_told_from_a_model(folder: Path):
+    (folder / "config.json").rename(folder / "adapter_config.json")
+
+    with pytest.raises(ModelError, match="merge it"):
+        resolve_model(str(folder), VLLM)
+
+
+@pytest.mark.parametrize(
+    ("index", "shards"),
+    [
+        ("model.safetensors.index.json", ("model-1.safetensors", "model-2.safetensors")),
+        ("pytorch_model.bin.index.json", ("pytorch_model-1.bin", "pytorch_model-2.bin")),
+    ],
+)
+def test_a_missing_shard_is_named(folder: Path, index: str, shards: tuple[str, str]):
+    (folder / "model.safetensors").unlink()
+    (folder / shards[0]).write_bytes(b"x")
+    weight_map = {"layer.0": shards[0], "layer.1": shards[1]}
+    (folder / index).write_text(json.dumps({"weight_map": weight_map}))
+
+    with pytest.raises(
+        ModelError, match=f"1 of the weight files .* missing, such as '{shards[1]}'"
+    ):
+        resolve_model(str(folder), VLLM)
+
+    (folder / shards[1]).write_bytes(b"y")
+    assert _revision(folder)
+
+
+def test_an_empty_weight_file_is_refused(folder: Path):
+    (folder / "model.safetensors").write_bytes(b"")
+
+    with pytest.raises(ModelError, match="'model.safetensors' is empty"):
+        resolve_model(str(folder), VLLM)
+
+
+def test_dummy_weights_need_no_file(folder: Path):
+    (folder / "model.safetensors").unlink()
+
+    assert resolve_model(str(folder), VllmEngine(extra=("load_format=dummy",))).identity
+
+
+def test_a_damaged_config_is_refused(folder: Path):
+    (folder / "config.json").write_text("{")
+
+    with pytest.raises(ModelError, match=r"'config\.json' cannot be read as JSON"):
+        resolve_model(str(folder), VLLM)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("/no/such/folder", "no folder"),
+        ("./here", "no folder"),
+        ("a/b/c", "no folder"),
+        ("  ", "name is empty"),
+    ],
+)
+def test_a_path_that_is_not_there_is_not_looked_for_on_the_hub(name: str, said: str):
+    with pytest.raises(ModelError, match=said):
+        resolve_model(name, VLLM)
+
+
+def test_a_file_is_no_model(folder: Path):
+    with pytest.raises(ModelError, match="is a file"):
+        resolve_model(str(folder / "config.json"), VLLM)
+
+
+def test_an_unchanged_file_is_hashed_once(folder: Path):
+    weights = folder / "model.safetensors"
+    digest = file_sha256(weights)
+    (entry,) = (cache_folder() / "sha256").iterdir()
+    entry.write_text("f" * 64)
+
+    assert file_sha256(weights) == "f" * 64, "the memory is asked"
+    weights.write_bytes(b"WEIGHTS")
+    assert file_sha256(weights) not in (digest, "f" * 64), "a changed file is read again"
+
+
+# On the Hub
+
+
+@pytest.fixture
+def published(hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """Name of a model on the test Hub, with two commits and the tag `first`."""
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub-cache"))
+    name = f"{hub.user}/small"
+    api = HfApi(endpoint=hub.endpoint, token=hub.token)
+    api.create_repo(name)
+    _upload(api, name, "config.json", json.dumps(CONFIG))
+    api.create_tag(name, tag="first")
+    _upload(api, name, "tokenizer_config.json", '{"chat_template": "x"}')
+    return name
+
+
+def _upload(api: HfApi, name: str, path: str, content: str) -> None:
+    api.upload_file(path_or_fileobj=content.encode(), path_in_repo=path, repo_id=name)
+
+
+def test_a_hub_model_is_its_commit(hub: Hub, published: str):
+    head = HfApi(endpoint=hub.endpoint).model_info(published).sha
+
+    model = resolve_model(published, VLLM)
+
+    assert model.identity.kind == "hub"
+    assert (model.identity.name, model.path) == (published, published)
+    assert model.identity.revision == model.revision == head
+    assert model.has_chat_template is True
+    assert model.max_position_embeddings == 4096
+
+
+def test_a_revision_may_be_named(published: str):
+    first, newest = resolve_model(f"{published}@first", VLLM), resolve_model(published, VLLM)
+
+    assert first.path == newest.path == published
+    assert first.revision != newest.revision
+    assert first.has_chat_template is False
+
+
+def test_an_unknown_revision_is_refused(published: str):
+    with pytest.raises(ModelError, match="no revision 'third'"):
+        resolve_model(f"{published}@third", VLLM)
+
+
+def test_an_unknown_model_is_refused(published: str):
+    with pytest.raises(ModelError, match="neither a folder nor a model on the Hub"):
+        resolve_model(f"{published}er", VLLM)
+
+
+@pytest.mark.parametrize("name", ["not a name", "org/ü"])
+def test_what_cannot_be_a_name_is_refused(published: str, name: str):
+    with pytest.raises(ModelError, match="neither a folder nor"):
+        resolve_model(name, VLLM)
+
+
+def test_a_hub_that_cannot_be_reached_is_not_an_unknown_model(
+    published: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+
+    with pytest.raises(OperationError, match=r"127\.0\.0\.1:9"):
+        resolve_model(published, VLLM)
+
+
+def test_offline_the_cache_is_asked(published: str, monkeypatch: pytest.MonkeyPatch):
+    online = resolve_model(published, VLLM)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+    assert resolve_model(published, VLLM) == online
+    with pytest.raises(ModelError, match="HF_HUB_OFFLINE"):
+        resolve_model("someone/else", VLLM)
+
+
+# At a server
+
+
+class _Models(http.server.BaseHTTPRequestHandler):
+    status = 200
+    body: object = {"data": [{"id": "small", "max_model_len": 77}, {"id": "large"}]}
+
+    def do_GET(self) -> None:
+        found = self.path == "/v1/models"
+        self.send_response(self.status if found else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps(self.body).encode())
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
+        pass
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Models) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_served_model_is_its_name_and_address(url: str):
+    model = resolve_model("small", OpenAIEngine(base_url=f"{url}/"))
+
+    assert model.identity.kind == "served"
+    assert model.identity.revision == url
+    assert model.path == "small"
+    assert model.has_chat_template is None
+    assert model.max_position_embeddings == 77
+
+
+def test_a_model_that_is_not_served_is_refused_with_those_that_are(url: str):
+    with pytest.raises(ModelError, match="Did you mean 'small'.*Served: large, small"):
+        resolve_model("smal", OpenAIEngine(base_url=url))
+
+
+def test_a_server_that_does_not_answer_is_bad_input_and_named():
+    with pytest.raises(SettingsError, match=r"http://127\.0\.0\.1:9/v1/models.*vllm serve"):
+        resolve_model("small", OpenAIEngine(base_url="http://127.0.0.1:9/v1"))
+
+
+def test_an_address_without_the_api_is_bad_input(url: str):
+    with pytest.raises(SettingsError, match="'/v1'"):
+        resolve_model("small", OpenAIEngine(base_url=url.removesuffix("/v1")))
+
+
+@pytest.mark.parametrize(("key", "state"), [(None, "is not set"), ("secret", "is refused")])
+def test_a_refused_key_is_bad_input_and_its_variable_is_named(
+    url: str, monkeypatch: pytest.MonkeyPatch, key: str | None, state: str
+):
+    monkeypatch.setattr(_Models, "status", 401)
+    monkeypatch.delenv("MY_KEY", raising=False)
+    if key is not None:
+        monkeypatch.setenv("MY_KEY", key)
+
+    with pytest.raises(SettingsError, match=f"MY_KEY {state}") as caught:
+        resolve_model("small", OpenAIEngine(base_url=url, api_key_env="MY_KEY"))
+
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_names_no_models_is_no_such_server(url: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_Models, "body", ["hello"])
+
+    with pytest.raises(OperationError, match="OpenAI-compatible"):
+        resolve_model("small", OpenAIEngine(base_url=url))
