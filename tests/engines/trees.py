@@ -1,5 +1,6 @@
 """Small process trees that stand in for an engine: what the guard sees is real processes."""
 
+import contextlib
 import sys
 import textwrap
 import time
@@ -51,11 +52,12 @@ def read_pids(path: Path) -> list[int]:
 
 def living(pids: Sequence[int]) -> list[int]:
     """Return those that are still running."""
-    return [
-        pid
-        for pid in pids
-        if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    ]
+    found = []
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                found.append(pid)
+    return found
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
