@@ -13,6 +13,10 @@ BenchmarkName = Literal["gsm8k", "gsm8k_chat", "mmlu", "mmlu_generative"]
 ScorerName = Literal["number", "number_strict", "choice_logprob", "choice_letter", "exact"]
 PromptFormat = Literal["chat", "completion"]
 Method = Literal["generate", "rank"]
+Difference = Literal[
+    "prompt", "chat_template", "few_shot", "sampling", "questions", "overlap", "scorer", "unknown"
+]
+"""What may differ between two answer sets beside the model: see docs/compare.md."""
 
 
 class Settings(BaseModel):
@@ -178,3 +182,28 @@ class SourceOverride(Settings):
     """Benchmark whose source is replaced."""
     path: str
     """File with the questions, or folder with a file for each split (`test.*`, `train.*`, `dev.*`)."""
+
+
+class GateSettings(Settings):
+    """When a model counts as worse than a baseline."""
+
+    model_config = ConfigDict(title="Gate")
+
+    baseline: str = Field("baseline", min_length=1)
+    """Answer set id, model, or alias (`regrade promote` moves the alias `baseline`)."""
+    max_drop: float = Field(1.0, ge=0, lt=100)
+    """Drop of accuracy that is accepted, in percentage points."""
+    max_drop_of: tuple[str, ...] = ()
+    """Other drops for single benchmarks, one `benchmark=points` each, such as `gsm8k=0.5`."""
+    max_unparsed: float | None = Field(None, ge=0, le=100)
+    """Percent of the candidate's answers in which nothing could be read. None: any."""
+    max_truncated: float | None = Field(None, ge=0, le=100)
+    """Percent of the candidate's answers that were cut off. None: any."""
+    min_coverage: float | None = Field(None, ge=0, le=100)
+    """Percent of the baseline's questions that have to be compared. None: 90, unless `overlap` is allowed."""
+    allow: tuple[Difference, ...] = ()
+    """Differences between the two sides that are meant; others are refused."""
+    error_rate: float = Field(5.0, gt=0, lt=50)
+    """Percent: how often a model that is not worse may be called one, and one that is worse may pass."""
+    base_answers: str | None = None
+    """Answer repository of the baseline, if it is another one."""
