@@ -15,6 +15,10 @@ help:  ## Show this list
 	@PYTHON=$(PYTHON) infra/install.sh --dev
 	@touch .venv/installed $@
 
+.venv/installed-stack: .venv/installed requirements/stack.txt infra/stack/install.sh
+	@infra/stack/install.sh
+	@touch $@
+
 install: .venv/installed  ## Install the pinned CPU environment into .venv
 
 install-cuda:  ## On a GPU machine: install vLLM's CUDA build and regrade into .venv
@@ -24,7 +28,7 @@ demo: .venv/installed  ## Evaluate the demo model with real vLLM on the CPU, no 
 	@$(BIN)/regrade evaluate --config infra/demo/demo.yaml
 
 test: .venv/installed-dev  ## Run the test suite
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -m "not slow and not stack"
 
 test-slow: .venv/installed-dev  ## Run what `make test` leaves out
 	@$(BIN)/python -m pytest -m slow
@@ -53,7 +57,16 @@ lock: .venv/installed-dev  ## Pin requirements/*.in again
 deploy: .venv/installed  ## Make pools and deployments on the Prefect server that PREFECT_API_URL names
 	@infra/deploy.sh
 
+stack: .venv/installed-stack  ## Start Postgres, Prefect, MLflow and two workers on loopback (docs/stack.md)
+	@$(BIN)/python -m infra.stack up
+
+stack-down: .venv/installed-stack  ## Stop what `make stack` started
+	@$(BIN)/python -m infra.stack down
+
+stack-test: .venv/installed-dev .venv/installed-stack  ## Try that stack: run, cancel, score, compare
+	@$(BIN)/python -m pytest -m stack tests/infra
+
 ui: .venv/installed  ## Open the Prefect server and MLflow on what was run here (127.0.0.1:4200 and :5000)
 	@infra/ui.sh
 
-.PHONY: help install install-cuda demo test test-slow check format lock deploy ui perf
+.PHONY: help install install-cuda demo test test-slow check format lock deploy ui perf stack stack-down stack-test

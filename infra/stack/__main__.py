@@ -1,0 +1,222 @@
+"""A team's stack on this machine, without Docker: `python -m infra.stack up | down | status`.
+
+`up` starts Postgres, Prefect's and MLflow's servers and two workers, makes the deployments, and stays until Ctrl-C.
+"""
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from infra.stack import parts, postgres, processes
+from infra.stack.layout import HOST, ROOT, Layout, StackError, layout
+from infra.stack.processes import Known
+
+START_SECONDS = 300
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+READY = "the stack is ready"
+STOPS = {"worker": (signal.SIGTERM, 30.0), "postgres": (signal.SIGINT, 30.0)}
+
+
+class StopAskedError(Exception):
+    """Someone asked the stack to stop."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0 for done, 1 for failed or not running, 2 for bad usage."""
+    actions = {"up": up, "down": down, "status": status}
+    if len(arguments) != 1 or arguments[0] not in actions:
+        print("usage: python -m infra.stack up | down | status", file=sys.stderr)
+        return 2
+    try:
+        return actions[arguments[0]](layout())
+    except StackError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def up(place: Layout) -> int:
+    """Start what is not running, and stay with it."""
+    supervisor, left = processes.read_state(place.state)
+    if supervisor is not None and supervisor.process() is not None:
+        print("the stack runs already")
+        _show(place)
+        return 0
+    _stop(left)  # of a supervisor that was killed
+    for folder in (place.home, place.logs):
+        folder.mkdir(parents=True, exist_ok=True)
+    place.home.chmod(0o711)  # Postgres' own user has to pass through
+    for port in (place.postgres_port, place.prefect_port, place.mlflow_port):
+        _refuse_taken(port)
+    for asked in STOP_SIGNALS:
+        signal.signal(asked, _stop_asked)
+    running = _Running(place)
+    try:
+        _start_all(place, running)
+        print(READY, flush=True)
+        _show(place)
+        running.watch()
+    except StopAskedError:
+        print("stopping")
+    finally:
+        for asked in STOP_SIGNALS:
+            signal.signal(asked, signal.SIG_IGN)
+        _stop(running.parts)
+        place.state.unlink(missing_ok=True)
+    print("stopped")
+    return 0
+
+
+class _Running:
+    """What was started so far; the file says so before anything else happens."""
+
+    def __init__(self, place: Layout) -> None:
+        self.place = place
+        self.parts: list[Known] = []
+        self.ourselves = processes.ourselves(place.logs / "stack.log")
+        self._write()
+
+    def start(self, part: parts.Part) -> None:
+        print(f"starting {part.name}", flush=True)
+        log = self.place.logs / f"{part.name}.log"
+        self.parts.append(processes.start(part.name, part.command, part.environment, log))
+        self._write()
+
+    def wait(self, started: Sequence[parts.Part]) -> None:
+        """Wait until they are ready.
+
+        Raises:
+            StackError: If one ends, or takes too long.
+        """
+        deadline = time.monotonic() + START_SECONDS
+        for part in started:
+            while not part.ready():
+                self.check()
+                if time.monotonic() > deadline:
+                    log = self.place.logs / f"{part.name}.log"
+                    raise StackError(f"{part.name} is not ready after {START_SECONDS} s: {log}")
+                time.sleep(0.2)
+
+    def watch(self) -> None:
+        """Stay until asked to stop.
+
+        Raises:
+            StackError: If a part ends by itself.
+        """
+        while True:
+            time.sleep(1)
+            self.check()
+
+    def check(self) -> None:
+        """Raise StackError if a part ended by itself."""
+        for part in self.parts:
+            if part.process() is None:
+                raise processes.ended(part.name, Path(part.log))
+
+    def _write(self) -> None:
+        processes.write_state(self.place.state, self.ourselves, self.parts)
+
+
+def _start_all(place: Layout, running: _Running) -> None:
+    postgres.make_cluster(place)
+    database = parts.database(place)
+    running.start(database)
+    running.wait([database])
+    postgres.make_databases(place, parts.base_environment(place))
+    servers = parts.servers(place)
+    for server in servers:
+        running.start(server)
+    running.wait(servers)
+    print("making the deployments", flush=True)
+    _deploy(place)
+    workers = parts.workers(place)
+    for worker in workers:
+        running.start(worker)
+    running.wait(workers)
+
+
+def _deploy(place: Layout) -> None:
+    log = place.logs / "deploy.log"
+    with log.open("ab") as output:
+        done = subprocess.run(
+            ["bash", str(ROOT / "infra/deploy.sh")],
+            env=parts.client_environment(place),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if done.returncode:
+        raise processes.ended("make deploy", log)
+
+
+def down(place: Layout) -> int:
+    """End what `up` started, and only that."""
+    supervisor, left = processes.read_state(place.state)
+    if supervisor is None:
+        print("the stack does not run")
+        return 0
+    if supervisor.process() is not None:
+        processes.end(supervisor, signal.SIGTERM, 150)
+    _stop(left)
+    place.state.unlink(missing_ok=True)
+    print("stopped")
+    return 0
+
+
+def status(place: Layout) -> int:
+    """Say what runs."""
+    supervisor, known = processes.read_state(place.state)
+    if supervisor is None or supervisor.process() is None:
+        print("the stack does not run")
+        return 1
+    _show(place)
+    for part in known:
+        print(f"{part.name:<12} {'runs' if part.process() else 'ended'}  {part.log}")
+    return 0
+
+
+def _stop(known: Sequence[Known]) -> None:
+    for part in reversed(known):  # workers first, the database last
+        how, seconds = STOPS.get(part.name.split("-")[0], (signal.SIGTERM, 20.0))
+        processes.end(part, how, seconds)
+
+
+def _stop_asked(_number: int, _frame: FrameType | None) -> None:
+    raise StopAskedError
+
+
+def _refuse_taken(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise StackError(
+                f"Port {port} of {HOST} is taken ({error.strerror}). Set REGRADE_PREFECT_PORT, "
+                "REGRADE_MLFLOW_PORT or REGRADE_POSTGRES_PORT to a free one."
+            ) from error
+
+
+def _show(place: Layout) -> None:
+    print(
+        f"""
+  Prefect   {place.prefect_url}
+  MLflow    {place.mlflow_url}
+  Postgres  {HOST}:{place.postgres_port}, passwords in {place.passwords}
+  answers   {place.answers}
+  logs      {place.logs}
+  stop      Ctrl-C where it was started, or `make stack-down`
+
+  export PREFECT_API_URL={place.prefect_url}/api MLFLOW_TRACKING_URI={place.mlflow_url}
+""",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+"""Where the stack's parts lie and which addresses they have."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+HOST = "127.0.0.1"
+
+
+class StackError(Exception):
+    """The stack could not be started or stopped; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Folder and ports of one stack."""
+
+    home: Path
+    """Everything that the stack writes: databases, artifacts, logs, passwords, which processes it started."""
+    postgres_port: int
+    prefect_port: int
+    mlflow_port: int
+
+    @property
+    def cluster(self) -> Path:
+        """Folder of the databases, owned by the user that Postgres runs as."""
+        return self.home / "postgres"
+
+    @property
+    def logs(self) -> Path:
+        """Folder with a log for each part, and with those of the engines."""
+        return self.home / "logs"
+
+    @property
+    def passwords(self) -> Path:
+        """File with the passwords, in the form that libpq and asyncpg read (PGPASSFILE)."""
+        return self.home / "pgpass"
+
+    @property
+    def state(self) -> Path:
+        """File that says which processes run."""
+        return self.home / "running.json"
+
+    @property
+    def prefect_url(self) -> str:
+        """Address of Prefect's pages; the API is below `/api`."""
+        return f"http://{HOST}:{self.prefect_port}"
+
+    @property
+    def mlflow_url(self) -> str:
+        """Address of MLflow's pages and its API."""
+        return f"http://{HOST}:{self.mlflow_port}"
+
+    @property
+    def answers(self) -> str:
+        """Answer repository of the workers."""
+        return os.environ.get("REGRADE_ANSWERS") or str(self.home / "answers")
+
+
+def layout() -> Layout:
+    """Return the layout that the environment asks for.
+
+    Raises:
+        StackError: If a port is none.
+    """
+    home = Path(os.environ.get("REGRADE_STACK") or ROOT / ".stack").absolute()
+    return Layout(
+        home=home,
+        postgres_port=_port("REGRADE_POSTGRES_PORT", 5433),
+        prefect_port=_port("REGRADE_PREFECT_PORT", 4200),
+        mlflow_port=_port("REGRADE_MLFLOW_PORT", 5000),
+    )
+
+
+def _port(name: str, default: int) -> int:
+    text = os.environ.get(name) or str(default)
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise StackError(f"{name} is '{text}', expected a port from 1 to 65535.")
+    return int(text)
