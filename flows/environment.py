@@ -14,8 +14,6 @@ QUIET = {
     "VLLM_NO_USAGE_STATS": "1",
 }
 EMBEDDED = {
-    # The temporary server takes 18 s on two cores the first time; Prefect's default is to give up after 20.
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     # A server that is gone is noticed at several points of a run; by default each takes more than a minute.
     "PREFECT_CLIENT_MAX_RETRIES": "3",
     # Else each event that such a server does not take is printed, a page long, between our lines.

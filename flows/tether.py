@@ -1,35 +1,50 @@
-"""The process that ends Prefect's temporary server when the command that started it is gone.
+"""The process that runs a server for a command, and ends it when the command is gone.
 
-`python -m flows.tether FD MARK`: waits until the other end of the pipe is closed, which the kernel does however
-the command ends. Prefect itself stops its server only when Python exits in order.
+`python -m flows.tether FD -- COMMAND ...`: ends the server once the other end of the pipe is closed, which the kernel
+does however the command ends, and ends as soon as the server does. Only the standard library: the server must not
+wait for us.
 """
 
-import contextlib
 import os
+import selectors
+import signal
+import subprocess
 import sys
+from collections.abc import Sequence
+from types import FrameType
 
-import psutil
-
-MARK = "REGRADE_TETHER"
-"""Environment variable by which the processes that a command started are known."""
 SERVER = "prefect.server.api.server:create_app"
 GRACE = 3.0
+"""Seconds from SIGTERM to SIGKILL."""
 
 
-def main(descriptor: int, mark: str) -> None:
-    """Wait for the end of the command, then end its server."""
-    while os.read(descriptor, 1):
-        pass
-    servers = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if SERVER in process.cmdline() and process.environ().get(MARK) == mark:
-                process.terminate()
-                servers.append(process)
-    for process in psutil.wait_procs(servers, timeout=GRACE)[1]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+def main(arguments: Sequence[str]) -> int:
+    """Run the command until it ends or the pipe is closed, and return the status to end with."""
+    lifeline, command = int(arguments[0]), arguments[2:]
+    ended, wakeup = os.pipe()
+    os.set_blocking(wakeup, False)
+    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, _note)
+    server = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    with selectors.DefaultSelector() as selector:
+        selector.register(lifeline, selectors.EVENT_READ)
+        selector.register(ended, selectors.EVENT_READ)
+        while server.poll() is None:
+            ready = {key.fd for key, _ in selector.select()}
+            if lifeline in ready or signal.SIGTERM in os.read(ended, 64):
+                server.terminate()
+                break
+    try:
+        return server.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        return server.wait()
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    """Do nothing here: the number arrives through the wakeup descriptor."""
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    sys.exit(main(sys.argv[1:]))

@@ -69,5 +69,6 @@ def publish_all_scores(batch: ScoringBatch) -> str | None:
     """Publish all new scorings in one commit and return its revision."""
     revision = publish_scores(batch.repository, batch.new)
     if batch.new:
-        logger.info("%d scorings published at %s", len(batch.new), str(revision)[:12])
+        count = f"{len(batch.new)} scoring{'s' if len(batch.new) > 1 else ''}"
+        logger.info("%s published at %s", count, str(revision)[:12])
     return revision

@@ -14,12 +14,13 @@ from cyclopts import Parameter
 
 from flows.commands.options import Answers, GenerationOptions, Json, TrackingUri
 from flows.ending import leave
-from flows.prefect_server import PrefectGoneError, flow_result
+from flows.prefect_server import PrefectGoneError, flow_result, prefect_server
 from flows.terminal import TerminalDisplay, log_to, print_evaluation, print_next_steps
 from regrade.answers.spool import spool_root
 from regrade.errors import OperationError, SettingsError, TrackingError, UnknownNameError
 from regrade.results import Evaluation, SomeNotScoredError, SomeUnfitError
 from regrade.settings import BenchmarkName, ScorerName
+from regrade.tracking.connection import preload
 from tasks.display import shown_on
 
 logger = logging.getLogger("regrade")
@@ -109,15 +110,16 @@ def _run(name: str, parameters: dict[str, Any], *, json: bool) -> None:
     """Run a flow here and print what it found."""
     _check_names(parameters)
     log = log_to(Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs")))
-    # Imported only now: Prefect sets up logging when it is imported, and ours has to be there first.
-    flow = cast(
-        "Callable[..., Evaluation]", getattr(importlib.import_module(f"flows.{name}"), name)
-    )
     display = TerminalDisplay()
     try:
         # Libraries that print must not get between us and who reads our JSON.
-        with contextlib.redirect_stdout(sys.stderr), display.shown(), shown_on(display):
-            evaluation = flow_result(flow, parameters)
+        with (
+            contextlib.redirect_stdout(sys.stderr),
+            display.shown(),
+            shown_on(display),
+            prefect_server(log, meanwhile=lambda: _import_all(name)),
+        ):
+            evaluation = flow_result(_flow(name), parameters)
     except PrefectGoneError as error:
         if display.evaluation is None:
             raise
@@ -136,6 +138,19 @@ def _run(name: str, parameters: dict[str, Any], *, json: bool) -> None:
             logger.info("everything the libraries said is in %s", log)
         raise
     _print(evaluation, json=json)
+
+
+def _flow(name: str) -> Callable[..., Evaluation]:
+    """Import a flow. Not before our logging is set up: Prefect sets up its own when it is imported."""
+    module = importlib.import_module(f"flows.{name}")
+    return cast("Callable[..., Evaluation]", getattr(module, name))
+
+
+def _import_all(name: str) -> None:
+    """Import all that a flow is going to need."""
+    _flow(name)
+    if name != "generate_answers":
+        preload()
 
 
 def _print(evaluation: Evaluation, *, json: bool) -> None:
