@@ -2,7 +2,8 @@
 
 from prefect import flow
 
-from flows.generate_answers import run_name
+from flows.form import form
+from flows.generate_answers import GENERATION_FORM, run_name
 from flows.generating import generate_all, generated_result, make_job
 from flows.grading import grade
 from regrade.job import default_answers
@@ -20,6 +21,7 @@ from regrade.tracking.connection import preload
 from tasks.display import current_display
 
 
+@form(**GENERATION_FORM, tracking_uri={"title": "MLflow"})
 @flow(name="evaluate-model", flow_run_name=run_name)
 def evaluate_model(
     model: str,
@@ -38,15 +40,15 @@ def evaluate_model(
 
     Args:
         model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with a checkpoint.
-        benchmarks: Benchmarks to answer.
-        limit: Questions per benchmark, spread evenly over it. None: all of them.
+        benchmarks: Questions to ask; choose at least one, here or among your own.
+        limit: So many questions of each benchmark, spread evenly over it. None: all of them.
         sampling: Decoding settings. None: each benchmark's own.
         engine: What generates. None: vLLM on the worker's machine with its defaults.
         answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
         prompt: How questions become prompts. None: as each benchmark does it.
-        repeats: Answers per question; more than one needs a temperature above 0.
-        datasets: Benchmarks of your own, made of any dataset.
-        sources: Files or folders that replace a benchmark's Hub dataset.
+        repeats: How often each question is asked; more than once needs a temperature above 0.
+        datasets: Any dataset on the Hub or in a file, with a prompt.
+        sources: A file or folder in place of a benchmark's dataset on the Hub.
         tracking_uri: MLflow server or database. None: the worker's default.
     """
     job = make_job(

@@ -1,8 +1,11 @@
 """The flow `generate-answers`: only generate and publish."""
 
+from typing import Any
+
 from prefect import flow
 from prefect.runtime import flow_run
 
+from flows.form import form
 from flows.generating import generate_all, generated_result, make_job
 from regrade.job import default_answers
 from regrade.results import Evaluation
@@ -15,9 +18,18 @@ from regrade.settings import (
     SourceOverride,
     VllmEngine,
 )
+from tasks.announcing import answers_published
 from tasks.display import current_display
 
-# `X | None = None` is what the Prefect form folds away.
+GENERATION_FORM: dict[str, dict[str, Any]] = {
+    "model": {"minLength": 1},
+    "limit": {"title": "Questions per benchmark", "minimum": 1},
+    "answers": {"title": "Answer repository"},
+    "repeats": {"title": "Answers per question", "minimum": 1},
+    "datasets": {"title": "Benchmarks of your own"},
+    "sources": {"title": "Questions from files"},
+}
+"""What the form says of parameters beside their types."""
 
 
 def run_name() -> str:
@@ -29,6 +41,7 @@ def run_name() -> str:
     return f"{parameters['model']}: {', '.join(names)}"
 
 
+@form(**GENERATION_FORM)
 @flow(name="generate-answers", flow_run_name=run_name)
 def generate_answers(
     model: str,
@@ -46,15 +59,15 @@ def generate_answers(
 
     Args:
         model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with a checkpoint.
-        benchmarks: Benchmarks to answer.
-        limit: Questions per benchmark, spread evenly over it. None: all of them.
+        benchmarks: Questions to ask; choose at least one, here or among your own.
+        limit: So many questions of each benchmark, spread evenly over it. None: all of them.
         sampling: Decoding settings. None: each benchmark's own.
         engine: What generates. None: vLLM on the worker's machine with its defaults.
         answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
         prompt: How questions become prompts. None: as each benchmark does it.
-        repeats: Answers per question; more than one needs a temperature above 0.
-        datasets: Benchmarks of your own, made of any dataset.
-        sources: Files or folders that replace a benchmark's Hub dataset.
+        repeats: How often each question is asked; more than once needs a temperature above 0.
+        datasets: Any dataset on the Hub or in a file, with a prompt.
+        sources: A file or folder in place of a benchmark's dataset on the Hub.
     """
     job = make_job(
         model=model,
@@ -69,6 +82,7 @@ def generate_answers(
         sources=sources,
     )
     works = generate_all(job, current_display())
+    answers_published([work.published for work in works if work.published is not None])
     evaluation = Evaluation(
         answer_sets=tuple(generated_result(work) for work in works),
         repository=works[0].repository.uri,

@@ -4,12 +4,14 @@ from datetime import date
 
 from prefect import flow
 
+from flows.form import form
 from flows.score_answers import run_name
 from flows.stored import score_stored
 from regrade.results import Evaluation
 from regrade.settings import ScorerName
 
 
+@form(answers={"title": "Answer repository"}, tracking_uri={"title": "MLflow"})
 @flow(name="rescore-answers", flow_run_name=run_name)
 def rescore_answers(
     answers: str | None = None,

@@ -5,6 +5,7 @@ from datetime import date
 from prefect import flow
 from prefect.runtime import flow_run
 
+from flows.form import form
 from flows.stored import score_stored
 from regrade.results import Evaluation
 from regrade.settings import ScorerName
@@ -18,6 +19,7 @@ def run_name() -> str:
     return "score " + (", ".join(str(one) for one in chosen if one) or which)
 
 
+@form(answers={"title": "Answer repository"}, tracking_uri={"title": "MLflow"})
 @flow(name="score-answers", flow_run_name=run_name)
 def score_answers(
     answers: str | None = None,

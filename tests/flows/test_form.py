@@ -1,0 +1,75 @@
+"""The form that `prefect deploy` makes of each flow, as JSON schema; tests/browser opens it."""
+
+from typing import Any
+
+import pytest
+import yaml
+from prefect.flows import load_flow_from_entrypoint
+from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools.validation import validate
+
+from flows.evaluate_model import evaluate_model
+from regrade.settings import SamplingParams
+from tests.command_line import ROOT
+
+ENTRYPOINTS = [
+    one["entrypoint"] for one in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+]
+
+
+@pytest.fixture
+def schema() -> dict[str, Any]:
+    return parameter_schema(evaluate_model).model_dump_for_openapi()
+
+
+def refusals(schema: dict[str, Any], **parameters: object) -> list[str]:
+    return [error.message for error in validate(parameters, schema)]
+
+
+@pytest.mark.parametrize("entrypoint", ENTRYPOINTS)
+def test_an_optional_input_is_one_field_and_no_pair_of_buttons(entrypoint: str):
+    schema = parameter_schema(load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False))
+    models = [one.get("properties", {}) for one in schema.definitions.values()]
+    for fields in (schema.properties, *models):
+        for name, field in fields.items():
+            choices = [one for one in field.get("anyOf", []) if one != {"type": "null"}]
+            assert all("$ref" in one for one in choices), name
+            assert field.get("description"), name
+            assert "None:" not in field["description"] or choices, name
+
+
+def test_the_things_that_matter_come_first(schema: dict[str, Any]):
+    order = sorted(schema["properties"], key=lambda name: schema["properties"][name]["position"])
+    assert order[:6] == ["model", "benchmarks", "limit", "sampling", "engine", "answers"]
+    assert schema["properties"]["limit"]["title"] == "Questions per benchmark"
+    assert schema["definitions"]["VllmEngine"]["title"] == "vLLM here"  # the button's label
+    assert schema["required"] == ["model"]
+
+
+def test_only_the_decoding_settings_that_were_filled_in_are_sent(schema: dict[str, Any]):
+    for name, field in schema["definitions"]["SamplingParams"]["properties"].items():
+        assert "default" not in field, name
+    assert refusals(schema, model="m", sampling={"temperature": 0.7}) == []
+    sent = SamplingParams.model_validate({"temperature": 0.7})
+    assert sent.model_dump(exclude_unset=True) == {"temperature": 0.7}
+
+
+def test_wrong_values_are_refused_by_their_own_name(schema: dict[str, Any]):
+    assert refusals(schema) == ["'model' is a required property"]
+    assert refusals(schema, model="") == ["'' should be non-empty"]
+    assert refusals(schema, model="m", limit=0) == ["0 is less than the minimum of 1"]
+    assert refusals(schema, model="m", sampling={"temperature": 5})
+    assert refusals(schema, model="m", engine={"tensor_parallel_size": 0})
+    assert refusals(schema, model="m", engine={"gpu_memory": 0.5})
+
+
+def test_the_kind_of_an_engine_is_not_asked_and_may_be_given(schema: dict[str, Any]):
+    assert "kind" not in schema["definitions"]["VllmEngine"]["properties"]
+    assert refusals(schema, model="m", engine={"kind": "vllm", "enforce_eager": True}) == []
+
+
+def test_the_flow_itself_still_takes_what_it_took():
+    given = {"model": "m", "limit": None, "engine": {"kind": "vllm"}, "sampling": None}
+    checked = evaluate_model.validate_parameters(given)
+    assert checked["limit"] is None
+    assert checked["engine"].kind == "vllm"
