@@ -62,6 +62,11 @@ def import_answers(
         table=TableOptions(column or Columns(), target_after),
         names=Names(model, benchmark, scorer),
     )
+    if imports.sets:
+        # Prefect takes a second to import, and is needed only here.
+        from tasks.announcing import answers_published  # noqa: PLC0415
+
+        answers_published([one.answers for one in imports.sets], all_of_one_commit=True)
     if json:
         print_json(
             {

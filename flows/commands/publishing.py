@@ -26,6 +26,11 @@ def publish(
     only = open_repository(answers, create=True).uri if answers else None
     found = list(publish_leftovers(only))
     failed = [one for one in found if one.error is not None]
+    if published := [one.published for one in found if one.published is not None]:
+        # Prefect takes a second to import, and is needed only here.
+        from tasks.announcing import answers_published  # noqa: PLC0415
+
+        answers_published(published)
     if json:
         print_json(
             {

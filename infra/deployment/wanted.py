@@ -1,0 +1,122 @@
+"""What prefect.yaml asks for, in the words of Prefect's API."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
+from prefect.events import DeploymentTriggerTypes
+from prefect.flows import Flow, load_flow_from_entrypoint
+from prefect.utilities.callables import parameter_schema
+from prefect.utilities.templating import apply_values
+from pydantic import TypeAdapter
+
+_TRIGGER: TypeAdapter[DeploymentTriggerTypes] = TypeAdapter(DeploymentTriggerTypes)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One deployment: what people may change in the UI, and what follows from the code."""
+
+    name: str
+    flow: Flow[Any, Any]
+    settings: dict[str, Any]
+    code: dict[str, Any]
+    triggers: dict[str, DeploymentTriggerTypes]
+
+    @property
+    def path(self) -> str:
+        """Flow and deployment, as Prefect names it."""
+        return f"{self.flow.name}/{self.name}"
+
+
+def read_wanted(file: Path) -> list[Wanted]:
+    """Return the deployments of a prefect.yaml; `{{ $NAME }}` is replaced by the environment variable.
+
+    Raises:
+        ValueError: If a deployment says something that is not understood, or a flow cannot be imported.
+    """
+    document = yaml.safe_load(file.read_text())
+    pull = _filled(document.get("pull") or [])
+    return [_wanted(one, pull) for one in document["deployments"]]
+
+
+def flat_settings(deployment: dict[str, Any]) -> dict[str, Any]:
+    """Return what people may change, one entry for each thing that can be changed by itself."""
+    limit = deployment.get("concurrency_limit")
+    variables = dict(deployment.get("job_variables") or {})
+    environment = variables.pop("env", None) or {}
+    flat = {
+        "description": deployment.get("description"),
+        "tags": sorted(deployment.get("tags") or []),
+        "work pool": deployment.get("work_pool_name"),
+        "concurrency limit": limit,
+        "collision strategy": deployment.get("collision_strategy") if limit else None,
+        **{
+            f"parameters.{key}": value
+            for key, value in (deployment.get("parameters") or {}).items()
+        },
+        **{f"job_variables.{key}": value for key, value in variables.items()},
+        **{f"job_variables.env.{key}": value for key, value in environment.items()},
+    }
+    return {key: value for key, value in flat.items() if value is not None}
+
+
+def _wanted(one: dict[str, Any], pull: list[dict[str, Any]]) -> Wanted:
+    known = {"name", "description", "version", "tags", "entrypoint", "parameters", "schedules"}
+    known |= {"concurrency_limit", "triggers", "work_pool", "enforce_parameter_schema"}
+    if unknown := set(one) - known:
+        raise ValueError(
+            f"prefect.yaml: '{one['name']}' has {sorted(unknown)}, which is not deployed."
+        )
+    triggers = {spec["name"]: _TRIGGER.validate_python(spec) for spec in one.pop("triggers", [])}
+    one = _filled(one)
+    flow = load_flow_from_entrypoint(one["entrypoint"], use_placeholder_flow=False)
+    limit = one.get("concurrency_limit")
+    pool = one["work_pool"]
+    settings = flat_settings(
+        {
+            "description": one.get("description") or flow.description,
+            "tags": one.get("tags"),
+            "work_pool_name": pool["name"],
+            "concurrency_limit": limit["limit"] if isinstance(limit, dict) else limit,
+            "collision_strategy": (
+                limit.get("collision_strategy", "ENQUEUE") if isinstance(limit, dict) else "ENQUEUE"
+            ),
+            "parameters": one.get("parameters"),
+            "job_variables": pool.get("job_variables"),
+        }
+    )
+    for spec in one.get("schedules") or []:
+        settings[f"schedule {spec['slug']}"] = _schedule(spec)
+    code = {
+        "version": one.get("version") or flow.version,
+        "entrypoint": one["entrypoint"],
+        "pull_steps": pull,
+        "parameter_openapi_schema": parameter_schema(flow).model_dump_for_openapi(),
+        "enforce_parameter_schema": one.get("enforce_parameter_schema", True),
+    }
+    return Wanted(one["name"], flow, settings, code, triggers)
+
+
+def _schedule(spec: dict[str, Any]) -> dict[str, Any]:
+    rest = {key: spec[key] for key in ("timezone", "day_or") if key in spec}
+    if "cron" in spec:
+        schedule: CronSchedule | IntervalSchedule = CronSchedule(cron=spec["cron"], **rest)
+    elif "interval" in spec:
+        schedule = IntervalSchedule(interval=spec["interval"], **rest)
+    else:
+        raise ValueError(
+            f"prefect.yaml: schedule '{spec['slug']}' has neither `cron` nor `interval`."
+        )
+    return {
+        "schedule": schedule.model_dump(mode="json"),
+        "active": spec.get("active", True),
+        "parameters": spec.get("parameters") or {},
+    }
+
+
+def _filled(values: Any) -> Any:  # noqa: ANN401 - any YAML
+    return apply_values(values, dict(os.environ), remove_notset=False)
