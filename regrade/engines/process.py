@@ -16,8 +16,9 @@ from regrade.engines.channel import Channel
 from regrade.engines.environment import worker_environment
 from regrade.engines.tree import end_session
 
-GRACE = 3.0
-"""Seconds that an engine's processes get from SIGTERM to SIGKILL."""
+GRACE = 0.5
+"""Seconds that an engine's processes get from SIGTERM to SIGKILL. They have nothing left to save, and vLLM 0.32 uses up
+whatever it gets: its engine core waits for a worker that has nothing left to do."""
 
 
 class EngineProcess:

@@ -25,18 +25,23 @@ def end_descendants(grace: float) -> None:
         if not _living(known):
             break
         time.sleep(0.02)
-    _, trackers = psutil.wait_procs(_living(known, trackers=True), timeout=1.0)
-    for tracker in trackers:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            tracker.kill()
+    _end_trackers(_living(known, trackers=True))
 
 
 def end_session(session: int) -> None:
     """Kill every process of a session but its leader, for when the leader ended without having done so."""
+    members = []
     for pid in psutil.pids():
         with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
             if pid != session and os.getsid(pid) == session:
-                psutil.Process(pid).kill()
+                members.append(psutil.Process(pid))
+    _signal(_living(members), "kill")
+    _end_trackers(_living(members, trackers=True))
+
+
+def _end_trackers(trackers: list[psutil.Process]) -> None:
+    """Let resource trackers unlink what the others left, which takes them a moment, and kill those that hang."""
+    _signal(psutil.wait_procs(trackers, timeout=1.0)[1], "kill")
 
 
 def _living(processes: Iterable[psutil.Process], *, trackers: bool = False) -> list[psutil.Process]:
