@@ -13,9 +13,7 @@ BenchmarkName = Literal["gsm8k", "gsm8k_chat", "mmlu", "mmlu_generative"]
 ScorerName = Literal["number", "number_strict", "choice_logprob", "choice_letter", "exact"]
 PromptFormat = Literal["chat", "completion"]
 Method = Literal["generate", "rank"]
-Difference = Literal[
-    "prompt", "chat_template", "few_shot", "sampling", "questions", "overlap", "scorer", "unknown"
-]
+Difference = Literal["prompt", "chat_template", "few_shot", "sampling", "questions", "overlap"]
 """What may differ between two answer sets beside the model: see docs/compare.md."""
 
 

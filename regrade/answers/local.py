@@ -195,7 +195,7 @@ class LocalRepository:
         return self._adopted[1]
 
     def _unlogged_files(self) -> Iterator[tuple[str, Path]]:
-        for root in (CARD, "answers", "scores"):
+        for root in (CARD, "answers", "scores", "aliases"):
             for entry in [self.folder / root, *(self.folder / root).rglob("*")]:
                 path = entry.relative_to(self.folder).as_posix()
                 if entry.is_file() and "/." not in path:

@@ -84,7 +84,7 @@ class AnswerSet:
     def score_file(self, file: StoredFile) -> ScoreFile:
         """Return what is kept of a scoring; see `scores`."""
         path, what = file.path, "the JSON of a scoring"
-        found = _read_json(self.repository, path, self.revision, ScoreFile, what, file.size)
+        found = read_json(self.repository, path, self.revision, ScoreFile, what, file.size)
         if path != f"{self.scores_folder}/{found.label}.json":
             raise DamagedAnswersError(
                 path, f"it is of '{found.label}', and belongs under that name."
@@ -151,7 +151,7 @@ def read_manifest(repository: Repository, path: str, revision: str, size: int = 
     Raises:
         DamagedAnswersError: If it is not a manifest, belongs elsewhere, or is newer than this version reads.
     """
-    manifest = _read_json(repository, path, revision, Manifest, "a manifest", size)
+    manifest = read_json(repository, path, revision, Manifest, "a manifest", size)
     specified = manifest.specification
     if specified.answer_set_id != manifest.answer_set_id:
         raise DamagedAnswersError(path, "its specification does not give its answer set id.")
@@ -176,9 +176,22 @@ def read_manifest(repository: Repository, path: str, revision: str, size: int = 
     return manifest
 
 
-def _read_json(
+def read_json(
     repository: Repository, path: str, revision: str, kind: type[Document], what: str, size: int
 ) -> Document:
+    """Return a JSON file of a repository, which may come from a stranger.
+
+    Args:
+        repository: Where it lies.
+        path: Its path.
+        revision: 40-digit revision.
+        kind: What it should be.
+        what: The same as words, for errors.
+        size: Its size in bytes, 0 where it is not known before it is fetched.
+
+    Raises:
+        DamagedAnswersError: If it is something else, too large, or newer than this version reads.
+    """
     _check_size(path, size, MAX_JSON_BYTES)
     content = repository.fetch(path, revision).read_bytes()
     _check_size(path, len(content), MAX_JSON_BYTES)

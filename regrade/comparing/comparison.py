@@ -1,0 +1,181 @@
+"""From two answer sets to what changed between them, with all that a careful reader asks of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from regrade.answers.sets import AnswerSet
+from regrade.comparing.examples import flip_examples
+from regrade.comparing.likeness import NotComparableError, check_alike, differences
+from regrade.comparing.models import Cluster, ComparedSide, Comparison, SubsetComparison
+from regrade.comparing.pairing import ENOUGH, Graded, Pairs, grade, pair
+from regrade.margins import PairedCounts, detectable_drop, paired_counts, score_interval
+from regrade.metrics import summarise
+from regrade.settings import Difference
+from regrade.significance import benjamini_hochberg, sign_flip_p
+from regrade.statistics import FloatArray, IntArray
+
+LEVEL = 0.05
+"""Of tests and intervals of a comparison, two-sided, and of the share of subsets that are wrongly said to have moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison, and what it was computed from."""
+
+    comparison: Comparison
+    counts: PairedCounts
+    sums: FloatArray
+    """Shape (n_clusters,), for `sign_flip_p`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HowToCompare:
+    """What a person says of a comparison."""
+
+    allow: tuple[Difference, ...] = ()
+    """Differences that are meant."""
+    min_coverage: float | None = None
+    """Least share of the larger side's questions. None: 0.9, or any where `overlap` is allowed."""
+    scorer: str | None = None
+    """None: the baseline's first scorer that the candidate has too."""
+    cluster: Cluster = "question"
+    examples: int = 0
+    """Of each kind, at most this many."""
+
+
+def compare_sets(base: AnswerSet, candidate: AnswerSet, how: HowToCompare) -> Compared:
+    """Compare two answer sets question by question, both graded by the same scorer as it is now.
+
+    Raises:
+        NotComparableError: If more than the model differs and was not allowed, or nothing can be paired.
+        UnknownNameError: If there is no such scorer.
+        DamagedAnswersError: If answers are damaged.
+    """
+    found, notes = differences(base.manifest, candidate.manifest)
+    check_alike(found, how.allow)
+    scorer = how.scorer or _common_scorer(base, candidate)
+    sides = grade(base, scorer), grade(candidate, scorer)
+    pairs = pair(*sides)
+    asked = [one.manifest.n_samples for one in (base, candidate)]
+    coverage = len(pairs.base) / max(asked)
+    least = ENOUGH if how.min_coverage is None else how.min_coverage
+    if len(pairs.base) == 0:
+        raise NotComparableError(
+            [f"no question has a value on both sides ({asked[0]:,} and {asked[1]:,} were asked)"],
+            (),
+        )
+    if coverage < least:
+        text = (
+            f"{len(pairs.base):,} of {max(asked):,} questions ({100 * coverage:.1f} %) have a value on both sides, "
+            f"{100 * least:g} % are needed"
+        )
+        found.append(("overlap", text))
+    allowed = check_alike(found, how.allow)
+    if len(pairs.base) < min(asked):
+        notes.append(f"{len(pairs.base):,} questions compared, of {asked[0]:,} and {asked[1]:,}.")
+    return _compared(sides, pairs, coverage, how, allowed, notes)
+
+
+def _compared(
+    sides: tuple[Graded, Graded],
+    pairs: Pairs,
+    coverage: float,
+    how: HowToCompare,
+    allowed: Sequence[str],
+    notes: Sequence[str],
+) -> Compared:
+    base, candidate = (one.answers.manifest.specification for one in sides)
+    n = len(pairs.base)
+    by_subset = how.cluster == "subset" and len(set(pairs.subset)) > 1
+    clusters = pairs.subset_codes if by_subset else np.arange(n)
+    counts = paired_counts(pairs.change, clusters)
+    # Whole numbers make the permutation test exact, and a scale changes nothing about it.
+    scale = base.repeats if base.repeats == candidate.repeats else 1
+    sums = np.bincount(clusters, weights=pairs.change * scale).astype(np.float64)
+    low, high = score_interval(counts, 1 - LEVEL / 2)
+    single = base.repeats == candidate.repeats == 1 and not by_subset
+    binary = bool(np.isin(pairs.change, (-1.0, 0.0, 1.0)).all())
+    comparison = Comparison(
+        benchmark=base.benchmark.name,
+        scorer=sides[0].title,
+        base=_side(sides[0]),
+        candidate=_side(sides[1]),
+        paired_by=pairs.by,
+        n=n,
+        coverage=coverage,
+        clusters=len(np.unique(clusters)),
+        base_accuracy=float(pairs.base.mean()),
+        candidate_accuracy=float(pairs.candidate.mean()),
+        difference=float(pairs.change.mean()),
+        low=low,
+        high=high,
+        right_to_wrong=int((pairs.change < 0).sum()),
+        wrong_to_right=int((pairs.change > 0).sum()),
+        test="exact McNemar" if single and binary else "paired permutation",
+        p_value=sign_flip_p(sums),
+        detectable_drop=detectable_drop(counts, 0.0, LEVEL / 2),
+        subsets=_subsets(pairs, clusters, scale),
+        examples=flip_examples(sides, pairs, how.examples),
+        allowed=tuple(allowed),
+        notes=tuple(notes),
+    )
+    return Compared(comparison, counts, sums)
+
+
+def _subsets(pairs: Pairs, clusters: IntArray, scale: int) -> tuple[SubsetComparison, ...]:
+    codes = pairs.subset_codes
+    names = np.unique(pairs.subset.astype(str))
+    if len(names) < 2 or len(np.unique(clusters)) == len(
+        names
+    ):  # passages are no subsets to look at
+        return ()
+    rows = [np.flatnonzero(codes == code) for code in range(len(names))]
+    p_values = [sign_flip_p(pairs.change[row] * scale) for row in rows]
+    adjusted = benjamini_hochberg(p_values)
+    return tuple(
+        SubsetComparison(
+            name=str(name),
+            n=len(row),
+            base=float(pairs.base[row].mean()),
+            candidate=float(pairs.candidate[row].mean()),
+            difference=float(pairs.change[row].mean()),
+            p_value=p,
+            p_adjusted=q,
+            moved=q <= LEVEL,
+        )
+        for name, row, p, q in zip(names, rows, p_values, adjusted, strict=True)
+    )
+
+
+def _common_scorer(base: AnswerSet, candidate: AnswerSet) -> str:
+    theirs = candidate.manifest.scorers
+    for name in base.manifest.scorers:
+        if name in theirs:
+            return name
+    ours = ", ".join(base.manifest.scorers)
+    raise NotComparableError(
+        [
+            f"the baseline is graded by {ours}, the candidate by {', '.join(theirs)}; name one for both with `--scorer`"
+        ],
+        (),
+    )
+
+
+def _side(graded: Graded) -> ComparedSide:
+    manifest = graded.answers.manifest
+    overall = summarise(graded.scores, {}).overall
+    return ComparedSide(
+        model=manifest.specification.model.name,
+        answer_set_id=manifest.answer_set_id,
+        repository=graded.answers.repository.uri,
+        revision=graded.answers.revision,
+        questions=manifest.n_samples,
+        rows=manifest.rows,
+        expected_rows=manifest.n_samples * manifest.specification.repeats,
+        accuracy=overall.accuracy,
+        unparsed=overall.unparsed,
+        truncated=overall.truncated,
+        failed=overall.failed,
+    )

@@ -1,0 +1,86 @@
+"""Two sides with all benchmarks that they have in common."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from regrade.comparing.comparison import Compared, HowToCompare, compare_sets
+from regrade.comparing.likeness import NotComparableError
+from regrade.comparing.models import Comparisons, Refusal
+from regrade.comparing.sides import Side, find_side
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Every benchmark of two sides, compared or not."""
+
+    base: Side
+    candidate: Side
+    compared: dict[str, Compared]
+    refused: dict[str, str]
+    """Why, by benchmark."""
+    only_base: tuple[str, ...]
+    only_candidate: tuple[str, ...]
+
+    @property
+    def comparisons(self) -> Comparisons:
+        """The same as plain values."""
+        return Comparisons(
+            base=self.base.asked,
+            candidate=self.candidate.asked,
+            compared=tuple(one.comparison for one in self.compared.values()),
+            refused=tuple(Refusal(benchmark=k, reason=why) for k, why in self.refused.items()),
+            only_base=self.only_base,
+            only_candidate=self.only_candidate,
+        )
+
+
+def compare_sides(
+    base: str,
+    candidate: str,
+    *,
+    answers: str,
+    base_answers: str | None = None,
+    benchmarks: Collection[str] = (),
+    how: HowToCompare | None = None,
+) -> Together:
+    """Compare what two names stand for, benchmark by benchmark.
+
+    Two answer sets that are named by their ids are compared whatever their benchmarks are called; where only one is
+    an id, the other side is asked for the same benchmark.
+
+    Args:
+        base: Alias, answer set id or model.
+        candidate: The same.
+        answers: Address of the answer repository.
+        base_answers: Address of the baseline's, if it is another one.
+        benchmarks: Only these. Empty: all.
+        how: What a person says of the comparison.
+
+    Raises:
+        RepositoryError: If a repository or a side is not there.
+        DamagedAnswersError: If answers are damaged.
+    """
+    where = base_answers or answers
+    one, two = find_side(base, where, benchmarks), find_side(candidate, answers, benchmarks)
+    if one.one_set and not two.one_set and (shared := two.sets.keys() & one.sets.keys()):
+        two = Side(two.asked, {name: two.sets[name] for name in shared}, False)
+    elif two.one_set and not one.one_set and (shared := one.sets.keys() & two.sets.keys()):
+        one = Side(one.asked, {name: one.sets[name] for name in shared}, False)
+    names = [(name, name) for name in one.sets if name in two.sets]
+    if not names and len(one.sets) == len(two.sets) == 1:
+        names = [(next(iter(one.sets)), next(iter(two.sets)))]
+    compared: dict[str, Compared] = {}
+    refused: dict[str, str] = {}
+    for old, new in names:
+        try:
+            compared[old] = compare_sets(one.sets[old], two.sets[new], how or HowToCompare())
+        except NotComparableError as error:
+            refused[old] = str(error)
+    return Together(
+        one,
+        two,
+        compared,
+        refused,
+        tuple(name for name in one.sets if name not in dict(names)),
+        tuple(name for name in two.sets if name not in dict(names).values()),
+    )
