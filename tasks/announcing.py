@@ -42,26 +42,24 @@ def announce(
     client.request("POST", "/events", json=[body])
 
 
-def answers_published(published: Sequence[AnswerSet], *, all_of_one_commit: bool = False) -> None:
+def answers_published(published: Sequence[AnswerSet]) -> None:
     """Tell the Prefect server of answers that wait to be scored. Never told by what scores them itself.
 
     Without a server there is nobody to tell. One that does not listen takes no answer away: they can be scored any time.
 
     Args:
-        published: The answer sets, each at its revision; one event for each.
-        all_of_one_commit: Send one event for the whole commit instead, such as for an import of many.
+        published: Answer sets, each at the revision that published it. One event is sent for each repository, with
+            the newest of their revisions, which holds the others too.
     """
     if not published or PREFECT_API_URL.value() is None:
         return
+    newest: dict[str, AnswerSet] = {}
+    for one in sorted(published, key=lambda one: one.manifest.updated_at):
+        newest[one.repository.uri] = one
     try:
         with get_client(sync_client=True) as client:
-            for one in published[-1:] if all_of_one_commit else published:
-                uri = one.repository.uri
-                payload = {
-                    "answers": uri,
-                    "revision": one.revision,
-                    "answer_set": None if all_of_one_commit else one.manifest.answer_set_id,
-                }
+            for uri, one in newest.items():
+                payload = {"answers": uri, "revision": one.revision}
                 announce(client, ANSWERS_PUBLISHED, f"regrade.answers.{uri}", payload)
     except (httpx.HTTPError, PrefectException) as error:
         logger.warning(

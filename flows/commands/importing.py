@@ -66,7 +66,7 @@ def import_answers(
         # Prefect takes a second to import, and is needed only here.
         from tasks.announcing import answers_published  # noqa: PLC0415
 
-        answers_published([one.answers for one in imports.sets], all_of_one_commit=True)
+        answers_published([one.answers for one in imports.sets])
     if json:
         print_json(
             {

@@ -201,7 +201,6 @@ def test_published_answers_are_scored_by_whoever_is_there(server: Server, tmp_pa
     assert flow_run["parameters"] == {
         "answers": repository.uri,
         "revision": imported.document["revision"],
-        "answer_set": None,
     }
     assert flow_run["state_type"] == "SCHEDULED"
 
@@ -236,7 +235,7 @@ def test_scoring_what_was_published_starts_no_further_scoring(
         return [one for one in server.runs("score-answers") if one["id"] not in earlier]
 
     (flow_run,) = soon(new)
-    assert flow_run["parameters"]["answer_set"] == answers.manifest.answer_set_id
+    assert flow_run["parameters"]["revision"] == answers.revision
     environment = {"PREFECT_API_URL": server.url, "PREFECT_HOME": str(tmp_path / "prefect")}
     executed = run(
         [sys.executable, "-m", "prefect", "flow-run", "execute", flow_run["id"]],
