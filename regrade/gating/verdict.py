@@ -18,6 +18,7 @@ from regrade.margins import (
 )
 from regrade.settings import GateSettings
 from regrade.significance import holm, sign_flip_p
+from regrade.statistics import FloatArray
 
 Limited = Literal["unparsed", "truncated"]
 
@@ -59,18 +60,31 @@ def judge(
     return verdicts
 
 
-def regression_p(compared: Compared, max_drop: float) -> float:
+def regression_p(counts: PairedCounts, sums: FloatArray, max_drop: float) -> float:
     """Return the chance of such a difference if the true drop were `max_drop`.
 
     At least that of the exact test of no drop at all: who claims a drop beyond `max_drop` claims a drop.
+
+    Args:
+        counts: As counts of independent questions.
+        sums: Shape (n_clusters,), the changes by cluster.
+        max_drop: Accepted drop, as a share.
     """
-    return max(drop_p(compared.counts, max_drop), sign_flip_p(compared.sums, "less"))
+    p = drop_p(counts, max_drop)
+    return p if p > 0.5 else max(p, sign_flip_p(sums, "less"))
 
 
-def pass_p(compared: Compared, max_drop: float) -> float:
-    """Return the chance of a difference this good if the true drop were `max_drop`."""
-    p = no_drop_p(compared.counts, max_drop)
-    return max(p, sign_flip_p(-compared.sums, "less")) if max_drop == 0 else p
+def pass_p(counts: PairedCounts, sums: FloatArray, max_drop: float) -> float:
+    """Return the chance of a difference this good if the true drop were `max_drop`; see `regression_p`."""
+    p = no_drop_p(counts, max_drop)
+    return max(p, sign_flip_p(-sums, "less")) if max_drop == 0 else p
+
+
+def by_interval(p_regression_adjusted: float, p_pass: float, alpha: float) -> Verdict:
+    """Return what the interval of the difference says: wholly below the accepted drop, wholly above it, or neither."""
+    if p_regression_adjusted < alpha:
+        return "regression"
+    return "pass" if p_pass < alpha else "cannot tell"
 
 
 def questions_needed(counts: PairedCounts, max_drop: float, alpha: float) -> int | None:
@@ -97,9 +111,10 @@ def _test(name: str, one: Compared, max_drop: float, settings: GateSettings) -> 
         if percent is not None and side.rows:
             rate = count / side.rows
             # Repeats of a question are not independent: they count as one.
-            p = _at_least(rate, min(side.rows, side.questions), percent / 100)
-            limits.append((what, rate, percent / 100, p))
-    return _Tested(name, one, max_drop, regression_p(one, max_drop), tuple(limits))
+            chance = _at_least(rate, min(side.rows, side.questions), percent / 100)
+            limits.append((what, rate, percent / 100, chance))
+    p = regression_p(one.counts, one.sums, max_drop)
+    return _Tested(name, one, max_drop, p, tuple(limits))
 
 
 def _at_least(rate: float, n: int, limit: float) -> float:
@@ -137,13 +152,9 @@ def _verdict(
     one: _Tested, adjusted: float, checks: Sequence[Check], alpha: float, level: float
 ) -> BenchmarkVerdict:
     comparison, counts = one.compared.comparison, one.compared.counts
-    p_pass = pass_p(one.compared, one.max_drop)
+    p_pass = pass_p(counts, one.compared.sums, one.max_drop)
     low, high = score_interval(counts, 1 - alpha)[0], score_interval(counts, 1 - level)[1]
-    by_drop: Verdict = "cannot tell"
-    if adjusted < alpha:
-        by_drop = "regression"
-    elif p_pass < alpha:
-        by_drop = "pass"
+    by_drop = by_interval(adjusted, p_pass, alpha)
     needed = questions_needed(counts, one.max_drop, alpha)
     reason = _reason(by_drop, one, low, high, needed)
     worst = max((by_drop, *(check.verdict for check in checks)), key=_badness)

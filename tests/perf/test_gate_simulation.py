@@ -1,0 +1,64 @@
+"""A small version of perf/gate_simulation.py: the promised error rates hold, and what is there is found."""
+
+from functools import partial
+
+import pytest
+
+from perf.gate_simulation import GSM8K, MMLU, passages, repeated, simulate, single
+from regrade.margins import PairedCounts, detectable_drop
+
+N = 600
+MARGIN = 0.028
+"""Above 5 %: three standard errors of 600 repetitions."""
+
+
+@pytest.mark.parametrize("n", [MMLU, GSM8K])
+@pytest.mark.parametrize("max_drop", [0.0, 0.01])
+def test_floating_point_noise_is_hardly_ever_called_a_regression(n: int, max_drop: float) -> None:
+    noise = partial(single, n=n, changed=0.005, drop=0.0, max_drop=max_drop)
+
+    found = simulate([noise], max_drop, N, seed=1)
+
+    assert found["regression"] <= (0.05 + MARGIN if max_drop == 0 else 0.0)
+    assert found["pass"] > 0.95 or max_drop == 0
+    if max_drop == 0:
+        assert found["bare"] > 0.35  # what a bare threshold would have said
+
+
+def test_a_drop_of_just_what_is_accepted_is_seldom_decided_either_way() -> None:
+    edge = partial(single, n=GSM8K, changed=0.1, drop=0.01, max_drop=0.01)
+
+    found = simulate([edge], 0.01, N, seed=2)
+
+    assert found["regression"] <= 0.05 + MARGIN
+    assert found["pass"] <= 0.05 + MARGIN
+    assert found["bare"] > 0.35
+
+
+@pytest.mark.parametrize(("n", "changed"), [(MMLU, 0.05), (GSM8K, 0.2)])
+def test_the_drop_that_it_says_it_finds_is_found(n: int, changed: float) -> None:
+    drop = detectable_drop(PairedCounts(changed * n / 2, changed * n / 2, n), 0.01, 0.05)
+    worse = partial(single, n=n, changed=changed, drop=drop, max_drop=0.01)
+
+    assert simulate([worse], 0.01, N, seed=3)["regression"] == pytest.approx(0.8, abs=0.05)
+
+
+def test_a_family_of_benchmarks_keeps_the_error_rate() -> None:
+    edges = [
+        partial(single, n=n, changed=0.05, drop=0.01, max_drop=0.01) for n in (MMLU, GSM8K, 500)
+    ]
+
+    found = simulate(edges, 0.01, N, seed=4)
+
+    assert found["regression"] <= 0.05 + MARGIN
+    assert found["bare"] > 0.8
+
+
+def test_repeats_and_passages_keep_the_error_rate() -> None:
+    several = partial(repeated, n=300, repeats=3, drop=0.01, max_drop=0.01)
+    grouped = partial(passages, n=1_000, size=5, changed=0.1, drop=0.01, max_drop=0.01)
+
+    for draw in (several, grouped):
+        found = simulate([draw], 0.01, N, seed=5)
+        assert found["regression"] <= 0.05 + MARGIN
+        assert found["pass"] <= 0.05 + MARGIN
