@@ -23,6 +23,7 @@ from prefect.utilities.callables import parameter_docstrings
 from pydantic import MISSING, BaseModel, ConfigDict, Field, JsonValue, create_model
 from pydantic.fields import FieldInfo
 
+from flows.telling import tell_plainly
 from regrade.settings import SamplingParams, Settings
 
 OVERRIDES = (SamplingParams,)
@@ -44,6 +45,7 @@ def form(**more: Mapping[str, Any]) -> Callable[[_F], _F]:
             _shown(one, more.get(one.name, {}), said.get(one.name))
             for one in own.parameters.values()
         ]
+        tell_plainly()
         flow.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
         return flow
 

@@ -1,5 +1,6 @@
 """The flow `generate-answers`: only generate and publish."""
 
+from pathlib import Path
 from typing import Any
 
 from prefect import flow
@@ -33,12 +34,15 @@ GENERATION_FORM: dict[str, dict[str, Any]] = {
 
 
 def run_name() -> str:
-    """Return `<model>: <benchmarks>` for the running flow."""
+    """Return `<model>: <benchmarks>` for the running flow; of a folder, the end of its path."""
     parameters = flow_run.parameters
     names = list(parameters.get("benchmarks") or [])
     datasets = parameters.get("datasets") or []
     names += [one["name"] if isinstance(one, dict) else one.name for one in datasets]
-    return f"{parameters['model']}: {', '.join(names)}"
+    model = str(parameters["model"])
+    if Path(model).is_absolute():
+        model = "/".join(Path(model).parts[-2:])
+    return f"{model}: {', '.join(names)}" if names else model
 
 
 @form(**GENERATION_FORM)

@@ -87,7 +87,7 @@ def grade(
         stages["track"] = monotonic() - started
     evaluation = Evaluation(
         answer_sets=tuple(
-            _result(work.answers, scored, revision, run_ids, generated, seconds)
+            _result(work.answers, scored, revision, run_ids, tracking.urls, generated, seconds)
             for work in works
             if work.scored
         ),
@@ -129,6 +129,7 @@ def _result(
     scored: Sequence[Scored],
     revision: str,
     run_ids: Mapping[tuple[str, str], str],
+    urls: Mapping[str, str | None],
     generated: Mapping[str, AnswerSetResult],
     seconds: Mapping[str, Mapping[str, float]],
 ) -> AnswerSetResult:
@@ -151,6 +152,7 @@ def _result(
         generated=now.generated if now else 0,
         scores=scores,
         mlflow_run_id=next((one.mlflow_run_id for one in scores if one.headline), None),
+        mlflow_url=urls.get(manifest.answer_set_id),
         seconds={
             **seconds[manifest.answer_set_id],
             "score": sum(one.file.score_seconds for one in own),

@@ -1,7 +1,7 @@
 """The one table: every number with its error, its n and what is missing, the same wherever it is shown."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from regrade.results import AnswerSetResult, Evaluation, ScoreResult
 
@@ -22,8 +22,11 @@ COLUMNS = (
     "tokens/s",
 )
 _SPECIAL = re.compile(r"[&\\`*_{}\[\]<>#|!~$]")
+_COMMON = "_#~!{}$\\"
 TEXT_COLUMNS = 3
 """The first columns are text, the others numbers."""
+_N_RESULTS = COLUMNS.index("load s")
+"""The first columns are what was found, the others what it cost."""
 
 
 def table_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
@@ -67,20 +70,17 @@ def _row(answers: AnswerSetResult, score: ScoreResult, *, first: bool) -> tuple[
 
 
 def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
-    """Return the table with links, an embedded plot and the command that grades again, as markdown.
+    """Return the results with links, an embedded plot and the command that grades again, as markdown.
+
+    The page is narrow: what the numbers cost is a table of its own, below.
 
     Args:
         evaluation: What was found.
         plot: `data:` URI of a picture.
     """
+    rows = list(table_rows(evaluation))
     lines = [
-        "| " + " | ".join(COLUMNS) + " |",
-        "|" + "".join(" --- |" if i < TEXT_COLUMNS else " ---: |" for i in range(len(COLUMNS))),
-    ]
-    lines += [
-        "| " + " | ".join(escape(cell) for cell in row) + " |" for row in table_rows(evaluation)
-    ]
-    lines += [
+        *_table(COLUMNS[:_N_RESULTS], [row[:_N_RESULTS] for row in rows]),
         "",
         "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing.",
         "",
@@ -88,12 +88,7 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
     if plot is not None:
         lines += [f"![accuracy]({plot})", ""]
     lines += [f"- Not scored: {escape(one.text)}" for one in evaluation.not_scored]
-    for answers in evaluation.answer_sets:
-        where = f"[answers]({answers.url})" if answers.url else "answers"
-        run = f", MLflow run `{answers.mlflow_run_id}`" if answers.mlflow_run_id else ""
-        lines.append(
-            f"- {escape(answers.benchmark)}: {where} `{answers.answer_set_id}` at `{answers.revision}`{run}"
-        )
+    lines += [_links(answers) for answers in evaluation.answer_sets]
     if not evaluation.answer_sets:
         return "\n".join([*lines, ""])
     lines += ["", "Grade the same answers again, without a model:", "", "```"]
@@ -101,12 +96,54 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
         f"regrade score --answers {evaluation.repository} --answer-set {answers.answer_set_id}"
         for answers in evaluation.answer_sets
     ]
-    return "\n".join([*lines, "```", ""])
+    costs = [(row[1], *row[_N_RESULTS:]) for row in rows if any(row[_N_RESULTS:])]
+    columns = ("seconds", *(name.removesuffix(" s") for name in COLUMNS[_N_RESULTS:]))
+    return "\n".join([*lines, "```", "", *_table(columns, costs, n_text=1), ""])
+
+
+def headline(evaluation: Evaluation) -> str:
+    """Return the result in a few words: each benchmark with its headline accuracy."""
+    found = [
+        f"{answers.benchmark} {percent(score.metrics['accuracy'])}"
+        for answers in evaluation.answer_sets
+        for score in answers.scores
+        if score.headline
+    ]
+    models = ", ".join(sorted({answers.model for answers in evaluation.answer_sets}))
+    return f"{models}: {', '.join(found)}" if found else models
+
+
+def _table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, n_text: int = TEXT_COLUMNS
+) -> list[str]:
+    return [
+        "| " + " | ".join(columns) + " |",
+        "|" + "".join(" --- |" if i < n_text else " ---: |" for i in range(len(columns))),
+        *("| " + " | ".join(escape(cell) for cell in row) + " |" for row in rows),
+    ]
+
+
+def _links(answers: AnswerSetResult) -> str:
+    where = f"[answers]({answers.url})" if answers.url else "answers"
+    if answers.mlflow_url:
+        run = f", [MLflow run]({answers.mlflow_url})"
+    else:
+        run = f", MLflow run `{answers.mlflow_run_id}`" if answers.mlflow_run_id else ""
+    set_id, revision = answers.answer_set_id, str(answers.revision)[:12]
+    return f"- {escape(answers.benchmark)}: {where} `{set_id}` at commit `{revision}`{run}"
 
 
 def escape(text: str) -> str:
-    """Return a text from outside so that markdown and HTML show it as it is, in one table cell."""
+    """Return a text from outside so that markdown and HTML show it as it is, in one table cell.
+
+    What names hold is escaped by a backslash, since Prefect's page shows entities as they are written; what makes
+    HTML, links, code or cells by an entity, since that holds wherever the text ends up.
+    """
     visible = "".join(
         c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
     )
-    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", " ".join(visible.split()))
+    return _SPECIAL.sub(_escaped, " ".join(visible.split()))
+
+
+def _escaped(special: re.Match[str]) -> str:
+    return f"\\{special[0]}" if special[0] in _COMMON else f"&#{ord(special[0])};"

@@ -44,6 +44,8 @@ class AnswerSetResult(Result):
     scores: tuple[ScoreResult, ...] = ()
     mlflow_run_id: str | None = None
     """MLflow run of the headline scoring."""
+    mlflow_url: str | None = None
+    """Page of the model's evaluation in MLflow; None where no server is known that shows it."""
     seconds: dict[str, float]
     tokens_per_second: float | None = None
 

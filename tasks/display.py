@@ -1,5 +1,6 @@
 """Where a person watches: nothing by default, a progress bar on the command line."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -7,6 +8,8 @@ from typing import Protocol
 
 from regrade.generation import Progress
 from regrade.results import Evaluation
+
+logger = logging.getLogger("regrade.generate")
 
 
 class Display(Protocol):
@@ -29,7 +32,8 @@ class NoDisplay:
     """For runs that nobody watches on a terminal: the log and Prefect's page have it all."""
 
     def loading(self, what: str) -> None:
-        """Show nothing."""
+        """Say so in the log, since it takes a minute and more."""
+        logger.info("loading %s", what)
 
     def loaded(self) -> None:
         """Show nothing."""

@@ -10,7 +10,8 @@ from regrade.diffing import Diff
 from regrade.difftext import diff_line, diff_markdown
 from regrade.scoring import Scored, latency_percentiles
 from regrade.specification import model_family, training_step
-from regrade.tracking import Scoring, TrackedRuns, track
+from regrade.tracking import Scoring, TrackedRuns
+from regrade.tracking.beside import track_beside
 from tasks.retries import may_pass
 
 logger = logging.getLogger("regrade.track")
@@ -38,6 +39,8 @@ class ToTrack:
         """Command that grades these answers again."""
         self.diffs = diffs or {}
         """By answer set id and label: how a new scoring differs from the one before."""
+        self.urls: dict[str, str | None] = {}
+        """Page of the model's evaluation by answer set id, once tracked."""
 
 
 @task(
@@ -58,7 +61,7 @@ def track_scorings(work: ToTrack) -> dict[tuple[str, str], str]:
     run_ids: dict[tuple[str, str], str] = {}
     for scorings in by_model.values():
         name = scorings[0].manifest.specification.model.name
-        runs: TrackedRuns = track(
+        runs: TrackedRuns = track_beside(
             work.uri,
             scorings,
             step=training_step(name),
@@ -67,6 +70,7 @@ def track_scorings(work: ToTrack) -> dict[tuple[str, str], str]:
         )
         for scoring, run_id in zip(scorings, runs.run_ids, strict=True):
             run_ids[scoring.manifest.answer_set_id, scoring.label] = run_id
+            work.urls[scoring.manifest.answer_set_id] = runs.url
     return run_ids
 
 

@@ -1,0 +1,37 @@
+"""What a flow run's page says of a run that a worker started: our own log lines, and errors without tracebacks."""
+
+import logging
+import os
+
+from prefect.exceptions import ParameterTypeError
+
+from regrade.errors import RegradeError
+
+STARTED_BY_WORKER = "PREFECT__FLOW_RUN_ID"
+"""Environment variable that Prefect sets in the process of a flow run."""
+_REPEATED = "Engine execution exited"
+"""How Prefect begins to tell the error of a flow once more."""
+
+
+def tell_plainly() -> None:
+    """In the process of a flow run, show our log lines on its page, and errors raised on purpose as one line.
+
+    Prefect sends the records of `PREFECT_LOGGING_EXTRA_LOGGERS` to the page, but leaves their level at WARNING.
+    """
+    if STARTED_BY_WORKER not in os.environ:
+        return
+    logging.getLogger("regrade").setLevel(logging.INFO)
+    for name in ("prefect.flow_runs", "prefect.task_runs"):
+        logging.getLogger(name).addFilter(without_traceback)
+
+
+def without_traceback(record: logging.LogRecord) -> bool:
+    """Make one line of an error that says all there is to say (a filter for loggers)."""
+    error = record.exc_info[1] if record.exc_info else None
+    if not isinstance(error, RegradeError | ParameterTypeError):
+        return True
+    if record.getMessage().startswith(_REPEATED):
+        return False
+    record.msg, record.args = f"{type(error).__name__}: {error}", ()
+    record.exc_info = record.exc_text = None
+    return True
