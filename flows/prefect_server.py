@@ -26,7 +26,7 @@ class PrefectGoneError(OperationError):
 
 
 @contextmanager
-def prefect_server(log: Path, *, meanwhile: Callable[[], None]) -> Iterator[None]:
+def prefect_server(log: Path, *, meanwhile: Callable[[], object]) -> Iterator[None]:
     """Use the Prefect server that is set, or else a temporary one, within the block.
 
     Args:

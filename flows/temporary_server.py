@@ -29,7 +29,7 @@ class TemporaryServerError(OperationError):
 
     def __init__(self, problem: str, log: Path) -> None:
         self.problem, self.log = problem, log
-        super().__init__(problem)
+        super().__init__(problem, log)
 
     def __str__(self) -> str:
         return (

@@ -20,7 +20,7 @@ from regrade.answers.spool import spool_root
 from regrade.errors import OperationError, SettingsError, TrackingError, UnknownNameError
 from regrade.results import Evaluation, SomeNotScoredError, SomeUnfitError
 from regrade.settings import BenchmarkName, ScorerName
-from regrade.tracking.connection import preload
+from regrade.tracking.beside import prepare
 from tasks.display import shown_on
 
 logger = logging.getLogger("regrade")
@@ -110,6 +110,8 @@ def _run(name: str, parameters: dict[str, Any], *, json: bool) -> None:
     """Run a flow here and print what it found."""
     _check_names(parameters)
     log = log_to(Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs")))
+    if name != "generate_answers":
+        prepare(log)
     display = TerminalDisplay()
     try:
         # Libraries that print must not get between us and who reads our JSON.
@@ -117,7 +119,7 @@ def _run(name: str, parameters: dict[str, Any], *, json: bool) -> None:
             contextlib.redirect_stdout(sys.stderr),
             display.shown(),
             shown_on(display),
-            prefect_server(log, meanwhile=lambda: _import_all(name)),
+            prefect_server(log, meanwhile=lambda: _flow(name)),
         ):
             evaluation = flow_result(_flow(name), parameters)
     except PrefectGoneError as error:
@@ -144,13 +146,6 @@ def _flow(name: str) -> Callable[..., Evaluation]:
     """Import a flow. Not before our logging is set up: Prefect sets up its own when it is imported."""
     module = importlib.import_module(f"flows.{name}")
     return cast("Callable[..., Evaluation]", getattr(module, name))
-
-
-def _import_all(name: str) -> None:
-    """Import all that a flow is going to need."""
-    _flow(name)
-    if name != "generate_answers":
-        preload()
 
 
 def _print(evaluation: Evaluation, *, json: bool) -> None:
