@@ -15,7 +15,7 @@ from flows.validation import one_line
 from regrade.answers.spool import spool_root
 from regrade.engines.base import Engine
 from regrade.engines.opening import open_engine
-from regrade.errors import OperationError, RegradeError, SettingsError, UserError
+from regrade.errors import EngineError, OperationError, RegradeError, SettingsError, UserError
 from regrade.generation import longest_requests, prompt_rendering
 from regrade.job import GenerationJob
 from regrade.results import AnswerSetResult
@@ -47,7 +47,9 @@ def generate_all(
     """Generate what is missing of every answer set of a job, and publish it.
 
     Runs in the body of a flow, on the main thread: it owns the engine, which ends with this function however it
-    ends. One engine serves all benchmarks. Whatever fails, what is there is published all the same.
+    ends. One engine serves all benchmarks. Whatever fails, what is there is published all the same. An engine that
+    ended after it had answered is replaced once, as it may have been killed for want of memory or by a fault of the
+    GPU; one that did not even load would not load the second time.
 
     Args:
         job: What to generate.
@@ -63,27 +65,41 @@ def generate_all(
         ]
         futures: list[PrefectFuture[None]] = []
         todo = [work for work in works if work.missing]
-        if todo:
-            log = engine_log()
-            engine = open_engine(
-                job.engine,
-                todo[0].plan.model,
-                longest=longest_requests((work.plan, work.missing) for work in todo),
-                rendering=prompt_rendering(job.prompt),
-                log=log,
-            )
+        fresh = False
+        while todo:
+            before = len(futures)
             try:
-                _generate(job, engine, todo, futures, display, meanwhile)
-            except (OperationError, UserError):
-                under_way = todo[: len(futures)]
-                _publish_what_is_there([work for work in works if work not in under_way])
-                wait(futures)
-                raise
+                _generate(job, _engine(job, todo), todo, futures, display, meanwhile)
+                break
+            except (OperationError, UserError) as error:
+                left = todo[len(futures) - before :]
+                _publish_what_is_there(left)
+                if fresh or not (isinstance(error, EngineError) and error.fresh_helps):
+                    _publish_what_is_there([work for work in works if not work.missing])
+                    wait(futures)
+                    raise
+                logger.warning("%s Going on once more, with a fresh engine.", error)
+                fresh = True
+                renewed = {
+                    work.spool: find_missing(work.plan, repository, work.spool) for work in left
+                }
+                works = [renewed.get(work.spool, work) for work in works]
+                todo = [work for work in renewed.values() if work.missing]
         futures += [publish.submit(work) for work in works if not work.missing]
         wait(futures)
         for future in futures:
             _published(future)
     return works
+
+
+def _engine(job: GenerationJob, todo: list[Work]) -> Engine:
+    return open_engine(
+        job.engine,
+        todo[0].plan.model,
+        longest=longest_requests((work.plan, work.missing) for work in todo),
+        rendering=prompt_rendering(job.prompt),
+        log=engine_log(),
+    )
 
 
 def _generate(

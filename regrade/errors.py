@@ -99,12 +99,13 @@ class NotInstalledError(UserError):
 class EngineError(OperationError):
     """The engine did not start, or ended before its work was done.
 
-    `log` is the file that holds the engine's own output, or "" where there is none.
+    `log` is the file that holds the engine's own output, or "" where there is none. `fresh_helps` is true where a
+    fresh engine may well finish the work: this one was loaded and had answered.
     """
 
-    def __init__(self, problem: str, log: str = "") -> None:
-        self.problem, self.log = problem, log
-        super().__init__(problem, log)
+    def __init__(self, problem: str, log: str = "", fresh_helps: bool = False) -> None:
+        self.problem, self.log, self.fresh_helps = problem, log, fresh_helps
+        super().__init__(problem, log, fresh_helps)
 
     def __str__(self) -> str:
         return (

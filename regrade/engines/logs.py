@@ -1,6 +1,7 @@
 """What an engine's log says about its end."""
 
 import re
+import signal
 from pathlib import Path
 
 _TAIL_BYTES = 512 * 1024
@@ -40,6 +41,16 @@ def telling_line(log: Path, start: int = 0) -> str:
         line = f"{said[1]}: {said[2]}" if said else memory[-1]
         return f"{_shorten(line)} {_REMEDY}"
     return _shorten(errors[-1]) if errors else ""
+
+
+def killed(status: int) -> str:
+    """Return what it means that an engine's process was killed outright, or "" for any other exit status."""
+    if status not in (-signal.SIGKILL, 128 + signal.SIGKILL):
+        return ""
+    return (
+        "signal SIGKILL, which is how Linux ends a process when the machine's memory runs out (`dmesg` says so). "
+        "If nobody sent it: lower engine.max_num_seqs or engine.max_model_len, or run less beside it."
+    )
 
 
 def _tail(log: Path, start: int) -> str:

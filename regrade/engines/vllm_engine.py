@@ -12,7 +12,7 @@ import yaml
 from regrade.engines.base import EngineInfo, PromptRendering
 from regrade.engines.channel import Message
 from regrade.engines.environment import engine_python, install_command
-from regrade.engines.logs import telling_line
+from regrade.engines.logs import killed, telling_line
 from regrade.engines.process import EngineProcess, status_in_words
 from regrade.errors import EngineError, NotInstalledError, SettingsError
 from regrade.models import ResolvedModel
@@ -57,6 +57,7 @@ class VllmProcess:
         self._window = 0
         self._round = 0
         self._busy = False
+        self._answered = False
 
     @property
     def info(self) -> EngineInfo:
@@ -117,6 +118,7 @@ class VllmProcess:
                 if message["type"] == "completions" and message["round"] == self._round:
                     completions = [_from_wire(fields) for fields in message["completions"]]
                     open_ -= len(completions)
+                    self._answered = self._answered or bool(completions)
                     yield completions
         finally:
             self._busy = False
@@ -161,8 +163,10 @@ class VllmProcess:
 
     def _failure(self, process: EngineProcess, when: str) -> EngineError:
         status = process.end()
-        reason = telling_line(self._log, self._log_start) or status_in_words(status)
-        return EngineError(f"The engine {when}: {reason.rstrip('.')}.", str(self._log))
+        reason = telling_line(self._log, self._log_start) or killed(status)
+        reason = reason or status_in_words(status)
+        problem = f"The engine {when}: {reason.rstrip('.')}."
+        return EngineError(problem, str(self._log), self._answered)
 
     def _end(self) -> None:
         if self._process is not None:
