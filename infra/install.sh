@@ -28,6 +28,11 @@ pip "$torch" || pip --index-url https://download.pytorch.org/whl/cpu "$torch" ||
 pip --requirement requirements/cpu.txt || fail
 if [ "${1:-}" = --dev ]; then
     pip --requirement requirements/dev.txt || fail
+    # The tests of the Prefect UI need a browser; without the rights to install one, they are skipped and say so.
+    if ! { command -v chromium && command -v chromedriver; } >/dev/null && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+        say "installing Chromium for the tests of the Prefect UI"
+        { apt-get update && apt-get install -y --no-install-recommends chromium chromium-driver; } >>"$log" 2>&1 || fail
+    fi
 fi
 pip --no-build-isolation --editable . || fail
 .venv/bin/python -m compileall -q flows tasks regrade
