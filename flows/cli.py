@@ -1,10 +1,12 @@
 """The command line: `regrade evaluate`, `score`, `list` and the others.
 
 Exit codes: 0 done, 1 something failed, 2 bad usage or input, 130 interrupted, 143 stopped by SIGTERM.
+Of `VERDICTS` 1 and 2 are verdicts, and 3 stands for both failures.
 """
 
 import os
 import sys
+from types import TracebackType
 
 from cyclopts import App
 from cyclopts.exceptions import CycloptsError
@@ -13,6 +15,9 @@ from flows.ending import KEPT, end_on_signals, exit_code, leave
 from flows.environment import set_defaults
 from regrade import __version__
 from regrade.errors import RegradeError, UserError
+
+VERDICTS = ("gate", "trigger")
+COULD_NOT_RUN = 3
 
 app = App(
     name="regrade",
@@ -35,6 +40,11 @@ app.command(
     "flows.commands.running:score", name="score", help="Grade stored answers, without a model."
 )
 app.command(
+    "flows.commands.triggering:trigger",
+    name="trigger",
+    help="Start a deployment on a Prefect server, follow it, and return its verdict.",
+)
+app.command(
     "flows.commands.publishing:publish",
     name="publish",
     help="Publish answers that earlier runs left in the spool.",
@@ -53,6 +63,21 @@ app.command(
     help="Compare two scorings of the same answers: what a changed scorer changed.",
 )
 app.command(
+    "flows.commands.comparing:compare",
+    name="compare",
+    help="Compare two models, or two answer sets, question by question.",
+)
+app.command(
+    "flows.commands.gating:gate",
+    name="gate",
+    help="Is it worse than the baseline? Exit code 0 pass, 1 regression, 2 cannot tell.",
+)
+app.command(
+    "flows.commands.promoting:promote",
+    name="promote",
+    help="Make an answer set or a model the baseline.",
+)
+app.command(
     "flows.commands.verifying:verify",
     name="verify",
     help="Check that an answer repository holds what it says.",
@@ -69,6 +94,8 @@ app.command("flows.commands.scorers:scorers", name="scorers", help="List the sco
 def main() -> None:
     """Run the command line and exit."""
     set_defaults()
+    if sys.argv[1:2] and sys.argv[1] in VERDICTS:
+        sys.excepthook = _crashed
     end_on_signals()
     code = run(sys.argv[1:])
     if code in (0, 2):
@@ -82,17 +109,27 @@ def run(arguments: list[str]) -> int:
     try:
         app(arguments, exit_on_error=False, result_action="return_none")
     except CycloptsError:
-        return 2  # printed by cyclopts
+        return _code(arguments, 2)  # printed by cyclopts
     except UserError as error:
-        return _failed(str(error), 2)
+        return _failed(str(error), _code(arguments, 2))
     except RegradeError as error:
-        return _failed(str(error), 1)
+        return _failed(str(error), _code(arguments, 1))
     except KeyboardInterrupt as error:
         return _failed(f"Interrupted. {KEPT}", exit_code(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `regrade list | head`
-        return 0
+        return _code(arguments, 0)
     return 0
+
+
+def _code(arguments: list[str], code: int) -> int:
+    return COULD_NOT_RUN if arguments[:1] and arguments[0] in VERDICTS else code
+
+
+def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Show an error that nobody expected; Python's own exit code for it is 1, which would be a verdict."""
+    sys.__excepthook__(kind, error, trace)
+    leave(COULD_NOT_RUN)
 
 
 def _failed(message: str, code: int) -> int:

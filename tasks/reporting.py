@@ -6,22 +6,39 @@ import logging
 from collections.abc import Sequence
 
 import httpx
-from prefect.artifacts import create_markdown_artifact
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.exceptions import PrefectException
 
 from regrade.diffing import Diff
 from regrade.difftext import diffs_markdown
-from regrade.report import escape, markdown_report
+from regrade.report import escape, headline, markdown_report
 from regrade.results import Evaluation
 
 logger = logging.getLogger("regrade.report")
+RESULT_KEY = "result"
+METRICS_KEY = "metrics"
 
 
 def report(evaluation: Evaluation) -> None:
     """Put the table, links and a plot on the flow run's page."""
-    models = sorted({escape(answers.model) for answers in evaluation.answer_sets})
     plot = accuracy_plot(evaluation) if evaluation.answer_sets else None
-    _show("result", markdown_report(evaluation, plot), f"Result of {', '.join(models)}")
+    _show(RESULT_KEY, markdown_report(evaluation, plot), escape(headline(evaluation)))
+    _show_metrics(evaluation)
+
+
+def _show_metrics(evaluation: Evaluation) -> None:
+    """Put the headline numbers where programs can read them, such as `regrade trigger --json`."""
+    rows = [
+        {"benchmark": answers.benchmark, "model": answers.model, "scorer": score.scorer}
+        | {name: value for name, value in score.metrics.items() if value is not None}
+        for answers in evaluation.answer_sets
+        for score in answers.scores
+        if score.headline
+    ]
+    try:
+        create_table_artifact(rows, key=METRICS_KEY, description="The numbers for programs")
+    except (httpx.HTTPError, PrefectException) as error:
+        logger.warning("%s not shown in Prefect: %s", METRICS_KEY, error)
 
 
 def report_diffs(diffs: Sequence[Diff]) -> None:

@@ -118,8 +118,11 @@ class GenerationOptions:
     ] = None
     dataset: Annotated[DatasetBenchmark | None, Parameter(name="--dataset", group=DATASET)] = None
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self, *, needs_model: bool = True) -> dict[str, Any]:
         """Return the flow's parameters: what the file says, with what the command line says on top.
+
+        Args:
+            needs_model: Whether they are nothing without a model.
 
         Raises:
             SettingsError: If the file cannot be read, or the two contradict each other.
@@ -152,7 +155,7 @@ class GenerationOptions:
                 *(chosen.get("sources") or ()),
                 *(_source(one) for one in self.source),
             ]
-        if not chosen.get("model"):
+        if needs_model and not chosen.get("model"):
             raise SettingsError(
                 "No model is given. Name one with `--model`, or as `model:` in the `--config` file."
             )

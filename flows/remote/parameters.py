@@ -1,0 +1,55 @@
+"""From options to the parameters of a deployment, as its own form knows them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from regrade.errors import SettingsError, UnknownNameError
+
+Schema = Mapping[str, Any]
+
+
+def fitting(chosen: Mapping[str, Any], given: Iterable[str], schema: Schema) -> dict[str, Any]:
+    """Return parameters that a deployment knows, ready to be sent.
+
+    Args:
+        chosen: Parameters that options named.
+        given: `name=value` each, on top; `name` may go into a group, such as `sampling.temperature`.
+        schema: The deployment's parameters, as JSON schema.
+
+    Raises:
+        UnknownNameError: If the deployment has no parameter of a name.
+        SettingsError: If one is not `name=value`.
+    """
+    known = schema.get("properties", {})
+    found: dict[str, Any] = json.loads(json.dumps(dict(chosen)))  # tuples, as the server has them
+    if "benchmarks" in found and "benchmarks" not in known and "benchmark" in known:
+        (found["benchmark"], *more) = found.pop("benchmarks")
+        if more:
+            raise SettingsError("This deployment takes one `--benchmark`, or all if none is given.")
+    for text in given:
+        path, equals, value = text.partition("=")
+        if not equals or not path:
+            raise SettingsError(f"`--param {text}` should be `name=value`, such as `limit=100`.")
+        *groups, name = path.split(".")
+        inside: Any = found
+        for group in groups:
+            inside = inside.setdefault(group, {})
+            if not isinstance(inside, dict):
+                raise SettingsError(f"`--param {text}`: '{group}' is no group of parameters.")
+        inside[name] = _value(value, known.get(path))
+    for name in found:
+        if name not in known:
+            raise UnknownNameError("parameter", name, tuple(known))
+    return found
+
+
+def _value(text: str, schema: Schema | None) -> Any:  # noqa: ANN401 - any JSON
+    """Return what a text stands for: itself where the deployment wants a text, else JSON where it is JSON."""
+    kinds = {one.get("type") for one in (schema or {}).get("anyOf", [schema or {}])}
+    if "string" in kinds and not kinds & {"integer", "number", "boolean"}:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
