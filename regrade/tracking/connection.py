@@ -37,6 +37,12 @@ def default_tracking_uri(answers_uri: str) -> str:
     return f"sqlite:///{folder.resolve() / 'mlflow.db'}"
 
 
+def is_there(uri: str) -> bool:
+    """Return whether MLflow may have runs: a database on SQLite exists, or it is a server."""
+    path = _sqlite_path(uri)
+    return path is None or path.is_file()
+
+
 def public_uri(uri: str) -> str:
     """Return the URI without user and password."""
     return uri.replace(_credentials(uri), "", 1)
