@@ -7,7 +7,8 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,10 +32,10 @@ class Known:
         """Return it while it runs."""
         try:
             found = psutil.Process(self.pid)
-            alive = found.create_time() == self.started and found.status() != psutil.STATUS_ZOMBIE
+            same = found.create_time() == self.started
         except psutil.NoSuchProcess:
             return None
-        return found if alive else None
+        return found if same and _lives(found) else None
 
 
 def start(name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> Known:
@@ -75,21 +76,42 @@ def end(part: Known, how: int, seconds: float) -> None:
     process = part.process()
     if process is None:
         return
-    tree = [process, *process.children(recursive=True)]
+    tree = [process, *_below(process)]
     _send(process, how)
-    _, left = psutil.wait_procs([process], timeout=seconds)
-    # What it started while it ended, and what outlived it.
-    if left:
-        tree += process.children(recursive=True)
+    if not _wait(lambda: part.process() is None, seconds):
+        tree += _below(process)  # what it started while it should have ended
     for one in tree:
-        if one.is_running():
-            _send(one, signal.SIGKILL)
-    psutil.wait_procs(tree, timeout=10)
+        _send(one, signal.SIGKILL)
+    _wait(lambda: not any(_lives(one) for one in tree), 10)
+
+
+def _below(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Whether it runs; one that ended and whose parent has not asked how (a zombie) does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _wait(met: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not met():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 def _send(process: psutil.Process, how: int) -> None:
     try:
-        process.send_signal(how)
+        process.send_signal(how)  # psutil refuses where the id is another process's by now
     except psutil.NoSuchProcess:
         return
 

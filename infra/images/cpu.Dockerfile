@@ -1,0 +1,20 @@
+# Prefect's server, MLflow, the `cpu` worker and `deploy`: one image, without torch and vLLM.
+# Built from the repository's root: docker build --file infra/images/cpu.Dockerfile .
+FROM python:3.11.14-slim-bookworm
+
+ENV PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
+    DO_NOT_TRACK=1 HF_HUB_DISABLE_TELEMETRY=1 HF_HUB_DISABLE_PROGRESS_BARS=1 MLFLOW_DISABLE_TELEMETRY=true \
+    PREFECT_SERVER_ANALYTICS_ENABLED=false VLLM_NO_USAGE_STATS=1
+COPY requirements/scoring.txt requirements/stack.txt /tmp/
+RUN pip install --no-deps --requirement /tmp/scoring.txt --requirement /tmp/stack.txt
+
+# The flows are source: workers load them from here (prefect.yaml, REGRADE_HOME).
+COPY . /regrade
+WORKDIR /regrade
+RUN python -m compileall -q flows tasks regrade
+
+# Whoever runs it owns the folders that volumes are mounted on: a new volume takes over their owner.
+RUN useradd --uid 10001 --create-home regrade \
+    && install --directory --owner regrade /data/answers /data/artifacts /data/huggingface /data/spool
+USER regrade
+ENV PYTHONPATH=/regrade REGRADE_HOME=/regrade REGRADE_ANSWERS=/data/answers REGRADE_SPOOL=/data/spool HF_HOME=/data/huggingface

@@ -1,0 +1,26 @@
+# The `gpu` worker, on vLLM's own image. vLLM stays in that image's Python, with its own torch and CUDA; Prefect and regrade
+# have an environment of their own beside it and start the engine there (REGRADE_ENGINE_PYTHON).
+# Built from the repository's root: docker build --file infra/images/gpu.Dockerfile .
+ARG VLLM_VERSION=v0.32.0
+FROM vllm/vllm-openai:${VLLM_VERSION}
+
+ENV PYTHONUNBUFFERED=1 \
+    DO_NOT_TRACK=1 HF_HUB_DISABLE_TELEMETRY=1 HF_HUB_DISABLE_PROGRESS_BARS=1 MLFLOW_DISABLE_TELEMETRY=true \
+    PREFECT_SERVER_ANALYTICS_ENABLED=false VLLM_NO_USAGE_STATS=1
+COPY requirements/scoring.txt /tmp/
+RUN uv venv /opt/regrade \
+    && uv pip install --python /opt/regrade/bin/python --no-cache --no-deps --requirement /tmp/scoring.txt \
+    && uv pip install --system --no-cache --no-deps "$(grep '^orjson==' /tmp/scoring.txt)"
+
+COPY . /regrade
+WORKDIR /regrade
+# The second line fails the build where the engine's Python lacks something that the engine's worker needs.
+RUN /opt/regrade/bin/python -m compileall -q flows tasks regrade \
+    && PYTHONPATH=/regrade /usr/bin/python3 -c "import regrade.engines.vllm_worker, vllm"
+
+RUN useradd --uid 10001 --create-home regrade \
+    && install --directory --owner regrade /data/answers /data/huggingface /data/spool
+USER regrade
+ENV PATH=/opt/regrade/bin:${PATH} PYTHONPATH=/regrade REGRADE_ENGINE_PYTHON=/usr/bin/python3 \
+    REGRADE_HOME=/regrade REGRADE_ANSWERS=/data/answers REGRADE_SPOOL=/data/spool HF_HOME=/data/huggingface
+ENTRYPOINT []

