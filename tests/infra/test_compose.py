@@ -79,7 +79,7 @@ def test_docker_compose_takes_it_and_publishes_on_loopback_only():
 @needs_compose
 @pytest.mark.parametrize("missing", SECRETS)
 def test_docker_compose_refuses_to_start_without_a_password(missing: str):
-    given = {name: "x" for name in SECRETS}
+    given = dict.fromkeys(SECRETS, "x")
     done = compose("config", **(given | {missing: ""}))  # as it stands in infra/.env.example
     assert done.returncode != 0
     assert f"set {missing} in infra/.env" in done.stderr + done.stdout

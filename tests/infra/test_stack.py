@@ -98,14 +98,15 @@ def test_postgres_lets_nobody_in_without_the_password_of_that_database(stack: St
     assert stack.place.passwords.stat().st_mode & 0o777 == 0o600
 
 
-def test_no_process_listens_beyond_this_machine(stack: Stack):
-    listening = {
-        (process.name(), one.laddr.ip)
+def test_no_process_listens_or_connects_beyond_this_machine(stack: Stack):
+    connections = [
+        (process.name(), one)
         for process in stack.everything()
         for one in process.net_connections("inet")
-        if one.status == psutil.CONN_LISTEN
-    }
-    assert {address for _, address in listening} == {"127.0.0.1"}, listening
+    ]
+    listening = {one.laddr.ip for _, one in connections if one.status == psutil.CONN_LISTEN}
+    assert listening == {"127.0.0.1"}, connections
+    assert {one.raddr.ip for _, one in connections if one.raddr} <= {"127.0.0.1"}, connections
 
 
 def test_a_cancelled_run_is_cancelled_and_leaves_no_engine(stack: Stack):
