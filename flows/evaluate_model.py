@@ -1,16 +1,21 @@
-"""The flow `evaluate-model`: generate what is missing, publish, score, track, report."""
+"""The flow `evaluate-model`: generate what is missing, publish, score, track, report, and gate if asked to."""
+
+from typing import Any
 
 from prefect import flow
+from prefect.client.schemas.objects import State
 
 from flows.form import form
 from flows.generate_answers import GENERATION_FORM, run_name
 from flows.generating import generate_all, generated_result, make_job
 from flows.grading import grade
+from flows.verdicts import check_baseline, completed, gate_answers
 from regrade.job import default_answers
 from regrade.results import Evaluation
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
+    GateSettings,
     OpenAIEngine,
     PromptSettings,
     SamplingParams,
@@ -34,8 +39,9 @@ def evaluate_model(
     repeats: int = 1,
     datasets: tuple[DatasetBenchmark, ...] | None = None,
     sources: tuple[SourceOverride, ...] | None = None,
+    gate: GateSettings | None = None,
     tracking_uri: str | None = None,
-) -> Evaluation:
+) -> Evaluation | State[Any]:
     """Evaluate a model: generate the answers that are missing, publish, score and track them.
 
     Args:
@@ -49,6 +55,7 @@ def evaluate_model(
         repeats: How often each question is asked; more than once needs a temperature above 0.
         datasets: Any dataset on the Hub or in a file, with a prompt.
         sources: A file or folder in place of a benchmark's dataset on the Hub.
+        gate: Compare with a baseline and say whether the model is worse. None: no verdict.
         tracking_uri: MLflow server or database. None: the worker's default.
     """
     job = make_job(
@@ -63,11 +70,18 @@ def evaluate_model(
         datasets=datasets,
         sources=sources,
     )
+    if gate is not None:
+        names = [*job.benchmarks, *(one.name for one in job.datasets)]
+        check_baseline(gate, job.answers, names)
     works = generate_all(job, current_display(), meanwhile=preload)
-    return grade(
-        [work.published for work in works if work.published is not None],
+    sets = [work.published for work in works if work.published is not None]
+    evaluation = grade(
+        sets,
         scorers=None,
         force=False,
         tracking_uri=tracking_uri,
         generated={work.plan.specification.answer_set_id: generated_result(work) for work in works},
     )
+    if gate is None:
+        return evaluation
+    return completed(gate_answers(sets, gate, tracking_uri), evaluation)

@@ -11,8 +11,11 @@ from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import PrefectException
 from pydantic import ValidationError
 
+from regrade.comparing.models import Comparisons
+from regrade.comparing.text import comparisons_markdown
 from regrade.gating.report import GateReport
 from regrade.gating.text import gate_markdown
+from regrade.report import escape
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -20,21 +23,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger("regrade.gate")
 PAGE_KEY = "gate"
 REPORT_KEY = "gate-report"
+COMPARISON_KEY = "comparison"
 _FENCE = "```"
 
 
 @task(name="gate", task_run_name="gate", cache_policy=NO_CACHE)
 def show_verdict(report: GateReport) -> None:
-    """Put the verdict on the flow run's page; an unreachable server takes the verdict away from nobody."""
-    artifacts = (
-        (PAGE_KEY, gate_markdown(report), report.summary),
-        (REPORT_KEY, _as_artifact(report), "The verdict for programs"),
-    )
-    for key, markdown, description in artifacts:
-        try:
-            create_markdown_artifact(markdown, key=key, description=description)
-        except (httpx.HTTPError, PrefectException) as error:
-            logger.warning("%s not shown in Prefect: %s", key, error)
+    """Put the verdict on the flow run's page."""
+    _show(PAGE_KEY, gate_markdown(report), report.summary)
+    _show(REPORT_KEY, _as_artifact(report), "The verdict for programs")
+
+
+@task(name="compare", task_run_name="compare", cache_policy=NO_CACHE)
+def show_comparisons(found: Comparisons) -> None:
+    """Put what changed on the flow run's page."""
+    description = f"{escape(found.candidate)} against {escape(found.base)}"
+    _show(COMPARISON_KEY, comparisons_markdown(found), description)
 
 
 def read_report(client: "SyncPrefectClient", flow_run_id: UUID | str) -> GateReport | None:
@@ -66,6 +70,14 @@ def read_report(client: "SyncPrefectClient", flow_run_id: UUID | str) -> GateRep
             f"Flow run {flow_run_id} wrote a verdict that this regrade cannot read: use the same version on both "
             f"sides ({error.errors()[0]['msg']})."
         ) from error
+
+
+def _show(key: str, markdown: str, description: str) -> None:
+    try:
+        create_markdown_artifact(markdown, key=key, description=description)
+    except (httpx.HTTPError, PrefectException) as error:
+        # What was found is returned all the same.
+        logger.warning("%s not shown in Prefect: %s", key, error)
 
 
 def _as_artifact(report: GateReport) -> str:

@@ -36,7 +36,7 @@ class Together:
 
 def compare_sides(
     base: str,
-    candidate: str,
+    candidate: str | Side,
     *,
     answers: str,
     base_answers: str | None = None,
@@ -50,7 +50,7 @@ def compare_sides(
 
     Args:
         base: Alias, answer set id or model.
-        candidate: The same.
+        candidate: The same, or answer sets that were found already.
         answers: Address of the answer repository.
         base_answers: Address of the baseline's, if it is another one.
         benchmarks: Only these. Empty: all.
@@ -61,7 +61,8 @@ def compare_sides(
         DamagedAnswersError: If answers are damaged.
     """
     where = base_answers or answers
-    one, two = find_side(base, where, benchmarks), find_side(candidate, answers, benchmarks)
+    one = find_side(base, where, benchmarks)
+    two = find_side(candidate, answers, benchmarks) if isinstance(candidate, str) else candidate
     if one.one_set and not two.one_set and (shared := two.sets.keys() & one.sets.keys()):
         two = Side(two.asked, {name: two.sets[name] for name in shared}, False)
     elif two.one_set and not one.one_set and (shared := one.sets.keys() & two.sets.keys()):

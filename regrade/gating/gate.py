@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from regrade.comparing.comparison import HowToCompare
+from regrade.comparing.sides import Side
 from regrade.comparing.together import Together, compare_sides
 from regrade.errors import SettingsError
 from regrade.gating.report import BenchmarkVerdict, GateReport, Verdict
@@ -11,7 +12,7 @@ from regrade.settings import GateSettings
 
 
 def gate(
-    candidate: str,
+    candidate: str | Side,
     settings: GateSettings,
     *,
     answers: str,
@@ -21,7 +22,7 @@ def gate(
     """Return the verdict on a candidate.
 
     Args:
-        candidate: Answer set id, model or alias.
+        candidate: Answer set id, model or alias, or answer sets that were found already.
         settings: What it is measured against.
         answers: Address of the answer repository.
         benchmarks: Only these. Empty: all that the baseline has.

@@ -1,0 +1,51 @@
+"""Answer sets with a known number of right answers, for the tests of what compares them."""
+
+from typing import Any
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import AnswerSet
+from regrade.settings import SamplingParams
+from regrade.specification import PromptIdentity
+from tests.builders import row
+from tests.stored import publish
+
+TOTAL = 400
+
+
+def answer(
+    repository: LocalRepository,
+    model: str,
+    *,
+    right: int = 0,
+    wrong: tuple[int, ...] | None = None,
+    total: int = TOTAL,
+    start: int = 0,
+    unparsed: int = 0,
+    repeats: int = 1,
+    temperature: float = 0.0,
+    n_shots: int = 0,
+    declared: int | None = None,
+    row_changes: dict[str, Any] | None = None,
+    **changes: Any,
+) -> AnswerSet:
+    """Publish answers to the questions from `start` on; those after the first `right` are wrong, or just `wrong`."""
+    rows = []
+    for number in range(start, start + total):
+        bad = number in wrong if wrong is not None else number - start >= right
+        for repeat in range(repeats):
+            text = f"#### {number + 1}" if bad else ""
+            if number - start >= total - unparsed:
+                text = "I do not know."
+            rows.append(row(number, text, repeat=repeat, **(row_changes or {})))
+    changes.setdefault(
+        "prompt", PromptIdentity(format="chat", template="{{ question }}", n_shots=n_shots)
+    )
+    changes.setdefault("sampling", SamplingParams(temperature=temperature))
+    return publish(
+        repository,
+        rows,
+        total=declared or total,
+        model=model,
+        repeats=repeats,
+        **changes,
+    )

@@ -1,0 +1,111 @@
+"""The flow that compares, with a real Prefect server; what generates is gated in tests/flows/test_evaluate.py."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows.compare_models import compare_models
+from flows.verdicts import check_baseline, gate_answers
+from regrade.answers.aliases import move_alias
+from regrade.answers.local import LocalRepository
+from regrade.comparing.models import Comparisons
+from regrade.errors import RepositoryError, SettingsError
+from regrade.gating.report import GateReport
+from regrade.settings import GateSettings
+from tasks.gating import COMPARISON_KEY, read_report
+from tests.comparing.sides import answer
+from tests.stored import score
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+@pytest.fixture
+def client(prefect_server: str) -> Iterator[SyncPrefectClient]:
+    with (
+        temporary_settings({PREFECT_API_URL: prefect_server}),
+        get_client(sync_client=True) as client,
+    ):
+        yield client
+
+
+def test_a_regression_is_a_completed_run_whose_message_names_it(
+    repository: LocalRepository, client: SyncPrefectClient
+) -> None:
+    answer(repository, "org/good", right=400)
+    answer(repository, "org/bad", right=300)
+
+    state = compare_models(
+        "org/good", "org/bad", answers=repository.uri, gate=GateSettings(), return_state=True
+    )
+
+    assert state.is_completed()
+    assert state.message is not None
+    assert state.message.startswith("regression: sums: -25.00 points")
+    report = state.result()
+    assert isinstance(report, GateReport)
+    run_id = state.state_details.flow_run_id
+    assert run_id is not None
+    assert read_report(client, run_id) == report
+    run = client.read_flow_run(run_id)
+    assert run.name == "org/bad against org/good"
+    assert run.state is not None
+    assert run.state.message == state.message
+    keys = {artifact.key for artifact in client.read_artifacts()}
+    assert {COMPARISON_KEY, "gate", "gate-report"} <= keys
+
+
+def test_without_a_gate_it_compares_and_gives_no_verdict(
+    repository: LocalRepository, client: SyncPrefectClient
+) -> None:
+    answer(repository, "org/one", right=40)
+    answer(repository, "org/other", right=39)
+
+    found = compare_models("one", "other", answers=repository.uri)
+
+    assert isinstance(found, Comparisons)
+    assert [one.right_to_wrong for one in found.compared] == [1]
+    answer(repository, "org/third", right=5, benchmark="products")
+    with pytest.raises(SettingsError, match="benchmark name: 'sums' against 'products'"):
+        compare_models("one", "third", answers=repository.uri)
+
+
+def test_what_was_just_graded_is_gated_and_not_what_is_newest(
+    repository: LocalRepository, client: SyncPrefectClient, tmp_path: Path
+) -> None:
+    from prefect import flow
+
+    base = answer(repository, "org/base", right=400)
+    move_alias(repository, "baseline", [base])
+    graded = answer(repository, "org/new", right=400)
+    score(graded)
+    answer(repository, "org/new", right=100, n_shots=3)  # newer, and another specification
+
+    @flow
+    def gated() -> GateReport:
+        uri = f"sqlite:///{tmp_path / 'none.db'}"
+        return gate_answers([graded], GateSettings(), uri)
+
+    report = gated()
+
+    assert report.verdict == "pass"
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_baseline_that_is_not_there_is_told_before_anything_begins(
+    repository: LocalRepository,
+) -> None:
+    answer(repository, "org/base", right=4)
+
+    with pytest.raises(RepositoryError, match="regrade promote"):
+        check_baseline(GateSettings(), repository.uri, ["sums"])
+    with pytest.raises(RepositoryError, match="no complete answers to gsm8k, only to sums"):
+        check_baseline(GateSettings(baseline="org/base"), repository.uri, ["gsm8k"])
+    check_baseline(GateSettings(baseline="org/base"), repository.uri, ["sums", "gsm8k"])
