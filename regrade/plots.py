@@ -1,6 +1,7 @@
 """Charts of results, as PNG."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import BytesIO
 
 from regrade.metrics import SubsetMetrics, Summary
@@ -8,6 +9,45 @@ from regrade.metrics import SubsetMetrics, Summary
 # Okabe and Ito's palette (https://jfly.uni-koeln.de/color/), told apart with any kind of colour vision.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 _MAX_BARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """An accuracy with the ends of its 95 % interval, all in [0, 1]."""
+
+    name: str
+    accuracy: float
+    low: float
+    high: float
+
+
+def headline_chart(bars: Sequence[Bar]) -> bytes:
+    """Return a small PNG of accuracies with their intervals, one below the other."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 0.6 + 0.5 * len(bars)), layout="constrained")
+    axes = figure.subplots()
+    axes.barh(
+        [bar.name for bar in bars],
+        [100 * bar.accuracy for bar in bars],
+        xerr=[
+            [100 * max(bar.accuracy - bar.low, 0.0) for bar in bars],
+            [100 * max(bar.high - bar.accuracy, 0.0) for bar in bars],
+        ],
+        color="#4477aa",
+        ecolor="#222222",
+        capsize=3,
+        height=0.6,
+    )
+    axes.invert_yaxis()
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("accuracy in % (95 % interval)")
+    axes.spines[["top", "right"]].set_visible(False)
+    for label in axes.get_yticklabels():
+        label.set_parse_math(False)  # a dollar sign in a model's name is no formula
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
 
 
 def accuracy_chart(summary: Summary, title: str) -> bytes:

@@ -1,7 +1,6 @@
 """The result as people read it on the flow run's page: one markdown artifact."""
 
 import base64
-import io
 import logging
 from collections.abc import Sequence
 
@@ -9,8 +8,10 @@ import httpx
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.exceptions import PrefectException
 
+from regrade.beside import BesideError, call_beside
 from regrade.diffing import Diff
 from regrade.difftext import diffs_markdown
+from regrade.plots import Bar, headline_chart
 from regrade.report import escape, headline, markdown_report
 from regrade.results import Evaluation
 
@@ -56,33 +57,19 @@ def _show(key: str, markdown: str, description: str) -> None:
         logger.warning("%s not shown in Prefect: %s", key, error)
 
 
-def accuracy_plot(evaluation: Evaluation) -> str:
-    """Return a small bar chart of the headline accuracies with their 95 % intervals, as a `data:` URI."""
-    from matplotlib.figure import Figure
-
-    names, values, below, above = [], [], [], []
+def accuracy_plot(evaluation: Evaluation) -> str | None:
+    """Return a small bar chart of the headline accuracies as a `data:` URI; None where it cannot be drawn."""
+    bars = []
     for answers in evaluation.answer_sets:
         for score in answers.scores:
-            metrics = score.metrics
             accuracy, low, high = (
-                metrics[key] for key in ("accuracy", "accuracy_low", "accuracy_high")
+                score.metrics[key] for key in ("accuracy", "accuracy_low", "accuracy_high")
             )
             if score.headline and accuracy is not None and low is not None and high is not None:
-                names.append(f"{answers.benchmark}\n{answers.model}")
-                values.append(100 * accuracy)
-                below.append(100 * (accuracy - low))
-                above.append(100 * (high - accuracy))
-    figure = Figure(figsize=(6, 0.6 + 0.5 * len(names)), layout="constrained")
-    axes = figure.subplots()
-    axes.barh(
-        names, values, xerr=[below, above], color="#4477aa", ecolor="#222222", capsize=3, height=0.6
-    )
-    axes.invert_yaxis()
-    axes.set_xlim(0, 100)
-    axes.set_xlabel("accuracy in % (95 % interval)")
-    axes.spines[["top", "right"]].set_visible(False)
-    for label in axes.get_yticklabels():
-        label.set_parse_math(False)  # a dollar sign in a model's name is no formula
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+                bars.append(Bar(f"{answers.benchmark}\n{answers.model}", accuracy, low, high))
+    try:
+        picture = call_beside(headline_chart, bars)
+    except BesideError as error:
+        logger.warning("no plot: %s", error)
+        return None
+    return "data:image/png;base64," + base64.b64encode(picture).decode()

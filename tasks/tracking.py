@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from regrade.beside import BesideError, call_beside
 from regrade.diffing import Diff
 from regrade.difftext import diff_line, diff_markdown
+from regrade.errors import TrackingError
 from regrade.scoring import Scored, latency_percentiles
 from regrade.specification import model_family, training_step
-from regrade.tracking import Scoring, TrackedRuns
-from regrade.tracking.beside import track_beside
+from regrade.tracking import Scoring, TrackedRuns, track
+from regrade.tracking.connection import public_uri
 from tasks.retries import may_pass
 
 logger = logging.getLogger("regrade.track")
@@ -61,7 +63,7 @@ def track_scorings(work: ToTrack) -> dict[tuple[str, str], str]:
     run_ids: dict[tuple[str, str], str] = {}
     for scorings in by_model.values():
         name = scorings[0].manifest.specification.model.name
-        runs: TrackedRuns = track_beside(
+        runs = _track(
             work.uri,
             scorings,
             step=training_step(name),
@@ -72,6 +74,17 @@ def track_scorings(work: ToTrack) -> dict[tuple[str, str], str]:
             run_ids[scoring.manifest.answer_set_id, scoring.label] = run_id
             work.urls[scoring.manifest.answer_set_id] = runs.url
     return run_ids
+
+
+def _track(
+    uri: str, scorings: list[Scoring], *, step: int | None, family: str, regrade_command: str
+) -> TrackedRuns:
+    try:
+        return call_beside(
+            track, uri, scorings, step=step, family=family, regrade_command=regrade_command
+        )
+    except BesideError as error:
+        raise TrackingError(public_uri(uri), str(error)) from error
 
 
 def _scoring(one: Scored, work: ToTrack, latency: dict[str, dict[str, float]]) -> Scoring:

@@ -17,10 +17,10 @@ from flows.ending import leave
 from flows.prefect_server import PrefectGoneError, flow_result, prefect_server
 from flows.terminal import TerminalDisplay, log_to, print_evaluation, print_next_steps
 from regrade.answers.spool import spool_root
+from regrade.beside import prepare
 from regrade.errors import OperationError, SettingsError, TrackingError, UnknownNameError
 from regrade.results import Evaluation, SomeNotScoredError, SomeUnfitError
 from regrade.settings import BenchmarkName, ScorerName
-from regrade.tracking.beside import prepare
 from tasks.display import shown_on
 
 logger = logging.getLogger("regrade")
