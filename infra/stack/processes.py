@@ -17,6 +17,8 @@ import psutil
 from infra.stack.layout import ROOT, StackError
 
 TAIL = 2000
+_children: list["subprocess.Popen[bytes]"] = []
+"""Those of this process."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ def start(name: str, command: Sequence[str], environment: Mapping[str, str], log
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    _children.append(process)
     return known(name, process.pid, log)
 
 
@@ -83,6 +86,7 @@ def end(part: Known, how: int, seconds: float) -> None:
     for one in tree:
         _send(one, signal.SIGKILL)
     _wait(lambda: not any(_lives(one) for one in tree), 10)
+    _children[:] = [child for child in _children if child.poll() is None]  # asks how they ended
 
 
 def _below(process: psutil.Process) -> list[psutil.Process]:

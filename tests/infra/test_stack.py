@@ -24,7 +24,7 @@ from tests.infra.running_stack import Stack, living, running_stack, wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
 
-N = 12
+N = 40
 CONFIG = yaml.safe_load((DEMO / "demo.yaml").read_text())
 
 
@@ -149,6 +149,35 @@ def test_stored_answers_are_scored_again_in_the_cpu_pool(stack: Stack, evaluated
     assert scored["work_pool_name"] == "cpu"
     (result,) = [one for one in stack.artifacts(scored["id"]) if one["type"] == "markdown"]
     assert "demo-choice" in result["data"]
+
+
+def test_a_worse_model_is_called_worse_in_the_cpu_pool(stack: Stack, evaluated: dict[str, Any]):
+    worse = str(damaged_model(stack.place.home / "worse"))
+    candidate = stack.finish(
+        stack.start_run("evaluate-model", {**CONFIG, "model": worse, "limit": N})
+    )
+    assert candidate["state_type"] == "COMPLETED", stack.told(candidate["id"])
+    sides = {"base": CONFIG["model"], "candidate": worse, "gate": {"max_drop": 1.0}}
+    compared = stack.finish(stack.start_run("compare-models", sides))
+    assert compared["state_type"] == "COMPLETED", stack.told(compared["id"])
+    assert compared["work_pool_name"] == "cpu"
+    assert compared["state"]["message"].startswith("regression"), stack.told(compared["id"])
+    pages = [one["data"] for one in stack.artifacts(compared["id"]) if one["type"] == "markdown"]
+    assert any("demo-arithmetic" in page for page in pages)
+
+
+def damaged_model(folder: Path) -> Path:
+    """The demo model without what its feed-forward layers say."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(DEMO / "model", folder)
+    weights = load_file(folder / "model.safetensors")
+    for name, weight in weights.items():
+        if name.endswith("mlp.down_proj.weight"):
+            weights[name] = torch.zeros_like(weight)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
 
 
 def test_no_password_is_in_a_process_list_or_a_log(stack: Stack, evaluated: dict[str, Any]):
