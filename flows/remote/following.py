@@ -93,7 +93,8 @@ class Follower:
         for line in new:
             self._lines.add(line.id)
             level = "" if line.level < logging.WARNING else f"{logging.getLevelName(line.level)} "
-            self.say(f"  {line.timestamp.astimezone():%H:%M:%S} {level}{line.message}")
+            message = line.message.replace("\n", "\n    ")
+            self.say(f"  {line.timestamp.astimezone():%H:%M:%S} {level}{message}")
         if found and (new or len(found) == 200):
             last = found[-1].timestamp
             after = last - _LATE if len(found) < 200 else last

@@ -6,9 +6,10 @@ from xml.etree import ElementTree
 
 from flows.remote.outcome import Outcome
 from regrade.errors import SettingsError
+from regrade.gating.junit import junit
 
 
-def write_reports(found: Outcome, markdown: Path | None, junit: Path | None) -> None:
+def write_reports(found: Outcome, markdown: Path | None, junit_xml: Path | None) -> None:
     """Write the reports that were asked for, and the markdown into GitHub's summary of the job where there is one.
 
     Raises:
@@ -18,8 +19,8 @@ def write_reports(found: Outcome, markdown: Path | None, junit: Path | None) -> 
     try:
         if markdown is not None:
             markdown.write_text(page, encoding="utf-8")
-        if junit is not None:
-            junit.write_text(_junit(found), encoding="utf-8")
+        if junit_xml is not None:
+            junit_xml.write_text(_junit(found), encoding="utf-8")
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             with Path(summary).open("a", encoding="utf-8") as file:
                 file.write(f"{page}\n")
@@ -30,6 +31,8 @@ def write_reports(found: Outcome, markdown: Path | None, junit: Path | None) -> 
 
 
 def _junit(found: Outcome) -> str:
+    if found.gate is not None:
+        return junit(found.gate)
     failed = bool(found.problem)
     suite = ElementTree.Element(
         "testsuite", name=f"regrade {found.deployment}", tests="1", errors=str(int(failed))

@@ -39,9 +39,9 @@ _SETTINGS = (
 )
 _NOT_WEIGHTS = (
     "training_args.bin",
-    "optimizer*.bin",
-    "scheduler*.bin",
-    "scaler*.bin",
+    "optimizer*",
+    "scheduler*",
+    "scaler*",
     "random_states*",
 )
 """What trainers leave beside the weights; vLLM leaves it out as well."""
