@@ -111,6 +111,7 @@ def _settings(there: DeploymentResponse) -> dict[str, Any]:
         | {
             "concurrency_limit": limit.limit if limit else None,
             "collision_strategy": options.collision_strategy.value if options else "ENQUEUE",
+            "grace_period_seconds": options.grace_period_seconds if options else None,
         }
     )
     for one in there.schedules:
@@ -134,16 +135,20 @@ def _update(client: SyncPrefectClient, deployment_id: UUID, wanted: Wanted, merg
         "tags": result.get("tags", []),
         "parameters": _below(result, "parameters."),
         "job_variables": variables,
-        "work pool": result.get("work pool"),
         "concurrency limit": limit,
     }
-    names = {"work pool": "work_pool_name", "concurrency limit": "concurrency_limit"}
+    changed = set(merged.changed)
+    names = {"concurrency limit": "concurrency_limit"}
     for name, value in values.items():  # what is not changed is not even sent
-        if any(one == name or one.startswith(f"{name}.") for one in merged.changed):
+        if any(one == name or one.startswith(f"{name}.") for one in changed):
             new[names.get(name, name)] = value
-    if limit and {"concurrency limit", "collision strategy"} & set(merged.changed):
-        strategy = result.get("collision strategy", "ENQUEUE")
-        new["concurrency_options"] = ConcurrencyOptions(collision_strategy=strategy)
+    if changed & {"work pool", "work queue"}:
+        new["work_pool_name"], new["work_queue_name"] = result["work pool"], result["work queue"]
+    if limit and changed & {"concurrency limit", "collision strategy", "grace period"}:
+        given = {"collision_strategy": result.get("collision strategy", "ENQUEUE")}
+        if "grace period" in result:
+            given["grace_period_seconds"] = result["grace period"]
+        new["concurrency_options"] = ConcurrencyOptions.model_validate(given)
     client.update_deployment(deployment_id, DeploymentUpdate(**new))
 
 

@@ -53,7 +53,9 @@ def flat_settings(deployment: dict[str, Any]) -> dict[str, Any]:
         "tags": sorted(deployment.get("tags") or []),
         "work pool": deployment.get("work_pool_name"),
         "concurrency limit": limit,
+        "work queue": deployment.get("work_queue_name"),
         "collision strategy": deployment.get("collision_strategy") if limit else None,
+        "grace period": deployment.get("grace_period_seconds") if limit else None,
         **{
             f"parameters.{key}": value
             for key, value in (deployment.get("parameters") or {}).items()
@@ -67,24 +69,24 @@ def flat_settings(deployment: dict[str, Any]) -> dict[str, Any]:
 def _wanted(one: dict[str, Any], pull: list[dict[str, Any]]) -> Wanted:
     known = {"name", "description", "version", "tags", "entrypoint", "parameters", "schedules"}
     known |= {"concurrency_limit", "triggers", "work_pool", "enforce_parameter_schema"}
-    if unknown := set(one) - known:
-        raise ValueError(
-            f"prefect.yaml: '{one['name']}' has {sorted(unknown)}, which is not deployed."
-        )
+    _known(one["name"], one, known)
     triggers = {spec["name"]: _TRIGGER.validate_python(spec) for spec in one.pop("triggers", [])}
     one = _filled(one)
     flow = load_flow_from_entrypoint(one["entrypoint"], use_placeholder_flow=False)
     limit = one.get("concurrency_limit")
+    limits = limit if isinstance(limit, dict) else {"limit": limit}
     pool = one["work_pool"]
+    _known(one["name"], limits, {"limit", "collision_strategy", "grace_period_seconds"})
+    _known(one["name"], pool, {"name", "job_variables", "work_queue_name"})
     settings = flat_settings(
         {
             "description": one.get("description") or flow.description,
             "tags": one.get("tags"),
             "work_pool_name": pool["name"],
-            "concurrency_limit": limit["limit"] if isinstance(limit, dict) else limit,
-            "collision_strategy": (
-                limit.get("collision_strategy", "ENQUEUE") if isinstance(limit, dict) else "ENQUEUE"
-            ),
+            "work_queue_name": pool.get("work_queue_name", "default"),
+            "concurrency_limit": limits["limit"],
+            "collision_strategy": limits.get("collision_strategy", "ENQUEUE"),
+            "grace_period_seconds": limits.get("grace_period_seconds"),
             "parameters": one.get("parameters"),
             "job_variables": pool.get("job_variables"),
         }
@@ -116,6 +118,14 @@ def _schedule(spec: dict[str, Any]) -> dict[str, Any]:
         "active": spec.get("active", True),
         "parameters": spec.get("parameters") or {},
     }
+
+
+def _known(deployment: str, given: dict[str, Any], known: set[str]) -> None:
+    """Refuse what would be left out without a word."""
+    if unknown := set(given) - known:
+        raise ValueError(
+            f"prefect.yaml: '{deployment}' has {sorted(unknown)}, which is not deployed."
+        )
 
 
 def _filled(values: Any) -> Any:  # noqa: ANN401 - any YAML
