@@ -7,9 +7,9 @@ import pytest
 from perf.gate_simulation import GSM8K, MMLU, passages, repeated, simulate, single
 from regrade.margins import PairedCounts, detectable_drop
 
-N = 600
-MARGIN = 0.028
-"""Above 5 %: three standard errors of 600 repetitions."""
+N = 400
+MARGIN = 0.035
+"""Above 5 %: three standard errors of 400 repetitions."""
 
 
 @pytest.mark.parametrize("n", [MMLU, GSM8K])

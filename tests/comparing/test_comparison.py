@@ -1,0 +1,269 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import AnswerSet
+from regrade.comparing.comparison import Compared, HowToCompare, compare_sets
+from regrade.comparing.likeness import NotComparableError, differences
+from regrade.errors import SettingsError
+from regrade.settings import SamplingParams
+from regrade.significance import mcnemar_p
+from regrade.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity
+from tests.builders import row
+from tests.comparing.sides import TOTAL, answer
+from tests.stored import publish, score, score_with_an_older_scorer
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+def compared(base: AnswerSet, candidate: AnswerSet, **how: object) -> Compared:
+    return compare_sets(base, candidate, HowToCompare(**how))  # type: ignore[arg-type]
+
+
+def test_flips_are_counted_question_by_question(repository: LocalRepository) -> None:
+    base = answer(repository, "org/a", wrong=(0, 1, 2, 3))
+    candidate = answer(repository, "org/b", wrong=(3, 4, 5, 6, 7, 8, 9))
+
+    found = compared(base, candidate, examples=2).comparison
+
+    assert (found.right_to_wrong, found.wrong_to_right, found.n) == (6, 3, TOTAL)
+    assert found.difference == pytest.approx(-3 / TOTAL)
+    assert found.low < found.difference < found.high
+    assert (found.test, found.p_value) == ("exact McNemar", pytest.approx(mcnemar_p(3, 6)))
+    assert (found.coverage, found.clusters) == (1.0, TOTAL)
+    assert found.base.accuracy == pytest.approx(1 - 4 / TOTAL)
+    kinds = [example.kind for example in found.examples]
+    assert kinds == ["right to wrong"] * 2 + ["wrong to right"] * 2
+    first = found.examples[0]
+    assert (first.question, first.target) == ("sample-00004", "4")
+    assert (first.base_extracted, first.candidate_extracted) == ("4", "5")
+    assert first.candidate_text == "#### 5"
+
+
+def test_both_sides_are_graded_by_the_scorer_as_it_is_now(repository: LocalRepository) -> None:
+    base = answer(repository, "org/a", right=TOTAL)
+    score_with_an_older_scorer(base, lambda _: {"value": 0.0})
+    candidate = answer(repository, "org/b", right=TOTAL)
+    score(candidate)
+    before = repository.head()
+
+    found = compared(base, candidate).comparison
+
+    assert (found.base_accuracy, found.candidate_accuracy) == (1.0, 1.0)
+    assert found.right_to_wrong == found.wrong_to_right == 0
+    assert repository.head() == before  # what was scored for it is not kept
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "says"),
+    [
+        ({"n_shots": 5}, "few_shot", "worked examples: '0' against '5'"),
+        ({"temperature": 0.7}, "sampling", "temperature: '0.0' against '0.7'"),
+        ({"sampling": SamplingParams(seed=1)}, "sampling", "seed: '0' against '1'"),
+        ({"repeats": 2}, "sampling", "answers per question: '1' against '2'"),
+        ({"method": "rank"}, "prompt", "method: 'generate' against 'rank'"),
+        (
+            {"prompt": PromptIdentity(format="completion", template="{{ question }}", n_shots=0)},
+            "prompt",
+            "prompt format: 'chat' against 'completion'",
+        ),
+        (
+            {
+                "prompt": PromptIdentity(
+                    format="chat", template="{{ question }}", n_shots=0, system="Be brief."
+                )
+            },
+            "prompt",
+            "system message: 'none' against 'Be brief.'",
+        ),
+        (
+            {
+                "prompt": PromptIdentity(
+                    format="chat",
+                    template="{{ question }}",
+                    n_shots=0,
+                    chat_template_args={"enable_thinking": False},
+                )
+            },
+            "chat_template",
+            "enable_thinking: 'not set' against 'False'",
+        ),
+        (
+            {
+                "benchmark": BenchmarkIdentity(
+                    name="sums", version=1, source="local", source_revision="c" * 64, split="test"
+                )
+            },
+            "questions",
+            "source_revision",
+        ),
+        ({"total": 200}, "overlap", "200 of 400 questions (50.0 %)"),
+    ],
+)
+def test_what_differs_is_named_and_refused_unless_it_is_meant(
+    repository: LocalRepository, changes: dict[str, object], kind: str, says: str
+) -> None:
+    from tests.builders import specification
+
+    base = answer(repository, "org/a", right=TOTAL)
+    if isinstance(identity := changes.get("benchmark"), BenchmarkIdentity):
+        described = specification(model="org/b").model_copy(update={"benchmark": identity})
+        changed = base.manifest.model_copy(update={"specification": described})
+        candidate = AnswerSet(base.repository, base.revision, changed)
+        with pytest.raises(NotComparableError, match=says):
+            compared(base, candidate)
+        return
+    candidate = answer(repository, "org/b", right=TOTAL, **changes)  # type: ignore[arg-type]
+
+    with pytest.raises(NotComparableError) as refused:
+        compared(base, candidate)
+
+    assert says in str(refused.value)
+    assert f"--allow {kind}" in str(refused.value)
+    if changes.get("method") != "rank":
+        found = compared(base, candidate, allow=(kind,)).comparison
+        assert any(says in text for text in found.allowed)
+
+
+def test_two_differences_are_both_named(repository: LocalRepository) -> None:
+    base = answer(repository, "org/a", right=4)
+    candidate = answer(repository, "org/b", right=4, temperature=0.5, n_shots=2)
+
+    with pytest.raises(NotComparableError, match="--allow few_shot --allow sampling"):
+        compared(base, candidate)
+    with pytest.raises(NotComparableError, match=r"temperature.*--allow sampling`"):
+        compared(base, candidate, allow=("few_shot",))
+
+
+def test_what_is_not_known_of_imported_answers_is_told(repository: LocalRepository) -> None:
+    imported = ModelIdentity(name="org/b", kind="imported", revision="unknown")
+    prompt = PromptIdentity(format=None, template="as imported", n_shots=None)
+    base = answer(repository, "org/a", right=TOTAL)
+    changed = base.manifest.specification.model_copy(
+        update={"model": imported, "prompt": prompt, "sampling": None}
+    )
+    manifest = base.manifest.model_copy(update={"specification": changed})
+
+    found, notes = differences(base.manifest, manifest)
+
+    assert found == []
+    assert "prompt format, prompt template, worked examples" in notes[0]
+    assert "Sampling params are not known" in notes[1]
+
+
+def test_a_row_without_an_answer_has_no_pair_and_is_no_wrong_answer(
+    repository: LocalRepository,
+) -> None:
+    base = answer(repository, "org/a", right=TOTAL)
+    rows = [row(n) if n >= 8 else row(n, text=None, error="out of memory") for n in range(TOTAL)]
+    for one in rows[:8]:
+        one["text"] = None
+    candidate = publish(repository, rows, model="org/b")
+
+    found = compared(base, candidate).comparison
+
+    assert (found.n, found.difference) == (TOTAL - 8, 0.0)
+    assert found.candidate.failed == 8
+    assert "392 questions compared, of 400 and 400." in found.notes
+    with pytest.raises(NotComparableError, match=r"392 of 400 questions \(98.0 %\)"):
+        compared(base, candidate, min_coverage=0.99)
+
+
+def test_answers_of_different_making_are_paired_by_what_is_stored(
+    repository: LocalRepository,
+) -> None:
+    base = answer(repository, "org/a", wrong=(1,), total=50)
+    rows = [{**row(n), "sample_id": f"other-{n}"} for n in reversed(range(50))]
+    candidate = publish(repository, rows, model="org/b")
+
+    found = compared(base, candidate).comparison
+
+    assert (found.paired_by, found.n, found.wrong_to_right) == ("prompt", 50, 1)
+
+
+def test_other_questions_are_never_paired(repository: LocalRepository) -> None:
+    base = answer(repository, "org/a", right=50, total=50)
+    candidate = answer(repository, "org/b", right=50, total=50, start=50)
+
+    with pytest.raises(NotComparableError, match="no question has a value on both sides"):
+        compared(base, candidate, allow=("overlap",))
+
+
+def test_repeats_of_a_question_are_one_value(repository: LocalRepository) -> None:
+    def rows(wrong: set[tuple[int, int]]) -> list[dict[str, object]]:
+        return [
+            row(n, f"#### {n + 1}" if (n, k) in wrong else "", repeat=k)
+            for n in range(30)
+            for k in range(4)
+        ]
+
+    sampling = SamplingParams(temperature=1.0)
+    base = publish(repository, rows(set()), model="org/a", repeats=4, sampling=sampling)
+    lost = {(n, k) for n in range(6) for k in range(3)}
+    candidate = publish(repository, rows(lost), model="org/b", repeats=4, sampling=sampling)
+
+    result = compared(base, candidate)
+    found = result.comparison
+
+    assert (found.n, found.right_to_wrong) == (30, 6)
+    assert found.difference == pytest.approx(-18 / 120)
+    assert found.test == "paired permutation"
+    assert found.p_value == pytest.approx(2 / 2**6)  # six questions, and not 18 answers
+    assert result.counts.df == 29
+    assert np.array_equal(np.unique(result.sums), [-3.0, 0.0])
+
+
+def test_passages_are_one_group_where_subsets_are_passages(repository: LocalRepository) -> None:
+    def rows(wrong: range) -> list[dict[str, object]]:
+        return [
+            row(n, f"#### {n + 1}" if n in wrong else "") | {"subset": f"passage {n // 5}"}
+            for n in range(100)
+        ]
+
+    base = publish(repository, rows(range(0)), model="org/a")
+    candidate = publish(repository, rows(range(20)), model="org/b")
+
+    alone = compared(base, candidate).comparison
+    grouped = compared(base, candidate, cluster="subset").comparison
+
+    assert (grouped.clusters, grouped.test, grouped.subsets) == (20, "paired permutation", ())
+    assert grouped.p_value == pytest.approx(2 / 2**4)
+    assert alone.p_value == pytest.approx(2 / 2**20)
+    assert grouped.low < alone.low
+
+
+def test_only_subsets_that_moved_more_than_looking_at_all_explains_are_said_to_have(
+    repository: LocalRepository,
+) -> None:
+    def rows(wrong: set[int]) -> list[dict[str, object]]:
+        return [
+            row(n, f"#### {n + 1}" if n in wrong else "") | {"subset": f"s{n // 20:02d}"}
+            for n in range(600)
+        ]
+
+    base = publish(repository, rows(set()), model="org/a")
+    # s00 loses 12 of 20; s01 loses 6, whose p of 0.031 is nothing special among 30 subsets.
+    candidate = publish(repository, rows({*range(12), *range(20, 26)}), model="org/b")
+
+    subsets = {one.name: one for one in compared(base, candidate).comparison.subsets}
+
+    assert len(subsets) == 30
+    assert [name for name, one in subsets.items() if one.moved] == ["s00"]
+    assert subsets["s01"].p_value == pytest.approx(2 / 2**6)
+    assert subsets["s00"].p_adjusted == pytest.approx(30 * 2 / 2**12)
+
+
+def test_sides_without_a_common_scorer_need_one_to_be_named(repository: LocalRepository) -> None:
+    base = answer(repository, "org/a", right=5, total=9)
+    candidate = answer(repository, "org/b", right=5, total=9)
+    other = candidate.manifest.model_copy(update={"scorers": ("exact",)})
+    candidate = AnswerSet(candidate.repository, candidate.revision, other)
+
+    with pytest.raises(SettingsError, match="graded by number, the candidate by exact"):
+        compared(base, candidate)
+    assert compared(base, candidate, scorer="number").comparison.n == 9

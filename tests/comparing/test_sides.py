@@ -1,0 +1,157 @@
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.aliases import move_alias
+from regrade.answers.local import LocalRepository
+from regrade.comparing.sides import find_side
+from regrade.comparing.together import compare_sides
+from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
+from tests.comparing.sides import answer
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+def test_a_model_is_its_newest_complete_set_of_each_benchmark(repository: LocalRepository) -> None:
+    answer(repository, "org/a", right=5, total=10)
+    newer = answer(repository, "org/a", right=5, total=10, n_shots=2)
+    answer(repository, "org/a", right=5, total=10, n_shots=4, declared=20)  # incomplete
+    other = answer(repository, "org/a", right=5, total=10, benchmark="products")
+
+    for name in ("org/a", "a"):
+        side = find_side(name, repository.uri)
+        ids = {key: one.manifest.answer_set_id for key, one in side.sets.items()}
+        assert ids == {
+            "sums": newer.manifest.answer_set_id,
+            "products": other.manifest.answer_set_id,
+        }
+    assert [*find_side("a", repository.uri, ["products"]).sets] == ["products"]
+
+
+def test_a_model_with_incomplete_answers_only_is_refused_with_their_ids(
+    repository: LocalRepository,
+) -> None:
+    one = answer(repository, "org/a", right=5, total=10, declared=20)
+
+    with pytest.raises(RepositoryError, match=rf"{one.manifest.answer_set_id} \(10 of 20 rows\)"):
+        find_side("a", repository.uri)
+    assert find_side(one.manifest.answer_set_id, repository.uri).one_set
+    with pytest.raises(RepositoryError, match="no answers of 'b', and no alias"):
+        find_side("b", repository.uri)
+
+
+def test_an_id_on_one_side_asks_the_other_for_the_same_benchmark(
+    repository: LocalRepository,
+) -> None:
+    base = answer(repository, "org/a", right=5, total=10)
+    for name in ("sums", "products"):
+        answer(repository, "org/b", right=5, total=10, benchmark=name)
+
+    found = compare_sides(base.manifest.answer_set_id[:8], "org/b", answers=repository.uri)
+
+    assert [*found.compared] == ["sums"]
+    assert found.only_base == found.only_candidate == ()
+    back = compare_sides("org/b", base.manifest.answer_set_id, answers=repository.uri)
+    assert [*back.compared] == ["sums"]
+
+
+def test_benchmarks_that_only_one_side_has_are_named(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    elsewhere = LocalRepository(tmp_path / "elsewhere")
+    answer(elsewhere, "org/a", right=5, total=10)
+    answer(elsewhere, "org/a", right=5, total=10, benchmark="products")
+    answer(repository, "org/b", right=5, total=10)
+    answer(repository, "org/b", right=5, total=10, benchmark="roots")
+
+    found = compare_sides("a", "b", answers=repository.uri, base_answers=elsewhere.uri)
+
+    assert ([*found.compared], found.only_base, found.only_candidate) == (
+        ["sums"],
+        ("products",),
+        ("roots",),
+    )
+
+
+def test_an_alias_stands_for_answer_sets_until_it_is_moved(repository: LocalRepository) -> None:
+    first = answer(repository, "org/a", right=5, total=10)
+    product = answer(repository, "org/a", right=5, total=10, benchmark="products")
+    second = answer(repository, "org/b", right=5, total=10)
+
+    move_alias(repository, "baseline", [first, product])
+    alias, revision = move_alias(repository, "baseline", [second])
+
+    assert alias.answer_sets == {
+        "sums": second.manifest.answer_set_id,
+        "products": product.manifest.answer_set_id,
+    }
+    assert repository.head() == revision
+    assert move_alias(repository, "baseline", [second])[1] == revision  # nothing to commit
+    side = find_side("baseline", repository.uri)
+    assert side.sets["sums"].manifest.answer_set_id == second.manifest.answer_set_id
+
+
+def test_an_alias_survives_a_copy_of_the_folder_without_its_log(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    import shutil
+
+    move_alias(repository, "baseline", [answer(repository, "org/a", right=5, total=10)])
+    shutil.copytree(repository.folder, tmp_path / "copy", ignore=lambda *_: {".regrade"})
+
+    assert [*find_side("baseline", str(tmp_path / "copy")).sets] == ["sums"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"{", "not an alias"),
+        (b"[]", "not an alias"),
+        (b'{"schema_version": 99}', "upgrade regrade"),
+        (
+            b'{"name": "other", "answer_sets": {"sums": "%s"}, "moved_at": "2026-01-01T00:00:00Z"}',
+            "of alias 'other'",
+        ),
+        (
+            b'{"name": "baseline", "answer_sets": {"../../x": "0123456789abcdef"}, '
+            b'"moved_at": "2026-01-01T00:00:00Z"}',
+            "not an alias",
+        ),
+        (
+            b'{"name": "baseline", "answer_sets": {"sums": "../../etc"}, "moved_at": "2026-01-01T00:00:00Z"}',
+            "not an alias",
+        ),
+        (
+            b'{"name": "baseline", "answer_sets": {"sums": "0123456789abcdef"}, '
+            b'"moved_at": "2026-01-01T00:00:00Z"}',
+            "no answers '0123456789abcdef' to sums",
+        ),
+    ],
+)
+def test_an_alias_from_a_stranger_is_checked(
+    repository: LocalRepository, content: bytes, says: str
+) -> None:
+    one = answer(repository, "org/a", right=5, total=10)
+    content = content.replace(b"%s", one.manifest.answer_set_id.encode())
+    repository.commit({"aliases/baseline.json": content}, "stranger", parent=repository.head())
+
+    with pytest.raises(DamagedAnswersError, match=says):
+        find_side("baseline", repository.uri)
+
+
+@pytest.mark.parametrize("name", ["", "Up", "../x", "a b", "9", "x" * 64])
+def test_a_name_that_is_no_file_name_is_no_alias(repository: LocalRepository, name: str) -> None:
+    one = answer(repository, "org/a", right=5, total=10)
+
+    with pytest.raises(SettingsError, match="63 lower-case letters"):
+        move_alias(repository, name, [one])
+
+
+def test_two_sets_of_one_benchmark_are_no_alias(repository: LocalRepository) -> None:
+    sets = [answer(repository, name, right=5, total=10) for name in ("org/a", "org/b")]
+
+    with pytest.raises(SettingsError, match="one answer set of each benchmark"):
+        move_alias(repository, "baseline", sets)
