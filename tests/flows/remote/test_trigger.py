@@ -234,12 +234,20 @@ def test_without_a_server_nothing_is_started(capsys: pytest.CaptureFixture[str])
 
 
 @contextmanager
-def breaking(url: str, path: str) -> Iterator[tuple[str, list[int]]]:
-    """A server in front of Prefect's that loses the answer to the first request for a path, and counts those."""
+def breaking(
+    url: str, path: str = "never", away: threading.Event | None = None
+) -> Iterator[tuple[str, list[int]]]:
+    """A server in front of Prefect's that loses the answer to the first request for a path, and counts those.
+
+    While `away` is set, it answers nothing at all.
+    """
     seen: list[int] = []
 
     class Handler(BaseHTTPRequestHandler):
         def forward(self) -> None:
+            if away is not None and away.is_set():
+                self.close_connection = True
+                return
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             answer = httpx.request(
                 self.command,
@@ -287,3 +295,34 @@ def test_a_request_whose_answer_was_lost_starts_no_second_run(served: str) -> No
     ).json()
     (only,) = [one for one in found if one["parameters"].get("model") == model]
     assert only["id"] == ran.document["flow_run"]["id"]
+
+
+@pytest.mark.slow
+def test_a_server_that_is_away_for_a_while_does_no_harm(served: str, tmp_path: Path) -> None:
+    id_file, away = tmp_path / "id", threading.Event()
+    with breaking(served, away=away) as (url, _):
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "flows.cli", "trigger", "stand-in", "--model", "m"),
+                *("--wait", "--param", "seconds=5", "--id-file", str(id_file)),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PREFECT_API_URL": url},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            flow_run_id = wait_for(lambda: id_file.exists() and id_file.read_text().strip())
+            away.set()
+            wait_for(lambda: read_run(served, flow_run_id)["state_type"] == "COMPLETED")
+            time.sleep(15)  # longer than the client's own tries
+            assert process.poll() is None
+            away.clear()
+            _, said = process.communicate(timeout=120)
+        finally:
+            process.kill()
+            process.communicate()
+    assert process.returncode == 0, said
+    assert "does not answer; asking again" in said
+    assert "5 of 10 answers" in said  # what happened meanwhile is told
