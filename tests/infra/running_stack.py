@@ -111,7 +111,7 @@ class Stack:
         found = httpx.get(f"{self.api}/flow_runs/{flow_run_id}", timeout=30).raise_for_status()
         return dict(found.json())
 
-    def finish(self, flow_run_id: str, seconds: float = 280) -> dict[str, Any]:
+    def finish(self, flow_run_id: str, seconds: float = 540) -> dict[str, Any]:
         """Wait for the end of a flow run, and return it."""
         wait_until(
             lambda: self.flow_run(flow_run_id)["state_type"] in FINAL,

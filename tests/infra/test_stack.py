@@ -22,7 +22,7 @@ from infra.stack.postgres import passwords
 from tests.command_line import DEMO
 from tests.infra.running_stack import Stack, living, running_stack, wait_until
 
-pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(1200)]
 
 N = 40
 CONFIG = yaml.safe_load((DEMO / "demo.yaml").read_text())
@@ -118,7 +118,7 @@ def test_a_cancelled_run_is_cancelled_and_leaves_no_engine(stack: Stack):
         done = [one["data"] for one in stack.artifacts(flow_run_id) if one["type"] == "progress"]
         return any(share and share > 0 for share in done)
 
-    wait_until(answers, 280, lambda: stack.told(flow_run_id))
+    wait_until(answers, 540, lambda: stack.told(flow_run_id))
     processes = stack.below("worker-gpu")
     assert len(processes) >= 3  # the flow, the engine's guard, the engine
     cancelling = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
