@@ -1,6 +1,7 @@
 """One evaluation in a process of its own, and the numbers that it prints."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 from regrade.errors import OperationError
 
+logger = logging.getLogger("regrade.hooks")
 PREFIX = "regrade"
 _LOGGED = ("accuracy", "accuracy_stderr", "n", "unparsed", "truncated", "failed")
 _OF_LAUNCHERS = ("TORCHELASTIC_", "ACCELERATE_", "FSDP_", "OMPI_", "PMI_", "SLURM_")
@@ -77,6 +79,8 @@ class Evaluation:
             lines = self.log.read_text(errors="replace").split("\n") if self.log.exists() else []
             last = next((line for line in reversed(lines) if line.strip()), "it said nothing")
             raise EvaluationFailedError(f"exit code {code}: {last} (all of it is in '{self.log}')")
+        if code != 0 and not document.get("gate"):
+            logger.warning("only a part was done, exit code %d: see '%s'", code, self.log)
         return found
 
     def stop(self) -> None:

@@ -22,7 +22,7 @@ from transformers import (
 from regrade.errors import SettingsError
 from regrade.hooks import EvaluateCheckpoints, callback
 from regrade.hooks.evaluations import EvaluationFailedError
-from tests.command_line import DEMO
+from tests.command_line import DEMO, ROOT
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
 
@@ -168,6 +168,24 @@ def test_only_the_first_rank_evaluates(tmp_path: Path) -> None:
 
     with pytest.raises(EvaluationFailedError, match="not there"):
         hook.on_save(arguments, TrainerState(), None)  # type: ignore[arg-type]
+
+
+def test_the_example_in_the_docs_runs() -> None:
+    class Stub:
+        def __init__(self) -> None:
+            self.callback_handler = self
+            self.callbacks: list[Any] = [None]
+            self.trained_with: list[Any] = []
+
+        def train(self) -> None:
+            self.trained_with = list(self.callbacks)
+
+    page = (ROOT / "docs" / "ci.md").read_text()
+    stub = Stub()
+    exec(page.split("```python\n")[1].split("```")[0], {"trainer": stub})
+    (hook, _) = stub.trained_with
+    assert hook.every == 2
+    assert hook.arguments[:2] == ("--benchmark", "gsm8k_chat")
 
 
 def test_what_says_nothing_is_refused() -> None:
