@@ -7,7 +7,8 @@ from regrade.errors import SettingsError
 from regrade.settings import Difference, SamplingParams, Settings
 from regrade.specification import model_family
 
-_NOT_KNOWN = (None, "unknown", "as imported")
+_AS_IMPORTED = "as imported"
+_NOT_KNOWN = (None, "unknown", _AS_IMPORTED)
 _SHOWN = 60
 
 
@@ -40,7 +41,7 @@ def differences(base: Manifest, candidate: Manifest) -> tuple[list[Found], list[
     found: list[Found] = []
     unknown: list[str] = []
     for kind, name, old, new in _pairs(base, candidate):
-        if old == new:
+        if old == new and old != _AS_IMPORTED:
             continue
         if old in _NOT_KNOWN or new in _NOT_KNOWN:
             unknown.append(name)
