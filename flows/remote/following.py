@@ -92,6 +92,8 @@ class Follower:
         new = [line for line in found if line.id not in self._lines]
         for line in new:
             self._lines.add(line.id)
+            if line.name == "prefect.task_runs" and line.level < logging.WARNING:
+                continue  # that each task run has finished; our own lines say with what
             level = "" if line.level < logging.WARNING else f"{logging.getLevelName(line.level)} "
             message = line.message.replace("\n", "\n    ")
             self.say(f"  {line.timestamp.astimezone():%H:%M:%S} {level}{message}")
