@@ -126,9 +126,10 @@ class ProgressArtifact:
         """Show how far the generation is."""
         left = progress.seconds_left
         time_left = "" if left is None or progress.finished else f", {_duration(left)} left"
+        # What moves comes first: the page shows the beginning.
         description = (
-            f"{self._title}: {progress.done:,} of {progress.total:,} answers, "
-            f"{progress.tokens_per_second:,.0f} tokens/s{time_left}"
+            f"{progress.done:,} of {progress.total:,} answers{time_left}, "
+            f"{progress.tokens_per_second:,.0f} tokens/s: {self._title}"
         )
         percent = 100.0 * progress.done / progress.total
         try:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.engines.logs import telling_line
+from regrade.engines.logs import killed, telling_line
 
 
 @pytest.fixture
@@ -56,3 +56,12 @@ def test_an_earlier_engine_in_the_same_log_is_not_blamed(log: Path):
 
 def test_no_log_tells_nothing(log: Path):
     assert telling_line(log) == ""
+
+
+def test_a_process_that_was_killed_is_told_with_the_settings_to_lower():
+    for status in (-9, 137):
+        told = killed(status)
+        assert "SIGKILL" in told
+        for setting in ("max_num_seqs", "max_model_len"):
+            assert setting in told
+    assert killed(1) == ""
