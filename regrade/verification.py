@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from regrade.answers.aliases import FOLDER, aliased_sets, read_alias
 from regrade.answers.base import Repository, StoredFile
 from regrade.answers.manifest import Manifest, Shard
 from regrade.answers.scorefile import ScoreFile
@@ -84,6 +85,7 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
         _verify_scores(answers, intact, found)
     if answer_set_id is None:
         found.problems += _homeless(repository, revision)
+        found.problems += _alias_problems(repository, revision)
     return found
 
 
@@ -212,6 +214,19 @@ def _homeless(repository: Repository, revision: str) -> Iterator[Problem]:
         for folder, path in folders(files).items():
             if folder not in with_manifest:
                 yield Problem(path, "there is no manifest of its answer set.")
+
+
+def _alias_problems(repository: Repository, revision: str) -> Iterator[Problem]:
+    for path in sorted(repository.files(revision, FOLDER)):
+        name = PurePosixPath(path).stem
+        try:
+            alias = read_alias(repository, revision, name)
+            if alias is None or path != f"{FOLDER}/{name}.json":
+                yield Problem(path, "it is no file of an alias.")
+            else:
+                aliased_sets(repository, revision, alias)
+        except DamagedAnswersError as error:
+            yield Problem(error.path, error.problem)
 
 
 def _verify_scores(answers: AnswerSet, intact: AnswerSet, found: Verified) -> None:

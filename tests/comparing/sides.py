@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from regrade.answers.local import LocalRepository
+from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet
 from regrade.settings import SamplingParams
 from regrade.specification import PromptIdentity
@@ -13,7 +13,7 @@ TOTAL = 400
 
 
 def answer(
-    repository: LocalRepository,
+    repository: Repository,
     model: str,
     *,
     right: int = 0,

@@ -1,13 +1,18 @@
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from regrade.answers.aliases import move_alias
+from regrade.answers.aliases import aliased_sets, move_alias, read_alias
+from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from regrade.comparing.sides import find_side
 from regrade.comparing.together import compare_sides
 from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
+from regrade.verification import verify
 from tests.comparing.sides import answer
+from tests.hub_server.fixtures import Hub
 
 
 @pytest.fixture
@@ -97,8 +102,6 @@ def test_an_alias_stands_for_answer_sets_until_it_is_moved(repository: LocalRepo
 def test_an_alias_survives_a_copy_of_the_folder_without_its_log(
     repository: LocalRepository, tmp_path: Path
 ) -> None:
-    import shutil
-
     move_alias(repository, "baseline", [answer(repository, "org/a", right=5, total=10)])
     shutil.copytree(repository.folder, tmp_path / "copy", ignore=lambda *_: {".regrade"})
 
@@ -140,6 +143,31 @@ def test_an_alias_from_a_stranger_is_checked(
 
     with pytest.raises(DamagedAnswersError, match=says):
         find_side("baseline", repository.uri)
+
+
+def test_verify_names_aliases_that_stand_for_nothing(repository: LocalRepository) -> None:
+    one = answer(repository, "org/a", right=5, total=10)
+    move_alias(repository, "baseline", [one])
+    gone = {"name": "gone", "answer_sets": {"sums": "0" * 16}, "moved_at": "2026-01-01T00:00:00Z"}
+    files = {"aliases/gone.json": json.dumps(gone).encode(), "aliases/note.txt": b"hello"}
+    head = repository.commit(files, "stranger", parent=repository.head())
+
+    problems = {one.path: one.problem for one in verify(repository, head).problems}
+
+    assert [*problems] == ["aliases/gone.json", "aliases/note.txt"]
+    assert "no answers '0000000000000000' to sums" in problems["aliases/gone.json"]
+
+
+def test_an_alias_is_kept_on_the_hub_too(hub: Hub, tmp_path: Path) -> None:
+    repository = HubRepository(
+        hub.repo_id, endpoint=hub.endpoint, token=hub.token, cache=tmp_path / "cache"
+    )
+    one = answer(repository, "org/a", right=5, total=10)
+
+    alias, revision = move_alias(repository, "baseline", [one])
+
+    assert read_alias(repository, revision, "baseline") == alias
+    assert aliased_sets(repository, revision, alias)["sums"].revision == revision
 
 
 @pytest.mark.parametrize("name", ["", "Up", "../x", "a b", "9", "x" * 64])

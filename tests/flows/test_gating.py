@@ -2,19 +2,22 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.compare_models import compare_models
+from flows.evaluate_model import evaluate_model
 from flows.verdicts import check_baseline, gate_answers
 from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
 from regrade.comparing.models import Comparisons
 from regrade.errors import RepositoryError, SettingsError
 from regrade.gating.report import GateReport
-from regrade.settings import GateSettings
+from regrade.results import AnswerSetResult, Evaluation
+from regrade.settings import DatasetBenchmark, GateSettings
 from tasks.gating import COMPARISON_KEY, read_report
 from tests.comparing.sides import answer
 from tests.stored import score
@@ -97,6 +100,53 @@ def test_what_was_just_graded_is_gated_and_not_what_is_newest(
 
     assert report.verdict == "pass"
     assert not (tmp_path / "none.db").exists()
+
+
+def test_an_evaluation_with_a_gate_ends_with_the_verdict(
+    repository: LocalRepository,
+    client: SyncPrefectClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Generating is left out: it is the same with a gate, and takes an engine."""
+    good = answer(repository, "org/good", right=400)
+    move_alias(repository, "baseline", [good])
+    bad = answer(repository, "org/bad", right=300)
+    work = SimpleNamespace(
+        published=bad, plan=SimpleNamespace(specification=bad.manifest.specification)
+    )
+    result = AnswerSetResult(
+        benchmark="sums",
+        model="org/bad",
+        answer_set_id=bad.manifest.answer_set_id,
+        revision=bad.revision,
+        url=None,
+        rows=400,
+        expected_rows=400,
+        generated=400,
+        seconds={"load": 1.0, "generate": 1.0, "publish": 1.0},
+    )
+    monkeypatch.setattr("flows.evaluate_model.generate_all", lambda *_, **__: [work])
+    monkeypatch.setattr("flows.evaluate_model.generated_result", lambda _: result)
+
+    state = evaluate_model(
+        "org/bad",
+        datasets=(DatasetBenchmark(name="sums", path="unused"),),
+        answers=repository.uri,
+        gate=GateSettings(),
+        tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}",
+        return_state=True,
+    )
+
+    assert state.is_completed()
+    assert str(state.message).startswith("regression: sums: -25.00 points")
+    evaluation = state.result()
+    assert isinstance(evaluation, Evaluation)
+    assert evaluation.answer_sets[0].scores[0].metrics["accuracy"] == 0.75
+    assert state.state_details.flow_run_id is not None
+    report = read_report(client, state.state_details.flow_run_id)
+    assert report is not None
+    assert report.exit_code == 1
 
 
 def test_a_baseline_that_is_not_there_is_told_before_anything_begins(
