@@ -142,6 +142,7 @@ def test_a_run_that_fails_is_no_verdict(served: str, tmp_path: Path) -> None:
     assert "could not be run" in page.read_text()
 
 
+@pytest.mark.slow
 def test_a_gate_without_a_verdict_did_not_pass(served: str) -> None:
     ran = trigger(served, "stand-in", "--model", "m", "--baseline", "b", "--wait")
 
