@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.compare_models import compare_models
@@ -37,6 +38,7 @@ def client(prefect_server: str) -> Iterator[SyncPrefectClient]:
         get_client(sync_client=True) as client,
     ):
         yield client
+        APILogHandler().flush()  # while its server is still set
 
 
 def test_a_regression_is_a_completed_run_whose_message_names_it(

@@ -4,6 +4,7 @@ from uuid import uuid4
 import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
+from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.gating.report import BenchmarkVerdict, GateReport
@@ -42,6 +43,7 @@ def test_the_verdict_of_a_flow_run_is_read_back(prefect_server: str) -> None:
 
         assert read_report(client, run_id) == report()
         assert read_report(client, uuid4()) is None
+        APILogHandler().flush()  # while its server is still set
 
 
 @pytest.mark.parametrize(("verdict", "code"), [("pass", 0), ("regression", 1), ("cannot tell", 2)])
