@@ -24,7 +24,13 @@ def free_port() -> int:
 def running_server(home: Path) -> "Iterator[tuple[str, subprocess.Popen[bytes]]]":
     """Address of the API of a Prefect server on SQLite, and its process, which leads a group of its own."""
     port = free_port()
-    environment = {**os.environ, "PREFECT_HOME": str(home)}
+    # The pages ask the API where this says; without it, at port 4200 whatever `--port` is.
+    address = f"http://127.0.0.1:{port}/api"
+    environment = {
+        **os.environ,
+        "PREFECT_HOME": str(home),
+        "PREFECT_SERVER_UI_API_URL": address,
+    }
     environment.pop("PREFECT_API_URL", None)
     log = home / "server.log"
     with log.open("wb") as output:

@@ -13,6 +13,7 @@ from prefect.client.orchestration import get_client
 from prefect.exceptions import PrefectHTTPStatusError
 
 from infra.deployment.applying import deploy, make_pool
+from infra.deployment.heartbeats import crash_silent_runs
 from infra.deployment.scorers import announce_changed_scorers
 from infra.deployment.wanted import read_wanted
 
@@ -34,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for one in wanted:
                 deploy(client, one, print, force=options.force)
             announce_changed_scorers(client, print)
+            crash_silent_runs(client, print)
     except PrefectHTTPStatusError as error:
         print(f"The Prefect server refused it: {error}", file=sys.stderr)
         return 1

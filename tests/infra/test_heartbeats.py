@@ -1,0 +1,47 @@
+"""A flow run that nobody runs any more ends as Crashed, on a real Prefect server."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import httpx
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from infra.deployment.heartbeats import HEARTBEAT, MESSAGE, crash_silent_runs
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
+
+
+def test_a_run_that_fell_silent_has_crashed(prefect_server: str):
+    said: list[str] = []
+    name = f"silent {uuid4()}"
+    with (
+        temporary_settings({PREFECT_API_URL: prefect_server}),
+        get_client(sync_client=True) as client,
+    ):
+        for _ in range(2):
+            crash_silent_runs(client, said.append, name=name, silence=timedelta(seconds=10))
+        assert [line.rpartition(": ")[2] for line in said] == ["created", "as it was"]
+        assert len(client.read_automations_by_name(name)) == 1
+
+    with httpx.Client(base_url=prefect_server, timeout=60) as api:
+        flow = api.post("/flows/", json={"name": "silent"}).json()
+        body = {"flow_id": flow["id"], "state": {"type": "RUNNING", "name": "Running"}}
+        run = api.post("/flow_runs/", json=body).json()
+        beat = {
+            "id": str(uuid4()),
+            "event": HEARTBEAT,
+            "occurred": datetime.now(UTC).isoformat(),
+            "resource": {"prefect.resource.id": f"prefect.flow-run.{run['id']}"},
+        }
+        time.sleep(3)  # automations are loaded by the server's own service
+        api.post("/events", json=[beat]).raise_for_status()
+
+        deadline = time.monotonic() + 120
+        while (found := api.get(f"/flow_runs/{run['id']}").json())["state_type"] == "RUNNING":
+            assert time.monotonic() < deadline, "the run is Running for ever"
+            time.sleep(0.5)
+        assert found["state_type"] == "CRASHED"
+        assert found["state"]["message"] == MESSAGE
