@@ -157,7 +157,8 @@ def test_a_worse_model_is_called_worse_in_the_cpu_pool(stack: Stack, evaluated: 
         stack.start_run("evaluate-model", {**CONFIG, "model": worse, "limit": N})
     )
     assert candidate["state_type"] == "COMPLETED", stack.told(candidate["id"])
-    sides = {"base": CONFIG["model"], "candidate": worse, "gate": {"max_drop": 1.0}}
+    # A model in a folder goes by the folder's name.
+    sides = {"base": "model", "candidate": "worse", "gate": {"max_drop": 1.0}}
     compared = stack.finish(stack.start_run("compare-models", sides))
     assert compared["state_type"] == "COMPLETED", stack.told(compared["id"])
     assert compared["work_pool_name"] == "cpu"
