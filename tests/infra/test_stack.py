@@ -60,19 +60,18 @@ def test_a_run_from_the_api_is_evaluated_and_tracked(stack: Stack, evaluated: di
     assert evaluated["work_pool_name"] == "gpu"
     (result,) = [one for one in stack.artifacts(evaluated["id"]) if one["type"] == "markdown"]
     assert "demo-arithmetic" in result["data"]
-    assert metric(stack, "accuracy/demo-arithmetic") > 0
+    assert max(metrics(stack, "accuracy/demo-arithmetic")) > 0.5
     # The artifacts of the run go through the server onto its disk.
     assert any(path.is_file() for path in (stack.place.home / "artifacts").rglob("*"))
 
 
-def metric(stack: Stack, name: str) -> float:
-    """The newest value of a metric, over all experiments."""
+def metrics(stack: Stack, name: str) -> list[float]:
+    """All values of a metric, over all experiments, sorted."""
     found = stack.mlflow("experiments/search", max_results=100)["experiments"]
     ids = [experiment["experiment_id"] for experiment in found]
     runs = stack.mlflow("runs/search", experiment_ids=ids, max_results=100).get("runs", [])
-    metrics = [one for run in runs for one in run["data"].get("metrics", []) if one["key"] == name]
-    assert metrics, [run["data"].get("metrics") for run in runs]
-    return float(max(metrics, key=lambda one: int(one["timestamp"]))["value"])
+    kept = [one for run in runs for one in run["data"].get("metrics", []) if one["key"] == name]
+    return sorted(float(one["value"]) for one in kept)
 
 
 def test_both_servers_keep_everything_in_postgres(stack: Stack, evaluated: dict[str, Any]):
@@ -217,13 +216,14 @@ def test_a_start_after_the_supervisor_was_killed_goes_on_with_what_was_kept(
     stack: Stack, evaluated: dict[str, Any]
 ):
     before = stack.everything()
+    kept = metrics(stack, "accuracy/demo-arithmetic")
     assert stack.supervisor is not None
     stack.supervisor.kill()
     stack.supervisor.wait()
     stack.start()
     assert not living(before)
     assert stack.flow_run(evaluated["id"])["state_type"] == "COMPLETED"
-    assert metric(stack, "accuracy/demo-arithmetic") > 0
+    assert metrics(stack, "accuracy/demo-arithmetic") == kept != []
 
 
 def test_stopping_ends_exactly_what_was_started(stack: Stack):
