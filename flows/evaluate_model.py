@@ -10,6 +10,7 @@ from flows.generate_answers import GENERATION_FORM, run_name
 from flows.generating import generate_all, generated_result, make_job
 from flows.grading import grade
 from flows.verdicts import check_baseline, completed, gate_answers
+from regrade.errors import TrackingError
 from regrade.job import default_answers
 from regrade.results import Evaluation
 from regrade.settings import (
@@ -75,13 +76,15 @@ def evaluate_model(
         check_baseline(gate, job.answers, names)
     works = generate_all(job, current_display(), meanwhile=preload)
     sets = [work.published for work in works if work.published is not None]
-    evaluation = grade(
-        sets,
-        scorers=None,
-        force=False,
-        tracking_uri=tracking_uri,
-        generated={work.plan.specification.answer_set_id: generated_result(work) for work in works},
-    )
+    generated = {work.plan.specification.answer_set_id: generated_result(work) for work in works}
+    try:
+        evaluation = grade(
+            sets, scorers=None, force=False, tracking_uri=tracking_uri, generated=generated
+        )
+    except TrackingError:
+        if gate is not None:
+            gate_answers(sets, gate, tracking_uri)  # a verdict takes published scores, not MLflow
+        raise
     if gate is None:
         return evaluation
     return completed(gate_answers(sets, gate, tracking_uri), evaluation)

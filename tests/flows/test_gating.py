@@ -1,11 +1,13 @@
 """The flow that compares, with a real Prefect server; what generates is gated in tests/flows/test_evaluate.py."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import State
 from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
@@ -21,6 +23,7 @@ from regrade.results import AnswerSetResult, Evaluation
 from regrade.settings import DatasetBenchmark, GateSettings
 from tasks.gating import COMPARISON_KEY, read_report
 from tests.comparing.sides import answer
+from tests.prefect_fixtures import free_port
 from tests.stored import score
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
@@ -104,13 +107,11 @@ def test_what_was_just_graded_is_gated_and_not_what_is_newest(
     assert not (tmp_path / "none.db").exists()
 
 
-def test_an_evaluation_with_a_gate_ends_with_the_verdict(
-    repository: LocalRepository,
-    client: SyncPrefectClient,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Generating is left out: it is the same with a gate, and takes an engine."""
+@pytest.fixture
+def evaluate(
+    repository: LocalRepository, client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], State[Any]]:
+    """Evaluate a bad model with a gate. Generating is left out: it is the same with a gate, and takes an engine."""
     good = answer(repository, "org/good", right=400)
     move_alias(repository, "baseline", [good])
     bad = answer(repository, "org/bad", right=300)
@@ -130,25 +131,43 @@ def test_an_evaluation_with_a_gate_ends_with_the_verdict(
     )
     monkeypatch.setattr("flows.evaluate_model.generate_all", lambda *_, **__: [work])
     monkeypatch.setattr("flows.evaluate_model.generated_result", lambda _: result)
-
-    state = evaluate_model(
+    return lambda tracking_uri: evaluate_model(
         "org/bad",
         datasets=(DatasetBenchmark(name="sums", path="unused"),),
         answers=repository.uri,
         gate=GateSettings(),
-        tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}",
+        tracking_uri=tracking_uri,
         return_state=True,
     )
+
+
+def test_an_evaluation_with_a_gate_ends_with_the_verdict(
+    evaluate: Callable[[str], State[Any]], client: SyncPrefectClient, tmp_path: Path
+) -> None:
+    state = evaluate(f"sqlite:///{tmp_path / 'mlflow.db'}")
 
     assert state.is_completed()
     assert str(state.message).startswith("regression: sums: -25.00 points")
     evaluation = state.result()
     assert isinstance(evaluation, Evaluation)
     assert evaluation.answer_sets[0].scores[0].metrics["accuracy"] == 0.75
+    assert _exit_code(client, state) == 1
+
+
+@pytest.mark.slow  # three tries to reach MLflow
+def test_an_mlflow_that_is_gone_costs_no_verdict(
+    evaluate: Callable[[str], State[Any]], client: SyncPrefectClient
+) -> None:
+    state = evaluate(f"http://127.0.0.1:{free_port()}")
+
+    assert state.is_failed()
+    assert _exit_code(client, state) == 1
+
+
+def _exit_code(client: SyncPrefectClient, state: State[Any]) -> int | None:
     assert state.state_details.flow_run_id is not None
     report = read_report(client, state.state_details.flow_run_id)
-    assert report is not None
-    assert report.exit_code == 1
+    return report and report.exit_code
 
 
 def test_a_baseline_that_is_not_there_is_told_before_anything_begins(
