@@ -27,14 +27,19 @@ def exit_code(error: KeyboardInterrupt) -> int:
 
 
 def end_on_signals() -> None:
-    """Make SIGTERM raise `StoppedError`, and end this process soon after SIGTERM or SIGINT.
+    """Make SIGTERM raise `StoppedError`, and end this process soon after SIGTERM or SIGINT."""
+    signal.signal(signal.SIGTERM, _stop)
+    end_soon_after_signals()
+
+
+def end_soon_after_signals() -> None:
+    """End this process soon after SIGTERM or SIGINT, whatever its threads still wait for.
 
     Not by a handler: Prefect has its own while a flow runs.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    signal.signal(signal.SIGTERM, _stop)
     threading.Thread(target=_end_after_signal, args=(reader,), name="ending", daemon=True).start()
 
 

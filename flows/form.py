@@ -37,6 +37,7 @@ def form(**more: Mapping[str, Any]) -> Callable[[_F], _F]:
     Args:
         more: What JSON schema is to say of a parameter beside its type, such as `title` or `minimum`.
     """
+    tell_plainly()
 
     def shape(flow: _F) -> _F:
         own = inspect.signature(flow.fn, eval_str=True)
@@ -45,7 +46,6 @@ def form(**more: Mapping[str, Any]) -> Callable[[_F], _F]:
             _shown(one, more.get(one.name, {}), said.get(one.name))
             for one in own.parameters.values()
         ]
-        tell_plainly()
         flow.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
         return flow
 

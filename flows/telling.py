@@ -2,9 +2,12 @@
 
 import logging
 import os
+import threading
+from functools import cache
 
 from prefect.exceptions import ParameterTypeError
 
+from flows.ending import end_soon_after_signals
 from regrade.errors import RegradeError
 
 STARTED_BY_WORKER = "PREFECT__FLOW_RUN_ID"
@@ -13,13 +16,19 @@ _REPEATED = "Engine execution exited"
 """How Prefect begins to tell the error of a flow once more."""
 
 
+@cache
 def tell_plainly() -> None:
-    """In the process of a flow run, show our log lines on its page, and errors raised on purpose as one line.
+    """In the process of a flow run, show our log lines on its page and errors raised on purpose as one line.
+
+    The process also ends soon after the run was cancelled.
 
     Prefect sends the records of `PREFECT_LOGGING_EXTRA_LOGGERS` to the page, but leaves their level at WARNING.
     """
     if STARTED_BY_WORKER not in os.environ:
         return
+    if threading.current_thread() is threading.main_thread():
+        # Else a run that was cancelled while MLflow was asked waits for its threads until the worker kills it, 30 s later.
+        end_soon_after_signals()
     logging.getLogger("regrade").setLevel(logging.INFO)
     for name in ("prefect.flow_runs", "prefect.task_runs"):
         logging.getLogger(name).addFilter(without_traceback)

@@ -20,7 +20,8 @@ from tests.hub_server.fixtures import Hub
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(900)]
 
 CANCEL_SECONDS = 15.0
-ROWS = 400
+REPEATS = 3
+ROWS = 400 * REPEATS
 
 
 @pytest.mark.usefixtures("deployments")
@@ -51,7 +52,9 @@ def test_wrong_values_are_refused_in_the_form(pages: Pages):
     assert len(pages.runs()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.vllm
+@pytest.mark.timeout(1800)
 def test_a_run_from_the_form_is_watched_cancelled_and_continued_to_its_result(
     pages: Pages, worker: Worker, hub: Hub, tmp_path: Path
 ):
@@ -90,6 +93,8 @@ def submit(pages: Pages, hub: Hub, *, max_num_seqs: int) -> None:
     pages.fill("Answer repository", f"hf://datasets/{hub.repo_id}")
     pages.unfold("Sampling", "Set by hand")
     pages.fill("Max Tokens", 96)
+    pages.fill("Temperature", 1)
+    pages.fill("Answers per question", REPEATS)
     pages.unfold("Engine", "vLLM here")
     pages.fill("Max Model Len", 512)
     pages.fill("Max Num Seqs", max_num_seqs)
@@ -107,7 +112,7 @@ def watch(pages: Pages, flow_run: dict[str, Any], worker: Worker) -> None:
     assert state(pages, flow_run) == "RUNNING", worker.log[-3000:]
     pages.open(f"/runs/flow-run/{flow_run['id']}")
     pages.click('//li[@id="artifacts"]')
-    pages.text(f"of {ROWS} answers")
+    pages.text(f"of {ROWS:,} answers")
     pages.text("infra/demo/model: gsm8k_chat")
     pages.shot("progress", 1000)
 

@@ -1,10 +1,16 @@
 """What the page of a flow run says of an error."""
 
 import logging
+import os
+import signal
+import subprocess
 import sys
+import time
 
-from flows.telling import without_traceback
+from flows.ending import GRACE
+from flows.telling import STARTED_BY_WORKER, without_traceback
 from regrade.errors import SettingsError
+from tests.command_line import ROOT
 
 
 def record_of(error: Exception, message: str) -> logging.LogRecord:
@@ -29,3 +35,26 @@ def test_an_error_that_nobody_meant_keeps_its_traceback():
     record = record_of(KeyError("x"), "Encountered exception")
     assert without_traceback(record)
     assert "Traceback" in logging.Formatter().format(record)
+
+
+def test_the_process_of_a_cancelled_run_ends_though_a_thread_hangs():
+    hanging = """
+import signal, threading, time
+import flows.evaluate_model
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Prefect: an exception in the main thread
+threading.Thread(target=time.sleep, args=(120,)).start()
+print("up", flush=True)
+time.sleep(120)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", hanging],
+        cwd=ROOT,
+        env={**os.environ, STARTED_BY_WORKER: "any"},
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        started = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        assert time.monotonic() - started < GRACE + 20
