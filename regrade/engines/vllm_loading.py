@@ -144,6 +144,10 @@ def engine_arguments(order: Mapping[str, Any], *, is_cpu: bool) -> "EngineArgs":
     if is_cpu and settings["dtype"] == "auto":
         # bfloat16 needs instructions that many (virtual) CPUs lack, and vLLM does not check all of them.
         settings["dtype"] = "float32"
+    if is_cpu and (not order["longest"] or any(_samples(one) for one in order["longest"])):
+        # Of a prompt that it computes in pieces, vLLM 0.32 turns back the request's random generator, which torch
+        # cannot do on a CPU ("Generator does not use offset"): the engine would end.
+        extra.setdefault("enable_chunked_prefill", False)
     if is_cpu and not os.environ.get("VLLM_CPU_KVCACHE_SPACE"):
         # vLLM takes gpu_memory_utilization as a share of all memory here, and fails where others use some of it.
         ranks = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
@@ -157,6 +161,10 @@ def engine_arguments(order: Mapping[str, Any], *, is_cpu: bool) -> "EngineArgs":
         return EngineArgs(**(given | {"disable_log_stats": False} | extra))
     except (TypeError, ValueError, VLLMValidationError) as error:
         raise SettingsError(_refusal(error)) from error
+
+
+def _samples(request: Mapping[str, Any]) -> bool:
+    return bool(request["sampling"]["temperature"])
 
 
 def _cpu_cache_bytes(workers: int) -> int:

@@ -100,6 +100,18 @@ def test_sampling_with_a_seed_is_repeatable(vllm_engine: Engine):
 
 
 @pytest.mark.vllm
+def test_more_sampled_prompts_than_one_step_takes_are_all_answered(vllm_engine: Engine):
+    """vLLM 0.32 ends on a CPU where a sampled request's prompt is computed in pieces."""
+    params = SamplingParams(max_tokens=2, temperature=1.0)
+    numbers = " ".join(str(n) for n in range(90))
+
+    completions = ask(vllm_engine, [Request(k, f"{k} {numbers}", params) for k in range(100)])
+
+    assert sum(c.prompt_tokens for c in completions) > 20_000
+    assert [c.error for c in completions] == [None] * 100
+
+
+@pytest.mark.vllm
 def test_a_stop_text_ends_the_answer_and_is_no_part_of_it(vllm_engine: Engine):
     def answers(stop: tuple[str, ...]) -> list[Completion]:
         params = SamplingParams(max_tokens=24, temperature=1, stop=stop)
