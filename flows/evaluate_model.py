@@ -10,6 +10,7 @@ from flows.generate_answers import GENERATION_FORM, run_name
 from flows.generating import generate_all, generated_result, make_job
 from flows.grading import grade
 from flows.verdicts import check_baseline, completed, gate_answers
+from regrade.beside import prepare
 from regrade.errors import TrackingError
 from regrade.job import default_answers
 from regrade.results import Evaluation
@@ -23,7 +24,6 @@ from regrade.settings import (
     SourceOverride,
     VllmEngine,
 )
-from regrade.tracking.connection import preload
 from tasks.display import current_display
 
 
@@ -74,7 +74,8 @@ def evaluate_model(
     if gate is not None:
         names = [*job.benchmarks, *(one.name for one in job.datasets)]
         check_baseline(gate, job.answers, names)
-    works = generate_all(job, current_display(), meanwhile=preload)
+    prepare()  # imports MLflow while the engine loads
+    works = generate_all(job, current_display())
     sets = [work.published for work in works if work.published is not None]
     generated = {work.plan.specification.answer_set_id: generated_result(work) for work in works}
     try:

@@ -2,8 +2,6 @@
 
 import logging
 import os
-import threading
-from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,9 +39,7 @@ def make_job(**parameters: object) -> GenerationJob:
         raise SettingsError(one_line(error)) from error
 
 
-def generate_all(
-    job: GenerationJob, display: Display, *, meanwhile: Callable[[], None] | None = None
-) -> list[Work]:
+def generate_all(job: GenerationJob, display: Display) -> list[Work]:
     """Generate what is missing of every answer set of a job, and publish it.
 
     Runs in the body of a flow, on the main thread: it owns the engine, which ends with this function however it
@@ -54,7 +50,6 @@ def generate_all(
     Args:
         job: What to generate.
         display: Where progress is shown.
-        meanwhile: Done in another thread while the engine loads; where nothing is to be generated, not at all.
     """
     publish_seconds()  # a wrong setting is told before anything slow begins
     repository, plans = plan_answers(job)
@@ -69,7 +64,7 @@ def generate_all(
         while todo:
             before = len(futures)
             try:
-                _generate(job, _engine(job, todo), todo, futures, display, meanwhile)
+                _generate(job, _engine(job, todo), todo, futures, display)
                 break
             except (OperationError, UserError) as error:
                 left = todo[len(futures) - before :]
@@ -108,14 +103,10 @@ def _generate(
     todo: list[Work],
     futures: list[PrefectFuture[None]],
     display: Display,
-    meanwhile: Callable[[], None] | None,
 ) -> None:
     """Generate one answer set after the other; each is published while the next one is generated."""
     display.loading(job.model)
-    beside = threading.Thread(target=meanwhile, name="meanwhile", daemon=True)
-    beside.start()
     with engine:
-        beside.join()  # imports in two threads at once can meet modules that are half made
         display.loaded()
         logger.info(
             "%s is ready after %.1f s (%s %s on %s)",
