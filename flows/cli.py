@@ -98,7 +98,7 @@ def main() -> None:
         sys.excepthook = _crashed
     end_on_signals()
     code = run(sys.argv[1:])
-    if code in (0, 2):
+    if code == 0:
         sys.exit(code)
     # At its exit, Prefect waits more than a minute for a server that is gone, or for a task that is to be tried again.
     leave(code)

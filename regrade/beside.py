@@ -1,23 +1,25 @@
-"""Work for a process beside this one: MLflow and matplotlib take seconds to import, which another core can spend."""
+"""Work for a process beside this one: MLflow and matplotlib take seconds to import, which another core can spend.
 
-import multiprocessing
-import os
-import signal
+`python -m regrade.beside FD`: calls what arrives through the pipe until the other end is closed, which the kernel does
+however the owner ends. Only our own processes are at the ends of the pipe, so what passes is pickled.
+"""
+
+import subprocess
+import sys
 import threading
-import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from regrade.errors import OperationError
 from regrade.tracking.connection import preload
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_pools: list[ProcessPoolExecutor] = []
-"""The one in use, if any."""
 
 
 class BesideError(OperationError):
@@ -27,19 +29,64 @@ class BesideError(OperationError):
         return "The process that writes to MLflow and draws was ended from outside, perhaps for lack of memory."
 
 
+@dataclass
+class _Started:
+    process: "subprocess.Popen[bytes]"
+    connection: "Connection[Any, Any]"
+    unanswered: int = 0
+    """Calls whose answers nobody waits for."""
+
+    def send(self, call: tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]) -> None:
+        self.connection.send(call)
+        self.unanswered += 1
+
+    def receive(self) -> tuple[object, Exception | None]:
+        """Return the answer to the last call."""
+        while True:
+            answer = self.connection.recv()
+            self.unanswered -= 1
+            if not self.unanswered:
+                return cast("tuple[object, Exception | None]", answer)
+
+
+_started: list[_Started] = []
+"""The one in use, if any."""
+_one_caller = threading.RLock()
+
+
 def prepare(log: Path | None = None) -> None:
     """Start the process, which begins with its imports. Where it has been started, nothing happens.
 
     Args:
         log: Takes what is printed there. None: our own stderr.
     """
-    if not _pools:
-        context = multiprocessing.get_context("spawn")
-        started = ProcessPoolExecutor(
-            1, mp_context=context, initializer=_begin, initargs=(os.getpid(), log)
-        )
-        _pools.append(started)
-        started.submit(_import_all)
+    with _one_caller:
+        if _started:
+            return
+        ours, theirs = Pipe()
+        command = [sys.executable, "-m", "regrade.beside", str(theirs.fileno())]
+        with nullcontext(sys.stderr) if log is None else log.open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # Ctrl-C is for us
+            )
+        theirs.close()
+        _started.append(_Started(process, ours))
+        _started[0].send((_import_all, (), {}))
+
+
+def end() -> None:
+    """End the process, if there is one. It ends by itself when this one does."""
+    with _one_caller:
+        while _started:
+            started = _started.pop()
+            started.connection.close()
+            started.process.kill()
+            started.process.wait()
 
 
 def call_beside(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -49,12 +96,17 @@ def call_beside(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs)
         BesideError: If the process was ended from outside.
         Exception: What the function raises.
     """
-    prepare()
-    try:
-        return _pools[0].submit(function, *args, **kwargs).result()
-    except BrokenProcessPool as error:
-        _pools.clear()
-        raise BesideError from error
+    with _one_caller:
+        prepare()
+        try:
+            _started[0].send((function, args, kwargs))
+            value, error = _started[0].receive()
+        except (EOFError, BrokenPipeError, ConnectionResetError) as gone:
+            end()
+            raise BesideError from gone
+    if error is not None:
+        raise error
+    return cast("_R", value)
 
 
 def _import_all() -> None:
@@ -62,19 +114,19 @@ def _import_all() -> None:
     import matplotlib.figure  # noqa: F401
 
 
-def _begin(parent: int, log: Path | None) -> None:
-    """Keep out of the owner's way: its stdout, its Ctrl-C, and its end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if log is None:
-        os.dup2(2, 1)
-    else:
-        with log.open("ab") as file:
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
+def _serve(connection: "Connection[Any, Any]") -> None:
+    while True:
+        try:
+            function, args, kwargs = connection.recv()
+        except EOFError:
+            return
+        value, raised = None, None
+        try:
+            value = function(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - raised where the call came from
+            raised = error
+        connection.send((value, raised))
 
-    def end_with_parent() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
 
-    threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
+if __name__ == "__main__":
+    _serve(Connection(int(sys.argv[1])))

@@ -5,24 +5,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
 import pytest
 
 from regrade import beside
-from regrade.beside import BesideError, call_beside, prepare
+from regrade.beside import BesideError, call_beside, end, prepare
 from regrade.errors import TrackingError
 from tests.engines.trees import living, wait_until
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Without the imports, which no test here needs; ended after each test."""
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process of each test's own, without the imports, which no test here needs."""
     monkeypatch.setattr(beside, "_import_all", os.getpid)
+    end()
     yield
-    while beside._pools:
-        beside._pools.pop().shutdown()
+    end()
 
 
 def test_a_function_runs_in_another_process_and_returns_its_value():
@@ -53,13 +53,13 @@ def test_what_it_prints_goes_to_the_log(tmp_path: Path):
     assert "said on stdout" in log.read_text()
 
 
-@pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
-def test_it_ends_with_its_owner_however_that_ends(end: str):
+@pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
+def test_it_ends_with_its_owner_however_that_ends(ending: str):
     code = (
         "import os\n"
-        "from regrade.beside import call_beside\n"
-        "if __name__ == '__main__':\n"
-        f"    print(call_beside(os.getpid), flush=True)\n    {end}"
+        "from regrade import beside\n"
+        "beside._import_all = os.getpid\n"
+        f"print(beside.call_beside(os.getpid), flush=True)\n{ending}"
     )
     owner = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
     pid = int(owner.stdout)
@@ -70,4 +70,10 @@ def test_starting_it_waits_for_nothing():
     began = time.monotonic()
     prepare()
     assert time.monotonic() - began < 1
-    assert psutil.Process().children()
+
+
+def test_callers_in_several_threads_get_what_they_asked_for():
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda n: call_beside(pow, n, 2), range(40))) == [
+            n * n for n in range(40)
+        ]

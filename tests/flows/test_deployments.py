@@ -116,6 +116,7 @@ def artifacts(environment: dict[str, str], flow_run: dict[str, Any]) -> list[dic
     return list(found.json())
 
 
+@pytest.mark.slow  # `make stack-test` runs most of them, on Postgres
 @pytest.mark.vllm
 @pytest.mark.prefect
 @pytest.mark.timeout(900)

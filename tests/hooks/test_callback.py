@@ -113,7 +113,7 @@ def history(trainer: Trainer) -> dict[int, float]:
     }
 
 
-@pytest.mark.parametrize("wait", [False, True])
+@pytest.mark.parametrize("wait", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(train: Train, wait: bool) -> None:
     trainer, reporter = train(EvaluateCheckpoints(["sums"], every=2, wait=wait))
 
@@ -127,6 +127,7 @@ def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(train: Train, 
     assert len(losses) == 4  # the training's own numbers are all there
 
 
+@pytest.mark.slow
 def test_checkpoints_that_the_trainer_deletes_meanwhile_are_evaluated(
     train: Train, tmp_path: Path
 ) -> None:
@@ -153,6 +154,7 @@ def test_a_failed_evaluation_is_a_warning_and_training_goes_on(
     )
 
 
+@pytest.mark.slow
 def test_a_failed_evaluation_ends_training_if_asked(train: Train) -> None:
     hook = EvaluateCheckpoints(["sums"], arguments=["--fail"], wait=True, stop_on_failure=True)
 

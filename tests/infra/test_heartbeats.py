@@ -14,6 +14,7 @@ from infra.deployment.heartbeats import HEARTBEAT, MESSAGE, crash_silent_runs
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 
 
+@pytest.mark.slow
 def test_a_run_that_fell_silent_has_crashed(prefect_server: str):
     said: list[str] = []
     name = f"silent {uuid4()}"
