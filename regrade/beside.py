@@ -4,6 +4,7 @@
 however the owner ends. Only our own processes are at the ends of the pipe, so what passes is pickled.
 """
 
+import atexit
 import subprocess
 import sys
 import threading
@@ -87,6 +88,9 @@ def end() -> None:
             started.connection.close()
             started.process.kill()
             started.process.wait()
+
+
+atexit.register(end)
 
 
 def call_beside(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
