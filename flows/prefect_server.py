@@ -19,19 +19,24 @@ class PrefectGoneError(OperationError):
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
+        self.temporary = False
         super().__init__(problem)
 
     def __str__(self) -> str:
-        return f"{self.problem} Start it again, or unset PREFECT_API_URL, and run the same command again. {KEPT}"
+        repair = "" if self.temporary else "Start it again, or unset PREFECT_API_URL, and run"
+        return f"{self.problem} {repair or 'Run'} the same command again. {KEPT}"
 
 
 @contextmanager
-def prefect_server(log: Path, *, meanwhile: Callable[[], object]) -> Iterator[None]:
+def prefect_server(
+    log: Path, *, meanwhile: Callable[[], object], heartbeats: bool = True
+) -> Iterator[None]:
     """Use the Prefect server that is set, or else a temporary one, within the block.
 
     Args:
         log: Takes what a temporary server prints.
         meanwhile: Done while a temporary server starts, which takes some seconds; else not at all.
+        heartbeats: Let the server know all the time that the flow runs. Ending the thread that does takes a second.
 
     Raises:
         TemporaryServerError: If it does not start.
@@ -42,16 +47,21 @@ def prefect_server(log: Path, *, meanwhile: Callable[[], object]) -> Iterator[No
         temporary_settings,
     )
 
+    silent = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
     if PREFECT_API_URL.value() is not None:
-        yield
+        with temporary_settings({} if heartbeats else silent):
+            yield
         return
     server = start_temporary_server(log)
     meanwhile()
     server.wait()
-    # Nobody watches the heart of a run on a temporary server, and ending the thread that beats takes a second.
-    changed = {PREFECT_API_URL: server.api_url, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
-    with temporary_settings(changed):
-        yield
+    # Nobody watches the heart of a run on a temporary server.
+    with temporary_settings({PREFECT_API_URL: server.api_url, **silent}):
+        try:
+            yield
+        except PrefectGoneError as error:
+            error.temporary = True
+            raise
 
 
 def flow_result(flow: Callable[..., Evaluation], parameters: dict[str, Any]) -> Evaluation:

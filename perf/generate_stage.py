@@ -3,7 +3,8 @@
     python -m perf.generate_stage                                  # 5,000 x 64 tokens and 20,000 x 1 token
     python -m perf.generate_stage --only "20,000 x 1" --repetitions 5 --profile
 
-Same prompts, settings and vLLM; loading is excluded on both sides, and every repetition has a new engine on both sides,
+The demo model would end most answers after a dozen tokens. A copy of it that never ends one is asked, so that each has as many
+tokens as the workload's name says. Same prompts, settings and vLLM; loading is excluded on both sides, and every repetition has a new engine on both sides,
 so that no prefix cache is warm. They take turns. The stage is read from the manifest that was published: from the
 session's `started_at`, before the first request, to the manifest's `updated_at`, when all rows are in the commit.
 `engine` is the part until the last row is in the spool. perf/engine_overhead.py measures the engine alone.
@@ -81,6 +82,22 @@ def ours(model: str, questions: Path, max_tokens: int, *, profile: bool) -> dict
     }
 
 
+def endless(model: str) -> str:
+    """Return a copy of a checkpoint's folder that takes its padding for the end of an answer, which it never writes."""
+    folder = RESULTS / "generate" / "endless"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(model, folder)
+    for name, changes in (
+        ("config.json", {"eos_token_id": "pad_token_id"}),
+        ("generation_config.json", {"eos_token_id": "pad_token_id"}),
+        ("tokenizer_config.json", {"eos_token": "pad_token"}),
+    ):
+        content = json.loads((folder / name).read_text())
+        content |= {key: content[other] for key, other in changes.items()}
+        (folder / name).write_text(json.dumps(content))
+    return str(folder)
+
+
 _SPY = "import os, sys; os.execvp('py-spy', ['py-spy', *sys.argv[1:]])"
 
 
@@ -89,7 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", default="infra/demo/model")
+    parser.add_argument("--model", help="instead of the demo model's copy that ends no answer")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--only", choices=[*WORKLOADS])
     parser.add_argument("--requests", type=int, help="instead of the workload's own number")
@@ -99,6 +116,7 @@ def main() -> None:
     if options.bare:
         bare(options.model, *options.bare)
         return
+    model = options.model or endless("infra/demo/model")
     rows = []
     for name, (wanted, max_tokens, goal) in WORKLOADS.items():
         if options.only not in (None, name):
@@ -107,9 +125,9 @@ def main() -> None:
         questions = write_questions(RESULTS / "generate" / f"{n}x{max_tokens}.jsonl", n)
         seen: dict[str, list[float]] = {"bare": [], "ours": [], "engine": [], "load": []}
         for _ in range(options.repetitions):
-            command = ["-m", "perf.generate_stage", "--model", options.model]
+            command = ["-m", "perf.generate_stage", "--model", model]
             one = python(*command, "--bare", str(n), str(max_tokens)).document
-            other = ours(options.model, questions, max_tokens, profile=options.profile)
+            other = ours(model, questions, max_tokens, profile=options.profile)
             if one["tokens"] != other["tokens"]:
                 print(f"tokens differ: {one['tokens']} and {other['tokens']}", file=sys.stderr)
             seen["bare"].append(one["seconds"])
@@ -122,6 +140,7 @@ def main() -> None:
             {
                 "workload": name,
                 "n": n,
+                "tokens": int(one["tokens"]),
                 "bare, s": spread(seen["bare"]),
                 "regrade, s": spread(seen["ours"]),
                 "its engine, s": spread(seen["engine"]),

@@ -119,7 +119,8 @@ def _run(name: str, parameters: dict[str, Any], *, json: bool) -> None:
             contextlib.redirect_stdout(sys.stderr),
             display.shown(),
             shown_on(display),
-            prefect_server(log, meanwhile=lambda: _flow(name)),
+            # Scoring is over before a server could miss a heartbeat.
+            prefect_server(log, meanwhile=lambda: _flow(name), heartbeats=name != "score_answers"),
         ):
             evaluation = flow_result(_flow(name), parameters)
     except PrefectGoneError as error:
@@ -165,6 +166,11 @@ def _check_names(parameters: dict[str, Any]) -> None:
         for name in names:
             if name not in get_args(known):
                 raise UnknownNameError(kind, str(name), get_args(known))
+    if "gate" in parameters:
+        raise SettingsError(
+            "`gate:` is for the deployment `evaluate-model` and for `regrade trigger`. Here, run `regrade gate` after "
+            "`regrade evaluate`: its exit code is the verdict."
+        )
     unknown = set(parameters) - KNOWN_PARAMETERS
     if unknown:
         raise SettingsError(
