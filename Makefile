@@ -63,8 +63,8 @@ stack: .venv/installed-stack  ## Start Postgres, Prefect, MLflow and two workers
 stack-down: .venv/installed-stack  ## Stop what `make stack` started
 	@$(BIN)/python -m infra.stack down
 
-stack-test: .venv/installed-dev .venv/installed-stack  ## Try that stack: run, cancel, score, compare
-	@$(BIN)/python -m pytest -m stack tests/infra/test_stack.py
+stack-test: .venv/installed-dev .venv/installed-stack  ## Try that stack: run, cancel, crash, score, compare
+	@$(BIN)/python -m pytest -m stack tests/infra
 
 ui: .venv/installed  ## Open the Prefect server and MLflow on what was run here (127.0.0.1:4200 and :5000)
 	@infra/ui.sh

@@ -9,13 +9,13 @@ from prefect.runtime import flow_run
 from flows.form import form
 from flows.verdicts import announce, completed
 from regrade.comparing.comparison import HowToCompare
-from regrade.comparing.models import Comparisons
+from regrade.comparing.models import Cluster, Comparisons
 from regrade.comparing.together import compare_sides
 from regrade.errors import SettingsError
 from regrade.gating.gate import gate_report
 from regrade.gating.report import GateReport
 from regrade.job import default_answers
-from regrade.settings import Difference, GateSettings
+from regrade.settings import Difference, GateSettings, ScorerName
 from tasks.gating import show_comparisons
 
 
@@ -31,6 +31,7 @@ def run_name() -> str:
     answers={"title": "Answer repository"},
     base_answers={"title": "Answer repository of the baseline"},
     allow={"title": "Differences that are meant"},
+    clusters={"title": "Independent of each other"},
     examples={"minimum": 0, "maximum": 50},
     tracking_uri={"title": "MLflow"},
 )
@@ -43,6 +44,8 @@ def compare_models(
     base_answers: str | None = None,
     gate: GateSettings | None = None,
     allow: tuple[Difference, ...] = (),
+    scorer: ScorerName | None = None,
+    clusters: Cluster = "question",
     examples: int = 3,
     tracking_uri: str | None = None,
 ) -> Comparisons | GateReport | State[Any]:
@@ -56,6 +59,8 @@ def compare_models(
         base_answers: Answer repository of the baseline, if it is another one. None: the same.
         gate: When the candidate counts as worse; its baseline is the one above. None: no verdict.
         allow: Differences between the two sides that are meant; others are refused.
+        scorer: How both sides are graded. None: the baseline's first scorer that the candidate has too.
+        clusters: What is independent; `subset` where subsets are passages with several questions each.
         examples: Examples of what flipped to show, of each kind.
         tracking_uri: MLflow server or database, where the verdict is noted. None: the worker's default.
     """
@@ -65,6 +70,8 @@ def compare_models(
     how = HowToCompare(
         allow=(*allow, *settings.allow),
         min_coverage=None if least is None else least / 100,
+        scorer=scorer,
+        cluster=clusters,
         examples=examples,
     )
     together = compare_sides(

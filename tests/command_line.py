@@ -30,10 +30,12 @@ def regrade(*arguments: str | Path, timeout: float = 280, **environment: str) ->
     return run([sys.executable, "-m", "flows.cli", *map(str, arguments)], timeout, environment)
 
 
-def run(command: Sequence[str], timeout: float, environment: dict[str, str]) -> Ran:
+def run(
+    command: Sequence[str], timeout: float, environment: dict[str, str], cwd: Path = ROOT
+) -> Ran:
     done = subprocess.run(
         command,
-        cwd=ROOT,
+        cwd=cwd,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,

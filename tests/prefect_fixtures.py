@@ -30,6 +30,7 @@ def running_server(home: Path) -> "Iterator[tuple[str, subprocess.Popen[bytes]]]
         **os.environ,
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_UI_API_URL": address,
+        "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     }
     environment.pop("PREFECT_API_URL", None)
     log = home / "server.log"

@@ -18,6 +18,8 @@ from infra.deployment.scorers import announce_changed_scorers
 from infra.deployment.wanted import read_wanted
 
 ROOT = Path(__file__).parents[2]
+LIMITS = {"gpu": 1}
+"""Flow runs at a time of a pool that is made here: two engines do not fit on one GPU."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with get_client(sync_client=True) as client:
             for pool in sorted({one.settings["work pool"] for one in wanted}):
-                make_pool(client, pool, print)
+                make_pool(client, pool, LIMITS.get(pool), print)
             for one in wanted:
                 deploy(client, one, print, force=options.force)
             announce_changed_scorers(client, print)

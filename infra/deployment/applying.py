@@ -26,16 +26,28 @@ SCHEDULE, TRIGGER = "schedule ", "trigger "
 Say = Callable[[str], None]
 
 
-def make_pool(client: SyncPrefectClient, name: str, say: Say) -> None:
-    """Make a pool of processes, unless there is a pool of this name, of whatever type."""
+def make_pool(client: SyncPrefectClient, name: str, limit: int | None, say: Say) -> None:
+    """Make a pool of processes, unless there is a pool of this name, of whatever type.
+
+    Args:
+        client: Of the server.
+        name: Of the pool.
+        limit: Flow runs of the pool at a time, whatever their deployment; more wait.
+        say: Told what was done.
+    """
     try:
         pool = client.read_work_pool(name)
     except ObjectNotFound:
         template = ProcessWorker.get_default_base_job_template()
         client.create_work_pool(
-            WorkPoolCreate(name=name, type="process", base_job_template=template)
+            WorkPoolCreate(
+                name=name,
+                type="process",
+                base_job_template=template,
+                concurrency_limit=limit,
+            )
         )
-        say(f"pool {name}: made")
+        say(f"pool {name}: made" + (f", {limit} flow run at a time" if limit else ""))
         return
     kind = "" if pool.type == "process" else f" It is of the type '{pool.type}', not 'process'."
     say(f"pool {name}: is there, left as it is.{kind}")

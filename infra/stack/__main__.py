@@ -17,6 +17,8 @@ from infra.stack.layout import HOST, ROOT, Layout, StackError, layout
 from infra.stack.processes import Known
 
 START_SECONDS = 300
+RESTARTS, RESTARTS_SECONDS = 5, 120.0
+"""A part that ends more often than that within so many seconds will not get better."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 READY = "the stack is ready"
 STOPS = {"worker": (signal.SIGTERM, 30.0), "postgres": (signal.SIGINT, 30.0)}
@@ -77,13 +79,15 @@ class _Running:
     def __init__(self, place: Layout) -> None:
         self.place = place
         self.parts: list[Known] = []
+        self.plans: list[parts.Part] = []
+        self.ended: list[tuple[str, float]] = []
         self.ourselves = processes.ourselves(place.logs / "stack.log")
         self._write()
 
     def start(self, part: parts.Part) -> None:
         print(f"starting {part.name}", flush=True)
-        log = self.place.logs / f"{part.name}.log"
-        self.parts.append(processes.start(part.name, part.command, part.environment, log))
+        self.parts.append(self._process(part))
+        self.plans.append(part)
         self._write()
 
     def wait(self, started: Sequence[parts.Part]) -> None:
@@ -102,20 +106,37 @@ class _Running:
                 time.sleep(0.2)
 
     def watch(self) -> None:
-        """Stay until asked to stop.
+        """Stay until asked to stop, and start a part again that ended.
 
         Raises:
-            StackError: If a part ends by itself.
+            StackError: If one ends again and again.
         """
         while True:
             time.sleep(1)
-            self.check()
+            for number, part in enumerate(self.parts):
+                if part.process() is None:
+                    self._start_again(number)
 
     def check(self) -> None:
         """Raise StackError if a part ended by itself."""
         for part in self.parts:
             if part.process() is None:
                 raise processes.ended(part.name, Path(part.log))
+
+    def _start_again(self, number: int) -> None:
+        part, now = self.parts[number], time.monotonic()
+        self.ended.append((part.name, now))
+        times = [when for name, when in self.ended if name == part.name]
+        if len(times) > RESTARTS and now - times[-1 - RESTARTS] < RESTARTS_SECONDS:
+            raise processes.ended(part.name, Path(part.log))
+        processes.reap()
+        print(f"{part.name} ended by itself and is started again: {part.log}", flush=True)
+        self.parts[number] = self._process(self.plans[number])
+        self._write()
+
+    def _process(self, part: parts.Part) -> Known:
+        log = self.place.logs / f"{part.name}.log"
+        return processes.start(part.name, part.command, part.environment, log)
 
     def _write(self) -> None:
         processes.write_state(self.place.state, self.ourselves, self.parts)

@@ -43,6 +43,9 @@ def client_environment(layout: Layout) -> dict[str, str]:
     return {
         **base_environment(layout),
         "PREFECT_API_URL": f"{layout.prefect_url}/api",
+        # Two minutes for a server that is restarted, or whose database is away (500).
+        "PREFECT_CLIENT_MAX_RETRIES": "6",
+        "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500",
         "MLFLOW_TRACKING_URI": layout.mlflow_url,
         "REGRADE_HOME": str(ROOT),
         "REGRADE_ANSWERS": layout.answers,

@@ -86,7 +86,12 @@ def end(part: Known, how: int, seconds: float) -> None:
     for one in tree:
         _send(one, signal.SIGKILL)
     _wait(lambda: not any(_lives(one) for one in tree), 10)
-    _children[:] = [child for child in _children if child.poll() is None]  # asks how they ended
+    reap()
+
+
+def reap() -> None:
+    """Ask how those of our processes ended that did: until then they keep their ids, and Postgres takes itself for alive."""
+    _children[:] = [child for child in _children if child.poll() is None]
 
 
 def _below(process: psutil.Process) -> list[psutil.Process]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 import orjson
@@ -251,7 +251,7 @@ def list_sets(
         repository: Where to look.
         revision: 40-digit revision.
         benchmark: Only this benchmark.
-        model: Only this model, by name or by its last part (`org/name` or `name`).
+        model: Only this model, by name, by its last part (`org/name` or `name`) or by its folder.
         answer_set_id: Only this one; the first digits are enough where they are unambiguous.
 
     Raises:
@@ -321,5 +321,9 @@ def _fits(
 
 
 def _is_model(asked: str, slug: str) -> bool:
+    if asked.startswith((".", "/", "~")) or asked.count("/") > 1:
+        # A folder, under the names that regrade/models/local.py gives one.
+        *_, above, last = ("", "", *Path(asked).expanduser().resolve().parts)
+        return slug in (path_component(last), path_component(f"{above}/{last}"))
     own = path_component(asked)
     return slug == own or ("/" not in asked and slug.split("--")[-1] == own)

@@ -27,7 +27,7 @@ def find_side(asked: str, answers: str, benchmarks: Collection[str] = ()) -> Sid
     """Return the answer sets that a name stands for, at the newest revision.
 
     Args:
-        asked: Alias, id of an answer set (the first four digits or more), or model (`org/name`, or its last part).
+        asked: Alias, id of an answer set (the first four digits or more), or model (`org/name`, its last part, or its folder).
         answers: Address of the answer repository.
         benchmarks: Only these. Empty: all.
 

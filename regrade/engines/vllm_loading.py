@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from regrade.engines.context import choose_max_model_len
+from regrade.engines.courtesy import give_way
 from regrade.engines.vllm_data_parallel import DataParallelEngine
 from regrade.engines.vllm_loop import Refusal, VllmEngine
 from regrade.engines.vllm_prompts import Prompts
@@ -51,7 +52,10 @@ def load(order: Mapping[str, Any], on_progress: Callable[[str], None]) -> Loaded
     from vllm.tokenizers import cached_tokenizer_from_config
     from vllm.v1.engine.llm_engine import LLMEngine
 
-    arguments = engine_arguments(order, is_cpu=current_platform.is_cpu())
+    is_cpu = current_platform.is_cpu()
+    if is_cpu:
+        give_way()
+    arguments = engine_arguments(order, is_cpu=is_cpu)
     on_progress("reading the longest prompts")
     no_length: dict[str, Any] = {"max_model_len": None}  # says what the model itself allows
     try:

@@ -14,6 +14,7 @@ from regrade.answers.spool import Spool
 from regrade.errors import DamagedAnswersError, RepositoryError
 from regrade.scoring import is_stale, score_answers
 from tests.builders import description, row
+from tests.stored import numbers, publish
 
 
 @pytest.fixture
@@ -194,3 +195,22 @@ def test_a_model_is_found_by_its_name_or_the_last_part(repository: LocalReposito
     for name in ("org/tiny", "tiny", "some/folder/tiny"):
         found = list_sets(repository, answers.revision, model=name)
         assert bool(found) == (name != "some/folder/tiny")
+
+
+def test_a_model_from_a_folder_is_found_by_its_path_too(
+    repository: LocalRepository, tmp_path: Path
+):
+    publish(repository, numbers(0, 2), model="run/checkpoint-5")
+    publish(repository, numbers(0, 2), model="merged")
+
+    def found(asked: str) -> list[str]:
+        head = repository.head()
+        assert head is not None
+        sets = list_sets(repository, head, model=asked)
+        return [one.manifest.specification.model.name for one in sets]
+
+    (tmp_path / "link").symlink_to(tmp_path / "out/merged")
+    assert found(str(tmp_path / "run/checkpoint-5")) == ["run/checkpoint-5"]
+    assert found(str(tmp_path / "out/merged")) == ["merged"]
+    assert found(str(tmp_path / "link")) == ["merged"]
+    assert found(str(tmp_path / "other/checkpoint-5")) == []

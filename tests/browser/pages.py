@@ -110,8 +110,10 @@ class Pages:
         Select(self.one(f"{self.field(label)}//select[option]")).select_by_visible_text(value)
 
     def switch(self, label: str) -> None:
-        """Turn a switch."""
-        self.click(f'{self.field(label)}//*[@role="switch"]')
+        """Turn a switch on."""
+        switch = f'{self.field(label)}//*[@role="switch"]'
+        self.click(switch)
+        self.one(f'{switch}[@aria-checked="true"]')
 
     def unfold(self, label: str, choice: str) -> None:
         """Press one of the buttons of a field."""
@@ -149,3 +151,13 @@ class Pages:
         path = self._shots / f"{name}.png"
         self.browser.save_screenshot(str(path))
         return path
+
+
+@contextmanager
+def opened(api: str, folder: Path) -> Iterator[Pages]:
+    """A server's pages in a browser of their own."""
+    shots = Path(os.environ.get(SCREENSHOTS) or folder / "screenshots")
+    with chromium(folder / "profile") as browser:
+        pages = Pages(browser, api, shots)
+        yield pages
+        pages.shot("last")  # what was there when a test failed

@@ -200,6 +200,11 @@ def test_a_configuration_with_an_unknown_key_is_refused(here: Path):
     refused(here, "--config", here / "c.yaml", says=["benchmarcks", "benchmarks"])
 
 
+def test_a_gate_in_a_configuration_is_sent_to_the_command_that_judges(here: Path):
+    (here / "c.yaml").write_text("model: m\ngate: {max_drop: 1}\n")
+    refused(here, "--config", here / "c.yaml", says=["gate:", "regrade gate", "regrade trigger"])
+
+
 def test_a_sampling_value_out_of_bounds_is_named(here: Path):
     refused(
         here, "--model", MODEL, "--benchmark", "gsm8k", "--temperature", "-1", says=["temperature"]

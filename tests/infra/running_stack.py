@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,6 +90,20 @@ class Stack:
         assert process is not None, f"{name} has ended"
         return process.children(recursive=True)
 
+    def engine_processes(self) -> list[psutil.Process]:
+        """Those of the engine that the GPU worker runs: its guard, our worker, vLLM's own."""
+        words = ("regrade.engines.guard", "regrade.engines.vllm_worker", "VLLM::")
+        found = []
+        for process in self.below("worker-gpu"):
+            with suppress(psutil.NoSuchProcess):
+                line = " ".join(process.cmdline())
+                found += [process for word in words if word in line]
+        return found
+
+    @property
+    def spool(self) -> Path:
+        return self.place.home / "spool"
+
     def everything(self) -> list[psutil.Process]:
         found = [part.process() for part in self.parts().values()]
         parts = [process for process in found if process is not None]
@@ -111,6 +125,14 @@ class Stack:
         found = httpx.get(f"{self.api}/flow_runs/{flow_run_id}", timeout=30).raise_for_status()
         return dict(found.json())
 
+    def answers(self) -> bool:
+        """Whether the Prefect server and its database do their work."""
+        try:
+            asked = httpx.post(f"{self.api}/flows/count", json={}, timeout=10)
+        except httpx.TransportError:
+            return False
+        return asked.is_success
+
     def finish(self, flow_run_id: str, seconds: float = 540) -> dict[str, Any]:
         """Wait for the end of a flow run, and return it."""
         wait_until(
@@ -131,13 +153,48 @@ class Stack:
         asked = {"artifacts": {"flow_run_id": {"any_": [flow_run_id]}}}
         return list(httpx.post(f"{self.api}/artifacts/filter", json=asked, timeout=30).json())
 
+    def progress(self, flow_run_id: str) -> float:
+        """Percentage of the answers that the run's page tells; 0 before the first."""
+        state = self.flow_run(flow_run_id)["state_type"]
+        assert state in {"SCHEDULED", "PENDING", "RUNNING"}, self.told(flow_run_id)
+        artifacts = self.artifacts(flow_run_id)
+        return max([one["data"] or 0.0 for one in artifacts if one["type"] == "progress"] or [0.0])
+
+    def set_state(self, flow_run_id: str, kind: str, name: str) -> None:
+        body = {"state": {"type": kind, "name": name}}
+        url = f"{self.api}/flow_runs/{flow_run_id}/set_state"
+        assert httpx.post(url, json=body, timeout=30).is_success
+
     def mlflow(self, path: str, **asked: Any) -> dict[str, Any]:
         url = f"{self.place.mlflow_url}/api/2.0/mlflow/{path}"
         return dict(httpx.post(url, json=asked, timeout=30).raise_for_status().json())
 
+    def metrics(self, name: str) -> list[float]:
+        """All values of a metric, over all experiments, sorted."""
+        found = self.mlflow("experiments/search", max_results=100)["experiments"]
+        ids = [experiment["experiment_id"] for experiment in found]
+        runs = self.mlflow("runs/search", experiment_ids=ids, max_results=100).get("runs", [])
+        kept = [one for run in runs for one in run["data"].get("metrics", [])]
+        return sorted(float(one["value"]) for one in kept if one["key"] == name)
+
+    def kill(self, name: str, *, alone: bool = False) -> None:
+        """Kill a part with all that runs in its process group, or `alone`."""
+        pid = self.parts()[name].pid
+        (os.kill if alone else os.killpg)(pid, signal.SIGKILL)
+
+    @contextmanager
+    def nothing_started_again(self) -> Iterator[None]:
+        """For the length of the block, a part that was killed stays away."""
+        assert self.supervisor is not None
+        self.supervisor.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.supervisor.send_signal(signal.SIGCONT)
+
 
 @contextmanager
-def running_stack(home: Path) -> Iterator[Stack]:
+def running_stack(home: Path, environment: Mapping[str, str]) -> Iterator[Stack]:
     """A stack in a folder of its own, on free ports; it is gone afterwards, whatever happened."""
     place = Layout(home, free_port(), free_port(), free_port())
     settings = {
@@ -148,7 +205,7 @@ def running_stack(home: Path) -> Iterator[Stack]:
         "REGRADE_SPOOL": str(home / "spool"),
         "REGRADE_LOGS": str(home / "logs"),
     }
-    stack = Stack(place, {**os.environ, **settings})
+    stack = Stack(place, {**os.environ, **settings, **environment})
     try:
         stack.start()
         yield stack

@@ -87,6 +87,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         del os.environ["REGRADE_HOME"]
 
 
+def test_one_flow_at_a_time_runs_on_the_gpu(server: Server) -> None:
+    assert server.call("GET", "/work_pools/gpu")["concurrency_limit"] == 1
+    assert server.call("GET", "/work_pools/cpu")["concurrency_limit"] is None
+
+
 def test_deploying_again_changes_nothing_and_says_so(server: Server) -> None:
     before = server.deployment("score-answers"), server.automations()
 
@@ -116,8 +121,7 @@ def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Ser
     server.call("PATCH", f"{path}/schedules/{there['schedules'][0]['id']}", {"active": True})
     trigger = server.automations()["score published answers"]
     server.call("PATCH", f"/automations/{trigger['id']}", {"enabled": False})
-    evaluate = server.deployment("evaluate-model")
-    server.call("PATCH", f"/deployments/{evaluate['id']}", {"concurrency_limit": 2})
+    server.call("PATCH", "/work_pools/gpu", {"concurrency_limit": 2})
 
     for _ in range(2):  # named each time, not only the first
         said = server.deploy()
@@ -127,18 +131,13 @@ def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Ser
         assert f'{SCORE}: description was changed on the server and stays "Ours"' in said
         assert f"{SCORE}: schedule nightly was changed on the server" in said
         assert f"{SCORE}: trigger score published answers was changed on the server" in said
-        assert (
-            "evaluate-model/evaluate-model: concurrency limit was changed on the server and stays 2; "
-            "prefect.yaml says 1" in said
-        )
         kept = server.deployment("score-answers")
         assert kept["parameters"] == {"benchmark": "gsm8k"}
         assert kept["global_concurrency_limit"]["limit"] == 3
         assert kept["description"] == "Ours"
         assert [one["active"] for one in kept["schedules"]] == [True]
         assert not server.automations()["score published answers"]["enabled"]
-        limit = server.deployment("evaluate-model")["global_concurrency_limit"]["limit"]
-        assert limit == 2
+        assert server.call("GET", "/work_pools/gpu")["concurrency_limit"] == 2
 
     said = server.deploy("--force")
 
@@ -148,7 +147,7 @@ def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Ser
     assert reset["global_concurrency_limit"] is None
     assert [one["active"] for one in reset["schedules"]] == [False]
     assert server.automations()["score published answers"]["enabled"]
-    assert server.deployment("evaluate-model")["global_concurrency_limit"]["limit"] == 1
+    server.call("PATCH", "/work_pools/gpu", {"concurrency_limit": 1})
 
 
 def test_a_schedule_that_a_person_added_stays(server: Server) -> None:

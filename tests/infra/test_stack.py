@@ -1,47 +1,26 @@
 """`make stack-test`: a team's whole story on Postgres, Prefect, MLflow, two workers and real vLLM.
 
-The tests go through one stack in the order of this file: it starts, a model is evaluated, a run is cancelled, answers are
-scored and compared, and in the end the stack is killed, started again and stopped.
+The tests go through one stack: it starts, a model is evaluated, answers are scored and compared (this file); a run is
+cancelled, its servers and its worker are killed (test_stack_breaks.py); the stack is killed, started again and
+stopped (test_stack_stops.py).
 """
 
-import json
 import os
 import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 import pytest
-import yaml
 
+from infra.stack.parts import client_environment
 from infra.stack.postgres import passwords
-from tests.command_line import DEMO
-from tests.infra.running_stack import Stack, living, running_stack, wait_until
+from tests.command_line import DEMO, Ran, run
+from tests.infra.conftest import N
+from tests.infra.running_stack import Stack
+from tests.infra.test_ci import CI, step
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(1200)]
-
-N = 40
-CONFIG = yaml.safe_load((DEMO / "demo.yaml").read_text())
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    # Not pytest's own folder: Postgres runs as another user, who cannot enter that one.
-    home = Path(tempfile.mkdtemp(prefix="regrade-stack-"))
-    home.chmod(0o711)
-    with running_stack(home) as running:
-        yield running
-    shutil.rmtree(home)
-
-
-@pytest.fixture(scope="module")
-def evaluated(stack: Stack) -> dict[str, Any]:
-    """The flow run of an evaluation that was started from the API."""
-    return stack.finish(stack.start_run("evaluate-model", {**CONFIG, "limit": N}))
 
 
 def test_all_parts_run_and_a_second_start_finds_them(stack: Stack):
@@ -60,18 +39,9 @@ def test_a_run_from_the_api_is_evaluated_and_tracked(stack: Stack, evaluated: di
     assert evaluated["work_pool_name"] == "gpu"
     (result,) = [one for one in stack.artifacts(evaluated["id"]) if one["type"] == "markdown"]
     assert "demo-arithmetic" in result["data"]
-    assert max(metrics(stack, "accuracy/demo-arithmetic")) > 0.5
+    assert max(stack.metrics("accuracy/demo-arithmetic")) > 0.5
     # The artifacts of the run go through the server onto its disk.
     assert any(path.is_file() for path in (stack.place.home / "artifacts").rglob("*"))
-
-
-def metrics(stack: Stack, name: str) -> list[float]:
-    """All values of a metric, over all experiments, sorted."""
-    found = stack.mlflow("experiments/search", max_results=100)["experiments"]
-    ids = [experiment["experiment_id"] for experiment in found]
-    runs = stack.mlflow("runs/search", experiment_ids=ids, max_results=100).get("runs", [])
-    kept = [one for run in runs for one in run["data"].get("metrics", []) if one["key"] == name]
-    return sorted(float(one["value"]) for one in kept)
 
 
 def test_both_servers_keep_everything_in_postgres(stack: Stack, evaluated: dict[str, Any]):
@@ -108,40 +78,6 @@ def test_no_process_listens_or_connects_beyond_this_machine(stack: Stack):
     assert {one.raddr.ip for _, one in connections if one.raddr} <= {"127.0.0.1"}, connections
 
 
-def test_a_cancelled_run_is_cancelled_and_leaves_no_engine(stack: Stack):
-    flow_run_id = stack.start_run("evaluate-model", {**CONFIG, "datasets": [long_benchmark(stack)]})
-
-    def answers() -> bool:
-        state = stack.flow_run(flow_run_id)["state_type"]
-        assert state in {"SCHEDULED", "PENDING", "RUNNING"}, stack.told(flow_run_id)
-        done = [one["data"] for one in stack.artifacts(flow_run_id) if one["type"] == "progress"]
-        return any(share and share > 0 for share in done)
-
-    wait_until(answers, 540, lambda: stack.told(flow_run_id))
-    processes = stack.below("worker-gpu")
-    assert len(processes) >= 3  # the flow, the engine's guard, the engine
-    cancelling = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
-    url = f"{stack.api}/flow_runs/{flow_run_id}/set_state"
-    assert httpx.post(url, json=cancelling, timeout=30).is_success
-    ended = stack.finish(flow_run_id, 120)
-    assert ended["state_type"] == "CANCELLED", stack.told(flow_run_id)
-    wait_until(lambda: not living(processes), 30, lambda: str(living(processes)))
-    assert not stack.below("worker-gpu")
-
-
-def long_benchmark(stack: Stack) -> dict[str, Any]:
-    """So many questions that a test can cancel in the midst of them."""
-    questions = (DEMO / "data/arithmetic.jsonl").read_text().splitlines()
-    path = stack.place.home / "many.jsonl"
-    with path.open("w") as file:
-        for number in range(20):
-            for line in questions:
-                row = json.loads(line)
-                row["question"] = f"{number}. {row['question']}"
-                file.write(json.dumps(row) + "\n")
-    return {**CONFIG["datasets"][0], "name": "many", "path": str(path)}
-
-
 def test_stored_answers_are_scored_again_in_the_cpu_pool(stack: Stack, evaluated: dict[str, Any]):
     scored = stack.finish(stack.start_run("score-answers", {"force": True, "intact": True}))
     assert scored["state_type"] == "COMPLETED", stack.told(scored["id"])
@@ -150,20 +86,66 @@ def test_stored_answers_are_scored_again_in_the_cpu_pool(stack: Stack, evaluated
     assert "demo-choice" in result["data"]
 
 
-def test_a_worse_model_is_called_worse_in_the_cpu_pool(stack: Stack, evaluated: dict[str, Any]):
-    worse = str(damaged_model(stack.place.home / "worse"))
-    candidate = stack.finish(
-        stack.start_run("evaluate-model", {**CONFIG, "model": worse, "limit": N})
-    )
+@pytest.fixture(scope="module")
+def worse(stack: Stack, demo: dict[str, Any]) -> str:
+    """The folder of a model that is worse, and was evaluated."""
+    folder = str(damaged_model(stack.place.home / "worse"))
+    parameters = {**demo, "model": folder, "limit": N}
+    candidate = stack.finish(stack.start_run("evaluate-model", parameters))
     assert candidate["state_type"] == "COMPLETED", stack.told(candidate["id"])
-    # A model in a folder goes by the folder's name.
-    sides = {"base": "model", "candidate": "worse", "gate": {"max_drop": 1.0}}
+    return folder
+
+
+def test_a_worse_model_is_called_worse_in_the_cpu_pool(
+    stack: Stack, evaluated: dict[str, Any], worse: str
+):
+    # A model in a folder goes by the folder's name, or by its path.
+    sides = {"base": "model", "candidate": worse, "gate": {"max_drop": 1.0}}
     compared = stack.finish(stack.start_run("compare-models", sides))
     assert compared["state_type"] == "COMPLETED", stack.told(compared["id"])
     assert compared["work_pool_name"] == "cpu"
     assert compared["state"]["message"].startswith("regression"), stack.told(compared["id"])
     pages = [one["data"] for one in stack.artifacts(compared["id"]) if one["type"] == "markdown"]
     assert any("demo-arithmetic" in page for page in pages)
+
+
+@pytest.mark.parametrize(
+    ("workflow", "words"),
+    [("github.yml", "Evaluate and judge"), ("github-one-job.yml", "Judge")],
+)
+def test_the_script_of_a_ci_job_says_regression_of_a_worse_model_only(
+    stack: Stack, evaluated: dict[str, Any], worse: str, tmp_path: Path, workflow: str, words: str
+):
+    promoted = job("regrade promote model", stack, tmp_path, "")
+    assert promoted.code == 0, promoted.err
+    script = step(CI / workflow, words)["run"].replace(
+        "--benchmark gsm8k_chat --benchmark mmlu",
+        f"--limit {N} --config {DEMO / 'demo.yaml'}",  # nothing here comes from the Hub
+    )
+
+    judged = job(script, stack, tmp_path, worse)
+    assert judged.code == 1, judged.out + judged.err
+    assert "regression" in (tmp_path / "regrade.md").read_text().splitlines()[0]
+    assert "regression" in (tmp_path / "summary.md").read_text()
+    assert "<failure" in (tmp_path / "regrade.xml").read_text()
+
+    same = job(script, stack, tmp_path, str(DEMO / "model"))
+    assert same.code == 2, (
+        same.out + same.err
+    )  # no answer changed, but so few cannot show a drop of 1 point
+    assert "cannot tell" in (tmp_path / "regrade.md").read_text().splitlines()[0]
+
+
+def job(script: str, stack: Stack, folder: Path, model: str) -> Ran:
+    """Run a step of a CI job as a runner does."""
+    settings = {
+        **client_environment(stack.place),
+        "ANSWERS": stack.place.answers,
+        "MODEL": model,
+        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+    }
+    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    return run(shell, 400, settings, cwd=folder)
 
 
 def damaged_model(folder: Path) -> Path:
@@ -210,35 +192,3 @@ def test_every_part_runs_with_telemetry_off(stack: Stack):
         assert environment["MLFLOW_DISABLE_TELEMETRY"] == "true"
         assert environment["VLLM_NO_USAGE_STATS"] == "1"
         assert environment["HF_HUB_DISABLE_TELEMETRY"] == "1"
-
-
-def test_a_start_after_the_supervisor_was_killed_goes_on_with_what_was_kept(
-    stack: Stack, evaluated: dict[str, Any]
-):
-    before = stack.everything()
-    kept = metrics(stack, "accuracy/demo-arithmetic")
-    assert stack.supervisor is not None
-    stack.supervisor.kill()
-    stack.supervisor.wait()
-    stack.start()
-    assert not living(before)
-    assert stack.flow_run(evaluated["id"])["state_type"] == "COMPLETED"
-    assert metrics(stack, "accuracy/demo-arithmetic") == kept != []
-
-
-def test_stopping_ends_exactly_what_was_started(stack: Stack):
-    bystander = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    try:
-        ours = stack.everything()
-        stopped = stack.command("down")
-        assert stopped.code == 0, stopped.err
-        assert not living(ours)
-        assert bystander.poll() is None
-    finally:
-        bystander.kill()
-        bystander.wait()
-    assert stack.supervisor is not None
-    assert stack.supervisor.wait(30) == 0, stack.output.read_text()
-    assert "stopped" in stack.output.read_text()
-    assert stack.command("status").code == 1
-    assert stack.command("down").out.strip() == "the stack does not run"

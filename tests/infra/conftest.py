@@ -1,0 +1,51 @@
+"""One stack for all tests that are marked with it; they go through it in the order of their files."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.command_line import DEMO
+from tests.hub_server.fixtures import Hub
+from tests.hub_server.server import HubServer
+from tests.infra.running_stack import Stack, running_stack
+
+N = 40
+
+
+@pytest.fixture(scope="session")
+def demo() -> dict[str, Any]:
+    """Parameters of `evaluate-model`: those of `make demo`."""
+    return dict(yaml.safe_load((DEMO / "demo.yaml").read_text()))
+
+
+@pytest.fixture(scope="session")
+def team(hub_server: HubServer) -> Hub:
+    """The test Hub as the workers of the stack see it."""
+    user = hub_server.store.add_user("team")
+    return Hub(hub_server, user.name, user.write_token, user.read_token)
+
+
+@pytest.fixture(scope="session")
+def stack(team: Hub) -> Iterator[Stack]:
+    # Not pytest's own folder: Postgres runs as another user, who cannot enter that one.
+    home = Path(tempfile.mkdtemp(prefix="regrade-stack-"))
+    home.chmod(0o711)
+    hub = {
+        "HF_ENDPOINT": team.endpoint,
+        "HF_TOKEN": team.token,
+        "HF_HOME": str(home / "huggingface"),
+    }
+    with running_stack(home, hub) as running:
+        yield running
+    shutil.rmtree(home)
+
+
+@pytest.fixture(scope="session")
+def evaluated(stack: Stack, demo: dict[str, Any]) -> dict[str, Any]:
+    """The flow run of an evaluation that was started from the API."""
+    return stack.finish(stack.start_run("evaluate-model", {**demo, "limit": N}))

@@ -1,0 +1,165 @@
+"""A run that is cancelled, and one whose servers, worker or machine go away, on a real stack with a real engine."""
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from infra.deployment.heartbeats import HEARTBEAT, MESSAGE, crash_silent_runs
+from regrade.answers.local import LocalRepository
+from tests.command_line import DEMO
+from tests.crash.harness import Account, stored
+from tests.infra.running_stack import Stack, living, wait_until
+
+pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(1200)]
+
+CANCEL_SECONDS = 15.0
+AWAY_SECONDS = 60.0
+ROWS = 2000
+
+
+class Long:
+    """An evaluation that lasts long enough to be broken in the middle, with a repository of its own."""
+
+    def __init__(self, stack: Stack, demo: dict[str, Any], name: str) -> None:
+        self.stack = stack
+        self.repository = LocalRepository(stack.place.home / name)
+        self.account = Account()
+        questions = write_questions(stack.place.home / f"{name}.jsonl")
+        dataset = {**demo["datasets"][0], "name": name, "path": str(questions)}
+        self._parameters = {**demo, "datasets": [dataset], "answers": self.repository.uri}
+
+    def start(self, *, max_num_seqs: int) -> str:
+        """Start it and return the id of its flow run; one sequence at a time is slow."""
+        engine = {**self._parameters["engine"], "max_num_seqs": max_num_seqs}
+        return self.stack.start_run("evaluate-model", {**self._parameters, "engine": engine})
+
+    def until_it_moves(self, flow_run_id: str) -> None:
+        """Wait until the run's page tells of more answers than now."""
+        before = self.stack.progress(flow_run_id)
+        wait_until(
+            lambda: self.stack.progress(flow_run_id) > before,
+            540,
+            lambda: self.stack.told(flow_run_id),
+        )
+
+    def take(self) -> None:
+        """Take down what is stored and in the spool."""
+        self.account.take(self.repository, self.stack.place.home / "spool")
+
+    def assert_whole(self, flow_run_id: str) -> None:
+        """Every row is there once, and none was generated twice."""
+        ended = self.stack.finish(flow_run_id)
+        assert ended["state_type"] == "COMPLETED", self.stack.told(flow_run_id)
+        self.take()
+        rows = stored(self.repository)
+        assert len(rows) == len(dict(rows)) == ROWS
+        assert not self.account.lost
+        assert not self.account.again
+        assert not self.account.doubled
+
+
+def write_questions(path: Path) -> Path:
+    questions = [
+        json.loads(line) for line in (DEMO / "data/arithmetic.jsonl").read_text().splitlines()
+    ]
+    with path.open("w") as file:
+        for number in range(ROWS):
+            row = questions[number % len(questions)]
+            question = f"{number}. {row['question']}"
+            file.write(json.dumps({**row, "question": question}) + "\n")
+    return path
+
+
+def test_a_cancelled_run_ends_soon_and_leaves_no_engine_and_goes_on_when_run_again(
+    stack: Stack, demo: dict[str, Any]
+):
+    run = Long(stack, demo, "cancelled")
+    flow_run_id = run.start(max_num_seqs=1)
+    run.until_it_moves(flow_run_id)
+    processes = stack.below("worker-gpu")
+    assert len(processes) >= 3  # the flow, the engine's guard, the engine
+
+    began = time.monotonic()
+    stack.set_state(flow_run_id, "CANCELLING", "Cancelling")
+    ended = stack.finish(flow_run_id, 120)
+    seconds = time.monotonic() - began
+
+    assert ended["state_type"] == "CANCELLED", stack.told(flow_run_id)
+    assert seconds < CANCEL_SECONDS, stack.told(flow_run_id)
+    wait_until(lambda: not living(processes), 15, lambda: str(living(processes)))
+    assert not stack.below("worker-gpu")
+    run.take()
+    assert 0 < len(run.account.known) < ROWS
+    run.assert_whole(run.start(max_num_seqs=64))
+
+
+def test_a_run_outlives_its_worker_a_restart_of_the_server_and_a_minute_without_the_database(
+    stack: Stack, demo: dict[str, Any]
+):
+    run = Long(stack, demo, "outlived")
+    flow_run_id = run.start(max_num_seqs=1)
+    run.until_it_moves(flow_run_id)
+
+    worker = stack.parts()["worker-gpu"]
+    stack.kill("worker-gpu", alone=True)
+    wait_until(lambda: stack.parts()["worker-gpu"] != worker, 60, stack.output.read_text)
+    run.until_it_moves(flow_run_id)
+
+    server = stack.parts()["prefect"]
+    stack.kill("prefect")
+    wait_until(lambda: stack.parts()["prefect"] != server, 60, stack.output.read_text)
+    wait_until(stack.answers, 120, stack.output.read_text)
+    run.until_it_moves(flow_run_id)
+
+    with stack.nothing_started_again():
+        stack.kill("postgres")
+        time.sleep(AWAY_SECONDS)
+    wait_until(stack.answers, 120, stack.output.read_text)
+    run.assert_whole(flow_run_id)
+
+
+def test_a_run_whose_machine_died_has_crashed_and_a_retry_goes_on(
+    stack: Stack, demo: dict[str, Any]
+):
+    run = Long(stack, demo, "died")
+    flow_run_id = run.start(max_num_seqs=1)
+    run.until_it_moves(flow_run_id)
+    processes = stack.below("worker-gpu")
+
+    stack.kill("worker-gpu")  # and the flow with it
+    wait_until(lambda: not living(processes), 15, lambda: str(living(processes)))
+    assert stack.flow_run(flow_run_id)["state_type"] == "RUNNING"  # nobody is left to tell
+    run.take()
+    assert 0 < len(run.account.known) < ROWS
+    fall_silent(stack, flow_run_id)
+    wait_until(lambda: stack.flow_run(flow_run_id)["state_type"] == "CRASHED", 120, "not noticed")
+    assert stack.flow_run(flow_run_id)["state"]["message"] == MESSAGE
+
+    stack.set_state(flow_run_id, "SCHEDULED", "AwaitingRetry")  # as the button Retry does
+    run.assert_whole(flow_run_id)
+
+
+def fall_silent(stack: Stack, flow_run_id: str) -> None:
+    """Let the automation of `make deploy` wait for seconds instead of minutes after the run's last heartbeat."""
+    with (
+        temporary_settings({PREFECT_API_URL: stack.api}),
+        get_client(sync_client=True) as client,
+    ):
+        silence = timedelta(seconds=10)
+        crash_silent_runs(client, print, name=f"silent {uuid4()}", silence=silence)
+    beat = {
+        "id": str(uuid4()),
+        "event": HEARTBEAT,
+        "occurred": datetime.now(UTC).isoformat(),
+        "resource": {"prefect.resource.id": f"prefect.flow-run.{flow_run_id}"},
+    }
+    time.sleep(3)  # automations are loaded by the server's own service
+    httpx.post(f"{stack.api}/events", json=[beat], timeout=30).raise_for_status()

@@ -1,0 +1,146 @@
+"""The story of someone in the Prefect UI: a form, a run that is watched, cancelled and continued, and its result.
+
+Real Prefect server, process worker, vLLM, MLflow and Chromium. `REGRADE_SCREENSHOTS` names a folder for the
+screenshots; those of docs/images/ were made by this test.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from regrade.answers.hub import HubRepository
+from tests.browser.pages import PATIENCE, Pages, opened
+from tests.crash.harness import Account, spooled, stored
+from tests.hub_server.fixtures import Hub
+from tests.infra.running_stack import Stack, wait_until
+
+pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(1200)]
+
+CANCEL_SECONDS = 15.0
+REPEATS = 4
+ROWS = 400 * REPEATS
+
+
+@pytest.fixture
+def pages(stack: Stack, tmp_path: Path) -> Iterator[Pages]:
+    with opened(stack.api, tmp_path) as pages:
+        yield pages
+
+
+def test_a_run_from_the_form_is_watched_cancelled_and_continued_to_its_result(
+    pages: Pages, stack: Stack, team: Hub, tmp_path: Path
+):
+    repository = HubRepository(
+        team.repo_id, endpoint=team.endpoint, token=team.token, cache=tmp_path / "reading"
+    )
+    account = Account()
+
+    submit(pages, team, max_num_seqs=1)
+    first = newest(pages)
+    watch(pages, first, stack)
+    cancel(pages, first, stack)
+    account.take(repository, stack.spool)
+    assert 0 < len(account.known) < ROWS
+
+    submit(pages, team, max_num_seqs=16)
+    second = newest(pages)
+    assert second["id"] != first["id"]
+    wait_until(lambda: ended(pages, second), 400, lambda: f"no end: {stack.told(second['id'])}")
+    assert state(pages, second) == "COMPLETED", stack.told(second["id"])
+    account.take(repository, stack.spool)
+    assert len(stored(repository)) == len(dict(stored(repository))) == ROWS
+    assert not account.lost
+    assert not account.again
+    assert not account.doubled
+    wait_until(lambda: not stack.engine_processes(), 30, "an engine is left behind")
+    read_result(pages, second, team)
+
+
+def submit(pages: Pages, hub: Hub, *, max_num_seqs: int) -> None:
+    """Fill in the form and press the button."""
+    before = {one["id"] for one in pages.runs()}
+    pages.open_form("evaluate-model")
+    pages.fill("Model", "infra/demo/model")
+    pages.choose("Benchmarks", "gsm8k_chat")
+    pages.fill("Answer repository", f"hf://datasets/{hub.repo_id}")
+    pages.unfold("Sampling", "Set by hand")
+    pages.fill("Max Tokens", 96)
+    pages.fill("Temperature", 1)
+    pages.fill("Answers per question", REPEATS)
+    pages.unfold("Engine", "vLLM here")
+    pages.fill("Max Model Len", 512)
+    pages.fill("Max Num Seqs", max_num_seqs)
+    pages.switch("Enforce Eager")
+    pages.unfold("Questions from files", "Add item")
+    pages.choose("Benchmark", "gsm8k_chat")
+    pages.fill("Path", "infra/demo/data/arithmetic.jsonl")
+    pages.press("Submit")
+    wait_until(lambda: {one["id"] for one in pages.runs()} - before, PATIENCE, "no run was created")
+
+
+def watch(pages: Pages, flow_run: dict[str, Any], stack: Stack) -> None:
+    """See answers arrive on the page."""
+    wait_until(lambda: spooled(stack.spool) or ended(pages, flow_run), 400, "no answer came")
+    assert state(pages, flow_run) == "RUNNING", stack.told(flow_run["id"])
+    pages.open(f"/runs/flow-run/{flow_run['id']}")
+    pages.click('//li[@id="artifacts"]')
+    pages.text(f"of {ROWS:,} answers")
+    pages.text("infra/demo/model: gsm8k_chat")
+    pages.shot("progress", 1000)
+
+
+def cancel(pages: Pages, flow_run: dict[str, Any], stack: Stack) -> None:
+    """Press Cancel and see the run end, with its engine."""
+    assert stack.engine_processes()
+    pages.press("Cancel")
+    pages.press("Confirm")
+    wait_until(lambda: ended(pages, flow_run), 90, lambda: stack.told(flow_run["id"]))
+    states = httpx.get(
+        f"{pages.api}/flow_run_states/", params={"flow_run_id": flow_run["id"]}, timeout=60
+    ).json()
+    when = {one["name"]: datetime.fromisoformat(one["timestamp"]) for one in states}
+    assert state(pages, flow_run) == "CANCELLED", stack.told(flow_run["id"])
+    seconds = (when["Cancelled"] - when["Cancelling"]).total_seconds()
+    assert seconds < CANCEL_SECONDS
+    wait_until(lambda: not stack.engine_processes(), 15, "an engine is left behind")
+    pages.text("Cancelled")
+
+
+def read_result(pages: Pages, flow_run: dict[str, Any], hub: Hub) -> None:
+    """Find the result on the run's page, and follow its links."""
+    pages.open(f"/runs/flow-run/{flow_run['id']}")
+    pages.click('//li[@id="artifacts"]')
+    pages.text("model: gsm8k_chat ")
+    pages.shot("run", 1000)
+    pages.click('//a[normalize-space(.)="result"]')
+    pages.text("Grade the same answers again")
+    pages.text("gsm8k_chat")
+    pages.text(f"regrade score --answers hf://datasets/{hub.repo_id}")
+    picture = pages.one("//img")
+    assert pages.browser.execute_script("return arguments[0].naturalWidth", picture) > 200
+    pages.shot("result", 1000)
+
+    commit = str(pages.one('//a[.="answers"]').get_attribute("href"))
+    assert commit.startswith(f"{hub.endpoint}/datasets/{hub.repo_id}/tree/")
+    mlflow = str(pages.one('//a[.="MLflow run"]').get_attribute("href"))
+    assert "workflowType=machine_learning" in mlflow
+    pages.browser.get(mlflow)
+    pages.text("accuracy/gsm8k_chat")
+    pages.shot("mlflow", 1000)
+
+
+def newest(pages: Pages) -> dict[str, Any]:
+    return max(pages.runs(), key=lambda one: str(one["created"]))
+
+
+def state(pages: Pages, flow_run: dict[str, Any]) -> str:
+    found = httpx.get(f"{pages.api}/flow_runs/{flow_run['id']}", timeout=60)
+    return str(found.json()["state_type"])
+
+
+def ended(pages: Pages, flow_run: dict[str, Any]) -> bool:
+    return state(pages, flow_run) in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
