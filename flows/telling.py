@@ -8,6 +8,7 @@ from functools import cache
 from prefect.exceptions import ParameterTypeError
 
 from flows.ending import end_soon_after_signals
+from flows.outliving import outlive_worker
 from regrade.errors import RegradeError
 
 STARTED_BY_WORKER = "PREFECT__FLOW_RUN_ID"
@@ -20,7 +21,7 @@ _REPEATED = "Engine execution exited"
 def tell_plainly() -> None:
     """In the process of a flow run, show our log lines on its page and errors raised on purpose as one line.
 
-    The process also ends soon after the run was cancelled.
+    The process also ends soon after the run was cancelled, and goes on when its worker is gone.
 
     Prefect sends the records of `PREFECT_LOGGING_EXTRA_LOGGERS` to the page, but leaves their level at WARNING.
     """
@@ -29,6 +30,7 @@ def tell_plainly() -> None:
     if threading.current_thread() is threading.main_thread():
         # Else a run that was cancelled while MLflow was asked waits for its threads until the worker kills it, 30 s later.
         end_soon_after_signals()
+    outlive_worker()
     logging.getLogger("regrade").setLevel(logging.INFO)
     for name in ("prefect.flow_runs", "prefect.task_runs"):
         logging.getLogger(name).addFilter(without_traceback)

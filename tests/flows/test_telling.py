@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from flows.ending import GRACE
 from flows.telling import STARTED_BY_WORKER, without_traceback
@@ -58,3 +59,36 @@ time.sleep(120)
         process.send_signal(signal.SIGTERM)
         process.wait(60)
         assert time.monotonic() - started < GRACE + 20
+
+
+def test_a_flow_run_goes_on_when_nobody_reads_its_output_any_more(tmp_path: Path):
+    printing = f"""
+import time
+from pathlib import Path
+import flows.evaluate_model
+from rich.console import Console
+console = Console(stderr=True)
+print("up", flush=True)
+while not Path({str(tmp_path / "go")!r}).exists():
+    time.sleep(0.05)
+time.sleep(0.5)
+for number in range(10):
+    print("out", flush=True)
+    console.print("err")
+Path({str(tmp_path / "done")!r}).touch()
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", printing],
+        cwd=ROOT,
+        env={**os.environ, STARTED_BY_WORKER: "any"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == b"up\n"
+    process.stdout.close()  # as the kernel does for a worker that is killed
+    process.stderr.close()
+    (tmp_path / "go").touch()
+    assert process.wait(60) == 0
+    assert (tmp_path / "done").exists()

@@ -1,7 +1,8 @@
 """`make stack-test`: a team's whole story on Postgres, Prefect, MLflow, two workers and real vLLM.
 
-The tests go through one stack: it starts, a model is evaluated, answers are scored and compared (this file); a run is
-cancelled, its servers and its worker are killed (test_stack_breaks.py); the stack is killed, started again and
+The tests go through one stack: it starts, a model is evaluated, answers are scored and compared (this file); the
+servers, the worker and the machine of a run are killed (test_stack_breaks.py); a run is started, cancelled and continued in
+the UI (test_stack_pages.py); the stack is killed, started again and
 stopped (test_stack_stops.py).
 """
 
