@@ -21,6 +21,7 @@ os.environ.update(
         "REGRADE_SPOOL": str(_HOME / "spool"),
         "REGRADE_LOGS": str(_HOME / "logs"),
         "REGRADE_CACHE": str(_HOME / "cache"),
+        "REGRADE_CPU_NICE": "10",
     }
 )
 # An address that nothing answers: a test that forgets its own Hub fails at once instead of asking the real one.

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from regrade.engines.base import Engine, PromptRendering
-from regrade.engines.courtesy import AUTOGROUP, NICE
+from regrade.engines.courtesy import AUTOGROUP, VARIABLE
 from regrade.engines.opening import open_engine
 from regrade.engines.vllm_engine import VllmProcess, parse_extra
 from regrade.errors import EngineError, NotInstalledError, SettingsError
@@ -45,14 +45,15 @@ def test_the_engine_says_what_it_is(vllm_engine: Engine):
 
 
 @pytest.mark.vllm
-def test_on_a_cpu_the_engine_leaves_the_cores_to_others(vllm_engine: Engine):
+def test_on_a_cpu_the_engine_leaves_the_cores_to_others_if_it_is_told_to(vllm_engine: Engine):
     guard = psutil.Process(_guard_pid(vllm_engine))
     inside = guard.children(recursive=True)
-    assert {process.nice() for process in inside} == {NICE}
+    nice = int(os.environ[VARIABLE])
+    assert {process.nice() for process in inside} == {nice}
     if AUTOGROUP.exists():
         groups = [Path(f"/proc/{process.pid}/autogroup").read_text() for process in inside]
-        assert all(group.endswith(f"nice {NICE}\n") for group in groups)
-        assert f"nice {NICE}" not in AUTOGROUP.read_text()  # ours is another one
+        assert all(group.endswith(f"nice {nice}\n") for group in groups)
+        assert f"nice {nice}" not in AUTOGROUP.read_text()  # ours is another one
 
 
 def test_every_request_gets_exactly_one_completion(vllm_engine: Engine):
