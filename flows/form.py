@@ -23,7 +23,7 @@ from prefect.utilities.callables import parameter_docstrings
 from pydantic import MISSING, BaseModel, ConfigDict, Field, JsonValue, create_model
 from pydantic.fields import FieldInfo
 
-from flows.telling import tell_plainly
+from flows.under_worker import set_up_if_under_worker
 from regrade.settings import SamplingParams, Settings
 
 OVERRIDES = (SamplingParams,)
@@ -37,7 +37,7 @@ def form(**more: Mapping[str, Any]) -> Callable[[_F], _F]:
     Args:
         more: What JSON schema is to say of a parameter beside its type, such as `title` or `minimum`.
     """
-    tell_plainly()
+    set_up_if_under_worker()
 
     def shape(flow: _F) -> _F:
         own = inspect.signature(flow.fn, eval_str=True)

@@ -20,11 +20,12 @@ class PrefectGoneError(OperationError):
     def __init__(self, problem: str) -> None:
         self.problem = problem
         self.temporary = False
+        """Whether it was our own, which ends with the command."""
         super().__init__(problem)
 
     def __str__(self) -> str:
-        repair = "" if self.temporary else "Start it again, or unset PREFECT_API_URL, and run"
-        return f"{self.problem} {repair or 'Run'} the same command again. {KEPT}"
+        run = "Run" if self.temporary else "Start it again, or unset PREFECT_API_URL, and run"
+        return f"{self.problem} {run} the same command again. {KEPT}"
 
 
 @contextmanager

@@ -160,7 +160,9 @@ def print_next_steps(evaluation: "Evaluation") -> None:
         steps.append(
             ("open MLflow", f"{bin_folder}mlflow server --host 127.0.0.1 --backend-store-uri {uri}")
         )
-    steps.append(("open the Prefect UI", f"{bin_folder}prefect server start"))
+    server = os.environ.get("PREFECT_API_URL")
+    ui = server.removesuffix("/api") if server else f"{bin_folder}prefect server start"
+    steps.append(("open the Prefect UI", ui))
     stderr.print()
     for what, how in steps:
         stderr.print(f"{what:<20} {how}", markup=False, soft_wrap=True)

@@ -89,7 +89,6 @@ def score_answers(
     started = monotonic()
     scored, left_out = _without_damaged(answers) if intact else (answers, ())
     table = pa.Table.from_batches(_scores(scored, scorer), schema=SCORE_SCHEMA)
-    pa.default_memory_pool().release_unused()  # what texts were in; what follows needs it again
     check_rows(scored, table)
     summary = summarise(table, answers.manifest.groups)
     file = ScoreFile(

@@ -50,6 +50,8 @@ def make_pool(client: SyncPrefectClient, name: str, limit: int | None, say: Say)
         say(f"pool {name}: made" + (f", {limit} flow run at a time" if limit else ""))
         return
     kind = "" if pool.type == "process" else f" It is of the type '{pool.type}', not 'process'."
+    if pool.concurrency_limit != limit:
+        kind += f" Its limit is {pool.concurrency_limit}, where a new one has {limit}."
     say(f"pool {name}: is there, left as it is.{kind}")
 
 

@@ -79,7 +79,7 @@ class _Running:
     def __init__(self, place: Layout) -> None:
         self.place = place
         self.parts: list[Known] = []
-        self.plans: list[parts.Part] = []
+        self.plans: dict[str, parts.Part] = {}
         self.ended: list[tuple[str, float]] = []
         self.ourselves = processes.ourselves(place.logs / "stack.log")
         self._write()
@@ -87,7 +87,7 @@ class _Running:
     def start(self, part: parts.Part) -> None:
         print(f"starting {part.name}", flush=True)
         self.parts.append(self._process(part))
-        self.plans.append(part)
+        self.plans[part.name] = part
         self._write()
 
     def wait(self, started: Sequence[parts.Part]) -> None:
@@ -131,7 +131,7 @@ class _Running:
             raise processes.ended(part.name, Path(part.log))
         processes.reap()
         print(f"{part.name} ended by itself and is started again: {part.log}", flush=True)
-        self.parts[number] = self._process(self.plans[number])
+        self.parts[number] = self._process(self.plans[part.name])
         self._write()
 
     def _process(self, part: parts.Part) -> Known:

@@ -1,8 +1,8 @@
 """On a CPU, an engine beside servers leaves the cores to them.
 
 vLLM's CPU backend never sleeps: its processes wait for each other in loops of `sched_yield`. On two cores a Prefect
-server beside it was seen to take 8 to 50 s for an answer of 2 ms; with a nice value of 10 it takes 2 ms. Alone on a machine
-that costs up to 8 % of the speed, so it is done only where it was asked for: prefect.yaml does for what workers run.
+server beside it was seen to take 8 to 50 s for an answer of 2 ms; with a nice value of 10 it takes 2 ms. That was seen to cost up to
+a tenth of the speed (docs/performance.md), so it is done only where it was asked for: prefect.yaml does for what workers run.
 On a GPU the cores are what feeds it, and nothing is changed.
 """
 

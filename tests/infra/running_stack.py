@@ -125,7 +125,7 @@ class Stack:
         found = httpx.get(f"{self.api}/flow_runs/{flow_run_id}", timeout=30).raise_for_status()
         return dict(found.json())
 
-    def answers(self) -> bool:
+    def works(self) -> bool:
         """Whether the Prefect server and its database do their work."""
         try:
             asked = httpx.post(f"{self.api}/flows/count", json={}, timeout=10)

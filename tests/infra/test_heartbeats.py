@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -12,6 +13,16 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from infra.deployment.heartbeats import HEARTBEAT, MESSAGE, crash_silent_runs
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
+
+
+def heartbeat(flow_run_id: str) -> dict[str, Any]:
+    """The event that a flow run sends every three minutes."""
+    return {
+        "id": str(uuid4()),
+        "event": HEARTBEAT,
+        "occurred": datetime.now(UTC).isoformat(),
+        "resource": {"prefect.resource.id": f"prefect.flow-run.{flow_run_id}"},
+    }
 
 
 @pytest.mark.slow
@@ -31,14 +42,8 @@ def test_a_run_that_fell_silent_has_crashed(prefect_server: str):
         flow = api.post("/flows/", json={"name": "silent"}).json()
         body = {"flow_id": flow["id"], "state": {"type": "RUNNING", "name": "Running"}}
         run = api.post("/flow_runs/", json=body).json()
-        beat = {
-            "id": str(uuid4()),
-            "event": HEARTBEAT,
-            "occurred": datetime.now(UTC).isoformat(),
-            "resource": {"prefect.resource.id": f"prefect.flow-run.{run['id']}"},
-        }
         time.sleep(3)  # automations are loaded by the server's own service
-        api.post("/events", json=[beat]).raise_for_status()
+        api.post("/events", json=[heartbeat(run["id"])]).raise_for_status()
 
         deadline = time.monotonic() + 120
         while (found := api.get(f"/flow_runs/{run['id']}").json())["state_type"] == "RUNNING":

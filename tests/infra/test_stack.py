@@ -131,9 +131,8 @@ def test_the_script_of_a_ci_job_says_regression_of_a_worse_model_only(
     assert "<failure" in (tmp_path / "regrade.xml").read_text()
 
     same = job(script, stack, tmp_path, str(DEMO / "model"))
-    assert same.code == 2, (
-        same.out + same.err
-    )  # no answer changed, but so few cannot show a drop of 1 point
+    # No answer changed, but so few cannot show a drop of 1 point.
+    assert same.code == 2, same.out + same.err
     assert "cannot tell" in (tmp_path / "regrade.md").read_text().splitlines()[0]
 
 

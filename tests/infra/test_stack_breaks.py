@@ -2,7 +2,7 @@
 
 import json
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,11 +12,12 @@ import pytest
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from infra.deployment.heartbeats import HEARTBEAT, MESSAGE, crash_silent_runs
+from infra.deployment.heartbeats import MESSAGE, crash_silent_runs
 from regrade.answers.local import LocalRepository
 from tests.command_line import DEMO
 from tests.crash.harness import Account, stored
 from tests.infra.running_stack import Stack, living, wait_until
+from tests.infra.test_heartbeats import heartbeat
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(1200)]
 
@@ -52,7 +53,7 @@ class Long:
 
     def take(self) -> None:
         """Take down what is stored and in the spool."""
-        self.account.take(self.repository, self.stack.place.home / "spool")
+        self.account.take(self.repository, self.stack.spool)
 
     def assert_whole(self, flow_run_id: str) -> None:
         """Every row is there once, and none was generated twice."""
@@ -93,13 +94,13 @@ def test_a_run_outlives_its_worker_a_restart_of_the_server_and_a_minute_without_
     server = stack.parts()["prefect"]
     stack.kill("prefect")
     wait_until(lambda: stack.parts()["prefect"] != server, 60, stack.output.read_text)
-    wait_until(stack.answers, 120, stack.output.read_text)
+    wait_until(stack.works, 120, stack.output.read_text)
     run.until_it_moves(flow_run_id)
 
     with stack.nothing_started_again():
         stack.kill("postgres")
         time.sleep(AWAY_SECONDS)
-    wait_until(stack.answers, 120, stack.output.read_text)
+    wait_until(stack.works, 120, stack.output.read_text)
     run.assert_whole(flow_run_id)
 
 
@@ -136,15 +137,9 @@ def fall_silent(stack: Stack, flow_run_id: str) -> None:
         while stack.flow_run(flow_run_id)["state_type"] == "RUNNING":
             assert time.monotonic() < deadline, "nobody noticed"
             # Once more, in case that the server's own service had not read the automation before.
-            beat = {
-                "id": str(uuid4()),
-                "event": HEARTBEAT,
-                "occurred": datetime.now(UTC).isoformat(),
-                "resource": {"prefect.resource.id": f"prefect.flow-run.{flow_run_id}"},
-            }
+            beat = heartbeat(flow_run_id)
             httpx.post(f"{stack.api}/events", json=[beat], timeout=30).raise_for_status()
             time.sleep(3 * SILENCE.total_seconds())
         (automation,) = client.read_automations_by_name(name)
-        client.delete_automation(
-            automation.id
-        )  # or it ends the retry too, whose heart beats every 3 minutes
+        # Or it ends the retry too, whose heart beats every 3 minutes.
+        client.delete_automation(automation.id)

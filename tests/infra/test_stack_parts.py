@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from infra.stack import parts, postgres
-from infra.stack.__main__ import main
-from infra.stack.layout import Layout, layout
+from infra.stack.__main__ import RESTARTS, _Running, main
+from infra.stack.layout import Layout, StackError, layout
 from infra.stack.processes import Known, end, known, read_state, start, write_state
 from tests.infra.running_stack import living, wait_until
 
@@ -59,6 +59,18 @@ def test_what_runs_is_remembered_in_the_order_of_its_start(place: Layout):
     started = [replace(ourselves, name=name) for name in ("postgres", "prefect", "mlflow")]
     write_state(place.state, ourselves, started)
     assert read_state(place.state) == (ourselves, started)
+
+
+def test_a_part_that_ends_again_and_again_stops_the_stack_with_its_last_words(
+    place: Layout, capsys: pytest.CaptureFixture[str]
+):
+    place.logs.mkdir()
+    running = _Running(place)
+    dying = [sys.executable, "-c", "print('no disk left')"]
+    running.start(parts.Part("short", dying, dict(os.environ), lambda: True))
+    with pytest.raises(StackError, match=r"(?s)short ended by itself.*no disk left"):
+        running.watch()
+    assert capsys.readouterr().out.count("is started again") == RESTARTS
 
 
 def test_a_port_that_is_taken_is_named(

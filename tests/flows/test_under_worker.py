@@ -1,4 +1,4 @@
-"""What the page of a flow run says of an error."""
+"""A process that a worker started: what the run's page says of an error, its end, and its worker's end."""
 
 import logging
 import os
@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from flows.ending import GRACE
-from flows.telling import STARTED_BY_WORKER, without_traceback
+from flows.under_worker import STARTED_BY_WORKER, without_traceback
 from regrade.errors import SettingsError
 from tests.command_line import ROOT
 

@@ -1,4 +1,4 @@
-"""What a flow run's page says of a run that a worker started: our own log lines, and errors without tracebacks."""
+"""A process that a worker started for a flow run: what its page says, and how it ends and does not end."""
 
 import logging
 import os
@@ -18,19 +18,22 @@ _REPEATED = "Engine execution exited"
 
 
 @cache
-def tell_plainly() -> None:
-    """In the process of a flow run, show our log lines on its page and errors raised on purpose as one line.
-
-    The process also ends soon after the run was cancelled, and goes on when its worker is gone.
-
-    Prefect sends the records of `PREFECT_LOGGING_EXTRA_LOGGERS` to the page, but leaves their level at WARNING.
-    """
+def set_up_if_under_worker() -> None:
+    """Do what such a process needs, once; nothing in any other."""
     if STARTED_BY_WORKER not in os.environ:
         return
     if threading.current_thread() is threading.main_thread():
         # Else a run that was cancelled while MLflow was asked waits for its threads until the worker kills it, 30 s later.
         end_soon_after_signals()
     outlive_worker()
+    tell_plainly()
+
+
+def tell_plainly() -> None:
+    """Show our log lines on the run's page, and errors raised on purpose as one line.
+
+    Prefect sends the records of `PREFECT_LOGGING_EXTRA_LOGGERS` to the page, but leaves their level at WARNING.
+    """
     logging.getLogger("regrade").setLevel(logging.INFO)
     for name in ("prefect.flow_runs", "prefect.task_runs"):
         logging.getLogger(name).addFilter(without_traceback)
