@@ -1,15 +1,12 @@
 """Scorers by name, and the hash that tells a score of today's scorer from one of an older scorer."""
 
-import ast
-import hashlib
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Final
 
 from regrade.errors import UnknownNameError
 from regrade.scorers.base import Scorer
+from regrade.scorers.source_hash import source_hash as hash_of
 
 _SCORERS: Final = {
     "number": "regrade.scorers.number:NumberScorer",
@@ -39,51 +36,15 @@ def load_scorer(name: str) -> Scorer:
 
 @cache
 def source_hash(name: str) -> str:
-    """Return the first 8 hex digits of the sha256 over the source of a scorer.
+    """Return the hash of a scorer's code, 8 hex digits.
 
-    The source is the scorer's module with every module of `regrade.scorers` that it imports, directly or not:
-    it changes with any of these, and not with the code of another scorer.
-
-    Raises:
-        UnknownNameError: If there is no scorer of this name.
-    """
-    digest = hashlib.sha256()
-    for module, source in sorted(scorer_sources(name).items()):
-        digest.update(f"{module}\0{source}\0".encode())
-    return digest.hexdigest()[:8]
-
-
-def scorer_sources(name: str) -> dict[str, str]:
-    """Return the source of the modules that a scorer is made of, by their names.
+    It changes with the code of the scorer's module and of every module of `regrade.scorers` that it imports, directly
+    or not, and not with another scorer, a comment, a docstring or the layout: see `regrade.scorers.source_hash`.
 
     Raises:
         UnknownNameError: If there is no scorer of this name.
     """
-    sources: dict[str, str] = {}
-    waiting = [_place(name).partition(":")[0]]
-    while waiting:
-        module = waiting.pop()
-        if module in sources:
-            continue
-        spec = find_spec(module)
-        if spec is None or spec.origin is None:
-            continue
-        sources[module] = Path(spec.origin).read_text(encoding="utf-8")
-        waiting.extend(_imports(sources[module]))
-    return sources
-
-
-def _imports(source: str) -> list[str]:
-    """Return the modules of this package that a source imports."""
-    found: list[str] = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found.extend(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module == _PACKAGE:
-            found.extend(f"{_PACKAGE}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            found.append(node.module or "")
-    return [name for name in found if name.startswith(f"{_PACKAGE}.")]
+    return hash_of(_place(name).partition(":")[0], (_PACKAGE,))
 
 
 def _place(name: str) -> str:
