@@ -6,17 +6,17 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 
-from flows.form import form
-from flows.verdicts import announce, completed
+from flows.gating import announce, completed
 from regrade.comparing.comparison import HowToCompare
+from regrade.comparing.gate import gate_report
+from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Cluster, Comparisons
 from regrade.comparing.together import compare_sides
 from regrade.errors import SettingsError
-from regrade.gating.gate import gate_report
-from regrade.gating.report import GateReport
 from regrade.job import default_answers
+from regrade.orchestration.form import form
 from regrade.settings import Difference, GateSettings, ScorerName
-from tasks.gating import show_comparisons
+from tasks.gate import show_comparisons
 
 
 def run_name() -> str:

@@ -5,15 +5,15 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows.form import form
+from flows.gating import check_baseline, completed, gate_answers
 from flows.generate_answers import GENERATION_FORM, run_name
 from flows.generating import generate_all, generated_result, make_job
-from flows.grading import grade
-from flows.verdicts import check_baseline, completed, gate_answers
-from regrade.beside import prepare
+from flows.scoring import grade
 from regrade.errors import TrackingError
 from regrade.job import default_answers
-from regrade.results import Evaluation
+from regrade.orchestration.form import form
+from regrade.reporting.display import current_display
+from regrade.reporting.results import Evaluation
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
@@ -24,7 +24,7 @@ from regrade.settings import (
     SourceOverride,
     VllmEngine,
 )
-from tasks.display import current_display
+from regrade.tracking.process import prepare
 
 
 @form(**GENERATION_FORM, tracking_uri={"title": "MLflow"})

@@ -6,10 +6,12 @@ from typing import Any
 from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.form import form
 from flows.generating import generate_all, generated_result, make_job
 from regrade.job import default_answers
-from regrade.results import Evaluation
+from regrade.orchestration.events import answers_published
+from regrade.orchestration.form import form
+from regrade.reporting.display import current_display
+from regrade.reporting.results import Evaluation
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
@@ -19,8 +21,6 @@ from regrade.settings import (
     SourceOverride,
     VllmEngine,
 )
-from tasks.announcing import answers_published
-from tasks.display import current_display
 
 GENERATION_FORM: dict[str, dict[str, Any]] = {
     "model": {"minLength": 1},

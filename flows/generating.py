@@ -9,18 +9,18 @@ from pathlib import Path
 from prefect.futures import PrefectFuture, wait
 from pydantic import ValidationError
 
-from flows.validation import one_line
 from regrade.answers.spool import spool_root
 from regrade.engines.base import Engine
 from regrade.engines.opening import open_engine
 from regrade.errors import EngineError, OperationError, RegradeError, SettingsError, UserError
 from regrade.generation import longest_requests, prompt_rendering
 from regrade.job import GenerationJob
-from regrade.results import AnswerSetResult
-from tasks.display import Display
-from tasks.generating import generate_missing, publish_seconds
-from tasks.planning import find_missing, open_spool, plan_answers
-from tasks.publishing import publish
+from regrade.reporting.display import Display
+from regrade.reporting.results import AnswerSetResult
+from regrade.validation import one_line
+from tasks.generate import generate_missing, publish_seconds
+from tasks.plan import find_missing, open_spool, plan_answers
+from tasks.publish import publish
 from tasks.work import Work
 
 logger = logging.getLogger("regrade")

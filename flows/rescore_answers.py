@@ -4,10 +4,10 @@ from datetime import date
 
 from prefect import flow
 
-from flows.form import form
 from flows.score_answers import run_name
 from flows.stored import score_stored
-from regrade.results import Evaluation
+from regrade.orchestration.form import form
+from regrade.reporting.results import Evaluation
 from regrade.settings import ScorerName
 
 

@@ -5,9 +5,9 @@ from datetime import date
 from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.form import form
 from flows.stored import score_stored
-from regrade.results import Evaluation
+from regrade.orchestration.form import form
+from regrade.reporting.results import Evaluation
 from regrade.settings import ScorerName
 
 

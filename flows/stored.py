@@ -4,13 +4,13 @@ import logging
 from collections.abc import Sequence
 from datetime import UTC, date
 
-from flows.grading import grade
+from flows.scoring import grade
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.errors import RepositoryError, SettingsError
 from regrade.job import default_answers
-from regrade.results import Evaluation
-from regrade.scoring import stale_scorers
+from regrade.reporting.results import Evaluation
+from regrade.scoring.score import stale_scorers
 
 logger = logging.getLogger("regrade.score")
 

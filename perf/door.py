@@ -27,7 +27,7 @@ from perf.measuring import RESULTS, python, report, spread
 from perf.synthetic import write_answers
 from perf.workload import ENGINE_OPTIONS, evaluate_options, write_questions
 
-REGRADE = ("-m", "flows.cli")
+REGRADE = ("-m", "regrade.cli.main")
 GOALS = {
     "help": 0.5,
     "benchmarks": 0.5,

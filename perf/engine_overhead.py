@@ -27,7 +27,7 @@ import psutil
 from perf.workloads import MAX_MODEL_LEN, WARM_UP, WORKLOADS, Workload
 from regrade.engines.base import Engine, PromptRendering
 from regrade.engines.opening import open_engine
-from regrade.engines.vllm_engine import VllmProcess
+from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.models import resolve_model
 from regrade.records import Request
 from regrade.settings import SamplingParams, VllmEngine

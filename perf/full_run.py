@@ -50,7 +50,15 @@ def main() -> None:
     parser.add_argument("more", nargs="*", help="further options of `regrade evaluate`, after --")
     options = parser.parse_args()
     benchmarks = options.benchmark or ["gsm8k", "mmlu"]
-    command = [sys.executable, "-m", "flows.cli", "evaluate", "--json", "--model", options.model]
+    command = [
+        sys.executable,
+        "-m",
+        "regrade.cli.main",
+        "evaluate",
+        "--json",
+        "--model",
+        options.model,
+    ]
     for benchmark in benchmarks:
         source = options.data / benchmark.partition("_")[0]
         command += ["--benchmark", benchmark, "--source", f"{benchmark}={source}"]

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from perf.measuring import report
-from regrade.gating.verdict import by_interval, pass_p, regression_p
-from regrade.margins import PairedCounts, detectable_drop, paired_counts
-from regrade.significance import holm
-from regrade.statistics import FloatArray
+from regrade.comparing.verdict import by_interval, pass_p, regression_p
+from regrade.stats.estimates import FloatArray
+from regrade.stats.margins import PairedCounts, detectable_drop, paired_counts
+from regrade.stats.significance import holm
 
 ALPHA = 0.05
 MMLU, GSM8K = 14_042, 1_319

@@ -55,7 +55,16 @@ def ours(model: str, questions: Path, max_tokens: int, *, profile: bool) -> dict
     scratch = questions.with_suffix("")
     shutil.rmtree(scratch, ignore_errors=True)
     answers = scratch / "answers"
-    command = ["-m", "flows.cli", "evaluate", "--json", "--model", model, "--answers", str(answers)]
+    command = [
+        "-m",
+        "regrade.cli.main",
+        "evaluate",
+        "--json",
+        "--model",
+        model,
+        "--answers",
+        str(answers),
+    ]
     command += [*evaluate_options(questions, max_tokens), *ENGINE_OPTIONS]
     environment = {
         "REGRADE_SPOOL": str(scratch / "spool"),

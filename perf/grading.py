@@ -26,7 +26,7 @@ def score(folder: Path) -> None:
     from regrade.answers.local import LocalRepository
     from regrade.answers.publishing import publish_scores
     from regrade.answers.sets import list_sets
-    from regrade.scoring import score_answers
+    from regrade.scoring.score import score_answers
 
     imported = time.monotonic()
     repository = LocalRepository(folder)

@@ -145,7 +145,7 @@ def evaluated(
     import pyarrow.parquet as pq
 
     answers = scratch / "answers"
-    command = ["-m", "flows.cli", "evaluate", "--json", "--model", options.served]
+    command = ["-m", "regrade.cli.main", "evaluate", "--json", "--model", options.served]
     command += ["--answers", str(answers), "--engine", "openai", "--base-url", f"{address}/v1"]
     command += ["--max-concurrency", str(in_flight), "--max-tokens", str(options.max_tokens)]
     command += ["--dataset.name", "questions", "--dataset.path", str(options.questions)]

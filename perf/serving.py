@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from perf.measuring import RESULTS
-from regrade.engines.process import EngineProcess
+from regrade.engines.vllm_process.process import EngineProcess
 
 NAME = "demo"
 

@@ -13,7 +13,7 @@ from regrade.answers.manifest import Session
 from regrade.answers.publishing import SetDescription
 from regrade.answers.spool import RowKey, Spool
 from regrade.benchmarks.base import Benchmark
-from regrade.benchmarks.prompting import chat_template_arguments
+from regrade.benchmarks.questions.prompting import chat_template_arguments
 from regrade.engines.base import Engine, PromptRendering
 from regrade.errors import EngineError, SettingsError
 from regrade.models import ResolvedModel

@@ -27,7 +27,9 @@ class Ran:
 
 def regrade(*arguments: str | Path, timeout: float = 280, **environment: str) -> Ran:
     """Run `regrade` in the repository's root."""
-    return run([sys.executable, "-m", "flows.cli", *map(str, arguments)], timeout, environment)
+    return run(
+        [sys.executable, "-m", "regrade.cli.main", *map(str, arguments)], timeout, environment
+    )
 
 
 def run(

@@ -16,7 +16,7 @@ import pytest
 
 from regrade.engines.base import Engine, PromptRendering
 from regrade.engines.opening import open_engine
-from regrade.engines.process import EngineProcess
+from regrade.engines.vllm_process.process import EngineProcess
 from regrade.models import ResolvedModel, resolve_model
 from regrade.settings import OpenAIEngine, VllmEngine
 

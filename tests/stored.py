@@ -18,9 +18,9 @@ from regrade.answers.publishing import SetDescription, publish_answers, publish_
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.spool import Spool
-from regrade.metrics import summarise
 from regrade.records import GENERATION_SCHEMA, SCORE_SCHEMA
-from regrade.scoring import score_answers
+from regrade.scoring.score import score_answers
+from regrade.stats.metrics import summarise
 from tests.builders import description, row
 
 OLD = {"version": 0, "source_hash": "0" * 8}

@@ -3,9 +3,9 @@
 from prefect.client.orchestration import SyncPrefectClient
 
 from infra.deployment.applying import Say, recall, remember
+from regrade.orchestration.events import SCORERS_DEPLOYED, announce
 from regrade.scorers.registry import scorer_names
-from regrade.scoring import label_of
-from tasks.announcing import SCORERS_DEPLOYED, announce
+from regrade.scoring.score import label_of
 
 MEMORY = "regrade_deployed_scorers"
 

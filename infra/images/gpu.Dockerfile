@@ -16,7 +16,7 @@ COPY . /regrade
 WORKDIR /regrade
 # The second line fails the build where the engine's Python lacks something that the engine's worker needs.
 RUN /opt/regrade/bin/python -m compileall -q flows tasks regrade \
-    && PYTHONPATH=/regrade /usr/bin/python3 -c "import regrade.engines.vllm_worker, vllm"
+    && PYTHONPATH=/regrade /usr/bin/python3 -c "import regrade.engines.vllm_process.worker, vllm"
 
 RUN useradd --uid 10001 --create-home regrade \
     && install --directory --owner regrade /data/answers /data/huggingface /data/spool

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.environment import QUIET
 from infra.stack import postgres
 from infra.stack.layout import HOST, ROOT, Layout
+from regrade.cli.environment import QUIET
 
 
 @dataclass(frozen=True)

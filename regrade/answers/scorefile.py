@@ -2,9 +2,9 @@
 
 from pydantic import AwareDatetime, Field
 
-from regrade.metrics import Summary
 from regrade.records import SCHEMA_VERSION
 from regrade.settings import Settings
+from regrade.stats.metrics import Summary
 
 ORIGINAL = "original"
 """Takes the place of the scorer's name where the scores are those that came with imported answers."""

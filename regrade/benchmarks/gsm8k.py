@@ -13,9 +13,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regrade.benchmarks.samples import Question
-from regrade.benchmarks.standard import PublishedBenchmark
-from regrade.benchmarks.targets import RowError, number_target
+from regrade.benchmarks.questions.samples import Question
+from regrade.benchmarks.questions.standard import PublishedBenchmark
+from regrade.benchmarks.questions.targets import RowError, number_target
 from regrade.records import Sample
 from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
 

@@ -13,10 +13,10 @@ together, so that an engine computes their shared beginning once.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regrade.benchmarks.mmlu_subjects import CATEGORIES, SUBJECTS
-from regrade.benchmarks.samples import Question
-from regrade.benchmarks.standard import PublishedBenchmark
-from regrade.benchmarks.targets import RowError, choice_letters, choice_texts, listed
+from regrade.benchmarks.questions.mmlu_subjects import CATEGORIES, SUBJECTS
+from regrade.benchmarks.questions.samples import Question
+from regrade.benchmarks.questions.standard import PublishedBenchmark
+from regrade.benchmarks.questions.targets import RowError, choice_letters, choice_texts, listed
 from regrade.records import Sample
 from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
 

@@ -9,7 +9,7 @@ from regrade.errors import SettingsError, UnknownNameError
 from regrade.settings import DatasetBenchmark, PromptSettings
 
 if TYPE_CHECKING:
-    from regrade.benchmarks.standard import PublishedBenchmark
+    from regrade.benchmarks.questions.standard import PublishedBenchmark
 
 BENCHMARKS: Mapping[str, str] = {
     "gsm8k": "regrade.benchmarks.gsm8k:Gsm8k",
@@ -63,7 +63,7 @@ def open_dataset(
         raise SettingsError(
             f"'{settings.name}' is the name of a benchmark that regrade has. Choose another name for the dataset."
         )
-    module = import_module("regrade.benchmarks.dataset")
+    module = import_module("regrade.benchmarks.questions.dataset")
     opened: Benchmark = module.DatasetQuestions(settings, prompt=prompt, limit=limit)
     return opened
 

@@ -10,11 +10,11 @@ from regrade.comparing.examples import flip_examples
 from regrade.comparing.likeness import NotComparableError, check_alike, differences
 from regrade.comparing.models import Cluster, ComparedSide, Comparison, SubsetComparison
 from regrade.comparing.pairing import ENOUGH, Graded, Pairs, grade, pair
-from regrade.margins import PairedCounts, detectable_drop, paired_counts, score_interval
-from regrade.metrics import summarise
 from regrade.settings import Difference
-from regrade.significance import benjamini_hochberg, sign_flip_p
-from regrade.statistics import FloatArray, IntArray
+from regrade.stats.estimates import FloatArray, IntArray
+from regrade.stats.margins import PairedCounts, detectable_drop, paired_counts, score_interval
+from regrade.stats.metrics import summarise
+from regrade.stats.significance import benjamini_hochberg, sign_flip_p
 
 LEVEL = 0.05
 """Of tests and intervals of a comparison, two-sided, and of the share of subsets that are wrongly said to have moved."""

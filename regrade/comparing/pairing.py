@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError
-from regrade.scoring import score_answers
-from regrade.statistics import FloatArray, IntArray
+from regrade.scoring.score import score_answers
+from regrade.stats.estimates import FloatArray, IntArray
 
 ENOUGH = 0.9
 """Share of the smaller side below which sample ids are taken to be of different making."""

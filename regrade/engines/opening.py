@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from regrade.engines.base import Engine, PromptRendering
-from regrade.engines.openai_engine import OpenAIClient
-from regrade.engines.vllm_engine import VllmProcess
+from regrade.engines.openai_api.client import OpenAIClient
+from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.models import ResolvedModel
 from regrade.records import Request
 from regrade.settings import EngineSettings, VllmEngine

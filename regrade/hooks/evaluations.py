@@ -31,7 +31,16 @@ def command_of(
 ) -> tuple[str, ...]:
     """Return the command that evaluates a model and prints one JSON document."""
     words = ("trigger", deployment, "--wait") if deployment else ("evaluate",)
-    return (sys.executable, "-m", "flows.cli", *words, "--model", str(model), *arguments, "--json")
+    return (
+        sys.executable,
+        "-m",
+        "regrade.cli.main",
+        *words,
+        "--model",
+        str(model),
+        *arguments,
+        "--json",
+    )
 
 
 def environment_of(changes: Mapping[str, str]) -> dict[str, str]:

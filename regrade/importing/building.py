@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from regrade.answers.publishing import SetDescription
-from regrade.benchmarks.samples import Question, number_samples
-from regrade.benchmarks.targets import RowError, choice_letters, number_target
+from regrade.benchmarks.questions.samples import Question, number_samples
+from regrade.benchmarks.questions.targets import RowError, choice_letters, number_target
 from regrade.errors import SettingsError
 from regrade.importing.base import FormatName, ImportedRow, ImportedSet, OriginalScore
 from regrade.importing.files import SourceFile

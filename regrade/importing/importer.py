@@ -18,7 +18,7 @@ from regrade.importing.base import FormatName, OriginalScore, TableOptions
 from regrade.importing.building import Built, Names, build, source_hash
 from regrade.importing.files import SourceFile
 from regrade.importing.formats import detect, format_names, load_reader
-from regrade.metrics import summarise
+from regrade.stats.metrics import summarise
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from regrade.errors import SettingsError
 from regrade.records import SCORE_SCHEMA
-from regrade.scorers import columns as c
+from regrade.scorers.extraction import columns as c
 from regrade.settings import ScorerName
 
 SHARED_COLUMNS = ("sample_id", "repeat", "subset", "finish_reason", "error", "reasoning_open")

@@ -2,10 +2,10 @@
 
 import pyarrow as pa
 
-from regrade.scorers import columns as c
 from regrade.scorers.base import Reading, answer_part, score_rows
-from regrade.scorers.choices import chosen_by_text, existing, target_letters
-from regrade.scorers.letters import first_letter, leading_letter, only_letter
+from regrade.scorers.extraction import columns as c
+from regrade.scorers.extraction.choices import chosen_by_text, existing, target_letters
+from regrade.scorers.extraction.letters import first_letter, leading_letter, only_letter
 from regrade.settings import ScorerName
 
 _MARKER = r"""(?:(?i:\b(?:answer|(?:correct|right|best) (?:option|choice))["'*_]*[ \t]*(?:is|:|=))|\\boxed\{)"""

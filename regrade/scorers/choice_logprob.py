@@ -5,9 +5,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from regrade.scorers import columns as c
 from regrade.scorers.base import Reading, score_rows
-from regrade.scorers.choices import letters_at, target_letters
+from regrade.scorers.extraction import columns as c
+from regrade.scorers.extraction.choices import letters_at, target_letters
 from regrade.settings import ScorerName
 
 

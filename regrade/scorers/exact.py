@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from regrade.scorers import columns as c
 from regrade.scorers.base import Reading, answer_part, score_rows
-from regrade.scorers.wording import comparable
+from regrade.scorers.extraction import columns as c
+from regrade.scorers.extraction.wording import comparable
 from regrade.settings import ScorerName
 
 _KEPT = 200

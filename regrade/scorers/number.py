@@ -2,10 +2,10 @@
 
 import pyarrow as pa
 
-from regrade.scorers import columns as c
 from regrade.scorers.base import answer_part
+from regrade.scorers.extraction import columns as c
+from regrade.scorers.extraction.numerals import first_number, last_number
 from regrade.scorers.number_strict import number_after_hashes, score_numbers
-from regrade.scorers.numerals import first_number, last_number
 from regrade.settings import ScorerName
 
 _SLOT = r"""(?i:\banswer)["'*_]*[ \t]*[:=]|\\boxed\{|(?:\A|\n)[ *]*A:"""

@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from regrade.scorers import columns as c
 from regrade.scorers.base import Reading, answer_part, check_targets, score_rows
-from regrade.scorers.numerals import first_number, whole_number
+from regrade.scorers.extraction import columns as c
+from regrade.scorers.extraction.numerals import first_number, whole_number
 from regrade.settings import ScorerName
 
 _HEADING = r"\A[ \t*]*[0-9]+[.):]\**[ \t]+[A-Za-z*]"

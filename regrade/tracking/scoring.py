@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regrade.answers.manifest import Manifest
-from regrade.metrics import Metrics, SubsetMetrics, Summary
+from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
 
 # Limits of MLflow (mlflow.utils.validation), with room for the rest of a metric's key.
 MAX_PARAMETER = 6000

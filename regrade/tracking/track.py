@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regrade.plots import accuracy_chart
+from regrade.stats.charts import accuracy_chart
 from regrade.tracking.connection import connect, experiment_id, run_url
 from regrade.tracking.description import evaluation_text, scoring_text
 from regrade.tracking.evaluation import headline_metrics, headlines, table_rows

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.comparing.gate import gate
+from regrade.comparing.gate_report import GateReport
 from regrade.comparing.together import compare_sides
-from regrade.gating.gate import gate
-from regrade.gating.report import GateReport
-from regrade.gating.text import gate_markdown
 from regrade.importing.base import Columns, TableOptions
 from regrade.importing.building import Names
 from regrade.importing.importer import import_files
+from regrade.reporting.verdicts import gate_markdown
 from regrade.settings import GateSettings
 from tests.command_line import DATA
 

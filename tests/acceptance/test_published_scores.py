@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from regrade.metrics import Summary, summarise
-from regrade.scorers.numerals import last_number
+from regrade.scorers.extraction.numerals import last_number
+from regrade.stats.metrics import Summary, summarise
 from tests.scorers.batches import generations, graded
 
 SHARED = Path(__file__).parents[2] / "../shared/data"

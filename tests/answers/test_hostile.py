@@ -16,17 +16,17 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from flows.terminal import plain, visible
 from regrade.answers.card import BEGIN, END
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets, readable_sets
-from regrade.choosing import diff_scorings
-from regrade.difftext import diff_markdown
+from regrade.answers.verify import verify
+from regrade.cli.terminal import plain, visible
 from regrade.errors import DamagedAnswersError, RepositoryError
 from regrade.records import GENERATION_SCHEMA
-from regrade.report import escape
-from regrade.scoring import score_answers
-from regrade.verification import verify
+from regrade.reporting.diffs import diff_markdown
+from regrade.reporting.tables import escape
+from regrade.scoring.diff_sides import diff_scorings
+from regrade.scoring.score import score_answers
 from tests.builders import row
 from tests.command_line import ROOT
 from tests.stored import (
@@ -408,8 +408,8 @@ def test_a_text_that_ends_in_a_backslash_does_not_swallow_what_follows() -> None
 
 
 def test_a_chart_takes_any_name_as_text() -> None:
-    from regrade.metrics import Metrics, SubsetMetrics, Summary
-    from regrade.plots import accuracy_chart
+    from regrade.stats.charts import accuracy_chart
+    from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
 
     numbers_ = json.loads(
         '{"rows": 4, "n": 4, "samples": 4, "accuracy": 0.5, "accuracy_stderr": 0.2, "accuracy_low": 0.2,'

@@ -12,7 +12,7 @@ from regrade.answers.publishing import publish_answers, publish_scores
 from regrade.answers.sets import AnswerSet, find_set, list_sets
 from regrade.answers.spool import Spool
 from regrade.errors import DamagedAnswersError, RepositoryError
-from regrade.scoring import is_stale, score_answers
+from regrade.scoring.score import is_stale, score_answers
 from tests.builders import description, row
 from tests.stored import numbers, publish
 

@@ -8,7 +8,7 @@ import pytest
 
 from regrade.benchmarks.base import Benchmark
 from regrade.benchmarks.opening import open_benchmark, open_dataset
-from regrade.benchmarks.targets import LETTERS
+from regrade.benchmarks.questions.targets import LETTERS
 from regrade.records import GENERATION_SCHEMA, Completion, Sample, generation_row
 from regrade.scorers.registry import load_scorer
 from regrade.settings import DatasetBenchmark, PromptSettings, ScorerName

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from regrade.benchmarks.mmlu_subjects import CATEGORIES, SUBJECTS
 from regrade.benchmarks.opening import open_benchmark
+from regrade.benchmarks.questions.mmlu_subjects import CATEGORIES, SUBJECTS
 from regrade.errors import SourceError
 from regrade.settings import PromptFormat, PromptSettings
 from tests.benchmarks.files import MMLU_TEST, mmlu_folder, mmlu_row, write_jsonl

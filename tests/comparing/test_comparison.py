@@ -9,8 +9,8 @@ from regrade.comparing.comparison import Compared, HowToCompare, compare_sets
 from regrade.comparing.likeness import NotComparableError, differences
 from regrade.errors import SettingsError
 from regrade.settings import SamplingParams
-from regrade.significance import mcnemar_p
 from regrade.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity
+from regrade.stats.significance import mcnemar_p
 from tests.builders import row
 from tests.comparing.sides import TOTAL, answer
 from tests.stored import publish, score, score_with_an_older_scorer

@@ -7,10 +7,10 @@ import pytest
 from regrade.answers.aliases import aliased_sets, move_alias, read_alias
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
+from regrade.answers.verify import verify
 from regrade.comparing.sides import find_side
 from regrade.comparing.together import compare_sides
 from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
-from regrade.verification import verify
 from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub
 

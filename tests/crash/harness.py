@@ -18,7 +18,7 @@ import yaml
 
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet, list_sets
-from regrade.scoring import score_answers
+from regrade.scoring.score import score_answers
 from tests.command_line import DEMO, ROOT, Ran
 
 MARK = "REGRADE_TEST_MARK"
@@ -55,7 +55,7 @@ class Command:
         out, err = self.home / "out.txt", self.home / "err.txt"
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
-                [sys.executable, "-m", "flows.cli", *self.arguments, *more],
+                [sys.executable, "-m", "regrade.cli.main", *self.arguments, *more],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,

@@ -15,7 +15,11 @@ pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
 
 LIMIT = 240
 FRESH = "Going on once more, with a fresh engine"
-GUARD, WORKER, CORE = "regrade.engines.guard", "regrade.engines.vllm_worker", "VLLM::EngineCore"
+GUARD, WORKER, CORE = (
+    "regrade.processes.supervisor",
+    "regrade.engines.vllm_process.worker",
+    "VLLM::EngineCore",
+)
 
 
 @pytest.fixture

@@ -13,15 +13,15 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.compare_models import compare_models
 from flows.evaluate_model import evaluate_model
-from flows.verdicts import check_baseline, gate_answers
+from flows.gating import check_baseline, gate_answers
 from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
+from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Comparisons
 from regrade.errors import RepositoryError, SettingsError
-from regrade.gating.report import GateReport
-from regrade.results import AnswerSetResult, Evaluation
+from regrade.orchestration.artifacts import COMPARISON_KEY, read_report
+from regrade.reporting.results import AnswerSetResult, Evaluation
 from regrade.settings import DatasetBenchmark, GateSettings
-from tasks.gating import COMPARISON_KEY, read_report
 from tests.comparing.sides import answer
 from tests.prefect_fixtures import free_port
 from tests.stored import score

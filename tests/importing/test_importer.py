@@ -4,13 +4,13 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import find_set, list_sets
+from regrade.answers.verify import verify
 from regrade.errors import SettingsError
 from regrade.importing.base import Columns, TableOptions
 from regrade.importing.building import Names
 from regrade.importing.files import ImportFileError
 from regrade.importing.importer import Imports, import_files
-from regrade.scoring import is_stale, score_answers
-from regrade.verification import verify
+from regrade.scoring.score import is_stale, score_answers
 from tests.importing.test_inspect_log import log
 from tests.importing.test_lm_eval import TIME, results, sample
 from tests.importing.writing import jsonl, parquet

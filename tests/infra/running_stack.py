@@ -92,7 +92,7 @@ class Stack:
 
     def engine_processes(self) -> list[psutil.Process]:
         """Those of the engine that the GPU worker runs: its guard, our worker, vLLM's own."""
-        words = ("regrade.engines.guard", "regrade.engines.vllm_worker", "VLLM::")
+        words = ("regrade.processes.supervisor", "regrade.engines.vllm_process.worker", "VLLM::")
         found = []
         for process in self.below("worker-gpu"):
             with suppress(psutil.NoSuchProcess):

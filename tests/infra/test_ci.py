@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.cli import app
+from regrade.cli.main import app
 from tests.command_line import ROOT
 
 CI = ROOT / "infra" / "ci"

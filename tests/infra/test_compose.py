@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 import yaml
 
-from flows.environment import QUIET
+from regrade.cli.environment import QUIET
 from tests.command_line import ROOT
 
 FILE = ROOT / "infra/compose.yaml"

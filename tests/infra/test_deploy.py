@@ -223,7 +223,7 @@ def test_a_deployment_of_a_changed_scorer_grades_what_is_stale(server: Server) -
 def test_scoring_what_was_published_starts_no_further_scoring(
     server: Server, tmp_path: Path
 ) -> None:
-    from tasks.announcing import answers_published
+    from regrade.orchestration.events import answers_published
 
     repository = LocalRepository(tmp_path / "answers")
     answers = publish(repository, numbers(0, 3))

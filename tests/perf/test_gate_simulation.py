@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from perf.gate_simulation import GSM8K, MMLU, passages, repeated, simulate, single
-from regrade.margins import PairedCounts, detectable_drop
+from regrade.stats.margins import PairedCounts, detectable_drop
 
 N = 400
 MARGIN = 0.035

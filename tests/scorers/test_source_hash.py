@@ -148,7 +148,7 @@ def test_a_scorer_of_another_package_is_hashed_with_its_own_modules(
     found = module_codes("their_scorers.scorer", packages)
 
     assert sorted(found) == [
-        "regrade.scorers.columns",
+        "regrade.scorers.extraction.columns",
         "their_scorers.scorer",
         "their_scorers.words",
     ]

@@ -1,1 +1,0 @@
-"""The commands of the command line, loaded when they are called."""

@@ -1,0 +1,283 @@
+"""Whether an answer repository holds what it says: checksums, row counts, duplicates, schema, manifests, scores."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from regrade.answers.aliases import FOLDER, aliased_sets, read_alias
+from regrade.answers.base import Repository, StoredFile
+from regrade.answers.manifest import Manifest, Shard
+from regrade.answers.scorefile import ScoreFile
+from regrade.answers.sets import AnswerSet, readable_sets
+from regrade.errors import DamagedAnswersError, OperationError
+from regrade.records import GENERATION_SCHEMA
+from regrade.stats.estimates import IntArray
+from regrade.stats.metrics import summarise
+
+KEYS = ("sample_id", "repeat")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is not as it should be."""
+
+    path: str
+    problem: str
+
+
+@dataclass(slots=True)
+class Verified:
+    """What was looked at, and what was found."""
+
+    answer_sets: int = 0
+    shards: int = 0
+    rows: int = 0
+    scorings: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+
+class NotIntactError(OperationError):
+    """Verification found problems, which were reported one by one."""
+
+    def __init__(self, uri: str, problems: int) -> None:
+        self.uri, self.problems = uri, problems
+        super().__init__(uri, problems)
+
+    def __str__(self) -> str:
+        found = "1 problem" if self.problems == 1 else f"{self.problems} problems"
+        return (
+            f"{found} in '{self.uri}'. `regrade score --intact` scores what is left of a damaged answer set; to "
+            "have it whole again, put the files back from an older revision, or remove the set and generate again."
+        )
+
+
+def verify(repository: Repository, revision: str, answer_set_id: str | None = None) -> Verified:
+    """Check everything that a repository holds at a revision.
+
+    Args:
+        repository: Where to look.
+        revision: 40-digit revision.
+        answer_set_id: Only this answer set, by the first digits of its id; also what belongs to none if not given.
+
+    Raises:
+        RepositoryError: If `answer_set_id` fits no answer set, or several.
+        HubError: If the repository cannot be read.
+    """
+    sets, damaged = readable_sets(repository, revision, answer_set_id=answer_set_id)
+    found = Verified(answer_sets=len(sets) + len(damaged))
+    found.problems += [Problem(error.path, error.problem) for error in damaged]
+    for answers in sets:
+        for number, shard in enumerate(answers.manifest.shards):
+            if shard.name[5:10] != f"{number:05d}" or shard.name[11:19] != shard.sha256[:8]:
+                path = f"{answers.folder}/{shard.name}"
+                found.problems.append(Problem(path, "its name is not its number and its sha256."))
+        intact, problems = intact_part(answers)
+        found.shards += len(answers.manifest.shards)
+        found.rows += intact.manifest.rows
+        found.problems += problems
+        if not problems and (wrong := _state_problem(answers.manifest)):
+            found.problems.append(Problem(f"{answers.folder}/manifest.json", wrong))
+        found.problems += _strays(answers)
+        _verify_scores(answers, intact, found)
+    if answer_set_id is None:
+        found.problems += _homeless(repository, revision)
+        found.problems += _alias_problems(repository, revision)
+    return found
+
+
+def intact_part(answers: AnswerSet) -> tuple[AnswerSet, list[Problem]]:
+    """Return an answer set with the shards that are what the manifest says, and what is wrong with the others.
+
+    Every column is read. A shard with a row that an earlier one has is not intact.
+    """
+    keys = _Keys(answers.manifest)
+    kept: list[str] = []
+    problems: list[Problem] = []
+    for shard in answers.manifest.shards:
+        try:
+            keys.add(shard, _read(answers, shard), answers.folder)
+            kept.append(shard.sha256)
+        except DamagedAnswersError as error:
+            problems.append(Problem(f"{answers.folder}/{shard.name}", error.problem))
+    return (answers.only(kept) if problems else answers), problems
+
+
+def check_rows(answers: AnswerSet, rows: pa.Table) -> None:
+    """Refuse rows of an answer set that say the same sample and repeat twice, or that it cannot have.
+
+    Args:
+        answers: Answer set.
+        rows: With the columns `sample_id` and `repeat`, for all its shards in their order.
+
+    Raises:
+        DamagedAnswersError: Naming the shard.
+    """
+    # All at once is what is fast; only where something is wrong it is worth asking which shard.
+    keys = _Keys(answers.manifest)
+    try:
+        keys.add(None, rows, answers.folder)
+    except DamagedAnswersError:
+        keys, start = _Keys(answers.manifest), 0
+        for shard in answers.manifest.shards:
+            keys.add(shard, rows.slice(start, shard.rows), answers.folder)
+            start += shard.rows
+        raise
+
+
+class _Keys:
+    """The samples and repeats seen so far, in 16 bytes each and once the text of every sample id."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._repeats = manifest.specification.repeats
+        self._samples = manifest.n_samples
+        self._ids: pa.Array[Any] = pa.array([], pa.string())
+        self._seen: IntArray = np.empty(0, np.int64)
+
+    def add(self, shard: Shard | None, rows: pa.Table, folder: str) -> None:
+        """Add the rows of a shard, all or (with an error) none."""
+        path = f"{folder}/{shard.name}" if shard else folder
+        repeat = rows["repeat"].to_numpy().astype(np.int64)
+        if repeat.size and not 0 <= repeat.min() <= repeat.max() < self._repeats:
+            wrong = int(repeat[(repeat < 0) | (repeat >= self._repeats)][0])
+            raise DamagedAnswersError(
+                path, f"it has repeat {wrong}; {self._repeats} from 0 on were asked for."
+            )
+        chunks = [self._ids, *rows["sample_id"].chunks]
+        sample, distinct = _encoded(pa.chunked_array(chunks, pa.string()))
+        if len(distinct) > self._samples:
+            raise DamagedAnswersError(
+                path, f"with it there are more samples than the {self._samples:,} of the manifest."
+            )
+        sample = sample[len(self._ids) :]
+        new = sample * self._repeats + repeat
+        first = np.unique(new, return_index=True)[1]
+        again = np.ones(len(new), np.bool_)
+        again[first] = False
+        again |= np.isin(new, self._seen)
+        if again.any():
+            row = int(np.flatnonzero(again)[0])
+            raise DamagedAnswersError(
+                path,
+                f"row {row}: sample '{rows['sample_id'][row]}', repeat {repeat[row]} is there already.",
+            )
+        self._ids = distinct
+        self._seen = np.concatenate([self._seen, new])
+
+
+def _encoded(strings: "pa.ChunkedArray[pa.StringScalar]") -> tuple[IntArray, "pa.Array[Any]"]:
+    """Return a number for each string, and the distinct strings."""
+    found: Any = strings.combine_chunks().dictionary_encode()  # the stubs know no dictionaries
+    return found.indices.to_numpy().astype(np.int64), found.dictionary
+
+
+def _read(answers: AnswerSet, shard: Shard) -> pa.Table:
+    """Return the keys of a shard, after all of it was read."""
+    reader = answers.shard(shard, GENERATION_SCHEMA.names)
+    if unknown := sorted(set(reader.names) - set(GENERATION_SCHEMA.names)):
+        raise DamagedAnswersError(
+            f"{answers.folder}/{shard.name}",
+            f"it has the column '{unknown[0]}', which the format does not know.",
+        )
+    batches = [batch.select(list(KEYS)) for batch in reader.batches()]
+    return pa.Table.from_batches(batches, pa.schema([GENERATION_SCHEMA.field(k) for k in KEYS]))
+
+
+def _state_problem(manifest: Manifest) -> str | None:
+    expected = manifest.n_samples * manifest.specification.repeats
+    state = "complete" if manifest.rows == expected else "incomplete"
+    if manifest.state == state:
+        return None
+    return f"it is called {manifest.state} with {manifest.rows:,} of {expected:,} rows."
+
+
+def _strays(answers: AnswerSet) -> Iterator[Problem]:
+    listed = {f"{answers.folder}/{shard.name}" for shard in answers.manifest.shards}
+    listed.add(f"{answers.folder}/manifest.json")
+    for path in sorted(answers.repository.files(answers.revision, answers.folder)):
+        if path not in listed:
+            yield Problem(path, "the manifest does not list it: it is never scored.")
+
+
+def _homeless(repository: Repository, revision: str) -> Iterator[Problem]:
+    def folders(files: Mapping[str, StoredFile]) -> dict[PurePosixPath, str]:
+        return {PurePosixPath(*PurePosixPath(path).parts[1:-1]): path for path in sorted(files)}
+
+    answers = repository.files(revision, "answers")
+    with_manifest = folders(
+        {path: file for path, file in answers.items() if path.endswith("/manifest.json")}
+    )
+    for files in (answers, repository.files(revision, "scores")):
+        for folder, path in folders(files).items():
+            if folder not in with_manifest:
+                yield Problem(path, "there is no manifest of its answer set.")
+
+
+def _alias_problems(repository: Repository, revision: str) -> Iterator[Problem]:
+    for path in sorted(repository.files(revision, FOLDER)):
+        name = PurePosixPath(path).stem
+        try:
+            alias = read_alias(repository, revision, name)
+            if alias is None or path != f"{FOLDER}/{name}.json":
+                yield Problem(path, "it is no file of an alias.")
+            else:
+                aliased_sets(repository, revision, alias)
+        except DamagedAnswersError as error:
+            yield Problem(error.path, error.problem)
+
+
+def _verify_scores(answers: AnswerSet, intact: AnswerSet, found: Verified) -> None:
+    files = answers.repository.files(answers.revision, answers.scores_folder)
+    for path, file in sorted(files.items()):
+        stem, _, suffix = path.rpartition(".")
+        if suffix == "json":
+            found.scorings += 1
+            try:
+                record = answers.score_file(file)
+                problems = list(_score_problems(answers, intact, record))
+            except DamagedAnswersError as error:
+                problems = [Problem(path, error.problem)]
+            found.problems += problems
+        elif suffix != "parquet":
+            found.problems.append(Problem(path, "it is no file of a scoring."))
+        elif f"{stem}.json" not in files:
+            found.problems.append(Problem(path, "there is no JSON of this scoring."))
+
+
+def _score_problems(answers: AnswerSet, intact: AnswerSet, record: ScoreFile) -> Iterator[Problem]:
+    stem = f"{answers.scores_folder}/{record.label}"
+    try:
+        table = answers.score_table(record.label)
+    except DamagedAnswersError as error:
+        yield Problem(f"{stem}.parquet", error.problem)
+        return
+    if unknown := set(record.answers) - {shard.sha256 for shard in answers.manifest.shards}:
+        yield Problem(
+            f"{stem}.json", f"it scored a shard {min(unknown)[:8]} that the manifest does not list."
+        )
+        return
+    scored = answers.only(record.answers)
+    if table.num_rows != scored.manifest.rows:
+        yield Problem(
+            f"{stem}.parquet",
+            f"it has {table.num_rows:,} rows, the shards that were scored have {scored.manifest.rows:,}.",
+        )
+        return
+    overall = summarise(table, answers.manifest.groups).overall
+    said = record.summary.overall
+    if (overall.n, overall.unparsed) != (said.n, said.unparsed) or not np.isclose(
+        overall.accuracy or 0.0, said.accuracy or 0.0, rtol=0, atol=1e-9
+    ):
+        yield Problem(
+            f"{stem}.json",
+            f"its accuracy is {said.accuracy} of {said.n:,}, its rows give {overall.accuracy} of {overall.n:,}.",
+        )
+    if {s.sha256 for s in scored.manifest.shards} <= {s.sha256 for s in intact.manifest.shards}:
+        keys = table.select(list(KEYS))
+        if not pa.Table.from_batches(scored.batches(KEYS), keys.schema).equals(keys):
+            yield Problem(
+                f"{stem}.parquet", "its rows are not those of the answers that it scored."
+            )

@@ -1,0 +1,1 @@
+"""Where questions come from, and how they become samples and prompts."""

@@ -1,0 +1,249 @@
+"""Any dataset as a benchmark: on the Hub, or in parquet, jsonl, json or csv files.
+
+Columns, the prompt's Jinja template and the scorer come from `settings.DatasetBenchmark`. The scorer decides what
+the target column may hold:
+
+- `number`, `number_strict`: a number, or a text with `#### N` in it, which means N; thousands commas are dropped.
+- `choice_logprob`, `choice_letter`: the index of the right choice (from 0), its letter, or its text, the same way
+  in all rows; the target becomes the letter. `choice_logprob` ranks the letters instead of generating.
+- `exact`: a text or number, as it stands.
+
+Ids follow from the columns that the prompt reads, so a change of wording keeps them and prompts can be compared.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from regrade.benchmarks.questions.reading import FILE_TYPES
+from regrade.benchmarks.questions.samples import Question
+from regrade.benchmarks.questions.sources import REPOSITORY_ID, LocalSource, Source, open_hub
+from regrade.benchmarks.questions.standard import StandardBenchmark
+from regrade.benchmarks.questions.targets import (
+    RowError,
+    choice_letters,
+    choice_texts,
+    listed,
+    number_target,
+    text_target,
+)
+from regrade.benchmarks.questions.templates import RowTemplate, TemplateValueError
+from regrade.errors import SettingsError, SourceError
+from regrade.records import Sample
+from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams, ScorerName
+
+PLAIN_PROMPT = DatasetBenchmark.model_fields["prompt"].default
+CHOICE_PROMPT = "{{ question }}\n{{ listed_choices }}\nAnswer:"
+"""Used for multiple choice where the prompt is left at `PLAIN_PROMPT`, which would not show the choices."""
+
+_OF_CHOICES = frozenset({"choices", "listed_choices"})
+_OF_SHOTS = frozenset({"target", "label"})
+
+
+class DatasetQuestions(StandardBenchmark):
+    """The questions of a dataset, as its settings say."""
+
+    version = 1
+    paper = ""
+
+    def __init__(
+        self, settings: DatasetBenchmark, *, prompt: PromptSettings, limit: int | None
+    ) -> None:
+        """Open the dataset; see `open_dataset`."""
+        self.name = settings.name
+        self.description = f"Questions of the dataset '{Path(settings.path).name}'."
+        self.split, self.shots_split = settings.split, settings.shots_split
+        self.scorers = (settings.scorer,)
+        self.method = "rank" if settings.scorer == "choice_logprob" else "generate"
+        self._settings = settings
+        self._kind = _TARGETS[settings.scorer]
+        has_choices = settings.choices_column is not None
+        if self._kind == "letter" and not has_choices:
+            raise SettingsError(
+                f"Benchmark '{self.name}' is graded by '{settings.scorer}', which needs choices. "
+                "Set choices_column to the column with the list of choices."
+            )
+        shows_none = has_choices and settings.prompt == PLAIN_PROMPT
+        self._text = CHOICE_PROMPT if shows_none else settings.prompt
+        self._asked = RowTemplate("prompt", self._text)
+        self._answered = RowTemplate("shot_answer", settings.shot_answer)
+        given = _OF_CHOICES if has_choices else frozenset()
+        self._asked_columns = sorted(self._asked.names - given)
+        self._answered_columns = sorted(self._answered.names - given - _OF_SHOTS)
+        super().__init__(
+            _open_source(settings),
+            prompt,
+            limit,
+            n_shots=settings.n_shots,
+            prompt_format=settings.format,
+        )
+
+    @property
+    def question_template(self) -> str:
+        """The Jinja template of the prompt."""
+        return self._text
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """As set; ranking needs one token."""
+        if self.method == "rank":
+            return SamplingParams(temperature=0.0, max_tokens=1)
+        return self._settings.sampling
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What decides the targets, and the worked examples where there are any."""
+        settings = self._settings
+        parameters = {
+            "target": self._kind,
+            "target_column": settings.target_column,
+            "choices_column": settings.choices_column,
+            "subset_column": settings.subset_column,
+        }
+        if self.n_shots:
+            parameters |= {
+                "shots_split": settings.shots_split,
+                "shot_answer": settings.shot_answer,
+            }
+        return parameters
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that the prompt reads, and those of the target, choices and subset."""
+        settings = self._settings
+        named = (settings.target_column, settings.choices_column, settings.subset_column)
+        return tuple(dict.fromkeys([*self._asked_columns, *filter(None, named)]))
+
+    @property
+    def shot_columns(self) -> tuple[str, ...]:
+        """Columns of questions, and those that a worked example's answer reads."""
+        return tuple(dict.fromkeys([*self.columns, *self._answered_columns]))
+
+    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
+        """Return the rows with targets of the kind that the scorer compares with."""
+        column = self._settings.choices_column
+        choices = [
+            () if column is None else choice_texts(index, row[column])
+            for index, row in enumerate(rows)
+        ]
+        targets = self._targets([row[self._settings.target_column] for row in rows], choices)
+        questions = []
+        for index, (row, target) in enumerate(zip(rows, targets, strict=True)):
+            content = {name: row[name] for name in self._asked_columns if name != column}
+            _check_content(index, content)
+            questions.append(
+                Question(
+                    content=content,
+                    target=target,
+                    fields=row,
+                    subset=self._subset(index, row),
+                    choices=choices[index],
+                )
+            )
+        return questions
+
+    def check(self, sample: Sample) -> None:
+        """Refuse a row whose prompt cannot be made, before anything is generated."""
+        try:
+            blank = not self.question(sample).strip()
+        except TemplateValueError as error:
+            raise RowError(sample.index, str(error)) from error
+        if blank:
+            raise RowError(sample.index, "the prompt is empty; expected a question")
+
+    def question(self, sample: Sample) -> str:
+        """Return the prompt; before a label that begins with a space it does not end in white space."""
+        text = self._asked.render(self._values(sample))
+        return text.rstrip() if self.method == "rank" else text
+
+    def answer(self, sample: Sample) -> str:
+        """Return the answer of a worked example."""
+        values = {**self._values(sample), "target": sample.target}
+        if self._kind == "letter":
+            values["label"] = sample.target
+        try:
+            return self._answered.render(values)
+        except TemplateValueError as error:
+            raise RowError(sample.index, str(error)) from error
+
+    def opening(self, subset: str) -> str:  # noqa: ARG002 - the template is Jinja, and says all
+        """Return nothing."""
+        return ""
+
+    def _values(self, sample: Sample) -> dict[str, Any]:
+        if not sample.choices:
+            return dict(sample.fields)
+        choices = list(sample.choices)
+        return {**sample.fields, "choices": choices, "listed_choices": listed(choices)}
+
+    def _targets(self, values: Sequence[Any], choices: Sequence[Sequence[str]]) -> list[str]:
+        if self._kind == "letter":
+            return choice_letters(values, choices)
+        read = number_target if self._kind == "number" else text_target
+        targets = []
+        for index, value in enumerate(values):
+            target = read(value)
+            if target is None:
+                expected = "a number" if self._kind == "number" else "a text or number"
+                raise RowError(index, f"the target {value!r} is not {expected}")
+            targets.append(target)
+        return targets
+
+    def _subset(self, index: int, row: Mapping[str, Any]) -> str:
+        column = self._settings.subset_column
+        if column is None:
+            return ""
+        subset = text_target(row[column])
+        if subset is None:
+            raise RowError(
+                index,
+                f"the subset (column '{column}') is {row[column]!r}; expected a text or number",
+            )
+        return subset
+
+
+_TARGETS: Mapping[ScorerName, str] = {
+    "number": "number",
+    "number_strict": "number",
+    "choice_logprob": "letter",
+    "choice_letter": "letter",
+    "exact": "text",
+}
+
+
+def _check_content(index: int, content: Mapping[str, Any]) -> None:
+    """Refuse what is no JSON value (bytes, images): it has no place in a text, nor in an id."""
+    for name, value in content.items():
+        try:
+            orjson.dumps(value)
+        except orjson.JSONEncodeError as error:
+            raise RowError(
+                index,
+                f"column '{name}' holds a {type(value).__name__}, which a text prompt cannot use",
+            ) from error
+
+
+def _open_source(settings: DatasetBenchmark) -> Source:
+    path = settings.path
+    if Path(path).expanduser().exists():
+        if settings.revision is not None or settings.config is not None:
+            raise SettingsError(
+                f"Benchmark '{settings.name}' reads local files ('{path}'), which have no revision and no config. "
+                "Leave these two out."
+            )
+        files = {settings.shots_split: settings.shots_path} if settings.shots_path else None
+        return LocalSource(settings.name, path, settings.split, files=files)
+    if not REPOSITORY_ID.fullmatch(path) or path.lower().endswith(FILE_TYPES):
+        raise SourceError(
+            settings.name,
+            path,
+            "there is no such file or folder, and it is not the name of a Hub dataset (`org/name`)",
+        )
+    if settings.shots_path is not None:
+        raise SettingsError(
+            f"Benchmark '{settings.name}' reads a Hub dataset, so its worked examples come from a split of it. "
+            "Set shots_split instead of shots_path."
+        )
+    return open_hub(settings.name, path, settings.config, settings.revision)

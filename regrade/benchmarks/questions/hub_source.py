@@ -1,0 +1,158 @@
+"""Rows of a dataset on the Hugging Face Hub, pinned to a commit."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+from huggingface_hub import HfApi
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from regrade.benchmarks.questions.reading import UnreadableError, quiet_datasets, take_rows
+from regrade.errors import HubError, SourceError
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict
+
+TIMEOUT = 30.0
+"""Seconds that the Hub may take to say which commit a revision is."""
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_ACCESS = "it is private or gated; set HF_TOKEN to a token that may read it"
+
+_INSTEAD = "Try again later, or read a file or folder with the same columns instead."
+
+
+class HubSource:
+    """A Hub dataset. The commit is resolved once; what is loaded is that commit or an error."""
+
+    path = None
+
+    def __init__(
+        self, benchmark: str, repo_id: str, config: str | None, revision: str | None = None
+    ) -> None:
+        """Remember what to load; nothing is asked of the Hub yet.
+
+        Args:
+            benchmark: Name for messages.
+            repo_id: `org/name`.
+            config: Configuration of the dataset; None where it has only one.
+            revision: Branch, tag or commit; None: the newest commit. 40 hex digits are taken as they are.
+        """
+        self._benchmark, self._wanted = benchmark, revision
+        self.name, self.config = repo_id, config
+
+    def revision(self, splits: Sequence[str]) -> str:  # noqa: ARG002 - one commit holds all splits
+        """Return the 40-digit commit."""
+        return self._commit
+
+    def rows(
+        self, split: str, columns: Sequence[str], head: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the named columns of a split, row by row."""
+        dataset = self._splits
+        if split not in dataset:
+            found = ", ".join(f"'{name}'" for name in dataset)
+            raise self.error(f"there is no split '{split}'; found {found}")
+        try:
+            return take_rows(dataset[split], columns, head)
+        except UnreadableError as error:
+            raise self.error(f"split '{split}': {error}") from error
+
+    def error(self, problem: str) -> SourceError:
+        """Return an error that names the benchmark and this source."""
+        return SourceError(self._benchmark, self.name, problem)
+
+    @cached_property
+    def _commit(self) -> str:
+        if self._wanted is not None and _COMMIT.fullmatch(self._wanted):
+            return self._wanted
+        with self._hub_errors("asking for its revision"):
+            info = HfApi().dataset_info(self.name, revision=self._wanted, timeout=TIMEOUT)
+        if info.sha is None:
+            raise self._hub_error("asking for its revision", "the Hub named no commit", False)
+        return info.sha
+
+    @cached_property
+    def _splits(self) -> "DatasetDict":
+        from datasets import load_dataset_builder
+
+        doing = f"loading it at {self._commit[:8]}"
+        with quiet_datasets(), self._hub_errors(doing):
+            # `hf://` keeps a folder of that name in the working directory from being loaded instead.
+            builder = load_dataset_builder(
+                f"hf://datasets/{self.name}", self.config, revision=self._commit
+            )
+            if builder.hash != self._commit:
+                # Where the Hub does not answer, `datasets` falls back to whatever commit it loaded last.
+                raise self._hub_error(
+                    doing,
+                    f"the Hub did not give it, and the cache holds {builder.hash}. {_INSTEAD}",
+                    True,
+                )
+            builder.download_and_prepare()
+            return builder.as_dataset()
+
+    @contextmanager
+    def _hub_errors(self, doing: str) -> Iterator[None]:
+        from datasets.exceptions import DatasetsError
+
+        try:
+            yield
+        except (httpx2.HTTPError, DatasetsError, OSError, RuntimeError, ValueError) as error:
+            raise self._explained(doing, error) from error
+
+    def _explained(self, doing: str, error: Exception) -> SourceError | HubError:
+        """Tell what the caller got wrong (SourceError) from what the Hub failed at (HubError).
+
+        `datasets` hides failed requests behind errors of its own, so the whole chain is looked at.
+        """
+        for link in _chain(error):
+            if _is_failure(link):
+                retryable = not isinstance(link, OfflineModeIsEnabled)
+                return self._hub_error(doing, f"{_reason(link)}. {_INSTEAD}", retryable)
+        for link in _chain(error):
+            if isinstance(link, GatedRepoError):
+                return self.error(_ACCESS)
+            if isinstance(link, RepositoryNotFoundError):
+                return self.error(f"there is no such dataset on the Hub, or {_ACCESS}")
+            if isinstance(link, RevisionNotFoundError):
+                return self.error(f"there is no revision '{self._wanted}' of it on the Hub")
+            if isinstance(link, HfHubHTTPError) and link.response.status_code in (401, 403):
+                return self.error(f"the Hub refused access, so {_ACCESS}")
+        if type(error) is FileNotFoundError:
+            # A listing that failed looks like this; a dataset without data has an error of its own.
+            return self._hub_error(doing, f"{_reason(error)}. {_INSTEAD}", True)
+        return self.error(f"{doing} failed: {_reason(error.__cause__ or error)}")
+
+    def _hub_error(self, doing: str, problem: str, retryable: bool) -> HubError:
+        return HubError(f"hf://datasets/{self.name}", doing, problem, retryable)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__ or link.__context__
+
+
+def _is_failure(error: BaseException) -> bool:
+    if isinstance(error, HfHubHTTPError | httpx2.HTTPStatusError):
+        return error.response.status_code in (408, 429) or error.response.status_code >= 500
+    return isinstance(
+        error, httpx2.TransportError | ConnectionError | TimeoutError | LocalEntryNotFoundError
+    )
+
+
+def _reason(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:300].rstrip(".")

@@ -1,0 +1,169 @@
+"""Where the rows of a benchmark come from: a local file, or a folder with a file for each split."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from regrade.benchmarks.questions.reading import FILE_TYPES, UnreadableError, read_file
+from regrade.errors import SourceError
+
+REPOSITORY_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}")
+"""Names of Hub datasets, `org/name`."""
+
+
+class Source(Protocol):
+    """Pinned rows, by split."""
+
+    @property
+    def name(self) -> str:
+        """Hub dataset id, or `local`."""
+
+    @property
+    def path(self) -> str | None:
+        """Local file or folder, None for the Hub."""
+
+    @property
+    def config(self) -> str | None:
+        """Configuration of a Hub dataset."""
+
+    def revision(self, splits: Sequence[str]) -> str:
+        """Return the commit of the Hub dataset, or the sha256 over the files of these splits.
+
+        Raises:
+            SourceError: If there is no such dataset, revision or file.
+            HubError: If the Hub could not be asked.
+        """
+
+    def rows(
+        self, split: str, columns: Sequence[str], head: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the named columns of a split, row by row; only the first `head` rows where given.
+
+        Raises:
+            SourceError: If the split cannot be read, is empty, or lacks a column.
+            HubError: If the Hub failed.
+        """
+
+    def error(self, problem: str) -> SourceError:
+        """Return an error that names the benchmark and this source."""
+
+
+def open_hub(
+    benchmark: str, repo_id: str, config: str | None, revision: str | None = None
+) -> Source:
+    """Return a dataset of the Hub as a source; see `HubSource`."""
+    # Imported here: huggingface_hub takes 0.3 s to import, and local files do without it.
+    from regrade.benchmarks.questions.hub_source import HubSource  # noqa: PLC0415
+
+    return HubSource(benchmark, repo_id, config, revision)
+
+
+class LocalSource:
+    """A file that holds the questions, or a folder with `<split>.parquet`, `.jsonl`, `.json` or `.csv` files.
+
+    Beside a single file, the other splits are files of the same folder that are named after the split.
+    """
+
+    name = "local"
+    config = None
+
+    def __init__(
+        self, benchmark: str, path: str, split: str, *, files: Mapping[str, str] | None = None
+    ) -> None:
+        """Find out what there is; nothing is read yet.
+
+        Args:
+            benchmark: Name for messages.
+            path: File or folder.
+            split: Split of the questions, which a single file stands for.
+            files: Files of other splits, by split.
+
+        Raises:
+            SourceError: If there is no such file or folder, or the type of a file is not known.
+        """
+        self._benchmark, self._split = benchmark, split
+        self._root = Path(path).expanduser().absolute()
+        self.path = str(self._root)
+        self._files = {name: Path(file).expanduser() for name, file in (files or {}).items()}
+        if not self._root.exists():
+            raise self.error("there is no such file or folder")
+        if not self._root.is_dir():
+            self._files[split] = self._root
+        for file in self._files.values():
+            if not file.is_file():
+                raise self.error(f"there is no file '{file}'")
+            if file.suffix.lower() not in FILE_TYPES:
+                raise self.error(
+                    f"the type of '{file.name}' is not known; expected {', '.join(FILE_TYPES)}"
+                )
+
+    def revision(self, splits: Sequence[str]) -> str:
+        """Return the sha256 over the names of the splits and the content of their files."""
+        digest = hashlib.sha256()
+        for split in splits:
+            try:
+                with self._file(split).open("rb") as file:
+                    content = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                raise self.error(
+                    f"'{self._file(split)}' cannot be read: {error.strerror}"
+                ) from error
+            digest.update(f"{split}\t{content}\n".encode())
+        return digest.hexdigest()
+
+    def rows(
+        self, split: str, columns: Sequence[str], head: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the named columns of a split, row by row."""
+        file = self._file(split)
+        try:
+            return read_file(file, columns, head)
+        except UnreadableError as error:
+            raise self.error(f"file '{file.name}' (split '{split}'): {error}") from error
+
+    def error(self, problem: str) -> SourceError:
+        """Return an error that names the benchmark and this source."""
+        return SourceError(self._benchmark, self.path, problem)
+
+    def _file(self, split: str) -> Path:
+        if split not in self._files:
+            self._files[split] = self._find(split)
+        file = self._files[split]
+        if split != self._split and file.samefile(self._file(self._split)):
+            raise self.error(
+                f"the worked examples (split '{split}') would come from '{file.name}', the very file with the "
+                "questions; give a folder with a file for each split, or set n_shots to 0"
+            )
+        return file
+
+    def _find(self, split: str) -> Path:
+        folder = self._root if self._root.is_dir() else self._root.parent
+        found = [
+            file
+            for file in self._listed(folder)
+            if file.stem == split and file.suffix.lower() in FILE_TYPES and file.is_file()
+        ]
+        if len(found) > 1:
+            names = ", ".join(f"'{file.name}'" for file in found)
+            raise self.error(f"split '{split}' could be any of {names}; keep one of them there")
+        if not found:
+            raise self.error(self._not_found(split, folder))
+        return found[0]
+
+    def _listed(self, folder: Path) -> list[Path]:
+        try:
+            return sorted(folder.iterdir())
+        except OSError as error:
+            raise self.error(f"'{folder}' cannot be listed: {error.strerror}") from error
+
+    def _not_found(self, split: str, folder: Path) -> str:
+        expected = f"'{split}' with one of {', '.join(FILE_TYPES)}"
+        if split == self._split:
+            there = [file.name for file in self._listed(folder)[:20]]
+            return f"there is no {expected} in the folder; found {', '.join(there) or 'nothing'}"
+        return (
+            f"the worked examples come from split '{split}', but there is no {expected} in '{folder}'; add it, give "
+            "another folder, or set n_shots to 0"
+        )

@@ -1,0 +1,78 @@
+"""`regrade diff`."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.rule import Rule
+
+from regrade.answers.sets import list_sets
+from regrade.cli.options import Answers, Json
+from regrade.cli.output import new_table, open_answers, print_json
+from regrade.cli.terminal import plain, stdout
+from regrade.errors import SettingsError
+from regrade.reporting.diffs import COUNTS, change_text, table_rows, tail, what_changed
+from regrade.scoring.diff import Diff, Example
+from regrade.scoring.diff_sides import diff_scorings
+
+
+def diff(
+    answer_set: str,
+    *,
+    answers: Answers = None,
+    before: Annotated[str | None, Parameter(name="--from")] = None,
+    after: Annotated[str | None, Parameter(name="--to")] = None,
+    subset: str | None = None,
+    examples: int = 3,
+    json: Json = False,
+) -> None:
+    """Compare two scorings of the same answers: what the newest stored one said, and what the scorer says now.
+
+    Args:
+        answer_set: Id of the answer set; the first digits are enough.
+        answers: Answer repository.
+        before: Stored scoring (`number-1-0a1b2c3d`), `scorer@version`, or a scorer's newest stored one.
+        after: Stored scoring, `scorer@version`, or a scorer as it is now.
+        subset: Only answers of this subset.
+        examples: Examples to show of each kind of change.
+        json: Print JSON.
+    """
+    if examples < 0:
+        raise SettingsError(f"`--examples {examples}` should be 0 or more.")
+    repository, revision = open_answers(answers)
+    entry = list_sets(repository, revision, answer_set_id=answer_set)[0]
+    found = diff_scorings(entry, before, after, subset=subset, examples=examples)
+    if json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        _print(found)
+
+
+def _print(found: Diff) -> None:
+    stdout.print(f"[bold]{plain(found.benchmark)} · {plain(found.model)}[/]")
+    stdout.print(plain(what_changed(found)))
+    for side in (found.before, found.after):
+        kept = f"stored {side.scored_at}" if side.stored else "scored just now, not stored"
+        stdout.print(f"  {side.label}  {kept}")
+    stdout.print(f"accuracy {change_text(found.overall)}")
+    table = new_table("answers", *COUNTS, "accuracy")
+    for row in table_rows(found):
+        table.add_row(*(plain(cell) for cell in row))
+    stdout.print(table)
+    for example in found.examples:
+        _print_example(example)
+
+
+def _print_example(example: Example) -> None:
+    where = f"{example.sample_id} repeat {example.repeat} · {example.subset or 'no subset'}"
+    stdout.print(Rule(f"[yellow]{example.kind}[/] · {plain(where)}", align="left"))
+    stdout.print(plain(tail(example.prompt)), style="dim")
+    if example.text is not None:
+        stdout.print(plain(tail(example.text)))
+    before, after = (
+        "nothing" if read is None else plain(tail(read))
+        for read in (example.extracted_before, example.extracted_after)
+    )
+    target = plain(tail(example.target))
+    stdout.print(
+        f"[bold]read before[/] {before}   [bold]now[/] {after}   [bold]target[/] {target}\n"
+    )

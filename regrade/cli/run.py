@@ -1,0 +1,195 @@
+"""`regrade evaluate`, `generate` and `score`: the flows, run here."""
+
+import contextlib
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, cast, get_args
+
+from cyclopts import Parameter
+
+from regrade.answers.spool import spool_root
+from regrade.cli.options import Answers, GenerationOptions, Json, TrackingUri
+from regrade.cli.terminal import TerminalDisplay, log_to, print_evaluation, print_next_steps
+from regrade.errors import OperationError, SettingsError, TrackingError, UnknownNameError
+from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
+from regrade.processes.shutdown import leave
+from regrade.reporting.display import shown_on
+from regrade.reporting.results import Evaluation, SomeNotScoredError, SomeUnfitError
+from regrade.settings import BenchmarkName, ScorerName
+from regrade.tracking.process import prepare
+
+logger = logging.getLogger("regrade")
+
+
+def evaluate(
+    options: GenerationOptions | None = None,
+    *,
+    tracking_uri: TrackingUri = None,
+    json: Json = False,
+) -> None:
+    """Generate what is missing, publish, score, track, report."""
+    chosen = (options or GenerationOptions()).parameters()
+    if tracking_uri is not None:
+        chosen["tracking_uri"] = tracking_uri
+    _run("evaluate_model", chosen, json=json)
+
+
+def generate(options: GenerationOptions | None = None, *, json: Json = False) -> None:
+    """Only generate what is missing, and publish it."""
+    chosen = (options or GenerationOptions()).parameters()
+    chosen.pop("tracking_uri", None)  # a file may serve both commands
+    _run("generate_answers", chosen, json=json)
+
+
+def score(
+    *,
+    answers: Answers = None,
+    model: str | None = None,
+    benchmark: str | None = None,
+    answer_set: str | None = None,
+    revision: str | None = None,
+    scorer: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    stale: Annotated[bool, Parameter(negative="")] = False,
+    intact: Annotated[bool, Parameter(negative="")] = False,
+    force: Annotated[bool, Parameter(negative="")] = False,
+    tracking_uri: TrackingUri = None,
+    json: Json = False,
+) -> None:
+    """Grade stored answers at one pinned commit, without a model.
+
+    Args:
+        answers: Answer repository.
+        model: Only this model.
+        benchmark: Only this benchmark.
+        answer_set: Only this answer set; the first digits of its id are enough.
+        revision: Branch, tag or commit of the repository; the newest commit if not given.
+        scorer: How to grade; each benchmark's own scorers if not given.
+        since: Only answer sets that were added to on this day (YYYY-MM-DD, UTC) or later.
+        until: Only answer sets that were begun on this day (YYYY-MM-DD, UTC) or before.
+        stale: Only where a scorer changed since it scored, or the answers grew.
+        intact: Leave damaged shards out instead of refusing their answer set; every number then says so.
+        force: Score again what this very version of the scorer has scored before.
+        tracking_uri: MLflow server or database.
+        json: Print JSON.
+    """
+    given = {
+        "answers": answers,
+        "model": model,
+        "benchmark": benchmark,
+        "answer_set": answer_set,
+        "revision": revision,
+        "scorer": scorer,
+        "since": _day("--since", since),
+        "until": _day("--until", until),
+        "tracking_uri": tracking_uri,
+    }
+    chosen = {name: value for name, value in given.items() if value is not None}
+    switches = {"force": force, "stale": stale, "intact": intact}
+    _run("score_answers", {**chosen, **switches}, json=json)
+
+
+def _day(option: str, given: str | None) -> date | None:
+    if given is None:
+        return None
+    try:
+        return date.fromisoformat(given)
+    except ValueError as error:
+        raise SettingsError(
+            f"`{option} {given}` should be a day, such as `{option} 2026-11-30`."
+        ) from error
+
+
+def _run(name: str, parameters: dict[str, Any], *, json: bool) -> None:
+    """Run a flow here and print what it found."""
+    _check_names(parameters)
+    log = log_to(Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs")))
+    if name != "generate_answers":
+        prepare(log)
+    display = TerminalDisplay()
+    try:
+        # Libraries that print must not get between us and who reads our JSON.
+        with (
+            contextlib.redirect_stdout(sys.stderr),
+            display.shown(),
+            shown_on(display),
+            # Scoring is over before a server could miss a heartbeat.
+            prefect_server(log, meanwhile=lambda: _flow(name), heartbeats=name != "score_answers"),
+        ):
+            evaluation = flow_result(_flow(name), parameters)
+    except PrefectGoneError as error:
+        if display.evaluation is None:
+            raise
+        logger.warning("the result is complete, its page in Prefect is not: %s", error.problem)
+        _print(display.evaluation, json=json)
+        leave(0)
+    except (OperationError, SomeUnfitError) as error:
+        if display.evaluation is not None:
+            _print(display.evaluation, json=json)  # what could be done is done
+        if isinstance(error, TrackingError) and display.evaluation is not None:
+            logger.info(
+                "answers and scores are published; `regrade score --answers %s` tracks them when MLflow is back",
+                display.evaluation.repository,
+            )
+        if not isinstance(error, SomeNotScoredError | SomeUnfitError):
+            logger.info("everything the libraries said is in %s", log)
+        raise
+    _print(evaluation, json=json)
+
+
+def _flow(name: str) -> Callable[..., Evaluation]:
+    """Import a flow. Not before our logging is set up: Prefect sets up its own when it is imported."""
+    module = importlib.import_module(f"flows.{name}")
+    return cast("Callable[..., Evaluation]", getattr(module, name))
+
+
+def _print(evaluation: Evaluation, *, json: bool) -> None:
+    if json:
+        sys.stdout.write(evaluation.model_dump_json(indent=2) + "\n")
+    elif evaluation.answer_sets:
+        print_evaluation(evaluation)
+        print_next_steps(evaluation)
+
+
+def _check_names(parameters: dict[str, Any]) -> None:
+    """Check names here, where an unknown one gets a better answer than a list of all."""
+    for kind, names, known in (
+        ("benchmark", parameters.get("benchmarks") or (), BenchmarkName),
+        ("scorer", [parameters["scorer"]] if "scorer" in parameters else [], ScorerName),
+    ):
+        for name in names:
+            if name not in get_args(known):
+                raise UnknownNameError(kind, str(name), get_args(known))
+    if "gate" in parameters:
+        raise SettingsError(
+            "`gate:` is for the deployment `evaluate-model` and for `regrade trigger`. Here, run `regrade gate` after "
+            "`regrade evaluate`: its exit code is the verdict."
+        )
+    unknown = set(parameters) - KNOWN_PARAMETERS
+    if unknown:
+        raise SettingsError(
+            f"Unknown parameter '{sorted(unknown)[0]}'. Known: {', '.join(sorted(KNOWN_PARAMETERS))}."
+        )
+
+
+KNOWN_PARAMETERS = {
+    *(
+        "model",
+        "benchmarks",
+        "limit",
+        "sampling",
+        "engine",
+        "answers",
+        "prompt",
+        "repeats",
+        "datasets",
+    ),
+    *("sources", "tracking_uri", "benchmark", "answer_set", "scorer", "revision", "force"),
+    *("since", "until", "stale", "intact"),
+}

@@ -1,0 +1,203 @@
+"""From comparisons to a verdict. Which error rates are promised, and why in this way: docs/compare.md."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, sqrt
+from statistics import NormalDist
+from typing import Literal
+
+from regrade.comparing.comparison import Compared
+from regrade.comparing.gate_report import BenchmarkVerdict, Check, Verdict
+from regrade.settings import GateSettings
+from regrade.stats.estimates import FloatArray
+from regrade.stats.margins import (
+    POWER,
+    PairedCounts,
+    detectable_drop,
+    drop_p,
+    no_drop_p,
+    score_interval,
+)
+from regrade.stats.significance import holm, sign_flip_p
+
+Limited = Literal["unparsed", "truncated"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tested:
+    """Everything that was tested of one benchmark, before correction."""
+
+    benchmark: str
+    compared: Compared
+    max_drop: float
+    p_regression: float
+    limits: tuple[tuple[Limited, float, float, float], ...]
+    """Name, value, limit, p."""
+
+
+def judge(
+    compared: Mapping[str, Compared], drops: Mapping[str, float], settings: GateSettings
+) -> list[BenchmarkVerdict]:
+    """Return the verdict on each benchmark, corrected for testing all of them.
+
+    Args:
+        compared: By benchmark.
+        drops: Accepted drop by benchmark, as a share.
+        settings: Limits and error rate.
+    """
+    alpha = settings.error_rate / 100
+    tested = [_test(name, one, drops[name], settings) for name, one in compared.items()]
+    family = [p for one in tested for p in (one.p_regression, *(limit[3] for limit in one.limits))]
+    adjusted = iter(holm(family))
+    level = _levels(family, alpha)
+    verdicts = []
+    position = 0
+    for one in tested:
+        p_drop = next(adjusted)
+        checks = [_check(limit, next(adjusted), alpha) for limit in one.limits]
+        verdicts.append(_verdict(one, p_drop, checks, alpha, level[position]))
+        position += 1 + len(checks)
+    return verdicts
+
+
+def regression_p(counts: PairedCounts, sums: FloatArray, max_drop: float) -> float:
+    """Return the chance of such a difference if the true drop were `max_drop`.
+
+    At least that of the exact test of no drop at all: who claims a drop beyond `max_drop` claims a drop.
+
+    Args:
+        counts: As counts of independent questions.
+        sums: Shape (n_clusters,), the changes by cluster.
+        max_drop: Accepted drop, as a share.
+    """
+    p = drop_p(counts, max_drop)
+    return p if p > 0.5 else max(p, sign_flip_p(sums, "less"))
+
+
+def pass_p(counts: PairedCounts, sums: FloatArray, max_drop: float) -> float:
+    """Return the chance of a difference this good if the true drop were `max_drop`; see `regression_p`."""
+    p = no_drop_p(counts, max_drop)
+    return max(p, sign_flip_p(-sums, "less")) if max_drop == 0 else p
+
+
+def by_interval(p_regression_adjusted: float, p_pass: float, alpha: float) -> Verdict:
+    """Return what the interval of the difference says: wholly below the accepted drop, wholly above it, or neither."""
+    if p_regression_adjusted < alpha:
+        return "regression"
+    return "pass" if p_pass < alpha else "cannot tell"
+
+
+def questions_needed(counts: PairedCounts, max_drop: float, alpha: float) -> int | None:
+    """Return the questions with which a model that did not change would pass with a chance of 80 %.
+
+    At the share of questions that changed here; normal approximation. None where no drop is accepted.
+    """
+    if max_drop == 0:
+        return None
+    changed = min(1.0, (counts.gained + counts.lost + 2) / (counts.n + 2))
+    z_alpha, z_power = (NormalDist().inv_cdf(level) for level in (1 - alpha, POWER))
+    null = max(changed, max_drop) - max_drop**2
+    return ceil(((z_alpha * sqrt(null) + z_power * sqrt(changed)) / max_drop) ** 2)
+
+
+def _test(name: str, one: Compared, max_drop: float, settings: GateSettings) -> _Tested:
+    side = one.comparison.candidate
+    limits: list[tuple[Limited, float, float, float]] = []
+    given: tuple[tuple[Limited, float | None, int], ...] = (
+        ("unparsed", settings.max_unparsed, side.unparsed),
+        ("truncated", settings.max_truncated, side.truncated),
+    )
+    for what, percent, count in given:
+        if percent is not None and side.rows:
+            rate = count / side.rows
+            # Repeats of a question are not independent: they count as one.
+            chance = _at_least(rate, min(side.rows, side.questions), percent / 100)
+            limits.append((what, rate, percent / 100, chance))
+    p = regression_p(one.counts, one.sums, max_drop)
+    return _Tested(name, one, max_drop, p, tuple(limits))
+
+
+def _at_least(rate: float, n: int, limit: float) -> float:
+    """Return the chance of a rate this high among n if the true rate were the limit (binomial, exact)."""
+    count = floor(rate * n + 1e-9)
+    if count == 0:
+        return 1.0
+    from scipy.special import bdtrc
+
+    return float(bdtrc(count - 1, n, limit))
+
+
+def _check(limit: tuple[Limited, float, float, float], adjusted: float, alpha: float) -> Check:
+    name, value, most, p = limit
+    verdict: Verdict = "pass" if value <= most else "cannot tell"
+    if value > most and adjusted < alpha:
+        verdict = "regression"
+    return Check(name=name, value=value, limit=most, verdict=verdict, p=p, p_adjusted=adjusted)
+
+
+def _levels(family: Sequence[float], alpha: float) -> list[float]:
+    """Return the one-sided level at which Holm's procedure decided each claim."""
+    order = sorted(range(len(family)), key=lambda number: family[number])
+    levels = [alpha] * len(family)
+    stopped: float | None = None
+    for step, number in enumerate(order):
+        level = alpha / (len(family) - step)
+        if stopped is None and family[number] >= level:
+            stopped = level
+        levels[number] = level if stopped is None else stopped
+    return levels
+
+
+def _verdict(
+    one: _Tested, adjusted: float, checks: Sequence[Check], alpha: float, level: float
+) -> BenchmarkVerdict:
+    comparison, counts = one.compared.comparison, one.compared.counts
+    p_pass = pass_p(counts, one.compared.sums, one.max_drop)
+    low, high = score_interval(counts, 1 - alpha)[0], score_interval(counts, 1 - level)[1]
+    by_drop = by_interval(adjusted, p_pass, alpha)
+    needed = questions_needed(counts, one.max_drop, alpha)
+    reason = _reason(by_drop, one, low, high, needed)
+    worst = max((by_drop, *(check.verdict for check in checks)), key=_badness)
+    broken = [check for check in checks if check.verdict != "pass"]
+    reason += "".join(
+        f"; {100 * check.value:.1f} % {check.name}, at most {100 * check.limit:g} % allowed"
+        for check in broken
+    )
+    return BenchmarkVerdict(
+        benchmark=one.benchmark,
+        verdict=worst,
+        reason=reason + ".",
+        max_drop=one.max_drop,
+        comparison=comparison,
+        p_regression=one.p_regression,
+        p_regression_adjusted=adjusted,
+        p_pass=p_pass,
+        low=low,
+        low_level=1 - alpha,
+        high=high,
+        high_level=1 - level,
+        detectable_drop=detectable_drop(counts, one.max_drop, level),
+        questions_needed=needed,
+        checks=tuple(checks),
+    )
+
+
+def _reason(verdict: Verdict, one: _Tested, low: float, high: float, needed: int | None) -> str:
+    difference = f"{100 * one.compared.comparison.difference:+.2f} points"
+    accepted = f"the accepted drop of {100 * one.max_drop:g}"
+    if verdict == "regression":
+        return f"{difference}, at best {100 * high:+.2f}: worse by more than {accepted}"
+    if verdict == "pass":
+        return f"{difference}, at worst {100 * low:+.2f}: not worse by more than {accepted}"
+    n = one.compared.comparison.n
+    enough = (
+        "" if needed is None or needed <= n else f" (about {needed:,} could, if nothing changed)"
+    )
+    return (
+        f"{difference}, from {100 * low:+.2f} to {100 * high:+.2f}: {n:,} questions cannot tell whether that is beyond "
+        f"{accepted}{enough}"
+    )
+
+
+def _badness(verdict: Verdict) -> int:
+    return ("pass", "cannot tell", "regression").index(verdict)

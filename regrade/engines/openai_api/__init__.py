@@ -1,0 +1,1 @@
+"""A client for servers with an OpenAI-compatible API."""

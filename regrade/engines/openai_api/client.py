@@ -1,0 +1,245 @@
+"""The engine `openai`: any server with an OpenAI-compatible API, many requests in flight."""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from itertools import islice
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from regrade.engines.base import EngineInfo, PromptRendering
+from regrade.engines.openai_api import bodies
+from regrade.engines.openai_api.transport import RefusedError, Server
+from regrade.errors import SettingsError
+from regrade.models import ResolvedModel
+from regrade.models.served import served_models
+from regrade.records import Completion, LabelMethod, Request
+from regrade.settings import OpenAIEngine
+
+_TOPS = (20, 5, 1)
+"""How many of the likeliest tokens are asked for: vLLM's limit, OpenAI's, and the least."""
+
+
+_T = TypeVar("_T")
+
+
+class OpenAIClient:
+    """A served model; implements `Engine`. The requests live in an event loop on a thread of its own."""
+
+    def __init__(
+        self, settings: OpenAIEngine, model: ResolvedModel, *, rendering: PromptRendering
+    ) -> None:
+        if rendering.truncate:
+            raise SettingsError(
+                "prompt.truncate needs the model's tokenizer, which only engine 'vllm' has. Leave it off: a server "
+                "refuses prompts that are too long, and their rows say so."
+            )
+        self._settings = settings
+        self._model = model
+        self._chat: bodies.Body = {}
+        if rendering.chat_template is not None:
+            self._chat["chat_template"] = rendering.chat_template
+        if rendering.arguments:
+            self._chat["chat_template_kwargs"] = dict(rendering.arguments)
+        self._info: EngineInfo | None = None
+        self._is_vllm = False
+        self._batch_size = settings.batch_size
+        self._top = _TOPS[0]
+
+    @property
+    def info(self) -> EngineInfo:
+        """What the server says of itself."""
+        if self._info is None:
+            raise RuntimeError("the engine is not open: use it as a context manager")
+        return self._info
+
+    def __enter__(self) -> Self:
+        started = time.monotonic()
+        served = {entry.get("id"): entry for entry in served_models(self._settings)}
+        self._is_vllm = served.get(self._model.path, {}).get("owned_by") == "vllm"
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="openai", daemon=True)
+        self._thread.start()
+        self._server = self._run(_open(self._settings))
+        self._info = EngineInfo(
+            engine="openai",
+            version=self._run(self._server.version()),
+            device=None,
+            dtype=None,
+            max_model_len=self._model.max_position_embeddings,
+            chat_template_sha256=None,
+            load_seconds=time.monotonic() - started,
+            details={"server": "vllm"} if self._is_vllm else {},
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._info = None
+        self._run(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        """Yield completions as they finish; see `Engine.generate`."""
+        if self._info is None:
+            raise RuntimeError("the engine is not open: use it as a context manager")
+        finished: queue.SimpleQueue[Future[list[Completion]]] = queue.SimpleQueue()
+        slots = asyncio.Semaphore(self._settings.max_concurrency)
+        # Some wait beyond those in flight, so that the server has work while the caller is busy.
+        window = 3 * self._settings.max_concurrency * self._batch_size
+        groups, open_, running = self._groups(requests), 0, set()
+        more = True
+        try:
+            while more or open_:
+                while more and open_ < window:
+                    group = next(groups, None)
+                    more = group is not None
+                    if group is not None:
+                        open_ += len(group)
+                        work = self._serve(group, slots)
+                        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+                        running.add(future)
+                        future.add_done_callback(finished.put)
+                if open_:
+                    future = finished.get()
+                    running.remove(future)
+                    completions = future.result()
+                    open_ -= len(completions)
+                    yield completions
+        finally:
+            for future in running:
+                future.cancel()
+
+    def _groups(self, requests: Iterable[Request]) -> Iterator[list[Request]]:
+        """Yield requests that may go together: completion prompts that ask for the same."""
+        waiting = iter(requests)
+        while chunk := list(islice(waiting, max(self._batch_size, 1))):
+            together: dict[Any, list[Request]] = {}
+            for request in chunk:
+                together.setdefault(self._batch_key(request), []).append(request)
+            yield from together.values()
+
+    def _batch_key(self, request: Request) -> object:
+        sampling = request.sampling
+        if not isinstance(request.prompt, str) or sampling.temperature > 0:
+            return request.key  # a chat carries one, and so does a seed
+        return (request.labels, sampling.model_copy(update={"seed": 0}))
+
+    async def _serve(self, group: list[Request], slots: asyncio.Semaphore) -> list[Completion]:
+        async with slots:
+            return await self._complete(group)
+
+    async def _complete(self, group: list[Request]) -> list[Completion]:
+        """Return a completion for each request of a group, one by one where the server refuses them together."""
+        try:
+            return await (self._rank if group[0].labels else self._generate)(group)
+        except RefusedError as error:
+            if len(group) == 1:
+                return [Completion(**bodies.sent(group[0]), error=error.message)]
+        apart = [completion for r in group for completion in await self._complete([r])]
+        if all(completion.error is None for completion in apart):
+            self._batch_size = 1  # it was the list that was refused
+        return apart
+
+    async def _generate(self, group: list[Request]) -> list[Completion]:
+        body = bodies.sampling_body(group[0].sampling, is_vllm=self._is_vllm)
+        started = time.monotonic()
+        answer = await self._post(group, body)
+        latency = time.monotonic() - started
+        usage = (answer.get("usage") or {}) if len(group) == 1 else {}
+        found = bodies.choices(answer, len(group))
+        return [
+            bodies.completion(request, choice, usage, latency)
+            for request, choice in zip(group, found, strict=True)
+        ]
+
+    async def _rank(self, group: list[Request]) -> list[Completion]:
+        """Rank labels by the likeliest first tokens, and where these lack one, by echoing prompt and label."""
+        started = time.monotonic()
+        answer = await self._post_tops(group)
+        ranked = []
+        for request, choice in zip(group, bodies.choices(answer, len(group)), strict=True):
+            logprobs = bodies.label_logprobs(bodies.top_logprobs(choice), request.labels)
+            method: LabelMethod = "single_token"
+            if logprobs is None:
+                logprobs, method = await self._rank_by_echo(request), "per_choice"
+            ranked.append((request, logprobs, method))
+        latency = time.monotonic() - started
+        return [
+            Completion(
+                **bodies.sent(request),
+                label_logprobs=logprobs,
+                label_method=method,
+                latency=latency,
+            )
+            for request, logprobs, method in ranked
+        ]
+
+    async def _rank_by_echo(self, request: Request) -> tuple[float, ...]:
+        missing = (
+            f"The server gives only the {self._top} likeliest tokens, which do not hold all of the labels "
+            f"{list(request.labels)}"
+        )
+        if not isinstance(request.prompt, str):
+            raise RefusedError(
+                None, f"{missing}, and a chat cannot be echoed. Use format 'completion'."
+            )
+        prompts = [request.prompt + label for label in request.labels]
+        body = {"model": self._model.path, "prompt": prompts, **bodies.ECHO_BODY}
+        try:
+            answer = await self._server.post("completions", body)
+        except RefusedError as error:
+            raise RefusedError(error.status, f"{missing}, and it does not echo: {error}") from error
+        found = bodies.choices(answer, len(prompts))
+        logprobs = [
+            bodies.echoed_logprob(choice, label)
+            for choice, label in zip(found, request.labels, strict=True)
+        ]
+        if any(logprob is None for logprob in logprobs):
+            raise RefusedError(None, f"{missing}, and it echoes prompts without log-probabilities.")
+        return tuple(logprob for logprob in logprobs if logprob is not None)
+
+    async def _post_tops(self, group: list[Request]) -> dict[str, Any]:
+        """Ask for as many of the likeliest tokens as the server gives."""
+        while True:
+            top = self._top
+            chat = not isinstance(group[0].prompt, str)
+            try:
+                return await self._post(group, bodies.ranking_body(top, chat=chat))
+            except RefusedError as error:
+                fewer = [number for number in _TOPS if number < top]
+                if error.status not in (400, 422) or "logprobs" not in error.message or not fewer:
+                    raise
+                self._top = min(self._top, fewer[0])
+
+    async def _post(self, group: Sequence[Request], body: bodies.Body) -> dict[str, Any]:
+        body = {"model": self._model.path, **body}
+        if not isinstance(group[0].prompt, str):
+            body["messages"] = [dict(message) for message in group[0].prompt]
+            return await self._server.post("chat/completions", body | self._chat)
+        prompts = [request.prompt for request in group]
+        body["prompt"] = prompts if len(prompts) > 1 else prompts[0]
+        return await self._server.post("completions", body)
+
+    async def _close(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._server.close()
+
+    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+async def _open(settings: OpenAIEngine) -> Server:
+    return Server(settings)

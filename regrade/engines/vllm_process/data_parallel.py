@@ -1,0 +1,84 @@
+"""Inside the engine's worker: several copies of the model, which vLLM offers only through its asynchronous engine."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from regrade.engines.vllm_process.loop import Refusal
+
+if TYPE_CHECKING:
+    from vllm import RequestOutput, SamplingParams
+    from vllm.config import ModelConfig, VllmConfig
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+
+class DataParallelEngine:
+    """vLLM's `AsyncLLM` with the part of the interface of `LLMEngine` that the loop uses."""
+
+    def __init__(self, arguments: "EngineArgs") -> None:
+        self._finished: queue.SimpleQueue[RequestOutput | Refusal | BaseException]
+        self._finished = queue.SimpleQueue()
+        self._running: dict[str, Future[None]] = {}
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="AsyncLLM", daemon=True).start()
+        opening = asyncio.run_coroutine_threadsafe(_open(arguments), self._loop)
+        self._engine: AsyncLLM = opening.result()
+
+    @property
+    def vllm_config(self) -> "VllmConfig":
+        """All of the configuration."""
+        return self._engine.vllm_config
+
+    @property
+    def model_config(self) -> "ModelConfig":
+        """The part of it about the model."""
+        return self._engine.model_config
+
+    def add_request(self, request_id: str, prompt: Any, params: "SamplingParams") -> None:  # noqa: ANN401
+        """Begin with a request; vLLM picks the copy of the model."""
+        work = self._generate(request_id, prompt, params)
+        self._running[request_id] = asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def abort_request(self, request_ids: Sequence[str]) -> None:
+        """Give requests up."""
+        for request_id in request_ids:
+            self._running.pop(request_id).cancel()
+
+    def step(self) -> "list[RequestOutput | Refusal]":
+        """Wait until something is finished, and return all that is."""
+        results = [self._finished.get()]
+        while not self._finished.empty():
+            results.append(self._finished.get())
+        outputs: list[RequestOutput | Refusal] = []
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+            if self._running.pop(result.request_id, None) is not None:
+                outputs.append(result)
+        return outputs
+
+    async def _generate(self, request_id: str, prompt: Any, params: "SamplingParams") -> None:  # noqa: ANN401
+        from vllm.exceptions import VLLMValidationError
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        try:
+            async for output in self._engine.generate(prompt, params, request_id):
+                if output.finished:
+                    self._finished.put(output)
+        except (ValueError, VLLMValidationError) as error:
+            self._finished.put(Refusal(request_id, str(error)))
+        except EngineDeadError as error:
+            self._finished.put(error)
+
+
+async def _open(arguments: "EngineArgs") -> "AsyncLLM":
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**vars(arguments)))
+    engine.logger_manager = None
+    return engine

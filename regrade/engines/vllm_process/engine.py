@@ -1,0 +1,213 @@
+"""The engine `vllm`, as its owner sees it: requests go to a worker process, completions come back."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from regrade.engines.base import EngineInfo, PromptRendering
+from regrade.engines.vllm_process.channel import Message
+from regrade.engines.vllm_process.environment import engine_python, install_command
+from regrade.engines.vllm_process.logs import killed, telling_line
+from regrade.engines.vllm_process.process import EngineProcess, status_in_words
+from regrade.errors import EngineError, NotInstalledError, SettingsError
+from regrade.models import ResolvedModel
+from regrade.records import Completion, Request
+from regrade.settings import VllmEngine
+
+_CHUNK = 64
+"""Requests per message: few enough to begin at once, and to look for completions in between."""
+
+
+class VllmProcess:
+    """vLLM in a process of its own; implements `Engine`."""
+
+    def __init__(
+        self,
+        settings: VllmEngine,
+        model: ResolvedModel,
+        *,
+        longest: Sequence[Request],
+        rendering: PromptRendering,
+        log: Path,
+        on_progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self._log = log
+        self._on_progress = on_progress
+        self._order = {
+            "type": "open",
+            "model": model.path,
+            "revision": model.revision,
+            "settings": settings.model_dump(exclude={"kind", "extra"}),
+            "extra": parse_extra(settings.extra),
+            "rendering": {
+                "chat_template": rendering.chat_template,
+                "arguments": dict(rendering.arguments),
+                "truncate": rendering.truncate,
+            },
+            "longest": [_to_wire(request) for request in longest],
+        }
+        self._process: EngineProcess | None = None
+        self._info: EngineInfo | None = None
+        self._log_start = 0
+        self._window = 0
+        self._round = 0
+        self._busy = False
+        self._answered = False
+
+    @property
+    def info(self) -> EngineInfo:
+        """What was loaded."""
+        if self._info is None:
+            raise RuntimeError("the engine is not loaded: use it as a context manager")
+        return self._info
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the guard, above all processes of the engine; None where there is none."""
+        return None if self._process is None else self._process.pid
+
+    def __enter__(self) -> Self:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._log_start = self._log.stat().st_size if self._log.exists() else 0
+        command = [engine_python(), "-m", "regrade.engines.vllm_process.worker"]
+        self._process = EngineProcess(command, self._log)
+        try:
+            self._load(self._process)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        """Yield completions as they finish; see `Engine.generate`."""
+        process = self._process
+        if process is None or self._info is None:
+            raise RuntimeError("the engine is not loaded: use it as a context manager")
+        if self._busy:
+            raise RuntimeError("the engine already works on another stream of requests")
+        self._busy = True
+        self._round += 1
+        waiting, open_ = iter(requests), 0
+        more = True
+        try:
+            while more or open_:
+                while more and open_ < self._window:
+                    chunk = list(islice(waiting, min(_CHUNK, self._window - open_)))
+                    more = bool(chunk)
+                    if chunk:
+                        self._send(process, chunk)
+                        open_ += len(chunk)
+                    if process.channel.has_message():
+                        break
+                if not open_:
+                    continue
+                message = self._receive(process)
+                if message["type"] == "completions" and message["round"] == self._round:
+                    completions = [_from_wire(fields) for fields in message["completions"]]
+                    open_ -= len(completions)
+                    self._answered = self._answered or bool(completions)
+                    yield completions
+        finally:
+            self._busy = False
+            if open_ and self._process is process:
+                self._cancel(process)
+
+    def _load(self, process: EngineProcess) -> None:
+        try:
+            process.channel.send(self._order)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise self._failure(process, "did not start") from error
+        while (message := self._receive(process, "did not start"))["type"] != "loaded":
+            if message["type"] == "progress" and self._on_progress is not None:
+                self._on_progress(message["stage"])
+        self._info = EngineInfo(**message["info"])
+        self._window = message["window"]
+
+    def _send(self, process: EngineProcess, chunk: list[Request]) -> None:
+        wire = [_to_wire(request) for request in chunk]
+        try:
+            process.channel.send({"type": "requests", "round": self._round, "requests": wire})
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise self._failure(process, "ended before its work was done") from error
+
+    def _cancel(self, process: EngineProcess) -> None:
+        try:
+            process.channel.send({"type": "cancel", "round": self._round})
+        except OSError:
+            self._end()  # nothing is left to cancel
+
+    def _receive(
+        self, process: EngineProcess, when: str = "ended before its work was done"
+    ) -> Message:
+        message = process.channel.receive()
+        if message is None:
+            raise self._failure(process, when)
+        if message["type"] == "error":
+            if message["kind"] == "not_installed":
+                raise NotInstalledError(f"vLLM (for '{message['message']}')", install_command())
+            raise SettingsError(message["message"])
+        return message
+
+    def _failure(self, process: EngineProcess, when: str) -> EngineError:
+        status = process.end()
+        reason = telling_line(self._log, self._log_start) or killed(status)
+        reason = reason or status_in_words(status)
+        problem = f"The engine {when}: {reason.rstrip('.')}."
+        return EngineError(problem, str(self._log), self._answered)
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+
+def parse_extra(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return `name=value` pairs as a mapping, values read as YAML.
+
+    Raises:
+        SettingsError: If a pair is not of that form.
+    """
+    extra: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        name = name.strip().lstrip("-").replace("-", "_")
+        if not equals or not name.isidentifier():
+            raise SettingsError(f"engine.extra: '{pair}' should be `name=value`.")
+        try:
+            extra[name] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise SettingsError(f"engine.extra: the value of '{pair}' is not YAML.") from error
+    return extra
+
+
+def _to_wire(request: Request) -> dict[str, Any]:
+    return {
+        "key": request.key,
+        "prompt": request.prompt
+        if isinstance(request.prompt, str)
+        else [dict(m) for m in request.prompt],
+        "sampling": dict(request.sampling),
+        "labels": request.labels,
+    }
+
+
+def _from_wire(fields: Mapping[str, Any]) -> Completion:
+    logprobs = fields.get("label_logprobs")
+    if logprobs is None:
+        return Completion(**fields)
+    # JSON has no infinity: orjson writes null.
+    finite = tuple(-math.inf if logprob is None else logprob for logprob in logprobs)
+    return Completion(**{**fields, "label_logprobs": finite})

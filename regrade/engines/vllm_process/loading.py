@@ -1,0 +1,202 @@
+"""Inside the engine's worker: from settings to a loaded model."""
+
+import copy
+import dataclasses
+import hashlib
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from regrade.engines.vllm_process.context import choose_max_model_len
+from regrade.engines.vllm_process.cpu_priority import give_way
+from regrade.engines.vllm_process.data_parallel import DataParallelEngine
+from regrade.engines.vllm_process.loop import Refusal, VllmEngine
+from regrade.engines.vllm_process.prompts import Prompts
+from regrade.errors import SettingsError
+
+if TYPE_CHECKING:
+    from vllm.engine.arg_utils import EngineArgs
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model that is ready."""
+
+    engine: VllmEngine
+    prompts: Prompts
+    max_model_len: int
+    max_num_seqs: int
+    info: dict[str, Any]
+    """The fields of `EngineInfo`."""
+
+
+def load(order: Mapping[str, Any], on_progress: Callable[[str], None]) -> Loaded:
+    """Load the model as the owner's `open` message says.
+
+    Raises:
+        SettingsError: If vLLM or the model does not allow what was asked for; before the weights are read.
+    """
+    started = time.monotonic()
+    on_progress("importing vLLM")
+    import vllm
+    from vllm.exceptions import VLLMValidationError
+    from vllm.platforms import current_platform
+    from vllm.tokenizers import cached_tokenizer_from_config
+    from vllm.v1.engine.llm_engine import LLMEngine
+
+    is_cpu = current_platform.is_cpu()
+    if is_cpu:
+        give_way()
+    arguments = engine_arguments(order, is_cpu=is_cpu)
+    on_progress("reading the longest prompts")
+    no_length: dict[str, Any] = {"max_model_len": None}  # says what the model itself allows
+    try:
+        model = dataclasses.replace(arguments, **no_length).create_model_config()
+    except (ValueError, VLLMValidationError) as error:
+        raise SettingsError(_refusal(error)) from error
+    # A copy, because the engine uses the other one in another thread.
+    tokenizer = copy.deepcopy(cached_tokenizer_from_config(model))
+    rendering = order["rendering"]
+    template = rendering["chat_template"] or getattr(tokenizer, "chat_template", None)
+    prompts = Prompts(
+        tokenizer, chat_template=rendering["chat_template"], arguments=rendering["arguments"]
+    )
+    arguments.max_model_len = _context(
+        order, prompts, limit=model.max_model_len, has_template=template is not None
+    )
+    try:
+        config = arguments.create_engine_config()
+    except (ValueError, VLLMValidationError) as error:
+        raise SettingsError(_refusal(error)) from error
+    on_progress("loading the model")
+    engine: LLMEngine | DataParallelEngine
+    if arguments.data_parallel_size > 1:
+        engine = DataParallelEngine(arguments)
+    else:
+        engine = LLMEngine.from_engine_args(arguments)
+        # The output processor keeps the times of each request; exporting them to Prometheus is not needed.
+        engine.logger_manager = None
+    on_progress("warming up")
+    _warm_up(engine, ranks=any(request["labels"] for request in order["longest"]))
+    cache = engine.vllm_config.cache_config
+    return Loaded(
+        engine=engine,
+        prompts=prompts,
+        max_model_len=engine.model_config.max_model_len,
+        max_num_seqs=config.scheduler_config.max_num_seqs * arguments.data_parallel_size,
+        info={
+            "engine": "vllm",
+            "version": vllm.__version__,
+            "device": current_platform.get_device_name(),
+            "dtype": str(engine.model_config.dtype).removeprefix("torch."),
+            "max_model_len": engine.model_config.max_model_len,
+            "chat_template_sha256": hashlib.sha256(template.encode()).hexdigest()
+            if isinstance(template, str)
+            else None,
+            "load_seconds": time.monotonic() - started,
+            "details": {
+                "model_max_model_len": model.max_model_len,
+                "max_num_seqs": config.scheduler_config.max_num_seqs,
+                "kv_cache_tokens": (cache.num_gpu_blocks or 0) * cache.block_size,
+            },
+        },
+    )
+
+
+def _warm_up(engine: VllmEngine, *, ranks: bool) -> None:
+    """Have vLLM compile now what it compiles at first use, so that no request's time holds it."""
+    from vllm import SamplingParams
+    from vllm.inputs import tokens_input
+
+    kinds = [SamplingParams(max_tokens=2, temperature=temperature) for temperature in (0.0, 1.0)]
+    if ranks:
+        kinds.append(SamplingParams(max_tokens=1, temperature=0.0, logprob_token_ids=[0]))
+    for number, params in enumerate(kinds):
+        engine.add_request(f"warm-up-{number}", tokens_input([0, 0]), params)
+    finished = 0
+    while finished < len(kinds):
+        finished += sum(isinstance(output, Refusal) or output.finished for output in engine.step())
+
+
+def engine_arguments(order: Mapping[str, Any], *, is_cpu: bool) -> "EngineArgs":
+    """Return vLLM's engine arguments for the settings and the extra ones.
+
+    Raises:
+        SettingsError: If an extra argument is not one of vLLM's, or has a field of its own, or vLLM refuses a value.
+    """
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.exceptions import VLLMValidationError
+
+    settings: dict[str, Any] = dict(order["settings"])
+    extra: dict[str, Any] = dict(order["extra"])
+    known = [field.name for field in dataclasses.fields(EngineArgs)]
+    for name in extra:
+        if name in settings or name in ("model", "revision"):
+            raise SettingsError(f"engine.extra sets '{name}', which has a field of its own.")
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise SettingsError(f"engine.extra: vLLM has no engine argument '{name}'.{hint}")
+    if is_cpu and settings["dtype"] == "auto":
+        # bfloat16 needs instructions that many (virtual) CPUs lack, and vLLM does not check all of them.
+        settings["dtype"] = "float32"
+    if is_cpu and (not order["longest"] or any(_samples(one) for one in order["longest"])):
+        # Of a prompt that it computes in pieces, vLLM 0.32 turns back the request's random generator, which torch
+        # cannot do on a CPU ("Generator does not use offset"): the engine would end.
+        extra.setdefault("enable_chunked_prefill", False)
+    if is_cpu and not os.environ.get("VLLM_CPU_KVCACHE_SPACE"):
+        # vLLM takes gpu_memory_utilization as a share of all memory here, and fails where others use some of it.
+        ranks = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+        workers = math.prod(settings[rank] for rank in ranks)
+        extra.setdefault("kv_cache_memory_bytes", _cpu_cache_bytes(workers))
+    given = {name: value for name, value in settings.items() if value is not None}
+    given |= {"model": order["model"], "revision": order["revision"]}
+    if order["revision"] is not None:
+        given["tokenizer_revision"] = order["revision"]
+    try:
+        return EngineArgs(**(given | {"disable_log_stats": False} | extra))
+    except (TypeError, ValueError, VLLMValidationError) as error:
+        raise SettingsError(_refusal(error)) from error
+
+
+def _samples(request: Mapping[str, Any]) -> bool:
+    return bool(request["sampling"]["temperature"])
+
+
+def _cpu_cache_bytes(workers: int) -> int:
+    """Return what each worker gets of a quarter of the free memory, between 1 and 4 GiB."""
+    return min(max(psutil.virtual_memory().available // 4 // workers, _GIB), 4 * _GIB)
+
+
+def _context(order: Mapping[str, Any], prompts: Prompts, *, limit: int, has_template: bool) -> int:
+    longest = order["longest"]
+    if not has_template and any(isinstance(request["prompt"], list) for request in longest):
+        raise SettingsError(
+            f"The prompts are chats, but the tokenizer of '{order['model']}' has no chat template. "
+            "Use format 'completion', or give a template (prompt.chat_template)."
+        )
+    prepared = prompts.prepare(longest)
+    refused = [request.error for request in prepared if request.error is not None]
+    if prepared and len(refused) == len(prepared):
+        raise SettingsError(refused[0])
+    return choose_max_model_len(
+        [request.need for request in prepared if request.error is None],
+        limit=limit,
+        explicit=order["settings"]["max_model_len"],
+        truncate=order["rendering"]["truncate"],
+    )
+
+
+def _refusal(error: Exception) -> str:
+    """Return one line for what pydantic says in several."""
+    errors = getattr(error, "errors", None)
+    said = "; ".join(str(e["msg"]) for e in errors()) if callable(errors) else str(error)
+    return f"vLLM refuses the engine settings: {' '.join(said.split())}"

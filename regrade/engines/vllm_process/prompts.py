@@ -1,0 +1,128 @@
+"""Inside the engine's worker: requests become token ids, in batches, ahead of the engine."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import jinja2
+
+from regrade.engines.vllm_process.context import Need, too_long
+from regrade.engines.vllm_process.labels import Choices, LabelTokens, Tokens
+
+WireRequest = Mapping[str, Any]
+"""A `Request` as JSON: `key`, `prompt` (text, or list of messages), `sampling`, `labels`."""
+
+
+class Tokenizer(Protocol):
+    """What is used of a tokenizer of transformers or vLLM."""
+
+    def __call__(self, text: list[str], *, add_special_tokens: bool) -> Mapping[str, Any]:
+        """Return `input_ids` for each text."""
+
+    def decode(self, ids: list[int]) -> str:
+        """Return the text of tokens."""
+
+    def apply_chat_template(
+        self, conversation: list[Mapping[str, str]], **arguments: object
+    ) -> object:
+        """Return the text of a chat, with `tokenize=False`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request with all that the engine needs; `error` where it cannot be served."""
+
+    key: int
+    text: str
+    sampling: Mapping[str, Any]
+    ids: Tokens
+    ranking: Tokens | Choices | None = None
+    """How the labels are ranked: by the token of each, or one by one. None where text is generated."""
+    truncated: bool = False
+    error: str | None = None
+
+    @property
+    def need(self) -> Need:
+        """Tokens that this takes of the context."""
+        if self.ranking is None:
+            return Need(len(self.ids), int(self.sampling["max_tokens"]))
+        if isinstance(self.ranking, Choices):
+            longest = max(len(sequence) for sequence in self.ranking.sequences)
+            return Need(len(self.ids), longest - len(self.ids) + 1)
+        return Need(len(self.ids), 1)
+
+
+class Prompts:
+    """Renders and tokenises requests for one model."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, *, chat_template: str | None, arguments: Mapping[str, Any]
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._chat_template = chat_template
+        self._arguments = arguments
+        self._labels = {chat: LabelTokens(self._tokenize(chat)) for chat in (False, True)}
+
+    def prepare(self, requests: Sequence[WireRequest]) -> list[Prepared]:
+        """Return the requests, in their order, with text and token ids; nothing is cut yet."""
+        prepared: dict[int, Prepared] = {}
+        for chat in (False, True):
+            group = [r for r in requests if isinstance(r["prompt"], list) is chat]
+            texts = [self._render(r["prompt"]) if chat else (r["prompt"], None) for r in group]
+            ids = self._tokenize(chat)([text for text, _ in texts]) if group else []
+            for request, (text, error), tokens in zip(group, texts, ids, strict=True):
+                ranking = None
+                if request["labels"] and error is None:
+                    ranking = self._labels[chat].of(text, tokens, tuple(request["labels"]))
+                prepared[request["key"]] = Prepared(
+                    request["key"], text, request["sampling"], tokens, ranking, error=error
+                )
+        return [prepared[request["key"]] for request in requests]
+
+    def fit(self, prepared: Prepared, context: int, *, truncate: bool) -> Prepared:
+        """Return the request as it fits into the context: cut from the left if allowed, or with an error."""
+        need = prepared.need
+        surplus = need.prompt + need.new - context
+        if prepared.error is not None or surplus <= 0:
+            return prepared
+        ranking = prepared.ranking
+        least = 2 if isinstance(ranking, Choices) else 1
+        if not truncate or need.prompt - surplus < least:
+            return replace(prepared, error=too_long(need, context))
+        if isinstance(ranking, Choices):
+            if ranking.start - surplus < 1:
+                return replace(prepared, error=too_long(need, context))
+            ranking = Choices(
+                tuple(sequence[surplus:] for sequence in ranking.sequences),
+                ranking.start - surplus,
+            )
+        ids = prepared.ids[surplus:]
+        return replace(
+            prepared, ids=ids, text=self._tokenizer.decode(ids), ranking=ranking, truncated=True
+        )
+
+    def _render(self, messages: list[Mapping[str, str]]) -> tuple[str, str | None]:
+        """Return the text of a chat, or what the chat template says against it."""
+        prefilled = messages[-1]["role"] == "assistant"
+        try:
+            text = self._tokenizer.apply_chat_template(
+                messages,
+                chat_template=self._chat_template,
+                tokenize=False,
+                add_generation_prompt=not prefilled,
+                continue_final_message=prefilled,
+                **self._arguments,
+            )
+        except jinja2.TemplateError as error:
+            return "", f"The chat template refuses the messages: {error}"
+        return str(text), None
+
+    def _tokenize(self, chat: bool) -> Callable[[Sequence[str]], list[Tokens]]:
+        # A chat template writes the special tokens itself.
+        def tokenize(texts: Sequence[str]) -> list[Tokens]:
+            ids: list[Tokens] = self._tokenizer(list(texts), add_special_tokens=not chat)[
+                "input_ids"
+            ]
+            return ids
+
+        return tokenize

@@ -1,0 +1,123 @@
+"""The result as people read it on the flow run's page: one markdown artifact."""
+
+import base64
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import httpx
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.exceptions import PrefectException
+from pydantic import ValidationError
+
+from regrade.comparing.gate_report import GateReport
+from regrade.reporting.diffs import diffs_markdown
+from regrade.reporting.results import Evaluation
+from regrade.reporting.tables import escape, headline, markdown_report
+from regrade.scoring.diff import Diff
+from regrade.stats.charts import Bar, headline_chart
+from regrade.tracking.process import BesideError, call_beside
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+logger = logging.getLogger("regrade.report")
+RESULT_KEY = "result"
+METRICS_KEY = "metrics"
+PAGE_KEY = "gate"
+REPORT_KEY = "gate-report"
+COMPARISON_KEY = "comparison"
+_FENCE = "```"
+
+
+def report(evaluation: Evaluation) -> None:
+    """Put the table, links and a plot on the flow run's page."""
+    plot = accuracy_plot(evaluation) if evaluation.answer_sets else None
+    show(RESULT_KEY, markdown_report(evaluation, plot), escape(headline(evaluation)))
+    _show_metrics(evaluation)
+
+
+def _show_metrics(evaluation: Evaluation) -> None:
+    """Put the headline numbers where programs can read them, such as `regrade trigger --json`."""
+    rows = [
+        {"benchmark": answers.benchmark, "model": answers.model, "scorer": score.scorer}
+        | {name: value for name, value in score.metrics.items() if value is not None}
+        for answers in evaluation.answer_sets
+        for score in answers.scores
+        if score.headline
+    ]
+    try:
+        create_table_artifact(rows, key=METRICS_KEY, description="The numbers for programs")
+    except (httpx.HTTPError, PrefectException) as error:
+        logger.warning("%s not shown in Prefect: %s", METRICS_KEY, error)
+
+
+def report_diffs(diffs: Sequence[Diff]) -> None:
+    """Put what new versions of scorers changed on the flow run's page."""
+    if diffs:
+        what = "The scorer changed, the answers did not: what is graded differently now"
+        show("diff", diffs_markdown(diffs), what)
+
+
+def show(key: str, markdown: str, description: str) -> None:
+    """Put a page on the flow run's page. A server that does not take it takes nothing from the result."""
+    try:
+        create_markdown_artifact(markdown, key=key, description=description)
+    except (httpx.HTTPError, PrefectException) as error:
+        logger.warning("%s not shown in Prefect: %s", key, error)
+
+
+def accuracy_plot(evaluation: Evaluation) -> str | None:
+    """Return a small bar chart of the headline accuracies as a `data:` URI; None where it cannot be drawn."""
+    bars = []
+    for answers in evaluation.answer_sets:
+        for score in answers.scores:
+            accuracy, low, high = (
+                score.metrics[key] for key in ("accuracy", "accuracy_low", "accuracy_high")
+            )
+            if score.headline and accuracy is not None and low is not None and high is not None:
+                bars.append(Bar(f"{answers.benchmark}\n{answers.model}", accuracy, low, high))
+    try:
+        picture = call_beside(headline_chart, bars)
+    except BesideError as error:
+        logger.warning("no plot: %s", error)
+        return None
+    return "data:image/png;base64," + base64.b64encode(picture).decode()
+
+
+def read_report(client: "SyncPrefectClient", flow_run_id: UUID | str) -> GateReport | None:
+    """Return the verdict that a flow run wrote, or None where it wrote none (yet).
+
+    Raises:
+        ValueError: If there is one that this version cannot read.
+    """
+    from prefect.client.schemas.filters import (  # noqa: PLC0415 - only who reads needs it
+        ArtifactFilter,
+        ArtifactFilterFlowRunId,
+        ArtifactFilterKey,
+    )
+
+    found = client.read_artifacts(
+        artifact_filter=ArtifactFilter(
+            flow_run_id=ArtifactFilterFlowRunId(any_=[UUID(str(flow_run_id))]),
+            key=ArtifactFilterKey(any_=[REPORT_KEY]),
+        )
+    )
+    if not found:
+        return None
+    newest = max(found, key=lambda artifact: str(artifact.created))
+    text = str(newest.data).split(_FENCE)[1].removeprefix("json")
+    try:
+        return GateReport.model_validate_json(text)
+    except ValidationError as error:
+        raise ValueError(
+            f"Flow run {flow_run_id} wrote a verdict that this regrade cannot read: use the same version on both "
+            f"sides ({error.errors()[0]['msg']})."
+        ) from error
+
+
+def as_artifact(report: GateReport) -> str:
+    """Return the report as a fenced block; JSON escapes keep whatever is in a name from ending it."""
+    document = report.model_dump_json(indent=1).replace("`", "\\u0060")
+    return f"{_FENCE}json\n{document}\n{_FENCE}\n"

@@ -1,0 +1,1 @@
+"""Results as text: tables, pages, files, and the progress of a run."""

@@ -1,0 +1,123 @@
+"""A comparison of two scorings as people read it: one line, or a page of markdown that nothing breaks out of."""
+
+from collections.abc import Sequence
+
+from regrade.reporting.tables import escape, percent
+from regrade.scoring.diff import Changes, Diff, Example
+
+SHOWN_CHARACTERS = 600
+"""Of a prompt or an answer in an example: the end, where the question and the answer are."""
+MAX_MARKDOWN = 200_000
+COUNTS = ("right to wrong", "wrong to right", "newly parsed", "newly unparsed", "read differently")
+
+
+def what_changed(diff: Diff) -> str:
+    """Return the sentence that says that it is the scorer, and not the model, that changed."""
+    return (
+        f"The scorer changed ({diff.before.title} -> {diff.after.title}). The {diff.rows:,} answers are the same, "
+        "so nothing here says anything about the model."
+    )
+
+
+def diff_line(diff: Diff) -> str:
+    """Return the change in one line, with the command that shows it."""
+    overall, before, after = diff.overall, diff.before, diff.after
+    versions = f"v{before.version} -> v{after.version}"
+    if before.version == after.version:
+        versions = f"v{before.version} {before.source_hash} -> {after.source_hash}"
+    return (
+        f"{after.scorer} {versions}: {percent(overall.before)} -> {percent(overall.after)}, "
+        f"{overall.wrong_to_right} wrong to right, {overall.right_to_wrong} right to wrong, "
+        f"{overall.newly_parsed} newly parsed, {overall.newly_unparsed} newly unparsed; see "
+        f"`{diff_command(diff)}`"
+    )
+
+
+def diff_command(diff: Diff) -> str:
+    """Return the command that shows a comparison of stored scorings."""
+    return (
+        f"regrade diff {diff.answer_set_id} --answers {diff.repository} "
+        f"--from {diff.before.label} --to {diff.after.label}"
+    )
+
+
+def change_text(changes: Changes) -> str:
+    """Return the change of the metric with its paired 95 % interval, in percentage points."""
+    if changes.difference is None:
+        return "no answers with a value on both sides"
+    shown = f"{percent(changes.before, 2)} -> {percent(changes.after, 2)}: {100 * changes.difference:+.2f} points"
+    if changes.low is None or changes.high is None:
+        return f"{shown} (n={changes.n:,}; one question has no interval)"
+    return f"{shown}, 95 % interval {100 * changes.low:+.2f} to {100 * changes.high:+.2f} (paired, n={changes.n:,})"
+
+
+def table_rows(diff: Diff) -> list[tuple[str, ...]]:
+    """Return a row for all answers, and one for each subset in which something changed."""
+    parts = [("all answers", diff.overall), *((one.name, one.changes) for one in diff.subsets)]
+    return [(name, *_counts(changes), change_text(changes)) for name, changes in parts]
+
+
+def tail(text: str, length: int = SHOWN_CHARACTERS) -> str:
+    """Return the end of a text, marked where something is left out."""
+    return text if len(text) <= length else f"… {text[-length:]}"
+
+
+def diffs_markdown(diffs: Sequence[Diff]) -> str:
+    """Return a page with several comparisons; those that would make it too long are only counted."""
+    pages: list[str] = []
+    size = 0
+    for number, diff in enumerate(diffs):
+        page = diff_markdown(diff)
+        size += len(page)
+        if pages and size > MAX_MARKDOWN:
+            pages.append(f"And {len(diffs) - number} more: see `regrade diff`.\n")
+            break
+        pages.append(page)
+    return "\n".join(pages)
+
+
+def diff_markdown(diff: Diff) -> str:
+    """Return a comparison as markdown; what comes from a model, a prompt or a name is shown as it is."""
+    lines = [
+        f"## {escape(diff.benchmark)} · {escape(diff.model)}",
+        "",
+        what_changed(diff),
+        "",
+        "| answers | " + " | ".join(COUNTS) + " | accuracy |",
+        "| --- |" + " ---: |" * len(COUNTS) + " --- |",
+        *("| " + " | ".join(escape(cell) for cell in row) + " |" for row in table_rows(diff)),
+        "",
+        "Newly parsed and newly unparsed answers may be among those that went from wrong to right or back.",
+        "",
+    ]
+    for example in diff.examples:
+        lines += _example(example)
+    return "\n".join([*lines, "```", diff_command(diff), "```", ""])
+
+
+def _counts(changes: Changes) -> tuple[str, ...]:
+    return tuple(f"{getattr(changes, name.replace(' ', '_')):,}" for name in COUNTS)
+
+
+def _example(example: Example) -> list[str]:
+    before, after = (
+        "nothing" if read is None else escape(tail(read))
+        for read in (example.extracted_before, example.extracted_after)
+    )
+    subset = f" · {escape(example.subset)}" if example.subset else ""
+    return [
+        f"**{example.kind}** · {escape(example.sample_id)} repeat {example.repeat}{subset}",
+        "",
+        f"read before: {before} · read now: {after} · target: {escape(tail(example.target))}",
+        "",
+        *_block("prompt", example.prompt),
+        *_block("answer", example.text or ""),
+    ]
+
+
+def _block(name: str, text: str) -> list[str]:
+    """Return a text as indented code: no line of it can end that."""
+    visible = "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in tail(text)
+    )
+    return [f"{name}:", "", *(f"    {line}" for line in visible.split("\n")), ""]

@@ -1,0 +1,1 @@
+"""Extracting an answer from a text, over whole columns."""

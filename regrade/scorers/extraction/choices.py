@@ -1,0 +1,56 @@
+"""The choices of multiple choice questions, by position and letter."""
+
+from string import ascii_uppercase
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from regrade.scorers.base import check_targets
+from regrade.scorers.extraction import columns as c
+from regrade.scorers.extraction.wording import comparable
+from regrade.settings import ScorerName
+
+_LETTERS = pa.array([*ascii_uppercase])
+
+
+def target_letters(scorer: ScorerName, batch: pa.RecordBatch) -> c.Strings:
+    """Return the batch's targets as capital letters.
+
+    Raises:
+        SettingsError: If a target is not a letter.
+    """
+    targets = c.uppered(c.trimmed(c.column(batch, "target")))
+    check_targets(scorer, "the letter of a choice", batch, c.is_match(targets, r"\A[A-Z]\z"))
+    return targets
+
+
+def letters_at(positions: NDArray[np.int64]) -> c.Strings:
+    """Return the letters of choices (0 is A); null for negative positions and from 26 on."""
+    known = (positions >= 0) & (positions < len(_LETTERS))
+    return c.choose(pa.array(known), c.taken(_LETTERS, np.where(known, positions, 0)), None)
+
+
+def existing(letters: c.Strings, choices: c.Lists) -> c.Strings:
+    """Return letters, null where a row has choices but not as many as the letter says."""
+    positions = pc.index_in(letters, value_set=_LETTERS).fill_null(-1).to_numpy()
+    counts = c.list_lengths(choices)
+    return c.choose(pa.array((counts > 0) & (positions >= counts)), None, letters)
+
+
+def chosen_by_text(texts: c.Strings, choices: c.Lists) -> c.Strings:
+    """Return the letter of the one choice whose text each text is; null where it is none, or several.
+
+    Texts are compared as `comparable` says.
+    """
+    counts = c.list_lengths(choices)
+    owner = np.repeat(np.arange(len(texts)), counts)
+    position = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    given = c.taken(comparable(texts), owner)
+    equal = c.is_equal(comparable(c.flattened(choices)), given)
+    hits = np.flatnonzero(equal.to_numpy(zero_copy_only=False))
+    rows, first, times = np.unique(owner[hits], return_index=True, return_counts=True)
+    found = np.full(len(texts), -1, np.int64)
+    found[rows[times == 1]] = position[hits[first[times == 1]]]
+    return letters_at(found)

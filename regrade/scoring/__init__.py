@@ -1,0 +1,1 @@
+"""Scoring stored answers, and comparing two scorings of the same answers."""

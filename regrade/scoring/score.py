@@ -1,0 +1,154 @@
+"""Scoring: stored generations in, scores out. It reads one pinned revision and never generates."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic
+
+import numpy as np
+import pyarrow as pa
+
+from regrade.answers.scorefile import ScoreFile
+from regrade.answers.sets import AnswerSet
+from regrade.answers.verify import check_rows, intact_part
+from regrade.errors import SettingsError
+from regrade.records import SCORE_SCHEMA
+from regrade.scorers.base import SHARED_COLUMNS, Scorer
+from regrade.scorers.registry import load_scorer, scorer_names, source_hash
+from regrade.stats.metrics import summarise
+
+logger = logging.getLogger("regrade.score")
+N_THREADS = 2
+"""Arrow and RE2 release the interpreter's lock; more threads than this only wait for the reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One scoring of one answer set."""
+
+    answers: AnswerSet
+    file: ScoreFile
+    table: pa.Table | None
+    """`SCORE_SCHEMA`, a row per generation; None where the scoring was there already."""
+
+
+def label_of(scorer: str) -> str:
+    """Return `<scorer>-<version>-<hash>` of a scorer as it is now."""
+    return f"{scorer}-{load_scorer(scorer).version}-{source_hash(scorer)}"
+
+
+def is_stale(file: ScoreFile, answers: AnswerSet) -> bool:
+    """Return whether a scoring is of an older scorer, or of fewer answers than there are now.
+
+    What was scored by a scorer that this regrade does not have cannot be told to be older.
+    """
+    shards = {shard.sha256 for shard in answers.manifest.shards}
+    older = file.scorer in scorer_names() and file.label != label_of(file.scorer)
+    return older or bool(file.left_out) or set(file.answers) != shards
+
+
+def stale_scorers(answers: AnswerSet) -> tuple[str, ...]:
+    """Return the scorers that have scored an answer set before, but never as they are now or not all of it."""
+    files = [file for file in answers.scores() if file.scorer in scorer_names()]
+    current = {file.scorer for file in files if not is_stale(file, answers)}
+    return tuple(dict.fromkeys(file.scorer for file in files if file.scorer not in current))
+
+
+def score_answers(
+    answers: AnswerSet, scorer_name: str, *, force: bool = False, intact: bool = False
+) -> Scored:
+    """Score an answer set, unless this very scorer has scored these very answers before.
+
+    Args:
+        answers: Answer set at a pinned revision.
+        scorer_name: Name of a scorer.
+        force: Score again in any case.
+        intact: Leave damaged shards out instead of refusing them. The scoring then says so in its label, and never
+            stands for the answer set.
+
+    Raises:
+        UnknownNameError: If there is no such scorer.
+        SettingsError: If the scorer cannot compare with the targets of these answers.
+        DamagedAnswersError: If the answers are not what their manifest says.
+    """
+    label = label_of(scorer_name)
+    if not force:
+        for known in answers.readable_scores():
+            if known.label == label and not is_stale(known, answers):
+                return Scored(answers, known, None)
+    scorer = load_scorer(scorer_name)
+    specification = answers.manifest.specification
+    if scorer_name == "choice_logprob" and specification.method != "rank":
+        raise SettingsError(
+            f"Scorer 'choice_logprob' compares log-probabilities, but answer set "
+            f"'{answers.manifest.answer_set_id}' ({specification.benchmark.name}) holds generated text. "
+            "Choose another scorer with `--scorer`."
+        )
+    started = monotonic()
+    scored, left_out = _without_damaged(answers) if intact else (answers, ())
+    table = pa.Table.from_batches(_scores(scored, scorer), schema=SCORE_SCHEMA)
+    check_rows(scored, table)
+    summary = summarise(table, answers.manifest.groups)
+    file = ScoreFile(
+        answer_set_id=answers.manifest.answer_set_id,
+        scorer=scorer_name,
+        version=scorer.version,
+        source_hash=source_hash(scorer_name),
+        answers_revision=answers.revision,
+        answers=tuple(shard.sha256 for shard in scored.manifest.shards),
+        left_out=left_out,
+        summary=summary,
+        scored_at=datetime.now(UTC),
+        score_seconds=monotonic() - started,
+    )
+    return Scored(answers, file, table)
+
+
+def _without_damaged(answers: AnswerSet) -> tuple[AnswerSet, tuple[str, ...]]:
+    """Return what is intact of an answer set, and the names of the other shards."""
+    kept, problems = intact_part(answers)
+    for one in problems:
+        logger.warning("left out: %s: %s", one.path, one.problem)
+    there = {shard.name for shard in kept.manifest.shards}
+    names = [shard.name for shard in answers.manifest.shards]
+    return kept, tuple(name for name in names if name not in there)
+
+
+def _scores(answers: AnswerSet, scorer: Scorer) -> Iterator[pa.RecordBatch]:
+    columns = list(dict.fromkeys([*SHARED_COLUMNS, *scorer.columns]))
+    with ThreadPoolExecutor(N_THREADS) as pool:
+        pending = []
+        for batch in answers.batches(columns):
+            if "target" in columns and batch["target"].null_count:
+                raise SettingsError(
+                    f"Answer set '{answers.manifest.answer_set_id}' has answers without a right answer beside them (it "
+                    f"was imported like that): scorer '{scorer.name}' has nothing to compare with."
+                )
+            pending.append(pool.submit(scorer.score, batch))
+            if len(pending) > 2 * N_THREADS:  # keeps memory flat
+                yield pending.pop(0).result()
+        for future in pending:
+            yield future.result()
+
+
+def latency_percentiles(answers: AnswerSet) -> dict[str, float]:
+    """Return percentiles of latency and time to first token in seconds; empty where none were recorded."""
+    found: dict[str, float] = {}
+    batches = list(answers.batches(["latency", "time_to_first_token"]))
+    for name in ("latency", "time_to_first_token"):
+        values = _present(batches, name)
+        if values.size:
+            levels = np.percentile(values, [50, 90, 99])
+            found.update(
+                {f"{name}_p{p}": float(v) for p, v in zip((50, 90, 99), levels, strict=True)}
+            )
+    return found
+
+
+def _present(
+    batches: Sequence[pa.RecordBatch], name: str
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    columns = [batch[name].drop_null().to_numpy(zero_copy_only=False) for batch in batches]
+    return np.concatenate(columns) if columns else np.empty(0)

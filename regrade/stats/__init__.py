@@ -1,0 +1,1 @@
+"""Estimates, their errors, tests, and charts."""

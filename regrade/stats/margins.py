@@ -1,0 +1,220 @@
+"""Is a drop larger than what is accepted? Score test, interval and power for paired answers, as pure functions.
+
+Near no change, and with few changed answers, an interval that estimates its own variance promises more than it holds.
+The score test takes the variance that the question at hand implies instead: with no loss among n questions it excludes
+a drop of about 3 / n, as the rule of three does.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+
+from regrade.stats.estimates import FloatArray, IntArray, clustered_standard_error
+
+POWER = 0.8
+MAX_EXACT = 200
+"""Changed answers up to which every outcome is summed."""
+_STEPS = 24
+"""Halvings of an interval of length 2: below what is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedCounts:
+    """Paired answers as counts of independent questions that were gained, lost and asked."""
+
+    gained: float
+    """From wrong to right; a fraction where values lie between 0 and 1, or answers are clustered."""
+    lost: float
+    n: float
+    df: int | None = None
+    """Degrees of freedom of the standard error that the counts rest on; None: none was estimated."""
+
+    @property
+    def difference(self) -> float:
+        """Mean change."""
+        return (self.gained - self.lost) / self.n
+
+
+def paired_counts(change: FloatArray, clusters: IntArray) -> PairedCounts:
+    """Return the counts of independent questions that would tell as much as these changes do.
+
+    One right or wrong answer to each question counts as it is. For repeats, passages and values between 0 and 1,
+    n is divided by the design effect: the variance by cluster over that of independent right and wrong answers (Rao
+    and Scott 1992, https://doi.org/10.2307/2532311).
+
+    Args:
+        change: Shape (n_rows,), candidate minus baseline, each in [-1, 1]; no NaN, at least one.
+        clusters: Shape (n_rows,), the same value for rows that are not independent.
+
+    Raises:
+        ValueError: If the shapes differ, or there is no row.
+    """
+    if change.shape != clusters.shape or len(change) == 0:
+        raise ValueError(f"{change.shape} changes have {clusters.shape} clusters.")
+    n, n_clusters = len(change), len(np.unique(clusters))
+    gained, lost = float(change.clip(min=0).mean()), float((-change).clip(min=0).mean())
+    if n == n_clusters and np.isin(change, (-1.0, 0.0, 1.0)).all():
+        return PairedCounts(gained * n, lost * n, n)
+    if n_clusters < 2:
+        return PairedCounts(gained, lost, 1)
+    variance = clustered_standard_error(change, clusters) ** 2
+    independent = gained + lost - (gained - lost) ** 2
+    n_effective = independent / variance if variance > 0 else float(n_clusters)
+    return PairedCounts(gained * n_effective, lost * n_effective, n_effective, n_clusters - 1)
+
+
+def score_z(counts: PairedCounts, difference: float) -> float:
+    """Return the score statistic of the difference of two paired proportions being `difference`.
+
+    Formula: Tango 1998 (https://doi.org/10.1002/(SICI)1097-0258(19980430)17:8<891::AID-SIM780>3.0.CO;2-B). Above 0
+    where the observed difference is higher. At `difference` 0 its square is McNemar's statistic.
+
+    Args:
+        counts: Paired answers.
+        difference: Between -1 and 1, exclusive.
+
+    Raises:
+        ValueError: If `difference` is out of its range.
+    """
+    if not -1 < difference < 1:
+        raise ValueError(f"A difference of {difference} is not between -1 and 1.")
+    gained, lost = np.array(counts.gained), np.array(counts.lost)
+    return float(_z(gained, lost, counts.n, difference))
+
+
+def drop_p(counts: PairedCounts, drop: float) -> float:
+    """Return the chance of a difference this low or lower if the true drop were `drop`.
+
+    With up to 200 changed answers it is summed over all that could have happened, at the likeliest share of changed
+    answers (the normal approximation is off by half of the level there); above, and for clusters, it is approximate.
+    """
+    return _p(counts, -drop, above=False)
+
+
+def no_drop_p(counts: PairedCounts, drop: float) -> float:
+    """Return the chance of a difference this high or higher if the true drop were `drop`; see `drop_p`."""
+    return _p(counts, -drop, above=True)
+
+
+def score_interval(counts: PairedCounts, level: float) -> tuple[float, float]:
+    """Return the differences that the score test does not exclude; each end holds with confidence `level`.
+
+    Args:
+        counts: Paired answers.
+        level: Confidence of each end (one-sided), at least 0.5; 0.975 gives the usual 95 % interval.
+
+    Raises:
+        ValueError: If `level` is out of its range.
+    """
+    if not 0.5 <= level < 1:
+        raise ValueError(f"A confidence of {level} for one end is not between 0.5 and 1.")
+    return _end(counts, -1.0, 1 - level), _end(counts, 1.0, 1 - level)
+
+
+def detectable_drop(counts: PairedCounts, drop: float, alpha: float, power: float = POWER) -> float:
+    """Return the smallest true drop that would be called larger than `drop` with a chance of `power`.
+
+    At the share of questions that changed here (with one gain and one loss added, so that none is not taken for
+    never), or at the drop itself where that is more. Normal approximation.
+
+    Args:
+        counts: Paired answers.
+        drop: Accepted drop, in [0, 1).
+        alpha: Level of the one-sided test.
+        power: Chance to find it.
+
+    Returns:
+        A drop in (0, 1]; 1.0 where no drop would be found.
+    """
+    changed = min(1.0, (counts.gained + counts.lost + 2) / (counts.n + 2))
+    z_alpha, z_power = _quantile(1 - alpha, counts.df), NormalDist().inv_cdf(power)
+    low, high = drop, 1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        null, true = max(changed, drop) - drop**2, max(changed, middle) - middle**2
+        needed = (z_alpha * sqrt(max(null, 0.0)) + z_power * sqrt(max(true, 0.0))) / sqrt(counts.n)
+        low, high = (low, middle) if middle - drop >= needed else (middle, high)
+    return high
+
+
+def _p(counts: PairedCounts, difference: float, *, above: bool) -> float:
+    z = score_z(counts, difference)
+    changed = max(counts.gained + counts.lost, counts.n * abs(difference))
+    if counts.df is None and changed <= MAX_EXACT:
+        return _exact_tail(counts, difference, z, above=above)
+    return _tail(z if above else -z, counts.df)
+
+
+def _exact_tail(counts: PairedCounts, difference: float, z: float, *, above: bool) -> float:
+    """Return the chance of a score at least as extreme, at the likeliest share of changed answers.
+
+    See Lloyd 2008 (https://doi.org/10.1111/j.1467-842X.2008.00530.x) on p-values by such an estimate.
+    """
+    from scipy.special import gammaln, xlogy
+
+    n = round(counts.n)
+    share_lost = float(_share_lost(np.array(counts.gained), np.array(counts.lost), n, difference))
+    share_gained = max(0.0, share_lost + difference)
+    gained, lost = np.meshgrid(_likely(n, share_gained), _likely(n, share_lost), indexing="ij")
+    rest = n - gained - lost
+    kept = np.maximum(rest, 0)
+    chance = np.exp(
+        gammaln(n + 1)
+        - gammaln(gained + 1)
+        - gammaln(lost + 1)
+        - gammaln(kept + 1)
+        + xlogy(gained, share_gained)
+        + xlogy(lost, share_lost)
+        + xlogy(kept, max(0.0, 1 - share_gained - share_lost))
+    )
+    scores = _z(gained, lost, n, difference)
+    extreme = scores >= z - 1e-9 if above else scores <= z + 1e-9
+    return min(1.0, float(chance[extreme & (rest >= 0)].sum()))
+
+
+def _likely(n: int, share: float) -> FloatArray:
+    """Return the counts from 0 on beyond which nothing is left that could be noticed."""
+    return np.arange(min(n, int(n * share + 8 * sqrt(n * share)) + 12) + 1, dtype=np.float64)
+
+
+def _share_lost(gained: FloatArray, lost: FloatArray, n: float, difference: float) -> FloatArray:
+    """Return the likeliest share of losses where the difference is given."""
+    b = -gained - lost + (2 * n - gained + lost) * difference
+    c = -lost * difference * (1 - difference)
+    share: FloatArray = (np.sqrt(np.maximum(0.0, b * b - 8 * n * c)) - b) / (4 * n)
+    return np.maximum(share, max(0.0, -difference))
+
+
+def _z(gained: FloatArray, lost: FloatArray, n: float, difference: float) -> FloatArray:
+    shares = 2 * _share_lost(gained, lost, n, difference) + difference * (1 - difference)
+    distance = gained - lost - n * difference
+    error = np.sqrt(np.maximum(n * shares, 1e-300))
+    return np.where(np.abs(distance) < 1e-9, 0.0, distance / error)
+
+
+def _end(counts: PairedCounts, far: float, alpha: float) -> float:
+    """Return where the test begins to exclude, between the observed difference and one end of the scale."""
+    near = counts.difference
+    for _ in range(_STEPS):
+        middle = (near + far) / 2
+        inside = -1 < middle < 1 and _p(counts, middle, above=far < near) > alpha
+        near, far = (middle, far) if inside else (near, middle)
+    return near
+
+
+def _quantile(level: float, df: int | None) -> float:
+    if df is None:
+        return NormalDist().inv_cdf(level)
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, level))
+
+
+def _tail(z: float, df: int | None) -> float:
+    if df is None:
+        return NormalDist().cdf(-z)
+    from scipy.special import stdtr
+
+    return float(stdtr(df, -z))

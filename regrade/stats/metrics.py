@@ -1,0 +1,235 @@
+"""Metrics over the scores of one answer set: never a number without its n, its error and what is missing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field
+
+from regrade.settings import Settings
+from regrade.stats.estimates import (
+    FloatArray,
+    IntArray,
+    clustered_standard_error,
+    majority,
+    normal_interval,
+    pass_at_k,
+    standard_error,
+    wilson_interval,
+)
+
+
+class Metrics(Settings):
+    """Metrics over some rows of scores. Rates are over `rows`, accuracy is over `n`."""
+
+    rows: int
+    """Generations looked at."""
+    n: int
+    """Rows that count: scored or unparsed. `rows - n` rows are failed, that is missing, not wrong."""
+    samples: int
+    """Questions behind `n`; fewer than `n` where questions were repeated."""
+    accuracy: float | None
+    """Mean value of the `n` rows (unparsed counts 0); None where n is 0."""
+    accuracy_stderr: float | None
+    """Standard error of the mean, clustered by sample where questions were repeated; None below 2 samples."""
+    accuracy_low: float | None
+    """Lower end of the 95 % interval: Wilson; for repeats normal with the clustered error, or Wilson over the
+    questions where that error is 0. None where n is 0, and for repeats of fewer than 2 samples."""
+    accuracy_high: float | None
+    unparsed: int
+    unparsed_rate: float | None
+    truncated: int
+    truncated_rate: float | None
+    failed: int
+
+
+class SubsetMetrics(Settings):
+    """Metrics of a subset, or of a category of subsets."""
+
+    name: str
+    category: str | None = None
+    """Category that the subset belongs to; None for categories themselves and where there are none."""
+    metrics: Metrics
+
+
+class Summary(Settings):
+    """All that is said about one scoring."""
+
+    overall: Metrics
+    """Micro average: every question counts the same."""
+    macro_accuracy: float | None = None
+    """Mean of the subsets' accuracies: every subset counts the same. None without subsets."""
+    subsets: tuple[SubsetMetrics, ...] = ()
+    categories: tuple[SubsetMetrics, ...] = ()
+    pass_at: dict[int, float] = Field(default_factory=dict)
+    """k to pass@k (unbiased estimator, Chen et al. 2021, arXiv 2107.03374); empty without repeats."""
+    majority_accuracy: float | None = None
+    """Accuracy of the most frequent extracted answer per question; None without repeats."""
+    majority_stderr: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Scores as arrays, all of shape (n_rows,)."""
+
+    sample: IntArray
+    """A number from 0 for each sample id."""
+    value: FloatArray
+    """NaN where it is missing."""
+    unparsed: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+
+    def at(self, rows: IntArray) -> "_Rows":
+        return _Rows(self.sample[rows], self.value[rows], self.unparsed[rows], self.truncated[rows])
+
+
+def summarise(scores: pa.Table, groups: Mapping[str, Sequence[str]]) -> Summary:
+    """Return all metrics of one scoring.
+
+    A row without a value, or with one that is not finite, is missing: it is counted as failed and is part of
+    no mean. pass@k is over the samples of which every repeat was scored, where a value of 1 passes. Majority is
+    over the samples of which at least one repeat was scored; unparsed answers do not vote.
+
+    Args:
+        scores: `SCORE_SCHEMA`, one row for each sample and repeat, in any order.
+        groups: Categories of subsets: name to subsets. Those without rows are passed over.
+    """
+    rows = _rows(scores)
+    subsets, categories = _breakdown(rows, scores, groups)
+    accuracies = [
+        subset.metrics.accuracy for subset in subsets if subset.metrics.accuracy is not None
+    ]
+    summary = Summary(
+        overall=_metrics(rows),
+        macro_accuracy=float(np.mean(accuracies)) if accuracies else None,
+        subsets=subsets,
+        categories=categories,
+    )
+    repeat = scores["repeat"].to_numpy().astype(np.int64)
+    n_repeats = int(repeat.max(initial=0)) + 1
+    if n_repeats == 1:
+        return summary
+    voted = _majority_values(rows, repeat, scores)
+    return summary.model_copy(
+        update={
+            "pass_at": _pass_at(rows, n_repeats),
+            "majority_accuracy": float(voted.mean()) if voted.size else None,
+            "majority_stderr": standard_error(voted) if voted.size > 1 else None,
+        }
+    )
+
+
+def _rows(scores: pa.Table) -> _Rows:
+    sample, _ = _codes(scores, "sample_id")
+    outcome = scores["outcome"].to_numpy()
+    value = scores["value"].to_numpy().astype(np.float64)
+    value = np.where(np.isfinite(value) & (outcome != "failed"), value, np.nan)
+    unparsed = (outcome == "unparsed") & ~np.isnan(value)
+    return _Rows(sample, value, unparsed, scores["truncated"].to_numpy())
+
+
+def _codes(scores: pa.Table, column: str) -> tuple[IntArray, list[str]]:
+    """Return a number for each distinct string of a column (-1 for null), and the strings."""
+    encoded = scores[column].combine_chunks().dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
+    return codes, [str(name) for name in encoded.dictionary.to_pylist()]
+
+
+def _metrics(rows: _Rows) -> Metrics:
+    counted = np.flatnonzero(~np.isnan(rows.value))
+    value, sample = rows.value[counted], rows.sample[counted]
+    n_rows, n, n_samples = len(rows.value), len(counted), len(np.unique(sample))
+    error, low, high = _uncertainty(value, sample, n_samples)
+    unparsed, truncated = int(rows.unparsed.sum()), int(rows.truncated.sum())
+    return Metrics(
+        rows=n_rows,
+        n=n,
+        samples=n_samples,
+        accuracy=float(value.mean()) if n else None,
+        accuracy_stderr=error,
+        accuracy_low=low,
+        accuracy_high=high,
+        unparsed=unparsed,
+        unparsed_rate=unparsed / n_rows if n_rows else None,
+        truncated=truncated,
+        truncated_rate=truncated / n_rows if n_rows else None,
+        failed=n_rows - n,
+    )
+
+
+def _uncertainty(
+    value: FloatArray, sample: IntArray, n_samples: int
+) -> tuple[float | None, float | None, float | None]:
+    """Return the standard error and the ends of the interval, as far as they are known."""
+    n = len(value)
+    if n == 0:
+        return None, None, None
+    if n == n_samples:
+        error = standard_error(value) if n > 1 else None
+        return error, *wilson_interval(float(value.sum()), n)
+    if n_samples < 2:
+        return None, None, None
+    error = clustered_standard_error(value, sample)
+    mean = float(value.mean())
+    if error == 0:  # all equal: an interval without width would claim to know the rate
+        return error, *wilson_interval(mean * n_samples, n_samples)
+    return error, *normal_interval(mean, error)
+
+
+def _breakdown(
+    rows: _Rows, scores: pa.Table, groups: Mapping[str, Sequence[str]]
+) -> tuple[tuple[SubsetMetrics, ...], tuple[SubsetMetrics, ...]]:
+    """Return the metrics of the subsets by name, and of the categories in their given order."""
+    codes, names = _codes(scores, "subset")
+    if names in ([], [""]):
+        return (), ()
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(names)))
+    members = dict(zip(names, np.split(order, ends[:-1]), strict=True))
+    category = {name: group for group in reversed(list(groups)) for name in groups[group]}
+    subsets = tuple(
+        SubsetMetrics(
+            name=name, category=category.get(name), metrics=_metrics(rows.at(members[name]))
+        )
+        for name in sorted(names)
+    )
+    present = {
+        group: [members[name] for name in dict.fromkeys(subsets_of) if name in members]
+        for group, subsets_of in groups.items()
+    }
+    categories = tuple(
+        SubsetMetrics(name=group, metrics=_metrics(rows.at(np.concatenate(parts))))
+        for group, parts in present.items()
+        if parts
+    )
+    return subsets, categories
+
+
+def _pass_at(rows: _Rows, n_repeats: int) -> dict[int, float]:
+    counted = ~np.isnan(rows.value)
+    n_counted = np.bincount(rows.sample, weights=counted).astype(np.int64)
+    n_right = np.bincount(rows.sample, weights=rows.value == 1).astype(np.int64)
+    whole = n_counted == n_repeats
+    if not whole.any():
+        return {}
+    powers = {2**power for power in range(n_repeats.bit_length()) if 2**power <= n_repeats}
+    return {
+        k: float(pass_at_k(n_counted[whole], n_right[whole], k).mean())
+        for k in sorted(powers | {n_repeats})
+    }
+
+
+def _majority_values(rows: _Rows, repeat: IntArray, scores: pa.Table) -> FloatArray:
+    """Return the value of the most frequent answer of each sample that was scored."""
+    answer, _ = _codes(scores, "extracted")
+    counted = ~np.isnan(rows.value)
+    votes = np.flatnonzero(counted & ~rows.unparsed & (answer >= 0))
+    votes = votes[np.argsort(repeat[votes], kind="stable")]
+    values = np.full(int(rows.sample.max(initial=-1)) + 1, np.nan)
+    values[rows.sample[counted]] = 0.0
+    winners = votes[majority(rows.sample[votes], answer[votes])]
+    values[rows.sample[winners]] = rows.value[winners]
+    voted: FloatArray = values[~np.isnan(values)]
+    return voted

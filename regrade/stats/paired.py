@@ -1,0 +1,97 @@
+"""The difference between two scorings of the same answers, row by row, as pure functions of arrays."""
+
+from dataclasses import dataclass
+from math import sqrt
+from statistics import NormalDist
+
+import numpy as np
+
+from regrade.stats.estimates import FloatArray, IntArray, clustered_standard_error
+
+Z_95 = NormalDist().inv_cdf(0.975)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """A difference of means over pairs; all but the counts in the unit of the scores."""
+
+    n: int
+    """Pairs: rows that have a value both before and after."""
+    samples: int
+    """Questions behind them; fewer than `n` where questions were repeated."""
+    before: float | None
+    """Mean before, over the pairs. None where there are none, as are all others."""
+    after: float | None
+    difference: float | None
+    """`after - before`."""
+    stderr: float | None
+    """Standard error of the difference, clustered by sample where questions were repeated; None below 2 samples."""
+    low: float | None
+    """Lower end of the 95 % interval; see `paired_difference`."""
+    high: float | None
+
+
+def paired_difference(
+    before: FloatArray, after: FloatArray, sample_ids: IntArray
+) -> PairedDifference:
+    """Return how much the mean changed, with an interval that knows that both are of the same answers.
+
+    Rows without a value on either side are left out. With one answer to each question the 95 % interval is the
+    adjusted Wald interval of Bonett and Price (2012, https://doi.org/10.3102/1076998611411915), which keeps a
+    width where nothing or everything changed. With repeats it is normal, with the standard error clustered by
+    sample; where that error is 0, it is the interval of Bonett and Price over the questions.
+
+    Args:
+        before: Shape (n_rows,), in [0, 1]; NaN where it is missing.
+        after: Shape (n_rows,), in [0, 1]; NaN where it is missing.
+        sample_ids: Shape (n_rows,), the same value for answers to one question.
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    if not before.shape == after.shape == sample_ids.shape:
+        raise ValueError(f"{before.shape}, {after.shape} and {sample_ids.shape} are no pairs.")
+    paired = ~(np.isnan(before) | np.isnan(after))
+    old, new, samples = before[paired], after[paired], sample_ids[paired]
+    n, n_samples = len(old), len(np.unique(samples))
+    if n == 0:
+        return PairedDifference(0, 0, None, None, None, None, None, None)
+    change = new - old
+    difference = float(change.mean())
+    error = clustered_standard_error(change, samples) if n_samples > 1 else None
+    gained, lost = float(change.clip(min=0).mean()), float((-change).clip(min=0).mean())
+    low: float | None
+    high: float | None
+    if n == n_samples:
+        low, high = bonett_price_interval(gained * n, lost * n, n)
+    elif error is None:
+        low, high = None, None
+    elif error == 0:
+        low, high = bonett_price_interval(gained * n_samples, lost * n_samples, n_samples)
+    else:
+        low = max(-1.0, difference - Z_95 * error)
+        high = min(1.0, difference + Z_95 * error)
+    return PairedDifference(
+        n, n_samples, float(old.mean()), float(new.mean()), difference, error, low, high
+    )
+
+
+def bonett_price_interval(gained: float, lost: float, n: int) -> tuple[float, float]:
+    """Return the 95 % interval of the difference of two paired proportions.
+
+    Formula: adjusted Wald, one more pair in each of the two cells that changed; Bonett and Price 2012
+    (https://doi.org/10.3102/1076998611411915).
+
+    Args:
+        gained: Pairs that went from 0 to 1; a fraction where scores are between 0 and 1.
+        lost: Pairs that went from 1 to 0.
+        n: All pairs, at least 1.
+
+    Raises:
+        ValueError: If the counts do not fit.
+    """
+    if n < 1 or gained < 0 or lost < 0 or gained + lost > n * (1 + 1e-9):
+        raise ValueError(f"{gained} gained and {lost} lost do not fit {n} pairs.")
+    up, down = (gained + 1) / (n + 2), (lost + 1) / (n + 2)
+    half = Z_95 * sqrt((up + down - (up - down) ** 2) / (n + 2))
+    return max(-1.0, up - down - half), min(1.0, up - down + half)

@@ -1,0 +1,111 @@
+"""Tests of paired answers, and the correction for making many of them, as pure functions."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regrade.stats.estimates import FloatArray
+
+Alternative = Literal["two-sided", "less"]
+"""`less`: the change is below 0, that is a drop."""
+N_RESAMPLES = 19_999
+MAX_EXACT = 20_000
+"""Largest sum of changes for which the distribution of all sign flips is computed in full."""
+
+
+def mcnemar_p(gained: int, lost: int, alternative: Alternative = "two-sided") -> float:
+    """Return the p-value of McNemar's exact test: of the answers that changed, half should be gains.
+
+    Args:
+        gained: Questions that went from wrong to right.
+        lost: Questions that went from right to wrong.
+        alternative: `less` asks for more losses than gains only.
+
+    Raises:
+        ValueError: If a count is negative.
+    """
+    if gained < 0 or lost < 0:
+        raise ValueError(f"{gained} gained and {lost} lost are no counts.")
+    if gained + lost == 0:
+        return 1.0
+    from scipy.special import bdtr
+
+    if alternative == "less":
+        return float(bdtr(gained, gained + lost, 0.5))
+    return min(1.0, 2 * float(bdtr(min(gained, lost), gained + lost, 0.5)))
+
+
+def sign_flip_p(sums: FloatArray, alternative: Alternative = "two-sided") -> float:
+    """Return the p-value of the paired permutation test: each cluster's change might as well have the other sign.
+
+    Exact where the changes are whole numbers, as with right and wrong answers, and for few clusters; else over
+    19,999 drawn sign flips, always the same ones. With one answer to each question, right or wrong, it is McNemar's.
+
+    Args:
+        sums: Shape (n_clusters,), the sum of the changes in each cluster; no NaN.
+        alternative: `less` asks for a drop only.
+    """
+    changed = sums[sums != 0]
+    if len(changed) == 0:
+        return 1.0
+    sizes = np.rint(np.abs(changed)).astype(np.int64)
+    if np.allclose(np.abs(changed), sizes, atol=1e-9) and sizes.sum() <= MAX_EXACT:
+        return _exact_p(round(float(changed.sum())), sizes, alternative)
+    from scipy.stats import permutation_test
+
+    found = permutation_test(
+        (changed,),
+        np.sum,
+        permutation_type="samples",
+        alternative=alternative,
+        n_resamples=N_RESAMPLES,
+        batch=max(1, 2_000_000 // len(changed)),
+        vectorized=True,
+        rng=np.random.default_rng(0),
+    )
+    return min(1.0, float(found.pvalue))
+
+
+def _exact_p(observed: int, sizes: NDArray[np.int64], alternative: Alternative) -> float:
+    from scipy.special import gammaln
+
+    distribution: FloatArray = np.ones(1)  # of the sum of the sizes whose sign is +
+    for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
+        k = np.arange(count + 1)
+        ways = gammaln(count + 1) - gammaln(k + 1) - gammaln(count - k + 1)
+        spread = np.zeros(int(size * count) + 1)
+        spread[:: int(size)] = np.exp(ways - count * np.log(2))
+        distribution = np.asarray(np.convolve(distribution, spread), np.float64)
+    plus = (observed + int(sizes.sum())) // 2
+    below = float(distribution[: plus + 1].sum())
+    if alternative == "less":
+        return min(1.0, below)
+    return min(1.0, 2 * min(below, float(distribution[plus:].sum())))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values adjusted so that the chance of any false claim among them stays below the level.
+
+    Formula: step-down Bonferroni, Holm 1979 (https://www.jstor.org/stable/4615733).
+    """
+    p = np.asarray(p_values, np.float64)
+    order = np.argsort(p, kind="stable")
+    factors = len(p) - np.arange(len(p))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * factors))
+    return [float(value) for value in adjusted]
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Return p-values adjusted so that of all claims made at a level, at most that share is false on average.
+
+    Formula: Benjamini and Hochberg 1995 (https://doi.org/10.1111/j.2517-6161.1995.tb02031.x), for independent tests.
+    """
+    p = np.asarray(p_values, np.float64)
+    order = np.argsort(p, kind="stable")[::-1]
+    factors = len(p) / (len(p) - np.arange(len(p)))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(1.0, np.minimum.accumulate(p[order] * factors))
+    return [float(value) for value in adjusted]

@@ -1,0 +1,151 @@
+"""Generate the missing answers of one answer set into its spool, publishing and reporting on the way."""
+
+import logging
+import os
+from datetime import UTC, datetime
+from typing import cast
+from uuid import UUID
+
+import httpx
+from prefect import task
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.exceptions import PrefectException
+
+from regrade.answers.leftovers import origin_of
+from regrade.answers.manifest import Session
+from regrade.answers.publishing import publish_answers
+from regrade.engines.base import Engine
+from regrade.errors import OperationError, SettingsError, UserError
+from regrade.generation import Progress, generate, session_of
+from regrade.processes.repeating import Every
+from regrade.reporting.display import Display
+from regrade.settings import EngineSettings
+from tasks.work import Work
+
+logger = logging.getLogger("regrade.generate")
+
+PUBLISH_SECONDS = 60.0
+"""The Hub allows about 128 commits an hour; one a minute leaves room for others."""
+PUBLISH_VARIABLE = "REGRADE_PUBLISH_SECONDS"
+REPORT_SECONDS = 3.0
+REPORT_PATIENCE = 5.0
+"""Seconds that a Prefect server gets to take the last state of the progress."""
+
+
+@task(name="generate", task_run_name="generate {work.title}", cache_policy=NO_CACHE)
+def generate_missing(
+    work: Work, engine: Engine, settings: EngineSettings, display: Display
+) -> None:
+    """Generate what is missing; rows are on disk as soon as they are counted.
+
+    Called on the main thread by the flow that owns the engine. Rows are published every minute; a failure to do
+    so costs nothing, since the rows stay in the spool for the next time. Neither the Hub nor Prefect's server is
+    ever waited for.
+    """
+    started_at = datetime.now(UTC)
+    progress = Progress(work.plan.rows)
+    artifact = ProgressArtifact(work)
+
+    def note() -> Session:
+        session = session_of(engine, settings, progress, started_at)
+        origin = origin_of(work.repository.uri, work.plan.description, session)
+        work.spool.note_origin(origin)
+        return session
+
+    def publish() -> None:
+        try:
+            session = note()
+            publish_answers(
+                work.repository, work.spool, work.plan.description, session, only_new=True
+            )
+        except (OperationError, UserError) as error:
+            logger.warning("not published yet, the answers are kept in the spool: %s", error)
+
+    def advance(now: Progress) -> None:
+        nonlocal progress
+        progress = now
+        display.advance(work.title, now)
+
+    note()
+    with (
+        Every(publish_seconds(), publish, "publish"),
+        Every(
+            REPORT_SECONDS,
+            lambda: artifact.update(progress),
+            "report",
+            patience=REPORT_PATIENCE,
+            last=lambda: artifact.update(progress),
+        ),
+    ):
+        progress = generate(work.plan, engine, work.spool, work.missing, advance)
+    display.advance(work.title, progress)
+    work.session = note()
+    work.load_seconds = engine.info.load_seconds
+    work.generate_seconds = progress.seconds
+    logger.info(
+        "%s: %d answers in %.1f s, %.0f tokens/s%s",
+        work.title,
+        progress.new,
+        progress.seconds,
+        progress.tokens_per_second,
+        f", {progress.failed} failed" if progress.failed else "",
+    )
+
+
+def publish_seconds() -> float:
+    """Return the seconds between two commits while generating: `REGRADE_PUBLISH_SECONDS`, else a minute.
+
+    Raises:
+        SettingsError: If it is not a number above 0.
+    """
+    given = os.environ.get(PUBLISH_VARIABLE)
+    if not given:
+        return PUBLISH_SECONDS
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise SettingsError(f"{PUBLISH_VARIABLE}={given} should be a number of seconds above 0.")
+    return seconds
+
+
+class ProgressArtifact:
+    """The run's progress on its page: a percentage, and answers, speed and time left in words."""
+
+    def __init__(self, work: Work) -> None:
+        specified = work.plan.specification
+        self._key = f"progress-{specified.benchmark.name}-{specified.answer_set_id}".replace(
+            "_", "-"
+        )
+        self._title = work.title
+        self._id: UUID | None = None
+
+    def update(self, progress: Progress) -> None:
+        """Show how far the generation is."""
+        left = progress.seconds_left
+        time_left = "" if left is None or progress.finished else f", {_duration(left)} left"
+        # What moves comes first: the page shows the beginning.
+        description = (
+            f"{progress.done:,} of {progress.total:,} answers{time_left}, "
+            f"{progress.tokens_per_second:,.0f} tokens/s: {self._title}"
+        )
+        percent = 100.0 * progress.done / progress.total
+        try:
+            if self._id is None:
+                created = create_progress_artifact(percent, key=self._key, description=description)
+                self._id = cast("UUID", created)  # a coroutine only where there is an event loop
+            else:
+                update_progress_artifact(self._id, percent, description=description)
+        except (httpx.HTTPError, PrefectException) as error:
+            # An unreachable Prefect server costs no answer.
+            logger.warning("progress not shown in Prefect: %s", error)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,222 @@
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import AnswerSet
+from regrade.answers.verify import Verified, check_rows, verify
+from regrade.errors import RepositoryError
+from regrade.records import GENERATION_SCHEMA
+from tests.builders import row
+from tests.stored import (
+    again,
+    commit_manifest,
+    commit_shards,
+    numbers,
+    publish,
+    score,
+    score_with_an_older_scorer,
+    table_bytes,
+)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+@pytest.fixture
+def answers(repository: LocalRepository) -> AnswerSet:
+    return publish(repository, numbers(0, 3), numbers(3, 6), total=6)
+
+
+def verified(answers: AnswerSet) -> Verified:
+    head = answers.repository.head()
+    assert head is not None
+    return verify(answers.repository, head)
+
+
+def only_problem(answers: AnswerSet) -> tuple[str, str]:
+    (one,) = verified(answers).problems
+    return Path(one.path).name, one.problem
+
+
+def test_a_whole_repository_has_no_problem(answers: AnswerSet) -> None:
+    score(answers)
+    score_with_an_older_scorer(again(answers), lambda _: {})
+
+    found = verified(answers)
+
+    assert found.problems == []
+    assert (found.answer_sets, found.shards, found.rows, found.scorings) == (1, 2, 6, 2)
+
+
+def test_one_answer_set_can_be_verified_alone(
+    repository: LocalRepository, answers: AnswerSet
+) -> None:
+    other = publish(repository, numbers(0, 2), benchmark="products")
+    (repository.folder / answers.folder / answers.manifest.shards[0].name).unlink()
+
+    assert verify(repository, other.revision, other.manifest.answer_set_id[:8]).problems == []
+    assert len(verify(repository, other.revision).problems) == 1
+    with pytest.raises(RepositoryError, match="ffff"):
+        verify(repository, other.revision, "ffff")
+
+
+@pytest.mark.parametrize("damage", ["altered", "cut", "gone"])
+def test_a_damaged_shard_is_named(
+    repository: LocalRepository, answers: AnswerSet, damage: str
+) -> None:
+    shard = repository.folder / answers.folder / answers.manifest.shards[1].name
+    content = shard.read_bytes()
+    shard.unlink()
+    if damage == "altered":
+        shard.write_bytes(content[:-9] + b"#" + content[-8:])
+    elif damage == "cut":
+        shard.write_bytes(content[:-9])
+
+    assert only_problem(answers)[0] == shard.name
+
+
+def test_a_row_in_two_shards_names_the_second(answers: AnswerSet) -> None:
+    doubled = commit_shards(answers, numbers(0, 3), [row(8), row(2)])
+
+    name, problem = next(
+        (Path(one.path).name, one.problem)
+        for one in verified(doubled).problems
+        if "already" in one.problem
+    )
+    assert name == doubled.manifest.shards[1].name
+    assert "row 1: sample 'sample-00002', repeat 0" in problem
+
+
+def test_a_row_twice_in_one_shard_is_found(answers: AnswerSet) -> None:
+    doubled = commit_shards(answers, [row(0), row(1), row(0)], numbers(3, 6))
+    assert any("row 2: sample 'sample-00000'" in one.problem for one in verified(doubled).problems)
+
+
+def test_a_repeat_that_nobody_asked_for_and_a_sample_too_many_are_found(answers: AnswerSet) -> None:
+    assert any(
+        "repeat 3; 1 from 0" in one.problem
+        for one in verified(commit_shards(answers, [row(0, repeat=3)])).problems
+    )
+    assert any(
+        "more samples than the 6" in one.problem
+        for one in verified(commit_shards(answers, numbers(0, 7))).problems
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"rows": 5}, "says 5 rows, its shards have 6"),
+        ({"state": "incomplete"}, "called incomplete with 6 of 6"),
+        ({"schema_version": 2, "new_field": 1}, "written with schema 2.*upgrade regrade"),
+        ({"answer_set_id": "f" * 16}, "does not give its answer set id"),
+        ({"scorers": []}, "names no scorer"),
+        ({"shards": "none"}, "not a manifest: shards"),
+        ({"created_at": "2026-01-01T00:00:00"}, "time zone"),
+    ],
+)
+def test_a_manifest_that_does_not_hold_is_named(
+    answers: AnswerSet, changes: dict[str, object], says: str
+) -> None:
+    commit_manifest(answers, **changes)
+
+    problems = [one for one in verified(answers).problems if one.path.endswith("manifest.json")]
+    assert len(problems) == 1
+    assert re.search(says, problems[0].problem)
+
+
+def test_a_shard_listed_twice_is_found(answers: AnswerSet) -> None:
+    shards = [shard.model_dump() for shard in answers.manifest.shards]
+    commit_manifest(answers, shards=[shards[0], shards[0]])
+    assert "more than once" in verified(answers).problems[0].problem
+
+
+def test_files_that_belong_to_nothing_are_named(
+    repository: LocalRepository, answers: AnswerSet
+) -> None:
+    score(answers)
+    additions: dict[str, Path | bytes] = {
+        f"{answers.folder}/part-00009-00000000.parquet": b"PAR1",
+        f"{answers.scores_folder}/number-1-11111111.parquet": b"PAR1",
+        "answers/sums/nobody/0000000000000000/part-00000-00000000.parquet": b"PAR1",
+        "scores/sums/nobody/0000000000000000/number-1-00000000.json": b"{}",
+    }
+    repository.commit(additions, "strays", parent=repository.head())
+
+    assert {one.path for one in verified(answers).problems} == set(additions)
+
+
+def test_scores_that_do_not_follow_from_their_rows_are_found(
+    repository: LocalRepository, answers: AnswerSet
+) -> None:
+    file = score(answers)
+    path = f"{answers.scores_folder}/{file.label}.json"
+    document = json.loads((repository.folder / path).read_text())
+    document["summary"]["overall"]["accuracy"] = 0.25
+    repository.commit({path: json.dumps(document).encode()}, "wish", parent=repository.head())
+
+    name, problem = only_problem(answers)
+    assert name == f"{file.label}.json"
+    assert problem == "its accuracy is 0.25 of 6, its rows give 1.0 of 6."
+
+
+def test_scores_of_other_rows_or_other_shards_are_found(answers: AnswerSet) -> None:
+    score_with_an_older_scorer(answers, lambda one: {"sample_id": one["sample_id"] + "x"})
+    assert "not those of the answers" in only_problem(answers)[1]
+
+    score_with_an_older_scorer(answers, lambda _: {}, answers=("e" * 64,))
+    assert "that the manifest does not list" in only_problem(answers)[1]
+
+
+def test_a_scoring_without_its_table_or_under_another_name_is_found(
+    repository: LocalRepository, answers: AnswerSet
+) -> None:
+    file = score(answers)
+    stem = repository.folder / answers.scores_folder / file.label
+    content = stem.with_suffix(".json").read_bytes()
+    other = f"{answers.scores_folder}/number-1-22222222.json"
+    repository.commit({other: content}, "copy", parent=repository.head())
+
+    name, problem = only_problem(answers)
+    assert name == "number-1-22222222.json"
+    assert file.label in problem
+
+
+def test_a_column_that_the_format_does_not_know_is_named(answers: AnswerSet) -> None:
+    table = pa.Table.from_pylist(numbers(0, 6), schema=GENERATION_SCHEMA)
+    more = table.append_column("payload", pa.array(["x"] * 6))
+    found = verified(commit_shards(answers, table_bytes(more)))
+    assert any("column 'payload'" in one.problem for one in found.problems)
+
+
+def test_duplicates_among_six_hundred_thousand_rows_are_found_in_little_memory(
+    repository: LocalRepository,
+) -> None:
+    import time
+    import tracemalloc
+
+    import numpy as np
+
+    n, repeats = 100_000, 6
+    answers = publish(repository, [row(0)], total=n, repeats=repeats)
+    ids = pa.array([f"{number:032x}" for number in range(n)] * repeats)
+    repeat = np.repeat(np.arange(repeats, dtype=np.int32), n)
+    whole = pa.table({"sample_id": ids, "repeat": repeat})
+
+    before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    started = time.process_time()
+    check_rows(answers, whole)
+    seconds = time.process_time() - started
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert seconds < 3
+    assert peak < 100 * 2**20
+    assert pa.total_allocated_bytes() - before < 2**20

@@ -1,0 +1,186 @@
+"""Datasets of a Hub over HTTP, loaded in processes of their own: the client reads its address once."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.benchmarks.files import GSM8K_TEST, GSM8K_TRAIN, Rows
+from tests.hub_server.faults import Answer
+from tests.hub_server.server import HubServer
+from tests.hub_server.store import Commit, Entry, Repo
+
+ROOT = Path(__file__).parents[3]
+CARD = b"""---
+configs:
+- config_name: main
+  data_files:
+  - split: train
+    path: main/train.parquet
+  - split: test
+    path: main/test.parquet
+---
+"""
+GSM8K = {"n_shots": 1}
+ANY = {"name": "any", "path": "openai/gsm8k", "config": "main", "scorer": "number"}
+WRONG = {
+    "dataset": {**ANY, "path": "openai/absent"},
+    "private": {**ANY, "path": "someone/own"},
+    "branch": {**ANY, "revision": "absent"},
+    "commit": {**ANY, "revision": "f" * 40},
+    "split": {**ANY, "split": "validation"},
+    "config": {**ANY, "config": "other"},
+    "column": {**ANY, "target_column": "solution"},
+}
+
+Answers = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A Hub with the questions of GSM8K in two commits, and a private dataset."""
+
+    server: HubServer
+    home: Path
+    old: str
+    new: str
+    token: str
+
+    def ask(self, *requests: dict[str, Any], **environment: str) -> Answers:
+        """What a process of its own answers to requests, see hub_client."""
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.benchmarks.hub_client", json.dumps(requests)],
+            cwd=ROOT,
+            env={
+                **{name: value for name, value in os.environ.items() if name != "HF_TOKEN"},
+                "HF_ENDPOINT": self.server.endpoint,
+                "HF_HUB_DISABLE_XET": "1",
+                "HF_HOME": str(self.home),
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        answers: Answers = json.loads(done.stdout)
+        return answers
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    server = HubServer()
+    server.start()
+    user = server.store.add_user("someone")
+    commit(server.store.create("datasets", "someone", "own", private=True, url=""), GSM8K_TEST)
+    repo = server.store.create("datasets", "openai", "gsm8k", private=False, url="")
+    old = commit(repo, [{"question": "Old?", "answer": "#### 9"}])
+    new = commit(repo, GSM8K_TEST)
+    yield Hub(server, tmp_path_factory.mktemp("hf"), old.oid, new.oid, user.read_token)
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def answers(hub: Hub) -> dict[str, dict[str, Any]]:
+    """Answers of a Hub that works, all from one process."""
+    requests = {"gsm8k": GSM8K, "old": {**ANY, "revision": hub.old}, **WRONG}
+    return dict(zip(requests, hub.ask(*requests.values()), strict=True))
+
+
+def commit(repo: Repo, test: Rows) -> Commit:
+    tree = {
+        "README.md": Entry(CARD, False),
+        "main/train.parquet": parquet(GSM8K_TRAIN),
+        "main/test.parquet": parquet(test),
+    }
+    return repo.add("main", "questions", tree)
+
+
+def parquet(rows: Rows) -> Entry:
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), buffer)
+    return Entry(buffer.getvalue(), lfs=True)
+
+
+def test_gsm8k_is_loaded_from_the_hub_at_its_newest_commit(
+    hub: Hub, answers: dict[str, dict[str, Any]]
+) -> None:
+    answer = answers["gsm8k"]
+
+    assert answer["identity"]["source"] == "openai/gsm8k"
+    assert answer["identity"]["source_revision"] == hub.new
+    assert answer["identity"]["config"] == "main"
+    assert answer["targets"] == ["2000", "-3"]
+    assert answer["prompt"].startswith("Question: One and one?\nAnswer: 1 + 1 = 2.\n#### 2\n\n")
+    assert answer["source_path"] is None
+
+
+def test_a_pinned_commit_stays_what_it_was(hub: Hub, answers: dict[str, dict[str, Any]]) -> None:
+    assert answers["old"]["identity"]["source_revision"] == hub.old
+    assert answers["old"]["targets"] == ["9"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ("dataset", "no such dataset on the Hub, or it is private or gated; set HF_TOKEN"),
+        ("private", "private or gated; set HF_TOKEN to a token that may read it"),
+        ("branch", "there is no revision 'absent' of it"),
+        ("commit", f"there is no revision '{'f' * 40}' of it"),
+        ("split", "there is no split 'validation'; found 'train', 'test'"),
+        ("config", "BuilderConfig 'other' not found. Available: ['main']"),
+        ("column", "no column 'solution'; found 'question', 'answer'"),
+    ],
+)
+def test_what_the_hub_does_not_have_is_an_error_of_the_source(
+    answers: dict[str, dict[str, Any]], wrong: str, problem: str
+) -> None:
+    assert answers[wrong]["error"] == "SourceError"
+    assert problem in answers[wrong]["message"]
+
+
+def test_a_private_dataset_is_read_with_a_token(hub: Hub) -> None:
+    (answer,) = hub.ask(WRONG["private"], HF_TOKEN=hub.token)
+
+    assert answer["targets"] == ["2000", "-3"]
+
+
+def test_an_unreachable_hub_is_not_the_fault_of_the_source(hub: Hub) -> None:
+    (answer,) = hub.ask(GSM8K, HF_ENDPOINT="http://127.0.0.1:9")
+
+    assert (answer["error"], answer["retryable"]) == ("HubError", True)
+    assert "while asking for its revision" in answer["message"]
+
+
+def test_a_hub_that_fails_may_be_asked_again(hub: Hub, tmp_path: Path) -> None:
+    hub.server.fail("GET", "/api/datasets/openai/gsm8k", Answer(503))
+    hub.server.fail("GET", "/api/datasets/openai/gsm8k", Answer(429))
+    hub.server.fail("GET", "/cdn/", Answer(500), count=100)
+
+    answers = hub.ask(ANY, ANY, ANY, HF_HOME=str(tmp_path))
+    hub.server.forget()
+
+    assert [(a["error"], a["retryable"]) for a in answers] == [("HubError", True)] * 3
+    for answer, status in zip(answers, ("503", "429", "500"), strict=True):
+        assert status in answer["message"]
+
+
+def test_another_commit_in_the_cache_is_never_used_instead(
+    hub: Hub, answers: dict[str, dict[str, Any]]
+) -> None:
+    assert answers["old"]["targets"] == ["9"]  # so that something is in the cache
+
+    (answer,) = hub.ask({**ANY, "revision": "0" * 40}, HF_HUB_OFFLINE="1")
+
+    assert answer["error"] == "HubError"
+    assert "the Hub did not give it, and the cache holds" in answer["message"]

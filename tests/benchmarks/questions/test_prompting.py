@@ -1,0 +1,83 @@
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from regrade.benchmarks.questions.prompting import (
+    chat_prompt,
+    chat_settings,
+    chat_template_arguments,
+    completion_prompt,
+)
+from regrade.errors import SettingsError
+from regrade.settings import PromptSettings
+
+TURNS = [("Q: 1?\nA:", "one"), ("Q: 2?\nA:", "two")]
+
+
+def test_a_completion_joins_its_parts_with_blank_lines() -> None:
+    prompt = completion_prompt("Be brief.", "Questions:", TURNS, "Q: 3?\nA:")
+
+    assert prompt == ("Be brief.\n\nQuestions:\n\nQ: 1?\nA: one\n\nQ: 2?\nA: two\n\nQ: 3?\nA:")
+
+
+def test_a_completion_without_extras_is_the_question() -> None:
+    assert completion_prompt(None, "", [], "Q?") == "Q?"
+
+
+def test_no_space_is_added_after_white_space() -> None:
+    assert completion_prompt(None, "", [("Q:\n", "yes")], "Q:\n") == "Q:\nyes\n\nQ:\n"
+
+
+def test_a_chat_has_the_opening_in_its_first_question_only() -> None:
+    messages = chat_prompt("Be brief.", "Questions:", TURNS[:1], "Q: 3?")
+
+    assert messages == (
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Questions:\n\nQ: 1?\nA:"},
+        {"role": "assistant", "content": "one"},
+        {"role": "user", "content": "Q: 3?"},
+    )
+
+
+def test_a_chat_without_extras_is_one_message() -> None:
+    assert chat_prompt(None, "", [], "Q?") == ({"role": "user", "content": "Q?"},)
+
+
+def test_chat_template_arguments_are_json_python_words_or_text() -> None:
+    given = ("enable_thinking=false", "b=False", "c=None", "d=3", "e=a=b", "f=", 'g="3"')
+
+    assert chat_template_arguments(given) == {
+        "enable_thinking": False,
+        "b": False,
+        "c": None,
+        "d": 3,
+        "e": "a=b",
+        "f": "",
+        "g": "3",
+    }
+
+
+@pytest.mark.parametrize("argument", ["enable_thinking", "=3", "a b=1", ""])
+def test_an_argument_without_name_or_value_is_refused(argument: str) -> None:
+    with pytest.raises(SettingsError, match="expected `name=value`"):
+        chat_template_arguments([argument])
+
+
+def test_an_argument_given_twice_is_refused() -> None:
+    with pytest.raises(SettingsError, match="gives 'a' twice"):
+        chat_template_arguments(["a=1", "a=2"])
+
+
+def test_a_chat_template_is_known_by_its_content(tmp_path: Path) -> None:
+    file = tmp_path / "template.jinja"
+    file.write_text("{{ messages }}")
+
+    digest = chat_settings(PromptSettings(chat_template=str(file)))["chat_template"]
+
+    assert digest == hashlib.sha256(b"{{ messages }}").hexdigest()
+
+
+def test_a_chat_template_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read"):
+        chat_settings(PromptSettings(chat_template=str(tmp_path / "absent")))

@@ -1,0 +1,50 @@
+import pytest
+
+from regrade.benchmarks.questions.templates import RowTemplate, TemplateValueError
+from regrade.errors import SettingsError
+
+
+def test_a_template_knows_the_columns_it_reads() -> None:
+    template = RowTemplate(
+        "prompt", "{{ a }}{% for x in range(3) %}{{ x }}{% endfor %}{% if b %}{{ c.d }}{% endif %}"
+    )
+
+    assert template.names == {"a", "b", "c"}
+
+
+def test_text_is_filled_in_as_it_is() -> None:
+    assert RowTemplate("prompt", "{{ q }}!").render({"q": "<1 & {{ x }}>"}) == "<1 & {{ x }}>!"
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "problem"),
+    [
+        ("{{ row.name }}", {"row": {}}, "has no attribute 'name'"),
+        ("{{ q }}", {"q": None}, "a value that is null"),
+        ("{{ q + 1 }}", {"q": "x"}, "the template prompt cannot be filled"),
+        ("{{ 1 / q }}", {"q": 0}, "division by zero"),
+        ("{{ q.__class__.__mro__ }}", {"q": "x"}, "unsafe"),
+        ("{{ q.append(1) }}", {"q": [1]}, "'append' of 'list' object is unsafe"),
+    ],
+)
+def test_what_cannot_be_filled_in_is_refused(
+    text: str, values: dict[str, object], problem: str
+) -> None:
+    with pytest.raises(TemplateValueError) as error:
+        RowTemplate("prompt", text).render(values)
+
+    assert problem in str(error.value)
+
+
+def test_null_may_be_asked_for() -> None:
+    template = RowTemplate("prompt", "{% if hint %}{{ hint }} {% endif %}{{ q }}")
+
+    assert template.render({"hint": None, "q": "Why?"}) == "Why?"
+
+
+@pytest.mark.parametrize("text", ["{{ q", "{% for %}", "{{ q | no_such_filter }}"])
+def test_a_template_that_is_not_jinja_is_refused(text: str) -> None:
+    with pytest.raises(
+        SettingsError, match=r"The template shot_answer is not valid Jinja \(line 1\)"
+    ):
+        RowTemplate("shot_answer", text)

@@ -1,0 +1,147 @@
+"""`regrade compare`, `gate` and `promote` as CI runs them: processes with exit codes."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.cli.main import run
+from regrade.comparing.gate_report import GateReport
+from tests.command_line import Ran, regrade
+from tests.comparing.sides import answer
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> LocalRepository:
+    repository = LocalRepository(tmp_path_factory.mktemp("gating") / "answers")
+    answer(repository, "org/good", right=400)
+    answer(repository, "org/same", right=400)
+    answer(repository, "org/maybe", right=397)
+    answer(repository, "org/bad", right=340)
+    return repository
+
+
+def gate(repository: LocalRepository, *arguments: str | Path, **environment: str) -> Ran:
+    base = ("--baseline", "org/good") if "--baseline" not in arguments else ()
+    return regrade("gate", *arguments, *base, "--answers", repository.uri, **environment)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "code", "word"),
+    [("same", 0, "pass"), ("bad", 1, "regression"), ("maybe", 2, "cannot tell")],
+)
+def test_the_verdict_is_the_exit_code(
+    repository: LocalRepository, candidate: str, code: int, word: str
+) -> None:
+    ran = gate(repository, candidate)
+
+    assert ran.code == code, ran.err
+    assert ran.out.rstrip().endswith(word)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("same", "--no-such-option"), "--no-such-option"),
+        ((), "--candid"),
+        (("same", "--max-drop", "-1"), "max_drop"),
+        (("same", "--max-drop", "much"), "much"),
+        (("nobody",), "there are no answers of 'nobody'"),
+        (("same", "--baseline", "baseline"), "regrade promote"),
+        (("same", "--benchmark", "gsm8k=1"), "neither side has"),
+        (("same", "--markdown", "/dev/null/x"), "cannot be written"),
+    ],
+)
+def test_what_cannot_be_run_has_no_exit_code_of_a_verdict(
+    repository: LocalRepository,
+    arguments: tuple[str, ...],
+    says: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    base = ("--baseline", "org/good") if "--baseline" not in arguments else ()
+
+    code = run(["gate", *arguments, *base, "--answers", repository.uri])
+
+    said = capsys.readouterr()
+    assert code == 3, said.out
+    assert says in said.out + said.err
+
+
+def test_a_crash_has_no_exit_code_of_a_verdict(repository: LocalRepository, tmp_path: Path) -> None:
+    (tmp_path / "scipy").mkdir()
+    (tmp_path / "scipy" / "__init__.py").write_text("raise RuntimeError('broken installation')")
+
+    ran = gate(repository, "bad", PYTHONPATH=str(tmp_path))
+
+    assert ran.code == 3
+    assert "broken installation" in ran.err
+
+
+def test_the_reports_are_what_ci_reads(repository: LocalRepository, tmp_path: Path) -> None:
+    files = {name: tmp_path / "deep" / name for name in ("page.md", "junit.xml", "report.json")}
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n")
+
+    ran = gate(
+        repository,
+        *("bad", "--json", "--markdown", files["page.md"], "--junit", files["junit.xml"]),
+        *("--report", files["report.json"]),
+        GITHUB_STEP_SUMMARY=str(summary),
+    )
+
+    assert ran.code == 1
+    report = GateReport.model_validate(ran.document)
+    assert report == GateReport.model_validate_json(files["report.json"].read_text())
+    assert report.benchmarks[0].comparison is not None
+    page = files["page.md"].read_text()
+    assert summary.read_text() == f"before\n{page}\n"
+    assert "| sums | regression | 100.00 % | 85.00 % | -15.00 |" in page
+    assert ElementTree.fromstring(files["junit.xml"].read_text()).get("failures") == "1"
+
+
+def test_promote_makes_the_baseline(tmp_path: Path) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    one = answer(repository, "org/good", right=400)
+    answer(repository, "org/bad", right=300)
+
+    ran = regrade("promote", "good", "--answers", repository.uri, "--json")
+
+    assert ran.code == 0, ran.err
+    assert ran.document["answer_sets"] == {"sums": one.manifest.answer_set_id}
+    stored = json.loads((repository.folder / "aliases" / "baseline.json").read_text())
+    assert stored["answer_sets"] == ran.document["answer_sets"]
+    assert ran.document["revision"] == repository.head()
+    assert gate(repository, "bad", "--baseline", "baseline").code == 1
+    assert regrade("verify", "--answers", repository.uri).code == 0
+
+
+def test_compare_shows_what_flipped(repository: LocalRepository, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    ran = regrade(
+        *("compare", "good", "maybe", "--answers", repository.uri, "--examples", "1"),
+        *("--markdown", page),
+    )
+
+    assert ran.code == 0, ran.err
+    row = next(line for line in ran.out.splitlines() if line.startswith("sums"))
+    assert row.split()[:6] == ["sums", "100.00", "%", "99.25", "%", "-0.75"]
+    assert "right to wrong · sample-00397" in ran.out
+    assert "read: 398" in ran.out
+    assert "sample-00397" in page.read_text()
+
+
+def test_compare_refuses_what_is_not_alike(repository: LocalRepository) -> None:
+    answer(repository, "org/shots", right=400, n_shots=5)
+
+    ran = regrade("compare", "good", "shots", "--answers", repository.uri)
+    meant = regrade(
+        *("compare", "good", "shots", "--answers", repository.uri, "--json"),
+        *("--allow", "few_shot"),
+    )
+
+    assert ran.code == 2
+    assert "worked examples: '0' against '5'" in ran.err
+    assert meant.code == 0
+    assert meant.document["compared"][0]["allowed"] == ["worked examples: '0' against '5'"]

@@ -1,0 +1,45 @@
+"""Serves flows to a Prefect server in a process of its own: `python -m tests.cli.trigger.served`."""
+
+import time
+
+from prefect import flow, get_run_logger, serve
+from prefect.artifacts import create_progress_artifact
+
+from flows.score_answers import score_answers
+from regrade.comparing.gate_report import BenchmarkVerdict, GateReport, Verdict
+from regrade.settings import GateSettings
+from tasks.gate import show_verdict
+
+
+@flow(name="stand-in")
+def stand_in(
+    model: str,
+    gate: GateSettings | None = None,
+    verdict: Verdict | None = None,
+    seconds: float = 0,
+    problem: str = "",
+) -> None:
+    """Say, wait, fail and judge as told."""
+    get_run_logger().info("generating answers of %s", model)
+    create_progress_artifact(50.0, description="5 of 10 answers")
+    time.sleep(seconds)
+    if problem:
+        raise ValueError(problem)
+    if verdict is not None and gate is not None:
+        one = BenchmarkVerdict(
+            benchmark="gsm8k", verdict=verdict, reason="seen", max_drop=gate.max_drop / 100
+        )
+        show_verdict(
+            GateReport(
+                verdict=verdict,
+                summary=f"{model}: {verdict}",
+                base=gate.baseline,
+                candidate=model,
+                error_rate=0.05,
+                benchmarks=(one,),
+            )
+        )
+
+
+if __name__ == "__main__":
+    serve(stand_in.to_deployment("stand-in"), score_answers.to_deployment("score-here"))

@@ -1,0 +1,338 @@
+"""`regrade trigger` against a real Prefect server, with a process that runs what it starts."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import httpx
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from regrade.answers.local import LocalRepository
+from regrade.cli.main import run
+from tests.command_line import ROOT, Ran, regrade
+from tests.prefect_fixtures import free_port
+from tests.stored import numbers, publish
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def served(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a server on which `stand-in` and `score-here` are deployed and run."""
+    home = tmp_path_factory.mktemp("served")
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.cli.trigger.served"],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "PREFECT_API_URL": prefect_server,
+                "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+                "PREFECT_LOGGING_EXTRA_LOGGERS": "regrade",
+                "REGRADE_SPOOL": str(home / "spool"),
+            },
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    for name in ("stand-in/stand-in", "score-answers/score-here"):
+        wait_for(
+            lambda name=name: httpx.get(f"{prefect_server}/deployments/name/{name}").is_success,
+            (home / "log").read_text,
+        )
+    yield prefect_server
+    process.terminate()
+    process.wait(30)
+
+
+def wait_for(found: Any, otherwise: Any = str, seconds: float = 120) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if result := found():
+            return result
+        time.sleep(0.2)
+    raise AssertionError(f"nothing came in {seconds} s: {otherwise()}")
+
+
+def trigger(url: str, *arguments: str | Path, **environment: str) -> Ran:
+    return regrade("trigger", *arguments, PREFECT_API_URL=url, **environment)
+
+
+def read_run(url: str, flow_run_id: str) -> dict[str, Any]:
+    return dict(httpx.get(f"{url}/flow_runs/{flow_run_id}", timeout=30).json())
+
+
+def test_a_run_is_followed_and_its_numbers_come_home(served: str, tmp_path: Path) -> None:
+    answers = publish(LocalRepository(tmp_path / "answers"), numbers(0, 4))
+    page = tmp_path / "report.md"
+
+    ran = trigger(
+        served,
+        "score-here",
+        *("--answers", answers.repository.uri, "--benchmark", "sums", "--wait", "--json"),
+        *("--markdown", page),
+    )
+
+    assert ran.code == 0, ran.err
+    assert ran.document["flow_run"]["state"] == "COMPLETED"
+    (metrics,) = ran.document["metrics"]
+    assert (metrics["benchmark"], metrics["accuracy"], metrics["n"]) == ("sums", 1.0, 4)
+    assert ran.document["url"] in ran.err  # to click while it runs
+    assert "number 100.00 % of 4" in ran.err  # the flow's own log
+    assert "Completed" in ran.err
+    assert "| sums |" in page.read_text()
+    assert "data:image" not in page.read_text()
+    parameters = read_run(served, ran.document["flow_run"]["id"])["parameters"]
+    assert parameters["benchmark"] == "sums"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"),
+    [
+        ("regression", 1),
+        pytest.param("pass", 0, marks=pytest.mark.slow),
+        pytest.param("cannot tell", 2, marks=pytest.mark.slow),
+    ],
+)
+def test_the_exit_code_is_the_verdict(served: str, tmp_path: Path, verdict: str, code: int) -> None:
+    summary, junit = tmp_path / "summary.md", tmp_path / "junit.xml"
+
+    ran = trigger(
+        served,
+        "stand-in",
+        *("--model", "org/new", "--baseline", "org/old", "--max-drop", "0.5", "--json"),
+        *("--param", f"verdict={verdict}", "--wait", "--junit", junit),
+        GITHUB_STEP_SUMMARY=str(summary),
+    )
+
+    assert ran.code == code, ran.err
+    assert ran.document["exit_code"] == code
+    assert ran.document["gate"]["base"] == "org/old"
+    assert ran.document["gate"]["benchmarks"][0]["max_drop"] == 0.005
+    assert ran.document["url"] in summary.read_text()
+    assert verdict in summary.read_text()
+    assert "5 of 10 answers" in ran.err
+    failures = ElementTree.parse(junit).getroot().iter("failure")
+    assert len(list(failures)) == (code == 1)
+
+
+def test_a_run_that_fails_is_no_verdict(served: str, tmp_path: Path) -> None:
+    junit, page = tmp_path / "junit.xml", tmp_path / "report.md"
+
+    ran = trigger(
+        served,
+        "stand-in",
+        *("--model", "m", "--param", "problem=out of <memory>", "--wait"),
+        *("--junit", junit, "--markdown", page),
+    )
+
+    assert ran.code == 3, ran.err
+    assert "out of <memory>" in ran.err
+    (error,) = ElementTree.parse(junit).getroot().iter("error")
+    assert "out of <memory>" in str(error.get("message"))
+    assert "could not be run" in page.read_text()
+
+
+@pytest.mark.slow
+def test_a_gate_without_a_verdict_did_not_pass(served: str) -> None:
+    ran = trigger(served, "stand-in", "--model", "m", "--baseline", "b", "--wait")
+
+    assert ran.code == 3, ran.err
+    assert "wrote no verdict" in ran.err
+
+
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
+)
+def test_a_cancelled_job_cancels_its_run(
+    served: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    id_file = tmp_path / "id"
+    process = subprocess.Popen(
+        [
+            *(
+                sys.executable,
+                "-m",
+                "regrade.cli.main",
+                "trigger",
+                "stand-in",
+                "--model",
+                "m",
+                "--wait",
+            ),
+            *("--param", "seconds=200", "--id-file", str(id_file)),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PREFECT_API_URL": served},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        flow_run_id = wait_for(lambda: id_file.exists() and id_file.read_text().strip())
+        wait_for(
+            lambda: read_run(served, flow_run_id)["state_type"] == "RUNNING",
+            lambda: read_run(served, flow_run_id)["state"],
+        )
+        process.send_signal(number)
+        process.send_signal(number)  # CI sends several
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert process.returncode == 128 + number, said
+    assert "cancelling" in said
+    assert "Traceback" not in said
+    wait_for(lambda: read_run(served, flow_run_id)["state_type"] == "CANCELLED")
+
+
+def test_a_run_that_nobody_takes_is_cancelled(served: str) -> None:
+    flows = httpx.post(f"{served}/flows/filter", json={"flows": {"name": {"any_": ["stand-in"]}}})
+    lonely = {"name": "nobody-runs-it", "flow_id": flows.json()[0]["id"]}
+    httpx.post(f"{served}/deployments/", json=lonely).raise_for_status()
+
+    ran = trigger(served, "nobody-runs-it", "--wait", "--start-timeout", "3", "--json")
+
+    assert ran.code == 5, ran.err
+    assert "no worker took it in 3 s" in ran.err
+    assert read_run(served, ran.document["flow_run"]["id"])["state_type"] == "CANCELLED"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["stand-inn", "--model", "m"], "It has: "),
+        (["stand-in", "--param", "modle=m"], "Did you mean 'model'?"),
+        (["stand-in", "--model", "m", "--param", "seconds=long"], "is not of type 'number'"),
+        (["stand-in", "--no-such-option"], "no-such-option"),
+    ],
+)
+def test_what_cannot_be_run_is_no_verdict(
+    served: str, capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
+) -> None:
+    with temporary_settings({PREFECT_API_URL: served}):
+        code = run(["trigger", *arguments])
+
+    assert code == 3
+    shown = capsys.readouterr()
+    assert expected in " ".join((shown.out + shown.err).split())
+
+
+def test_a_server_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"http://127.0.0.1:{free_port()}/api"
+
+    with temporary_settings({PREFECT_API_URL: url}):
+        code = run(["trigger", "evaluate-model", "--model", "m", "--patience", "3"])
+
+    assert code == 3
+    assert f"The Prefect server {url} did not answer for 3 s" in capsys.readouterr().err
+
+
+def test_without_a_server_nothing_is_started(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["trigger", "evaluate-model", "--model", "m"]) == 3
+    assert "PREFECT_API_URL is not set" in capsys.readouterr().err
+
+
+@contextmanager
+def breaking(
+    url: str, path: str = "never", away: threading.Event | None = None
+) -> Iterator[tuple[str, list[int]]]:
+    """A server in front of Prefect's that loses the answer to the first request for a path, and counts those.
+
+    While `away` is set, it answers nothing at all.
+    """
+    seen: list[int] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def forward(self) -> None:
+            if away is not None and away.is_set():
+                self.close_connection = True
+                return
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            answer = httpx.request(
+                self.command,
+                url.removesuffix("/api") + self.path,
+                content=body,
+                headers={"Content-Type": "application/json"},
+                timeout=60,
+            )
+            status = answer.status_code
+            if self.path.endswith(path):
+                seen.append(status)
+                status = 500 if len(seen) == 1 else status
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        do_GET = do_POST = forward  # noqa: N815 - the names of BaseHTTPRequestHandler
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/api", seen
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_a_request_whose_answer_was_lost_starts_no_second_run(served: str) -> None:
+    model = f"lost-{time.time_ns()}"
+
+    with breaking(served, "/create_flow_run") as (url, seen):
+        ran = trigger(url, "stand-in", "--model", model, "--json")
+
+    assert ran.code == 0, ran.err
+    assert len(seen) == 2
+    found = httpx.post(
+        f"{served}/flow_runs/filter", json={"flows": {"name": {"any_": ["stand-in"]}}}, timeout=30
+    ).json()
+    (only,) = [one for one in found if one["parameters"].get("model") == model]
+    assert only["id"] == ran.document["flow_run"]["id"]
+
+
+@pytest.mark.slow
+def test_a_server_that_is_away_for_a_while_does_no_harm(served: str, tmp_path: Path) -> None:
+    id_file, away = tmp_path / "id", threading.Event()
+    with breaking(served, away=away) as (url, _):
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "regrade.cli.main", "trigger", "stand-in", "--model", "m"),
+                *("--wait", "--param", "seconds=5", "--id-file", str(id_file)),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PREFECT_API_URL": url},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            flow_run_id = wait_for(lambda: id_file.exists() and id_file.read_text().strip())
+            away.set()
+            wait_for(lambda: read_run(served, flow_run_id)["state_type"] == "COMPLETED")
+            time.sleep(15)  # longer than the client's own tries
+            assert process.poll() is None
+            away.clear()
+            _, said = process.communicate(timeout=120)
+        finally:
+            process.kill()
+            process.communicate()
+    assert process.returncode == 0, said
+    assert "does not answer; asking again" in said
+    assert "5 of 10 answers" in said  # what happened meanwhile is told

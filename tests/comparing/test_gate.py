@@ -1,0 +1,219 @@
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from regrade.answers.aliases import move_alias
+from regrade.answers.local import LocalRepository
+from regrade.comparing.gate import gate
+from regrade.comparing.gate_report import GateReport
+from regrade.errors import SettingsError
+from regrade.reporting.junit import junit
+from regrade.reporting.verdicts import gate_markdown
+from regrade.settings import GateSettings
+from tests.comparing.sides import answer
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    """A baseline with 380 of 400 right on each of two benchmarks."""
+    repository = LocalRepository(tmp_path / "answers")
+    sets = [
+        answer(repository, "org/base", right=380, benchmark=name) for name in ("sums", "products")
+    ]
+    move_alias(repository, "baseline", sets)
+    return repository
+
+
+def verdict(
+    repository: LocalRepository, candidate: str, *benchmarks: str, **settings: object
+) -> GateReport:
+    chosen = GateSettings(**settings)  # type: ignore[arg-type]
+    return gate(candidate, chosen, answers=repository.uri, benchmarks=benchmarks)
+
+
+def test_the_same_answers_pass(repository: LocalRepository) -> None:
+    report = verdict(repository, "org/base")
+
+    assert (report.verdict, report.exit_code) == ("pass", 0)
+    assert [one.benchmark for one in report.benchmarks] == ["sums", "products"]
+    assert all(one.low is not None and one.low > -0.01 for one in report.benchmarks)
+
+
+def test_a_large_drop_on_one_benchmark_is_a_regression(repository: LocalRepository) -> None:
+    answer(repository, "org/bad", right=340)
+    answer(repository, "org/bad", right=380, benchmark="products")
+
+    report = verdict(repository, "bad")
+
+    assert (report.verdict, report.exit_code) == ("regression", 1)
+    verdicts = {one.benchmark: one for one in report.benchmarks}
+    assert {name: one.verdict for name, one in verdicts.items()} == {
+        "sums": "regression",
+        "products": "pass",
+    }
+    sums = verdicts["sums"]
+    assert sums.high is not None
+    assert sums.high < -0.01
+    assert sums.high_level == pytest.approx(0.975)  # the stricter of two
+    assert report.summary.startswith("regression: sums: -10.00 points, at best")
+
+
+def test_a_small_drop_cannot_be_told_with_few_questions(repository: LocalRepository) -> None:
+    answer(repository, "org/maybe", wrong=(*range(390, 400), *range(14)))
+
+    report = verdict(repository, "maybe", "sums")
+
+    assert (report.verdict, report.exit_code) == ("cannot tell", 2)
+    (one,) = report.benchmarks
+    assert one.low is not None
+    assert one.high is not None
+    assert one.low < -0.01 < one.high
+    assert one.questions_needed is not None
+    assert one.questions_needed > 400
+    assert f"about {one.questions_needed:,} could" in one.reason
+
+
+def test_a_larger_accepted_drop_changes_the_verdict(repository: LocalRepository) -> None:
+    answer(repository, "org/bad", right=360)
+
+    assert verdict(repository, "bad", "sums").verdict == "regression"
+    assert verdict(repository, "bad", "sums", max_drop_of=("sums=5",)).verdict == "cannot tell"
+    assert verdict(repository, "bad", "sums", max_drop_of=("sums=9",)).verdict == "pass"
+
+
+def test_five_lost_questions_are_no_regression_however_little_is_accepted(
+    repository: LocalRepository,
+) -> None:
+    """Four losses and no gain: chance does that to one in sixteen, whatever a normal interval says."""
+    answer(repository, "org/noisy", right=376)
+
+    report = verdict(repository, "noisy", "sums", max_drop=0)
+
+    assert report.verdict == "cannot tell"
+    assert report.benchmarks[0].p_regression == pytest.approx(1 / 16, abs=0.01)
+
+
+def test_looking_at_several_benchmarks_asks_more_of_each(repository: LocalRepository) -> None:
+    for name in ("sums", "products"):
+        answer(repository, "org/bad", right=374, benchmark=name)
+
+    alone = verdict(repository, "bad", "sums", max_drop=0).benchmarks[0]
+    both = verdict(repository, "bad", max_drop=0).benchmarks[0]
+
+    assert alone.p_regression == both.p_regression == pytest.approx(1 / 64)
+    assert alone.p_regression_adjusted == pytest.approx(1 / 64)
+    assert both.p_regression_adjusted == pytest.approx(2 / 64)
+
+
+def test_a_benchmark_that_was_not_run_is_not_passed(repository: LocalRepository) -> None:
+    answer(repository, "org/half", right=380)
+    answer(repository, "org/half", right=380, benchmark="roots")
+
+    report = verdict(repository, "half")
+
+    assert report.verdict == "cannot tell"
+    assert "the candidate has no complete ones" in report.summary
+    assert "roots: the baseline has no answers to it" in report.notes[0]
+    assert verdict(repository, "half", "sums").verdict == "pass"
+
+
+def test_what_is_not_comparable_cannot_be_told(repository: LocalRepository) -> None:
+    answer(repository, "org/shots", right=100, n_shots=5)
+
+    report = verdict(repository, "shots", "sums")
+
+    assert (report.verdict, report.exit_code) == ("cannot tell", 2)
+    assert "worked examples: '0' against '5'" in report.summary
+    assert verdict(repository, "shots", "sums", allow=("few_shot",)).verdict == "regression"
+
+
+def test_a_partial_run_says_what_it_covers(repository: LocalRepository) -> None:
+    one = answer(repository, "org/part", right=200, total=200, declared=400)
+    name = one.manifest.answer_set_id
+
+    report = verdict(repository, name)
+    allowed = verdict(repository, name, allow=("overlap",), max_drop=3.0)
+
+    assert report.verdict == "cannot tell"
+    assert "200 of 400 questions (50.0 %)" in report.summary
+    assert allowed.verdict == "pass"
+    assert "200 (50.0 %)" in gate_markdown(allowed)
+    assert verdict(repository, name, min_coverage=50.0, max_drop=3.0).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("unparsed", "expected"), [(0, "pass"), (4, "pass"), (7, "cannot tell"), (40, "regression")]
+)
+def test_a_limit_on_unparsed_answers_is_tested_like_the_rest(
+    repository: LocalRepository, unparsed: int, expected: str
+) -> None:
+    answer(repository, "org/mute", right=380, unparsed=unparsed)  # the last 20 are wrong anyway
+
+    report = verdict(repository, "mute", "sums", max_unparsed=1.0, max_drop=20)
+
+    assert report.verdict == expected
+    (check,) = report.benchmarks[0].checks
+    assert (check.name, check.value, check.limit) == ("unparsed", unparsed / 400, 0.01)
+    if expected != "pass":
+        assert f"{unparsed / 4:.1f} % unparsed, at most 1 % allowed" in report.summary
+
+
+def test_a_limit_of_none_at_all_is_broken_by_one(repository: LocalRepository) -> None:
+    answer(repository, "org/mute", right=380, unparsed=1)
+    cut = {"finish_reason": "length"}
+    answer(repository, "org/cut", right=380, row_changes=cut)
+
+    assert verdict(repository, "mute", "sums", max_unparsed=0, max_drop=9).verdict == "regression"
+    assert verdict(repository, "cut", "sums", max_truncated=5, max_drop=9).verdict == "regression"
+
+
+@pytest.mark.parametrize("text", ["sums", "sums=", "=1", "sums=x", "sums=-1", "sums=nan"])
+def test_a_drop_that_is_none_is_refused(repository: LocalRepository, text: str) -> None:
+    with pytest.raises(SettingsError, match="should be `benchmark=points`"):
+        verdict(repository, "org/base", max_drop_of=(text,))
+
+
+def test_a_drop_of_a_benchmark_that_nobody_has_is_refused(repository: LocalRepository) -> None:
+    with pytest.raises(SettingsError, match="'gsm8k', which neither side has"):
+        verdict(repository, "org/base", max_drop_of=("gsm8k=1",))
+
+
+NASTY = "bad ]]> <b> ``` | \x1b[31m \x00 name"
+
+
+def test_nothing_in_a_name_or_an_answer_breaks_out_of_the_page(
+    repository: LocalRepository,
+) -> None:
+    nasty = {"prompt": "</details>\n# <script>\n```"}
+    one = answer(repository, NASTY, right=100, row_changes=nasty)
+    report = verdict(repository, one.manifest.answer_set_id)
+    report = report.model_copy(update={"candidate": NASTY})
+
+    page, xml = gate_markdown(report), junit(report)
+
+    outside = [line for line in page.splitlines() if not line.startswith("    ")]
+    assert not any("<script>" in line or "<b>" in line or "```" in line for line in outside)
+    assert "\x1b" not in page
+    assert page.count("</details>") == page.count("<details>") + sum(
+        line.startswith("    </details>") for line in page.splitlines()
+    )
+    root = ElementTree.fromstring(xml)
+    case = root.find(".//testcase")
+    assert case is not None
+    assert case.get("name") == "sums"
+    assert "<b> ``` |" in str(case.get("classname"))
+    failure = case.find("failure")
+    assert failure is not None
+    assert "worse by more" in str(failure.text)
+    assert root.get("failures") == "1"
+
+
+def test_a_report_survives_json_with_everything_in_it(repository: LocalRepository) -> None:
+    answer(repository, "org/bad", right=340, unparsed=30)
+    report = verdict(repository, "bad", "sums", max_unparsed=1.0)
+
+    assert GateReport.model_validate_json(report.model_dump_json()) == report
+    newer = report.model_dump(mode="json") | {"report_version": 99}
+    with pytest.raises(ValueError, match="report_version"):
+        GateReport.model_validate(newer)

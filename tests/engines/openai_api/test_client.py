@@ -1,0 +1,389 @@
+"""What happens to requests, against a server that misbehaves on demand."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from aiohttp import web
+
+from regrade.engines.base import PromptRendering
+from regrade.engines.openai_api.client import OpenAIClient
+from regrade.errors import EngineError, SettingsError
+from regrade.models import resolve_model
+from regrade.records import Completion, Request
+from regrade.settings import OpenAIEngine, SamplingParams
+
+Behaviour = Callable[[dict], web.Response]
+SAMPLING = SamplingParams(max_tokens=4)
+
+
+@dataclass
+class Misbehaving:
+    """An OpenAI-compatible server that answers as `behaviours` say, by number of the request for one prompt."""
+
+    url: str = ""
+    bodies: list[dict] = field(default_factory=list)
+    headers: list[dict] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    behaviour: Behaviour | None = None
+    in_flight: int = 0
+    most_in_flight: int = 0
+    delay: float = 0.0
+
+    async def models(self, request: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": "small"}, {"id": "other"}]})
+
+    async def complete(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.bodies.append(body)
+        self.headers.append(dict(request.headers))
+        self.times.append(time.monotonic())
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        await asyncio.sleep(self.delay)
+        self.in_flight -= 1
+        return (self.behaviour or echo)(body)
+
+    def times_asked(self, prompt: str) -> int:
+        return sum(body.get("prompt") == prompt for body in self.bodies)
+
+
+def echo(body: dict) -> web.Response:
+    prompts = body["prompt"] if isinstance(body.get("prompt"), list) else [body.get("prompt")]
+    choices = [
+        {"index": i, "text": f"{prompt}!", "finish_reason": "stop"}
+        for i, prompt in reversed(list(enumerate(prompts)))
+    ]
+    usage = {"prompt_tokens": 3, "completion_tokens": 1}
+    return web.json_response({"choices": choices, "usage": usage})
+
+
+def error(status: int, message: str = "no", **headers: str) -> web.Response:
+    return web.json_response({"error": {"message": message}}, status=status, headers=headers)
+
+
+def failing(times: int, response: Callable[[], web.Response]) -> Behaviour:
+    """Fail the first requests, then work."""
+    seen = iter(range(times))
+    return lambda body: response() if next(seen, None) is not None else echo(body)
+
+
+@pytest.fixture
+def server() -> Iterator[Misbehaving]:
+    misbehaving = Misbehaving()
+    loop = asyncio.new_event_loop()
+    app = web.Application()
+    app.router.add_get("/v1/models", misbehaving.models)
+    app.router.add_post("/v1/completions", misbehaving.complete)
+    app.router.add_post("/v1/chat/completions", misbehaving.complete)
+    runner = web.AppRunner(app)
+
+    async def start() -> None:
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        misbehaving.url = f"http://127.0.0.1:{port}/v1"
+
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(start(), loop).result()
+    yield misbehaving
+    asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def run(
+    server: Misbehaving, prompts: list, *, sampling: SamplingParams = SAMPLING, **settings
+) -> list[Completion]:
+    engine = OpenAIEngine(base_url=server.url, **{"max_retries": 2, **settings})
+    client = OpenAIClient(engine, resolve_model("small", engine), rendering=PromptRendering())
+    requests = [Request(key, prompt, sampling) for key, prompt in enumerate(prompts)]
+    with client:
+        completions = [c for batch in client.generate(requests) for c in batch]
+    return sorted(completions, key=lambda completion: completion.key)
+
+
+def test_every_request_gets_one_completion(server):
+    prompts = [f"p{n}" for n in range(50)]
+
+    completions = run(server, prompts)
+
+    assert [c.text for c in completions] == [f"{prompt}!" for prompt in prompts]
+    assert completions[0].prompt_tokens == 3
+    assert completions[0].completion_tokens == 1
+    assert completions[0].latency is not None
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_passing_failure_is_tried_again(server, status):
+    server.behaviour = failing(2, lambda: error(status))
+
+    (completion,) = run(server, ["p"])
+
+    assert completion.text == "p!"
+    assert server.times_asked("p") == 3
+
+
+def test_the_time_that_the_server_asks_for_is_waited(server):
+    server.behaviour = failing(1, lambda: error(429, **{"Retry-After": "1"}))
+
+    run(server, ["p"])
+
+    assert server.times[1] - server.times[0] >= 1
+
+
+def test_a_date_in_the_past_means_now(server):
+    past = "Wed, 21 Oct 2015 07:28:00 GMT"
+    server.behaviour = failing(1, lambda: error(503, **{"Retry-After": past}))
+
+    assert run(server, ["p"])[0].text == "p!"
+
+
+def test_a_timeout_is_tried_again(server):
+    waits = iter([0.6])
+
+    def slow_once(body: dict) -> web.Response:
+        time.sleep(next(waits, 0))
+        return echo(body)
+
+    server.behaviour = slow_once
+
+    assert run(server, ["p"], timeout=0.3)[0].text == "p!"
+    assert server.times_asked("p") == 2
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_refused_request_is_one_failed_row_and_not_tried_again(server, status):
+    server.behaviour = lambda body: (
+        error(status, "too long") if body["prompt"] == "p1" else echo(body)
+    )
+
+    completions = run(server, ["p0", "p1", "p2"])
+
+    assert [c.text for c in completions] == ["p0!", None, "p2!"]
+    assert completions[1].error is not None
+    assert str(status) in completions[1].error
+    assert "too long" in completions[1].error
+    assert server.times_asked("p1") == 1
+
+
+def test_a_request_that_always_fails_is_one_failed_row_while_others_work(server):
+    server.behaviour = lambda body: error(500, "poison") if body["prompt"] == "p1" else echo(body)
+    server.delay = 0.02
+
+    completions = run(
+        server, ["p1", *(f"q{n}" for n in range(400))], max_concurrency=2, max_retries=1
+    )
+
+    assert [c.key for c in completions if c.error] == [0]
+    assert "poison" in str(completions[0].error)
+    assert server.times_asked("p1") == 2
+
+
+def test_a_server_that_does_nothing_any_more_ends_the_run(server):
+    server.behaviour = lambda body: error(503, "overloaded")
+
+    with pytest.raises(EngineError, match="failed 3 times: 503: overloaded"):
+        run(server, ["p0", "p1"])
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_ends_the_run_and_names_its_variable(server, status, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "very-secret")
+    server.behaviour = lambda body: error(status)
+
+    with pytest.raises(SettingsError, match="MY_KEY is refused") as caught:
+        run(server, ["p0", "p1"], api_key_env="MY_KEY")
+
+    assert "very-secret" not in str(caught.value)
+    assert server.headers[0]["Authorization"] == "Bearer very-secret"
+    assert len(server.bodies) <= 2
+
+
+def test_an_unknown_model_ends_the_run(server):
+    server.behaviour = lambda body: error(404, "no such model")
+
+    with pytest.raises(SettingsError, match="no such model"):
+        run(server, ["p"])
+
+
+def test_no_more_requests_are_in_flight_than_allowed(server):
+    server.delay = 0.03
+
+    run(server, [f"p{n}" for n in range(40)], max_concurrency=5)
+
+    assert server.most_in_flight == 5
+
+
+def test_prompts_share_a_request_where_they_may(server):
+    completions = run(server, [f"p{n}" for n in range(10)], batch_size=4)
+
+    assert [c.text for c in completions] == [f"p{n}!" for n in range(10)]
+    assert sorted(len(b["prompt"]) for b in server.bodies if isinstance(b["prompt"], list)) == [
+        2,
+        4,
+        4,
+    ]
+    assert completions[0].prompt_tokens is None, "usage is of all prompts together"
+
+
+def test_prompts_with_seeds_of_their_own_do_not_share_a_request(server):
+    run(server, ["a", "b"], batch_size=4, sampling=SamplingParams(temperature=1, seed=5))
+
+    assert [body["seed"] for body in server.bodies] == [5, 5]
+
+
+def test_a_server_that_refuses_lists_is_asked_one_by_one_from_then_on(server):
+    server.behaviour = lambda body: error(400) if isinstance(body["prompt"], list) else echo(body)
+
+    completions = run(server, [f"p{n}" for n in range(40)], batch_size=2, max_concurrency=1)
+
+    assert [c.text for c in completions] == [f"p{n}!" for n in range(40)]
+    assert sum(isinstance(body["prompt"], list) for body in server.bodies) < 20
+
+
+def test_one_bad_prompt_does_not_fail_those_it_shares_a_request_with(server):
+    server.behaviour = lambda body: error(400, "bad") if "p1" in body["prompt"] else echo(body)
+
+    completions = run(server, ["p0", "p1", "p2", "p3"], batch_size=4)
+
+    assert [c.text for c in completions] == ["p0!", None, "p2!", "p3!"]
+
+
+def test_reasoning_is_kept_apart(server):
+    message = {"content": "4", "reasoning_content": "2 and 2"}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    server.behaviour = lambda body: web.json_response({"choices": [choice]})
+
+    (completion,) = run(server, [({"role": "user", "content": "2+2?"},)])
+
+    assert (completion.text, completion.reasoning) == ("4", "2 and 2")
+    assert completion.prompt_kind == "messages"
+    assert completion.prompt == '[{"role":"user","content":"2+2?"}]'
+    assert server.bodies[0]["messages"] == [{"role": "user", "content": "2+2?"}]
+
+
+def test_sampling_that_does_nothing_is_not_sent_to_servers_that_may_not_know_it(server):
+    run(
+        server,
+        ["p"],
+        sampling=SamplingParams(top_k=0, min_p=0.1, temperature=0.7, seed=9, stop=("x",)),
+    )
+
+    body = server.bodies[0]
+    assert "top_k" not in body
+    assert "repetition_penalty" not in body
+    assert (body["min_p"], body["seed"], body["stop"]) == (0.1, 9, ["x"])
+    assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.7, 1.0, 512)
+
+
+def test_a_stream_may_be_left_early(server):
+    server.delay = 0.02
+    engine = OpenAIEngine(base_url=server.url, max_concurrency=2)
+    client = OpenAIClient(engine, resolve_model("small", engine), rendering=PromptRendering())
+    taken = []
+
+    def requests() -> Iterator[Request]:
+        for key in range(10_000):
+            taken.append(key)
+            yield Request(key, f"p{key}", SAMPLING)
+
+    with client:
+        stream = client.generate(requests())
+        next(stream)
+        stream.close()
+        again = [c for batch in client.generate([Request(0, "again", SAMPLING)]) for c in batch]
+
+    assert [c.text for c in again] == ["again!"]
+    assert len(taken) < 20, "requests are taken lazily"
+
+
+def test_labels_are_read_from_the_likeliest_tokens(server):
+    tops = {" A": -0.5, " B": -1.5, " C": -3.0, " x": -4.0}
+    choice = {"index": 0, "text": " A", "logprobs": {"top_logprobs": [tops]}}
+    server.behaviour = lambda body: web.json_response({"choices": [choice]})
+
+    (completion,) = rank(server, "p", (" A", " B", " C"))
+
+    assert completion.label_logprobs == (-0.5, -1.5, -3.0)
+    assert completion.label_method == "single_token"
+    assert completion.text is None
+
+
+def test_labels_that_are_not_among_them_are_read_from_an_echo(server):
+    def behaviour(body: dict) -> web.Response:
+        if not body.get("echo"):
+            return web.json_response(
+                {"choices": [{"index": 0, "logprobs": {"top_logprobs": [{" A": -0.5}]}}]}
+            )
+        logprobs = [
+            {
+                "tokens": ["<s>", "p", " lab", label[-1], " gen"],
+                "token_logprobs": [None, -9.0, -1.0, value, -7.0],
+            }
+            for label, value in zip(["1", "2"], [-0.25, -2.0], strict=True)
+        ]
+        return web.json_response(
+            {"choices": [{"index": i, "logprobs": p} for i, p in enumerate(logprobs)]}
+        )
+
+    server.behaviour = behaviour
+
+    (completion,) = rank(server, "p", (" lab1", " lab2"))
+
+    assert completion.label_logprobs == (-1.25, -3.0)
+    assert completion.label_method == "per_choice"
+
+
+def test_a_server_that_can_do_neither_fails_the_row_and_says_so(server):
+    def behaviour(body: dict) -> web.Response:
+        if body.get("echo"):
+            return error(400, "echo is not supported")
+        return web.json_response(
+            {"choices": [{"index": 0, "logprobs": {"top_logprobs": [{" A": -0.5}]}}]}
+        )
+
+    server.behaviour = behaviour
+
+    (completion,) = rank(server, "p", (" A", " B"))
+
+    assert completion.label_logprobs is None
+    assert "echo is not supported" in str(completion.error)
+    assert "[' A', ' B']" in str(completion.error)
+
+
+def test_a_server_that_gives_fewer_likeliest_tokens_is_asked_for_fewer(server):
+    def behaviour(body: dict) -> web.Response:
+        if body["logprobs"] > 5:
+            return error(400, "logprobs must be at most 5")
+        return web.json_response(
+            {"choices": [{"index": 0, "logprobs": {"top_logprobs": [{" A": -1.0, " B": -2.0}]}}]}
+        )
+
+    server.behaviour = behaviour
+
+    (completion,) = rank(server, "p", (" A", " B"))
+
+    assert completion.label_logprobs == (-1.0, -2.0)
+
+
+def rank(server: Misbehaving, prompt: str, labels: tuple[str, ...]) -> list[Completion]:
+    engine = OpenAIEngine(base_url=server.url, max_retries=0)
+    client = OpenAIClient(engine, resolve_model("small", engine), rendering=PromptRendering())
+    with client:
+        return [c for b in client.generate([Request(0, prompt, SAMPLING, labels)]) for c in b]
+
+
+def test_truncation_is_refused_because_only_the_server_has_the_tokenizer(server):
+    engine = OpenAIEngine(base_url=server.url)
+
+    with pytest.raises(SettingsError, match="truncate"):
+        OpenAIClient(
+            engine, resolve_model("small", engine), rendering=PromptRendering(truncate=True)
+        )

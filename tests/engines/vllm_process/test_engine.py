@@ -1,0 +1,462 @@
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from regrade.engines.base import Engine, PromptRendering
+from regrade.engines.opening import open_engine
+from regrade.engines.vllm_process.cpu_priority import AUTOGROUP, VARIABLE
+from regrade.engines.vllm_process.engine import VllmProcess, parse_extra
+from regrade.errors import EngineError, NotInstalledError, SettingsError
+from regrade.models import ResolvedModel
+from regrade.records import Completion, Request
+from regrade.settings import SamplingParams, VllmEngine
+from tests.engine_fixtures import FAST
+from tests.processes.trees import living, wait_until
+
+_ROOT = Path(__file__).parents[3]
+SAMPLING = SamplingParams(max_tokens=8)
+QUESTION = "Question: What is 2 plus 3?\nA. 4\nB. 5\nC. 6\nD. 7\nAnswer:"
+CHAT = ({"role": "user", "content": "What is 2 plus 3?"},)
+
+
+def ask(engine: Engine, requests) -> list[Completion]:
+    completions = [c for batch in engine.generate(requests) for c in batch]
+    return sorted(completions, key=lambda completion: completion.key)
+
+
+@pytest.mark.vllm
+def test_the_engine_says_what_it_is(vllm_engine: Engine):
+    info = vllm_engine.info
+
+    assert info.engine == "vllm"
+    assert info.version
+    assert info.max_model_len == 512
+    assert info.dtype == "float32" or info.device != "cpu"
+    assert info.chat_template_sha256 is not None
+    assert info.load_seconds > 0
+    assert info.details["kv_cache_tokens"] > 512
+
+
+@pytest.mark.vllm
+def test_on_a_cpu_the_engine_leaves_the_cores_to_others_if_it_is_told_to(vllm_engine: Engine):
+    guard = psutil.Process(_guard_pid(vllm_engine))
+    inside = guard.children(recursive=True)
+    nice = int(os.environ[VARIABLE])
+    assert {process.nice() for process in inside} == {nice}
+    if AUTOGROUP.exists():
+        groups = [Path(f"/proc/{process.pid}/autogroup").read_text() for process in inside]
+        assert all(group.endswith(f"nice {nice}\n") for group in groups)
+        assert f"nice {nice}" not in AUTOGROUP.read_text()  # ours is another one
+
+
+def test_every_request_gets_exactly_one_completion(vllm_engine: Engine):
+    completions = ask(vllm_engine, (Request(k, f"{k} plus 1", SAMPLING) for k in range(600)))
+
+    assert [c.key for c in completions] == list(range(600))
+    assert all(c.error is None and c.text is not None for c in completions)
+    assert [c.prompt for c in completions] == [f"{k} plus 1" for k in range(600)]
+
+
+@pytest.mark.vllm
+def test_a_completion_says_how_long_it_is_and_took(vllm_engine: Engine):
+    (completion,) = ask(vllm_engine, [Request(0, "Once", SAMPLING)])
+
+    assert completion.finish_reason in ("stop", "length")
+    assert completion.prompt_tokens is not None
+    assert completion.completion_tokens is not None
+    assert 0 < completion.completion_tokens <= 8
+    assert completion.time_to_first_token is not None
+    assert completion.latency is not None
+    assert 0 < completion.time_to_first_token <= completion.latency < 60
+
+
+@pytest.mark.vllm
+def test_what_is_kept_of_a_chat_is_the_text_after_the_template(vllm_engine: Engine):
+    (completion,) = ask(vllm_engine, [Request(0, CHAT, SAMPLING)])
+    (again,) = ask(vllm_engine, [Request(0, completion.prompt, SAMPLING)])
+
+    assert completion.prompt_kind == "text"
+    assert "What is 2 plus 3?" in completion.prompt
+    assert completion.prompt != "What is 2 plus 3?"
+    assert completion.prompt_tokens == again.prompt_tokens
+    assert completion.text == again.text
+
+
+@pytest.mark.vllm
+def test_a_prompt_that_is_too_long_is_one_failed_row(vllm_engine: Engine):
+    long, short = Request(0, "word " * 2000, SAMPLING), Request(1, "word", SAMPLING)
+
+    failed, done = ask(vllm_engine, [long, short])
+
+    assert "exceeds the context of 512" in str(failed.error)
+    assert failed.text is None
+    assert failed.prompt == "word " * 2000
+    assert done.error is None
+
+
+@pytest.mark.vllm
+def test_sampling_with_a_seed_is_repeatable(vllm_engine: Engine):
+    def sample(seed: int) -> str | None:
+        params = SamplingParams(max_tokens=24, temperature=1.5, seed=seed)
+        return ask(vllm_engine, [Request(0, CHAT, params)])[0].text
+
+    assert sample(1) == sample(1)
+    assert len({sample(seed) for seed in range(4)}) > 1
+
+
+@pytest.mark.vllm
+def test_more_sampled_prompts_than_one_step_takes_are_all_answered(vllm_engine: Engine):
+    """vLLM 0.32 ends on a CPU where a sampled request's prompt is computed in pieces."""
+    params = SamplingParams(max_tokens=2, temperature=1.0)
+    numbers = " ".join(str(n) for n in range(90))
+
+    completions = ask(vllm_engine, [Request(k, f"{k} {numbers}", params) for k in range(100)])
+
+    assert sum(c.prompt_tokens for c in completions) > 20_000
+    assert [c.error for c in completions] == [None] * 100
+
+
+@pytest.mark.vllm
+def test_a_stop_text_ends_the_answer_and_is_no_part_of_it(vllm_engine: Engine):
+    def answers(stop: tuple[str, ...]) -> list[Completion]:
+        params = SamplingParams(max_tokens=24, temperature=1, stop=stop)
+        return ask(vllm_engine, [Request(k, f"{k} apples and", params) for k in range(8)])
+
+    longest = max(answers(()), key=lambda completion: len(completion.text or ""))
+    assert longest.text
+    stop = longest.text[len(longest.text) // 2]
+
+    cut = answers((stop,))[longest.key]
+
+    assert cut.text == longest.text[: longest.text.index(stop)]
+    assert cut.finish_reason == "stop"
+
+
+@pytest.mark.vllm
+def test_what_vllm_refuses_is_one_failed_row(vllm_engine: Engine):
+    params = SamplingParams(max_tokens=8, stop=("",))
+
+    refused, done = ask(vllm_engine, [Request(0, "x", params), Request(1, "x", SAMPLING)])
+
+    assert "vLLM refuses it" in str(refused.error)
+    assert done.error is None
+
+
+@pytest.mark.vllm
+def test_labels_are_ranked_without_generating_text(vllm_engine: Engine):
+    labels = (" A", " B", " C", " D")
+
+    (completion,) = ask(vllm_engine, [Request(0, QUESTION, SAMPLING, labels)])
+
+    assert completion.text is None
+    assert completion.finish_reason is None
+    assert completion.label_logprobs is not None
+    assert len(completion.label_logprobs) == 4
+    assert all(logprob < 0 for logprob in completion.label_logprobs)
+    assert len(set(completion.label_logprobs)) == 4
+
+
+@pytest.mark.vllm
+def test_one_pass_gives_the_same_numbers_as_a_pass_per_choice(vllm_engine: Engine):
+    labels = (" A", " B", " C", " D")
+    two_tokens = " A and so on"  # one label of several tokens makes all of them a pass each
+    prompts = [QUESTION.replace("2 plus 3", f"{n} plus {n + 1}") for n in range(8)]
+
+    single = ask(vllm_engine, [Request(k, p, SAMPLING, labels) for k, p in enumerate(prompts)])
+    several = ask(
+        vllm_engine,
+        [Request(k, p, SAMPLING, (*labels, two_tokens)) for k, p in enumerate(prompts)],
+    )
+
+    assert {c.label_method for c in single} == {"single_token"}
+    assert {c.label_method for c in several} == {"per_choice"}
+    for one, other in zip(single, several, strict=True):
+        assert one.label_logprobs is not None
+        assert other.label_logprobs is not None
+        assert one.label_logprobs == pytest.approx(other.label_logprobs[:4], abs=1e-4)
+        assert other.label_logprobs[4] < other.label_logprobs[0]
+
+
+@pytest.mark.vllm
+def test_the_order_of_the_labels_is_kept(vllm_engine: Engine):
+    labels = (" A", " B", " C", " D")
+
+    forwards, backwards = ask(
+        vllm_engine,
+        [Request(0, QUESTION, SAMPLING, labels), Request(1, QUESTION, SAMPLING, labels[::-1])],
+    )
+
+    assert forwards.label_logprobs == pytest.approx(tuple(backwards.label_logprobs or ())[::-1])
+
+
+@pytest.mark.vllm
+def test_requests_are_taken_lazily_and_a_stream_may_be_left_early(vllm_engine: Engine):
+    taken = []
+
+    def requests():
+        for key in range(100_000):
+            taken.append(key)
+            yield Request(key, f"count {key}", SamplingParams(max_tokens=64))
+
+    stream = vllm_engine.generate(requests())
+    next(stream)
+    stream.close()
+    started = time.monotonic()
+    completions = ask(vllm_engine, [Request(7, "next", SAMPLING)])
+
+    assert [c.key for c in completions] == [7]
+    assert len(taken) < 10_000
+    assert time.monotonic() - started < 10, "what was left does not hold up what follows"
+
+
+@pytest.mark.vllm
+def test_an_error_of_the_requests_passes_through_and_leaves_the_engine_usable(vllm_engine: Engine):
+    def requests():
+        yield Request(0, "fine", SAMPLING)
+        raise OSError("disk gone")
+
+    with pytest.raises(OSError, match="disk gone"):
+        ask(vllm_engine, requests())
+
+    assert len(ask(vllm_engine, [Request(0, "again", SAMPLING)])) == 1
+
+
+@pytest.mark.vllm
+def test_only_one_stream_at_a_time(vllm_engine: Engine):
+    stream = vllm_engine.generate(Request(k, "x", SAMPLING) for k in range(3000))
+    next(stream)
+
+    with pytest.raises(RuntimeError, match="another stream"):
+        next(vllm_engine.generate([Request(0, "y", SAMPLING)]))
+    stream.close()
+
+
+@pytest.mark.vllm
+def test_nothing_of_vllm_reaches_the_terminal(
+    vllm_engine: Engine, vllm_log: Path, capfd: pytest.CaptureFixture[str]
+):
+    ask(vllm_engine, [Request(0, "quiet", SAMPLING)])
+
+    assert capfd.readouterr() == ("", "")
+    assert "Initializing a V1 LLM engine" in vllm_log.read_text()
+
+
+def _open(
+    model: ResolvedModel, log: Path, settings: VllmEngine, requests=(), **rendering
+) -> Engine:
+    return open_engine(
+        settings, model, longest=requests, rendering=PromptRendering(**rendering), log=log
+    )
+
+
+@pytest.mark.vllm
+@pytest.mark.parametrize(
+    ("settings", "requests", "said"),
+    [
+        (
+            FAST.model_copy(update={"extra": ("gpu_memory_utilisation=0.5",)}),
+            (),
+            "Did you mean 'gpu_memory_utilization'",
+        ),
+        (
+            FAST.model_copy(update={"max_model_len": None}),
+            ("word " * 40_000,),
+            "together, but the model allows",
+        ),
+    ],
+    ids=["an engine argument that vLLM does not have", "a prompt that no context holds"],
+)
+def test_impossible_settings_are_refused_before_the_weights_are_read(
+    resolved_model: ResolvedModel, tmp_path: Path, settings, requests, said
+):
+    log = tmp_path / "engine.log"
+    longest = [Request(k, prompt, SAMPLING) for k, prompt in enumerate(requests)]
+
+    with pytest.raises(SettingsError, match=said), _open(resolved_model, log, settings, longest):
+        pass
+
+    assert "Starting to load model" not in log.read_text()
+
+
+@pytest.mark.vllm
+def test_a_killed_engine_is_an_error_that_names_the_log_and_leaves_no_process(
+    resolved_model: ResolvedModel, tmp_path: Path
+):
+    """Also: truncation, and a context that follows from the longest prompt."""
+    log = tmp_path / "engine.log"
+    settings = FAST.model_copy(update={"max_model_len": 128})
+    long = Request(0, " ".join(str(n) for n in range(500)), SAMPLING)
+
+    with _open(resolved_model, log, settings, [long], truncate=True) as engine:
+        (cut,) = ask(engine, [long])
+        assert cut.prompt_truncated
+        assert cut.error is None
+        assert cut.prompt_tokens == 120  # 128 less the 8 of the answer
+        assert long.prompt[-40:] in cut.prompt
+        assert len(cut.prompt) < len(long.prompt)
+
+        tree = psutil.Process(_guard_pid(engine)).children(recursive=True)
+        cores = [p for p in tree if "EngineCore" in " ".join(p.cmdline())]
+        assert cores, "vLLM's own processes are below the guard"
+        with pytest.raises(EngineError) as caught:
+            for _ in engine.generate(Request(k, "x", SAMPLING) for k in range(100_000)):
+                cores[0].kill()
+
+        assert caught.value.log == str(log)
+        # Killed last, once the shared memory is unlinked: the kernel may take a moment longer than the error.
+        wait_until(lambda: living([p.pid for p in tree]) == [])
+
+
+def _guard_pid(engine: Engine) -> int:
+    assert isinstance(engine, VllmProcess)
+    assert engine.pid is not None
+    return engine.pid
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+def test_copies_of_the_model_share_the_requests(
+    resolved_model: ResolvedModel, vllm_engine: Engine, tmp_path: Path
+):
+    settings = FAST.model_copy(update={"data_parallel_size": 2})
+    requests = [Request(k, f"{k} plus 1", SAMPLING) for k in range(300)]
+    requests += [Request(300, QUESTION, SAMPLING, (" A", " B")), Request(301, "x " * 600, SAMPLING)]
+    requests += [Request(302, "x", SamplingParams(stop=("",)))]
+
+    with _open(resolved_model, tmp_path / "engine.log", settings) as engine:
+        stream = engine.generate(Request(k, "x", SAMPLING) for k in range(3000))
+        next(stream)
+        stream.close()
+        completions = ask(engine, requests)
+
+    alone = ask(vllm_engine, requests)
+    assert [c.text for c in completions] == [c.text for c in alone]
+    assert completions[300].label_logprobs == pytest.approx(alone[300].label_logprobs, abs=1e-4)
+    assert [c.key for c in completions if c.error] == [301, 302]
+    assert all(c.latency is not None for c in completions[:300])
+
+
+@pytest.mark.vllm
+def test_no_engine_process_outlives_an_owner_that_is_killed_while_it_loads(
+    demo_model: Path, tmp_path: Path
+):
+    code = f"""
+from pathlib import Path
+from regrade.engines.base import PromptRendering
+from regrade.engines.opening import open_engine
+from regrade.models import resolve_model
+from tests.engine_fixtures import FAST
+from tests.processes.trees import wait_until
+model = resolve_model({str(demo_model)!r}, FAST)
+log = Path({str(tmp_path / "log")!r})
+say = lambda stage: print(stage, flush=True)
+open_engine(FAST, model, longest=(), rendering=PromptRendering(), log=log, on_progress=say).__enter__()
+"""
+    owner = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+    )
+    assert owner.stdout is not None
+    assert any(line == b"loading the model\n" for line in owner.stdout)
+
+    def tree() -> list[psutil.Process]:
+        return psutil.Process(owner.pid).children(recursive=True)
+
+    wait_until(lambda: len(tree()) >= 4)  # guard, worker, and what vLLM starts
+    processes = tree()
+
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    owner.stdout.close()
+    _, alive = psutil.wait_procs(processes, timeout=15)
+
+    assert [process.cmdline() for process in alive] == []
+
+
+def test_without_vllm_the_error_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """With an environment that has all but vLLM."""
+    python = tmp_path / "python"
+    hide = "import sys; sys.modules['vllm'] = None; import runpy; sys.argv.pop(0); "
+    run = "runpy.run_module(sys.argv[1], run_name='__main__', alter_sys=False)"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{hide}{run}" "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setenv("REGRADE_ENGINE_PYTHON", str(python))
+    model = _nothing()
+
+    with (
+        pytest.raises(NotInstalledError, match="make install"),
+        _open(model, tmp_path / "log", FAST),
+    ):
+        pass
+
+
+def test_an_engine_python_that_is_no_program_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGRADE_ENGINE_PYTHON", "/no/such/python")
+
+    with (
+        pytest.raises(SettingsError, match="/no/such/python"),
+        _open(_nothing(), tmp_path / "log", FAST),
+    ):
+        pass
+
+
+def test_a_worker_that_cannot_start_is_an_engine_error_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'import no_such_module'\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("REGRADE_ENGINE_PYTHON", str(python))
+
+    with (
+        pytest.raises(EngineError, match="No module named 'no_such_module'") as caught,
+        _open(_nothing(), tmp_path / "log", FAST),
+    ):
+        pass
+
+    assert caught.value.log == str(tmp_path / "log")
+
+
+def _nothing() -> ResolvedModel:
+    from regrade.specification import ModelIdentity
+
+    return ResolvedModel(ModelIdentity(name="none", kind="local", revision="0"), path="/none")
+
+
+def test_extra_arguments_are_read_as_yaml():
+    extra = parse_extra(("a=1", "b=true", "c={mode: 3}", "load-format=dummy", "d=x=y", "e="))
+
+    assert extra == {
+        "a": 1,
+        "b": True,
+        "c": {"mode": 3},
+        "load_format": "dummy",
+        "d": "x=y",
+        "e": None,
+    }
+
+
+@pytest.mark.parametrize("pair", ["dtype", "=3", "a b=3", "x={"])
+def test_extra_arguments_that_are_none_are_refused(pair: str):
+    with pytest.raises(SettingsError, match="engine.extra"):
+        parse_extra((pair,))
+
+
+def test_infinite_log_probabilities_survive_the_channel():
+    from regrade.engines.vllm_process.engine import _from_wire
+
+    completion = _from_wire({"key": 1, "prompt": "p", "label_logprobs": [-0.5, None]})
+
+    assert completion.label_logprobs == (-0.5, -math.inf)

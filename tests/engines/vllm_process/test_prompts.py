@@ -1,0 +1,146 @@
+"""With a real tokenizer of transformers, trained here."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tokenizers.processors import TemplateProcessing
+
+from regrade.engines.vllm_process.context import Need
+from regrade.engines.vllm_process.labels import Choices
+from regrade.engines.vllm_process.prompts import Prompts
+from tests.engines.vllm_process.test_labels import byte_level
+
+SAMPLING = {"max_tokens": 8}
+TEMPLATE = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}{% if loud %}!{% endif %}"
+)
+
+
+@dataclass(frozen=True)
+class Small:
+    prompts: Prompts
+    tokenizer: Any
+
+
+@pytest.fixture(scope="module")
+def small() -> Small:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # importing torch warns
+        from transformers import PreTrainedTokenizerFast
+
+    inner = byte_level()
+    inner.add_special_tokens(["<s>"])
+    begin = ("<s>", inner.token_to_id("<s>"))
+    inner.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[begin])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, chat_template=TEMPLATE)
+    return Small(Prompts(tokenizer, chat_template=None, arguments={}), tokenizer)
+
+
+def request(key: int, prompt: Any, labels: tuple[str, ...] = ()) -> dict:
+    return {"key": key, "prompt": prompt, "sampling": SAMPLING, "labels": list(labels)}
+
+
+def chat(*turns: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"role": role, "content": content} for role, content in turns]
+
+
+def test_text_gets_the_special_tokens_and_a_chat_does_not(small: Small):
+    text, messages = small.prompts.prepare(
+        [request(0, "what is it?"), request(1, chat(("user", "what is it?")))]
+    )
+
+    assert text.ids == small.tokenizer("what is it?")["input_ids"]
+    assert text.ids[0] == small.tokenizer.convert_tokens_to_ids("<s>")
+    assert messages.text == "<user>what is it?</><assistant>"
+    assert messages.ids == small.tokenizer(messages.text, add_special_tokens=False)["input_ids"]
+
+
+def test_the_order_of_requests_is_kept(small: Small):
+    mixed = [request(k, "a" if k % 2 else chat(("user", "b"))) for k in (5, 2, 8, 1)]
+
+    assert [prepared.key for prepared in small.prompts.prepare(mixed)] == [5, 2, 8, 1]
+
+
+def test_an_answer_that_was_begun_is_continued(small: Small):
+    (prepared,) = small.prompts.prepare([request(0, chat(("user", "q"), ("assistant", "It is")))])
+
+    assert prepared.text == "<user>q</><assistant>It is"
+
+
+def test_another_template_and_its_arguments_are_used(small: Small):
+    prompts = Prompts(small.tokenizer, chat_template=f"other {TEMPLATE}", arguments={"loud": True})
+
+    (prepared,) = prompts.prepare([request(0, chat(("user", "q")))])
+
+    assert prepared.text == "other <user>q</><assistant>!"
+
+
+def test_a_template_that_refuses_fails_its_row_only(small: Small):
+    refusing = "{% if messages|length > 1 %}{{ raise_exception('no system message') }}{% endif %}ok"
+    prompts = Prompts(small.tokenizer, chat_template=refusing, arguments={})
+
+    refused, fine = prompts.prepare(
+        [request(0, chat(("system", "s"), ("user", "q"))), request(1, chat(("user", "q")))]
+    )
+
+    assert "no system message" in str(refused.error)
+    assert fine.error is None
+
+
+def test_what_a_request_needs_of_the_context(small: Small):
+    generate, single, several = small.prompts.prepare(
+        [
+            request(0, "Answer:"),
+            request(1, "Answer:", (" A", " B")),
+            request(2, "Answer:", (" A", " A and B")),
+        ]
+    )
+
+    assert generate.need == Need(len(generate.ids), 8)
+    assert single.need == Need(len(single.ids), 1)
+    assert isinstance(several.ranking, Choices)
+    assert several.need.new == len(several.ranking.sequences[1]) - len(several.ids) + 1
+
+
+def test_a_prompt_that_just_fits_is_left_alone(small: Small):
+    (prepared,) = small.prompts.prepare([request(0, "what is it? " * 5)])
+    exact = len(prepared.ids) + 8
+
+    assert small.prompts.fit(prepared, exact, truncate=False) == prepared
+    assert small.prompts.fit(prepared, exact - 1, truncate=False).error is not None
+
+
+def test_a_prompt_is_cut_from_the_left_so_that_the_answer_fits(small: Small):
+    (prepared,) = small.prompts.prepare([request(0, "what is it? " * 50 + "Answer: A")])
+
+    cut = small.prompts.fit(prepared, 30, truncate=True)
+
+    assert cut.ids == prepared.ids[-22:]
+    assert cut.truncated
+    assert cut.error is None
+    assert prepared.text.endswith(cut.text)
+    assert small.tokenizer(cut.text, add_special_tokens=False)["input_ids"] == cut.ids
+
+
+def test_choices_are_cut_along_with_their_prompt(small: Small):
+    (prepared,) = small.prompts.prepare(
+        [request(0, "what is it? " * 50 + "Answer:", (" A", " A and B"))]
+    )
+    assert isinstance(prepared.ranking, Choices)
+
+    cut = small.prompts.fit(prepared, 40, truncate=True)
+
+    assert isinstance(cut.ranking, Choices)
+    for before, after in zip(prepared.ranking.sequences, cut.ranking.sequences, strict=True):
+        assert len(after) < 40
+        assert after[cut.ranking.start :] == before[prepared.ranking.start :]
+        assert after[: cut.ranking.start] == cut.ids
+
+
+def test_an_answer_longer_than_the_context_is_not_made_room_for(small: Small):
+    (prepared,) = small.prompts.prepare([request(0, "what is it?")])
+
+    assert small.prompts.fit(prepared, 8, truncate=True).error is not None

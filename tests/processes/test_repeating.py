@@ -1,0 +1,42 @@
+import threading
+import time
+
+import pytest
+
+from regrade.processes.repeating import Every
+
+
+def test_the_action_is_called_again_and_again_and_the_last_one_at_the_end():
+    calls: list[str] = []
+    with Every(
+        0.01, lambda: calls.append("every"), "test", patience=5, last=lambda: calls.append("last")
+    ):
+        while len(calls) < 3:
+            time.sleep(0.005)
+    assert calls.count("last") == 1
+    assert calls[-1] == "last"
+
+
+def test_the_end_does_not_wait_for_an_action_that_hangs():
+    release, hanging = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        hanging.set()
+        release.wait(30)
+
+    begin = time.monotonic()
+    with Every(0.01, hang, "test", patience=0.1):
+        assert hanging.wait(10)
+    assert time.monotonic() - begin < 10
+    release.set()
+
+
+def test_after_an_error_nothing_is_called_any_more():
+    calls: list[str] = []
+    with (
+        pytest.raises(KeyboardInterrupt),
+        Every(60, lambda: None, "test", patience=60, last=lambda: calls.append("last")),
+    ):
+        raise KeyboardInterrupt
+    time.sleep(0.05)
+    assert calls == []

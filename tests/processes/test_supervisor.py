@@ -1,0 +1,225 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from regrade.engines.vllm_process.process import EngineProcess
+from tests.processes.trees import living, owner, read_pids, wait_until, worker
+
+_ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def pids(tmp_path: Path) -> Path:
+    return tmp_path / "pids"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "engine.log"
+
+
+def _start_owner(pids: Path, log: Path, then: str, *, stubborn: bool = False) -> subprocess.Popen:
+    process = subprocess.Popen(
+        owner(pids, log, then, stubborn=stubborn),
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"READY\n"
+    return process
+
+
+def _finish(process: subprocess.Popen) -> int:
+    assert process.stdout is not None
+    process.stdout.close()
+    return process.wait(timeout=30)
+
+
+def test_ending_ends_all_processes(pids: Path, log: Path):
+    engine = EngineProcess(worker(pids), log, grace=1)
+    tree = read_pids(pids)
+
+    started = time.monotonic()
+    engine.end()
+
+    assert living([engine.pid, *tree]) == []
+    assert time.monotonic() - started < 1, "compliant processes need no grace"
+
+
+def test_processes_that_ignore_sigterm_are_killed_after_the_grace(pids: Path, log: Path):
+    engine = EngineProcess(worker(pids, stubborn=True), log, grace=0.5)
+    tree = read_pids(pids)
+
+    started = time.monotonic()
+    engine.end()
+
+    assert living([engine.pid, *tree]) == []
+    assert time.monotonic() - started >= 0.5
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_nothing_outlives_an_owner_that_is_killed(pids: Path, log: Path, stubborn: bool):
+    process = _start_owner(pids, log, "time.sleep(600)", stubborn=stubborn)
+    tree = read_pids(pids)
+    guard = psutil.Process(tree[0]).ppid()
+
+    process.send_signal(signal.SIGKILL)
+    _finish(process)
+
+    wait_until(lambda: living([guard, *tree]) == [])
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "sys.exit(0)",
+        "raise KeyboardInterrupt",
+        "os._exit(3)",
+        "os.kill(os.getpid(), signal.SIGTERM); time.sleep(600)",
+    ],
+)
+def test_nothing_outlives_an_owner_however_it_ends(pids: Path, log: Path, then: str):
+    process = _start_owner(pids, log, then)
+    tree = read_pids(pids)
+
+    _finish(process)
+
+    wait_until(lambda: living(tree) == [])
+
+
+def test_nothing_outlives_an_owner_whose_forked_child_holds_the_lifeline(pids: Path, log: Path):
+    then = """
+if os.fork() == 0:
+    time.sleep(3)
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    process = _start_owner(pids, log, then)
+    tree = read_pids(pids)
+
+    started = time.monotonic()
+    _finish(process)
+
+    wait_until(lambda: living(tree) == [])
+    assert time.monotonic() - started < 2.5, "the fork held the pipe open until 3 s"
+
+
+def test_the_end_of_the_thread_that_started_it_is_not_the_end_of_the_engine(pids: Path, log: Path):
+    engines: list[EngineProcess] = []
+    thread = threading.Thread(target=lambda: engines.append(EngineProcess(worker(pids), log)))
+    thread.start()
+    thread.join()
+    tree = read_pids(pids)
+
+    time.sleep(0.5)
+
+    assert living(tree) == tree
+    engines[0].end()
+    assert living(tree) == []
+
+
+def test_when_the_worker_is_killed_the_rest_goes_too(pids: Path, log: Path):
+    engine = EngineProcess(worker(pids), log, grace=1)
+    tree = read_pids(pids)
+
+    os.kill(tree[0], signal.SIGKILL)
+
+    assert engine.channel.receive() is None, "the owner sees the channel end"
+    wait_until(lambda: living(tree) == [])
+    assert engine.end() == 128 + signal.SIGKILL
+
+
+def test_when_the_guard_is_killed_the_worker_ends_its_own_tree(pids: Path, log: Path):
+    engine = EngineProcess(worker(pids, notices=True), log)
+    tree = read_pids(pids)
+
+    os.kill(engine.pid, signal.SIGKILL)
+
+    wait_until(lambda: living(tree) == [])
+    assert engine.end() == -signal.SIGKILL
+
+
+def test_what_a_killed_guard_left_is_ended_by_the_owner(
+    pids: Path, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    engine = EngineProcess(worker(pids), log)
+    tree = read_pids(pids)
+
+    os.kill(engine.pid, signal.SIGKILL)
+    wait_until(lambda: living([engine.pid]) == [])
+    assert living(tree) == tree
+    engine.end()
+
+    wait_until(lambda: living(tree) == [])
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_orphans_are_ended(pids: Path, log: Path):
+    then = "os._exit(0)"  # leaves two children behind
+    engine = EngineProcess(worker(pids, then=then), log)
+    tree = read_pids(pids)
+
+    wait_until(lambda: living(tree) == [])
+
+    assert engine.end() == 0
+
+
+def test_the_exit_status_of_the_engine_is_that_of_the_guard(log: Path):
+    engine = EngineProcess([sys.executable, "-c", "raise SystemExit(7)"], log)
+
+    assert engine.channel.receive() is None
+    assert engine.end() == 7
+
+
+def test_all_output_goes_to_the_log(log: Path, capfd: pytest.CaptureFixture[str]):
+    code = "import os; print('said'); os.write(2, b'complained')"
+    engine = EngineProcess([sys.executable, "-c", code], log)
+
+    engine.channel.receive()
+    engine.end()
+
+    assert {"said", "complained"} <= set(
+        log.read_text().replace("complained", " complained ").split()
+    )
+    assert capfd.readouterr() == ("", "")
+
+
+def test_shared_memory_of_killed_processes_goes_back(pids: Path, log: Path, tmp_path: Path):
+    name = tmp_path / "name"
+    then = f"""
+from multiprocessing.shared_memory import SharedMemory
+block = SharedMemory(create=True, size=1000)
+Path({str(name)!r}).write_text(block.name)
+time.sleep(600)
+"""
+    engine = EngineProcess(worker(pids, stubborn=True, then=then), log, grace=0.3)
+    wait_until(lambda: name.exists() and bool(name.read_text()))
+    block = Path("/dev/shm") / name.read_text()
+    assert block.exists()
+
+    engine.end()
+
+    assert not block.exists()
+
+
+def test_the_scratch_folder_goes_with_the_engine(log: Path, tmp_path: Path):
+    place = tmp_path / "place"
+    code = (
+        f"import os, tempfile, pathlib;pathlib.Path({str(place)!r}).write_text(tempfile.mkdtemp());"
+    )
+    engine = EngineProcess([sys.executable, "-c", code], log)
+
+    engine.channel.receive()
+    engine.end()
+
+    assert "regrade-engine-" in place.read_text()
+    assert not Path(place.read_text()).parent.exists()

@@ -1,0 +1,220 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.errors import DamagedAnswersError, SettingsError
+from regrade.reporting.diffs import (
+    diff_line,
+    diff_markdown,
+    diffs_markdown,
+    table_rows,
+    what_changed,
+)
+from regrade.scoring.diff import Diff
+from regrade.scoring.diff_sides import diff_scorings, diff_with_before
+from regrade.scoring.score import label_of, score_answers
+from tests.builders import row
+from tests.stored import again, numbers, publish, score, score_with_an_older_scorer
+
+UNPARSED = {"value": 0.0, "extracted": None, "outcome": "unparsed"}
+WRONG = {"value": 0.0, "extracted": "17", "outcome": "scored"}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+def old_opinion(one: dict[str, Any]) -> dict[str, Any]:
+    """What an older scorer said: 1 and 2 wrong, 3 unparsed, 4 right although it is wrong, 5 wrong as it is."""
+    number = int(one["sample_id"][-5:])
+    if number in (1, 2):
+        return WRONG
+    if number == 3:
+        return UNPARSED
+    return {"value": 1.0, "extracted": "4"} if number == 4 else {}
+
+
+def rows() -> list[dict[str, Any]]:
+    wrong = [row(4, "#### 5"), row(5, "#### 6"), row(6, "I do not know."), row(7, error="timeout")]
+    return [*numbers(0, 4), *wrong]
+
+
+def compared(repository: LocalRepository, **changes: Any) -> Diff:
+    answers = publish(repository, rows()[:3], rows()[3:], total=8)
+    score_with_an_older_scorer(answers, old_opinion)
+    return diff_scorings(again(answers), None, None, **changes)
+
+
+def test_every_kind_of_change_is_counted(repository: LocalRepository) -> None:
+    overall = compared(repository).overall
+
+    assert (overall.wrong_to_right, overall.right_to_wrong) == (3, 1)
+    assert (overall.newly_parsed, overall.newly_unparsed) == (1, 0)
+    assert overall.read_differently == 3
+    assert overall.n == 7  # the one without an answer is no pair
+    assert overall.before == pytest.approx(2 / 7)
+    assert overall.after == pytest.approx(4 / 7)
+    assert overall.difference == pytest.approx(2 / 7)
+    assert overall.low is not None
+    assert overall.high is not None
+    assert overall.low < 0 < overall.high  # seven answers prove nothing
+
+
+def test_it_says_that_the_scorer_changed_and_not_the_model(repository: LocalRepository) -> None:
+    diff = compared(repository)
+
+    assert "The scorer changed (number v0 00000000 -> number v1 " in what_changed(diff)
+    assert "8 answers are the same" in what_changed(diff)
+    assert diff.before.stored
+    assert not diff.after.stored
+    assert diff_line(diff).startswith(
+        "number v0 -> v1: 28.6 % -> 57.1 %, 3 wrong to right, 1 right to wrong, 1 newly parsed, "
+    )
+    assert f"--from {diff.before.label} --to {label_of('number')}`" in diff_line(diff)
+
+
+def test_examples_show_prompt_answer_and_what_was_read(repository: LocalRepository) -> None:
+    examples = {(one.kind, one.sample_id[-1]): one for one in compared(repository).examples}
+
+    assert set(examples) == {
+        ("right to wrong", "4"),
+        ("wrong to right", "1"),
+        ("wrong to right", "2"),
+        ("wrong to right", "3"),
+    }
+    one = examples["wrong to right", "2"]
+    assert one.prompt == "What is 2?"
+    assert one.text == "It is 2.\n#### 2"
+    assert (one.extracted_before, one.extracted_after, one.target) == ("17", "2", "2")
+
+
+def test_few_examples_are_read_if_few_are_asked_for(repository: LocalRepository) -> None:
+    assert len(compared(repository, examples=1).examples) == 3
+    assert compared(repository, examples=0).examples == ()
+
+
+def test_subsets_that_changed_are_listed_and_one_can_be_chosen(repository: LocalRepository) -> None:
+    diff = compared(repository)
+    assert [one.name for one in diff.subsets] == ["even", "odd"]
+    assert diff.subsets[0].changes.right_to_wrong == 1
+
+    odd = diff_scorings(again(publish(repository, rows())), None, None, subset="odd")
+    assert odd.rows == 4
+    assert odd.overall.wrong_to_right == 2
+    assert {one.subset for one in odd.examples} == {"odd"}
+    with pytest.raises(SettingsError, match="no subset 'prime'.*'even', 'odd'"):
+        diff_scorings(again(publish(repository, rows())), None, None, subset="prime")
+
+
+def test_two_stored_scorings_are_compared_by_label_or_version(repository: LocalRepository) -> None:
+    answers = publish(repository, rows())
+    score_with_an_older_scorer(answers, old_opinion)
+    score(again(answers))
+    score(again(answers), "number_strict")
+
+    by_label = diff_scorings(again(answers), "number-0-00000000", label_of("number"))
+    by_version = diff_scorings(again(answers), "number@0", "number@1")
+    other = diff_scorings(again(answers), "number", "number_strict")
+
+    assert by_label == by_version
+    assert by_label.after.stored
+    assert (other.before.label, other.after.label) == (
+        label_of("number"),
+        label_of("number_strict"),
+    )
+
+
+def test_a_scorer_that_never_scored_is_run_for_the_comparison(repository: LocalRepository) -> None:
+    answers = publish(repository, rows())
+
+    diff = diff_scorings(answers, "number_strict", "number")
+
+    assert (diff.before.scorer, diff.after.scorer) == ("number_strict", "number")
+    assert again(answers).scores() == []  # nothing was kept
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (None, None, "nothing to compare.*Stored: 'number-1-"),
+        ("number@3", None, "no scoring 'number@3'.*Stored"),
+        (None, "nonsense", "no scoring 'nonsense'.*Scorers: number"),
+    ],
+)
+def test_what_cannot_be_compared_is_answered_with_what_there_is(
+    repository: LocalRepository, before: str | None, after: str | None, says: str
+) -> None:
+    answers = publish(repository, rows())
+    score(answers)
+
+    with pytest.raises(SettingsError, match=says):
+        diff_scorings(again(answers), before, after)
+
+
+def test_scorings_of_different_answers_are_refused(repository: LocalRepository) -> None:
+    answers = publish(repository, rows()[:4], total=8)
+    score_with_an_older_scorer(answers, old_opinion)
+    grown = again(publish(repository, rows()[4:], total=8))
+    score(grown)
+
+    with pytest.raises(SettingsError, match="scored 1 shards.*scored 2 others"):
+        diff_scorings(again(grown), "number@0", "number@1")
+
+
+def test_a_scorer_as_it_is_now_reads_no_more_than_the_old_one_did(
+    repository: LocalRepository,
+) -> None:
+    answers = publish(repository, rows()[:4], total=8)
+    score_with_an_older_scorer(answers, old_opinion)
+    grown = again(publish(repository, rows()[4:], total=8))
+
+    diff = diff_scorings(grown, None, None)
+
+    assert diff.rows == 4
+    assert diff.overall.wrong_to_right == 3
+
+
+def test_a_table_of_other_rows_is_refused_by_name(repository: LocalRepository) -> None:
+    answers = publish(repository, rows())
+    score_with_an_older_scorer(answers, lambda one: {"sample_id": one["sample_id"][::-1]})
+
+    with pytest.raises(DamagedAnswersError, match=r"number-0-00000000\.parquet"):
+        diff_scorings(again(answers), None, None)
+
+
+def test_a_new_scoring_is_compared_with_the_one_it_replaces(repository: LocalRepository) -> None:
+    answers = publish(repository, rows())
+    assert diff_with_before(score_answers(answers, "number")) is None
+    score_with_an_older_scorer(answers, old_opinion)
+
+    diff = diff_with_before(score_answers(again(answers), "number"))
+
+    assert diff is not None
+    assert diff.overall.wrong_to_right == 3
+    score(again(answers))
+    assert diff_with_before(score_answers(again(answers), "number")) is None  # scored before
+
+
+def test_repeats_of_a_question_make_one_cluster(repository: LocalRepository) -> None:
+    twice = [row(number, repeat=repeat) for number in range(4) for repeat in range(2)]
+    answers = publish(repository, twice, total=4, repeats=2)
+    score_with_an_older_scorer(answers, lambda one: WRONG if one["sample_id"].endswith("1") else {})
+
+    overall = diff_scorings(again(answers), None, None).overall
+
+    assert (overall.n, overall.samples, overall.wrong_to_right) == (8, 4, 2)
+    assert overall.stderr == pytest.approx((4 / 3 * (3 * 0.5**2 + 1.5**2)) ** 0.5 / 8)
+
+
+def test_many_comparisons_make_a_page_that_ends(repository: LocalRepository) -> None:
+    diff = compared(repository)
+
+    page = diffs_markdown([diff] * 1000)
+
+    assert len(page) < 260_000
+    assert "more: see `regrade diff`" in page
+    assert table_rows(diff)[0][0] == "all answers"
+    assert diff_markdown(diff).count("**wrong to right**") == 3

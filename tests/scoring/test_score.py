@@ -1,0 +1,155 @@
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import AnswerSet
+from regrade.errors import DamagedAnswersError, SettingsError
+from regrade.scorers.base import SHARED_COLUMNS
+from regrade.scorers.registry import load_scorer
+from regrade.scoring.score import is_stale, score_answers, stale_scorers
+from tests.builders import row
+from tests.stored import again, commit_shards, numbers, publish, score, score_with_an_older_scorer
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+def break_shard(answers: AnswerSet, number: int) -> str:
+    """Cut a shard of a folder short, and return its name."""
+    assert isinstance(answers.repository, LocalRepository)
+    name = answers.manifest.shards[number].name
+    path = answers.repository.folder / answers.folder / name
+    content = path.read_bytes()
+    path.chmod(0o644)
+    path.write_bytes(content[: len(content) // 2])
+    return name
+
+
+def test_a_scorer_that_changed_or_answers_that_grew_make_scores_stale(
+    repository: LocalRepository,
+) -> None:
+    answers = publish(repository, numbers(0, 3), total=5)
+    score_with_an_older_scorer(answers, lambda _: {})
+    score(again(answers), "number_strict")
+    assert stale_scorers(again(answers)) == ("number",)
+
+    score(again(answers))
+    assert stale_scorers(again(answers)) == ()
+    assert len(again(answers).scores()) == 3  # old scores stay
+
+    grown = publish(repository, numbers(3, 5), total=5)
+    assert set(stale_scorers(again(grown))) == {"number", "number_strict"}
+
+
+def test_scores_of_a_scorer_that_is_not_ours_are_no_work(repository: LocalRepository) -> None:
+    answers = publish(repository, numbers(0, 3))
+    theirs = score_with_an_older_scorer(answers, lambda _: {}, scorer="number", version=7)
+    foreign = theirs.model_copy(update={"scorer": "original"})
+
+    assert not is_stale(foreign, again(answers))
+    assert stale_scorers(answers) == ()
+
+
+def test_scoring_touches_no_generation_and_reads_one_commit(
+    repository: LocalRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = publish(repository, numbers(0, 4), total=6)
+    before = repository.files(answers.revision, "answers")
+    read: list[tuple[str, ...]] = []
+    revisions: set[str] = set()
+    shard, fetch = AnswerSet.shard, LocalRepository.fetch
+    monkeypatch.setattr(
+        AnswerSet,
+        "shard",
+        lambda s, one, columns: (read.append(tuple(columns)), shard(s, one, columns))[1],
+    )
+    monkeypatch.setattr(
+        LocalRepository,
+        "fetch",
+        lambda s, path, revision: (revisions.add(revision), fetch(s, path, revision))[1],
+    )
+    publish(LocalRepository(repository.folder), numbers(4, 6), total=6)  # someone else, meanwhile
+    revisions.clear()
+    read.clear()
+
+    one = score_answers(answers, "number")
+
+    assert one.file.summary.overall.rows == 4
+    assert revisions == {answers.revision}
+    (columns,) = read
+    assert set(columns) == {*SHARED_COLUMNS, *load_scorer("number").columns}
+    assert "prompt" not in columns
+    score(answers)
+    head = repository.head()
+    assert head is not None
+    after = repository.files(head, "answers")
+    assert {path: file for path, file in after.items() if path in before and "part-" in path} == {
+        path: file for path, file in before.items() if "part-" in path
+    }
+
+
+def test_a_commit_of_scores_leaves_all_of_answers_as_it_was(repository: LocalRepository) -> None:
+    answers = publish(repository, numbers(0, 4))
+    before = repository.files(answers.revision, "answers")
+
+    score(answers)
+
+    head = repository.head()
+    assert head is not None
+    assert head != answers.revision
+    assert repository.files(head, "answers") == before
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone"])
+def test_a_damaged_shard_is_refused_by_name(repository: LocalRepository, damage: str) -> None:
+    answers = publish(repository, numbers(0, 3), numbers(3, 6), total=6)
+    name = break_shard(answers, 1)
+    if damage == "gone":
+        (repository.folder / answers.folder / name).unlink()
+
+    with pytest.raises(DamagedAnswersError, match=name):
+        score_answers(answers, "number")
+
+
+def test_what_is_intact_is_scored_only_when_asked_and_says_so(repository: LocalRepository) -> None:
+    answers = publish(repository, numbers(0, 3), numbers(3, 6), numbers(6, 8), total=8)
+    name = break_shard(answers, 1)
+
+    one = score_answers(answers, "number", intact=True)
+
+    assert one.file.left_out == (name,)
+    assert one.file.intact_only == "intact only: 2 of 3 shards"
+    assert one.file.label.endswith("-intact-2-of-3")
+    assert one.file.title == "number v1, intact only: 2 of 3 shards"
+    assert one.file.summary.overall.rows == 5
+    assert is_stale(one.file, answers)
+
+
+def test_intact_scoring_of_an_undamaged_set_is_the_normal_one(repository: LocalRepository) -> None:
+    answers = publish(repository, numbers(0, 3))
+
+    one = score_answers(answers, "number", intact=True)
+
+    assert one.file.left_out == ()
+    assert not is_stale(one.file, answers)
+
+
+def test_a_row_that_is_there_twice_is_refused_with_its_shard(repository: LocalRepository) -> None:
+    answers = publish(repository, numbers(0, 3), numbers(3, 6), total=6)
+    doubled = commit_shards(answers, numbers(0, 3), [row(7), row(1)])
+
+    with pytest.raises(
+        DamagedAnswersError, match=r"sample 'sample-00001', repeat 0 is there already"
+    ) as caught:
+        score_answers(doubled, "number")
+    assert caught.value.path.endswith(doubled.manifest.shards[1].name)
+
+
+def test_a_scorer_that_does_not_fit_says_so(repository: LocalRepository) -> None:
+    answers = publish(repository, [row(0, target="Paris")])
+
+    with pytest.raises(SettingsError, match="Paris"):
+        score_answers(answers, "number")

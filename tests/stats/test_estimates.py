@@ -1,0 +1,175 @@
+from itertools import combinations
+from math import comb, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from statsmodels.stats.proportion import proportion_confint
+
+from regrade.stats.estimates import (
+    clustered_standard_error,
+    majority,
+    normal_interval,
+    pass_at_k,
+    standard_error,
+    wilson_interval,
+)
+
+scores = st.lists(st.floats(0, 1), min_size=2, max_size=40).map(np.array)
+
+
+def test_the_standard_error_of_a_proportion_has_a_closed_form() -> None:
+    values = np.array([1.0] * 30 + [0.0] * 70)
+
+    assert standard_error(values) == pytest.approx(sqrt(0.3 * 0.7 / 99))
+
+
+@given(scores)
+def test_the_standard_error_agrees_with_a_slow_twin(values: np.ndarray) -> None:
+    mean = sum(values) / len(values)
+    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+    assert standard_error(values) == pytest.approx(sqrt(variance / len(values)), abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 3, 1000])
+def test_equal_scores_have_no_error_at_all(n: int) -> None:
+    assert standard_error(np.full(n, 0.1)) == 0.0
+    assert clustered_standard_error(np.full(n, 0.1), np.arange(n)) == 0.0
+
+
+@pytest.mark.parametrize("values", [[], [1.0]])
+def test_fewer_than_two_scores_have_no_standard_error(values: list[float]) -> None:
+    with pytest.raises(ValueError, match="2 scores or more"):
+        standard_error(np.array(values))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_score_that_is_not_finite_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="not finite"):
+        standard_error(np.array([0.0, bad]))
+    with pytest.raises(ValueError, match="not finite"):
+        clustered_standard_error(np.array([0.0, bad]), np.array([0, 1]))
+
+
+@given(scores)
+def test_clusters_of_one_give_the_plain_standard_error(values: np.ndarray) -> None:
+    clusters = np.arange(len(values))[::-1].copy()
+
+    assert clustered_standard_error(values, clusters) == pytest.approx(
+        standard_error(values), abs=1e-12
+    )
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_clustered_error_agrees_with_the_double_sum_of_the_paper(data: st.DataObject) -> None:
+    values = data.draw(scores)
+    clusters = np.array(
+        data.draw(st.lists(st.integers(0, 4), min_size=len(values), max_size=len(values)))
+    )
+    ids = set(clusters.tolist())
+    if len(ids) < 2:
+        return
+    mean = sum(values) / len(values)
+    total = 0.0
+    for cluster in ids:
+        members = [value for value, own in zip(values, clusters, strict=True) if own == cluster]
+        total += sum((one - mean) * (other - mean) for one in members for other in members)
+    expected = sqrt(max(total, 0.0) * len(ids) / (len(ids) - 1)) / len(values)
+
+    assert clustered_standard_error(values, clusters) == pytest.approx(expected, abs=1e-7)
+
+
+def test_answers_copied_within_clusters_add_no_certainty() -> None:
+    values = np.array([1.0, 0.0, 1.0, 1.0, 0.0])
+    copied, clusters = np.repeat(values, 8), np.repeat(np.arange(5), 8)
+
+    assert clustered_standard_error(copied, clusters) == pytest.approx(standard_error(values))
+
+
+def test_one_cluster_and_different_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 clusters or more, got 1"):
+        clustered_standard_error(np.array([0.0, 1.0]), np.array([7, 7]))
+    with pytest.raises(ValueError, match="2 clusters or more, got 0"):
+        clustered_standard_error(np.array([]), np.array([], dtype=int))
+    with pytest.raises(ValueError, match="cluster ids"):
+        clustered_standard_error(np.array([0.0, 1.0]), np.array([1, 2, 3]))
+
+
+@given(st.integers(1, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_wilson_interval_agrees_with_statsmodels(counts: tuple[int, int]) -> None:
+    successes, n = counts
+
+    for confidence in (0.8, 0.95, 0.99):
+        expected = proportion_confint(successes, n, alpha=1 - confidence, method="wilson")
+        assert_allclose(wilson_interval(successes, n, confidence), expected, atol=1e-12)
+
+
+@given(st.integers(1, 10**7).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_wilson_interval_holds_the_rate_and_stays_within_its_bounds(
+    counts: tuple[int, int],
+) -> None:
+    successes, n = counts
+    low, high = wilson_interval(successes, n)
+
+    assert 0 <= low <= successes / n <= high <= 1
+    assert high > low
+
+
+@pytest.mark.parametrize(("successes", "n"), [(0, 0), (2, 1), (-1, 3)])
+def test_what_is_no_proportion_is_refused(successes: int, n: int) -> None:
+    with pytest.raises(ValueError, match="no proportion"):
+        wilson_interval(successes, n)
+
+
+def test_a_confidence_is_between_zero_and_one() -> None:
+    with pytest.raises(ValueError, match="confidence of 95"):
+        wilson_interval(1, 2, 95)
+
+
+def test_the_normal_interval_is_cut_to_what_is_possible() -> None:
+    assert normal_interval(0.5, 0.1) == pytest.approx((0.304, 0.696), abs=1e-4)
+    assert normal_interval(0.99, 0.1)[1] == 1.0
+    assert normal_interval(0.01, 0.1)[0] == 0.0
+
+
+@given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
+def test_pass_at_k_is_the_share_of_draws_that_hold_a_right_answer(counts: tuple[int, int]) -> None:
+    n, correct = counts
+    generations = [True] * correct + [False] * (n - correct)
+
+    for k in range(1, n + 1):
+        draws = list(combinations(generations, k))
+        expected = sum(map(any, draws)) / len(draws)
+        assert pass_at_k(np.array([n]), np.array([correct]), k)[0] == pytest.approx(expected)
+
+
+def test_pass_at_k_has_a_closed_form_and_does_not_overflow() -> None:
+    n, correct, k = 2000, 3, 700
+
+    expected = 1 - comb(n - correct, k) / comb(n, k)
+
+    assert pass_at_k(np.array([n]), np.array([correct]), k)[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("n", "correct", "k"), [(2, 1, 3), (2, 1, 0), (2, 3, 1), (2, -1, 1)])
+def test_pass_at_k_is_not_guessed(n: int, correct: int, k: int) -> None:
+    with pytest.raises(ValueError, match="pass@|outside"):
+        pass_at_k(np.array([4, n]), np.array([1, correct]), k)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=30))
+def test_the_majority_agrees_with_a_slow_twin(votes: list[tuple[int, int]]) -> None:
+    expected = []
+    for sample in sorted({sample for sample, _ in votes}):
+        given_answers = [answer for own, answer in votes if own == sample]
+        # max takes the first of equals, in the order in which they were given.
+        winner = max(dict.fromkeys(given_answers), key=given_answers.count)
+        expected.append(votes.index((sample, winner)))
+    samples = np.array([sample for sample, _ in votes], dtype=np.int64)
+    answers = np.array([answer for _, answer in votes], dtype=np.int64)
+
+    assert majority(samples, answers).tolist() == expected

@@ -1,0 +1,167 @@
+from math import log, sqrt
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.stats import binom, norm
+
+from regrade.stats.margins import (
+    PairedCounts,
+    detectable_drop,
+    drop_p,
+    no_drop_p,
+    paired_counts,
+    score_interval,
+    score_z,
+)
+
+TABLES = [(12, 2, 50), (0, 1, 44), (30, 44, 400), (1, 0, 9), (144, 164, 1319)]
+
+
+def slow_score_z(gained: int, lost: int, n: int, difference: float) -> float:
+    """The score statistic, with the likelihood maximised by search instead of by formula."""
+
+    def unlikely(share_lost: float) -> float:
+        shares = share_lost + difference, share_lost, 1 - 2 * share_lost - difference
+        pairs = zip((gained, lost, n - gained - lost), shares, strict=True)
+        return -sum(count * log(max(share, 1e-300)) for count, share in pairs)
+
+    bounds = max(0.0, -difference), (1 - difference) / 2
+    share = minimize_scalar(unlikely, bounds=bounds, method="bounded", options={"xatol": 1e-12}).x
+    variance = n * (2 * share + difference - difference**2)
+    return float((gained - lost - n * difference) / sqrt(variance))
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("difference", [-0.2, -0.01, 0.0, 0.05])
+def test_the_score_statistic_is_at_the_greatest_likelihood(
+    table: tuple[int, int, int], difference: float
+) -> None:
+    found = score_z(PairedCounts(*table), difference)
+
+    assert found == pytest.approx(slow_score_z(*table, difference), abs=1e-4)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_at_no_difference_its_square_is_mcnemars_statistic(table: tuple[int, int, int]) -> None:
+    gained, lost, _ = table
+
+    assert score_z(PairedCounts(*table), 0.0) ** 2 == pytest.approx(
+        (gained - lost) ** 2 / (gained + lost)
+    )
+
+
+@pytest.mark.parametrize(("n", "passes"), [(290, False), (300, True)])
+def test_without_a_loss_the_rule_of_three_holds(n: int, passes: bool) -> None:
+    p = no_drop_p(PairedCounts(0, 0, n), 0.01)
+
+    assert p == pytest.approx(0.99**n)
+    assert (p < 0.05) == passes
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("level", [0.95, 0.975])
+def test_the_interval_is_what_the_test_does_not_exclude(
+    table: tuple[int, int, int], level: float
+) -> None:
+    counts = PairedCounts(*table)
+
+    low, high = score_interval(counts, level)
+
+    assert -1 <= low <= counts.difference <= high <= 1
+    for end, p in ((low, no_drop_p), (high, drop_p)):
+        if abs(end) < 0.99:
+            inside, outside = (
+                end + 0.002 * (p is no_drop_p or -1),
+                end - 0.002 * (p is no_drop_p or -1),
+            )
+            assert p(counts, -inside) > 1 - level > p(counts, -outside)
+
+
+def test_sides_change_places_with_the_sign() -> None:
+    low, high = score_interval(PairedCounts(12, 30, 200), 0.95)
+    mirrored = score_interval(PairedCounts(30, 12, 200), 0.95)
+
+    assert mirrored == pytest.approx((-high, -low), abs=1e-6)
+
+
+@pytest.mark.parametrize("share_gained", [0.0, 0.02])
+@pytest.mark.parametrize("n", [100, 268, 300, 500])
+def test_both_claims_keep_their_level_at_the_accepted_drop(n: int, share_gained: float) -> None:
+    """Summed over everything that can happen when the true drop is just the accepted one."""
+    drop, most = 0.01, 45
+    regressions = passes = 0.0
+    for gained in range(most if share_gained else 1):
+        chance_gained = binom.pmf(gained, n, share_gained)
+        for lost in range(most):
+            chance = chance_gained * binom.pmf(
+                lost, n - gained, (share_gained + drop) / (1 - share_gained)
+            )
+            if chance > 1e-6:
+                counts = PairedCounts(gained, lost, n)
+                regressions += chance * (drop_p(counts, drop) < 0.05)
+                passes += chance * (no_drop_p(counts, drop) < 0.05)
+
+    assert regressions < 0.056
+    assert passes < 0.056
+
+
+def test_few_and_many_changes_meet() -> None:
+    below, above = PairedCounts(90, 109, 1319), PairedCounts(91, 110, 1319)  # 199 and 201 changed
+
+    assert drop_p(below, 0.01) == pytest.approx(drop_p(above, 0.01), abs=0.01)
+    exact = drop_p(below, 0.01)
+    assert exact == pytest.approx(norm.cdf(score_z(below, -0.01)), abs=0.01)
+
+
+def test_the_smallest_drop_of_a_normal_test_by_hand() -> None:
+    # No margin, 20 % changed of 10,000: (1.645 + 0.842) * sqrt(0.2) / 100, a little less by the drop's own square.
+    found = detectable_drop(PairedCounts(999, 999, 9_998), 0.0, 0.05)
+
+    assert found == pytest.approx((1.6449 + 0.8416) * sqrt(0.2) / 100, rel=0.01)
+
+
+def test_more_questions_and_a_smaller_margin_find_smaller_drops() -> None:
+    few, many = PairedCounts(50, 50, 1_000), PairedCounts(500, 500, 10_000)
+
+    assert detectable_drop(many, 0.01, 0.05) < detectable_drop(few, 0.01, 0.05)
+    assert detectable_drop(few, 0.0, 0.05) < detectable_drop(few, 0.01, 0.05)
+    assert detectable_drop(PairedCounts(0, 0, 2), 0.01, 0.05) > 0.9
+
+
+def test_single_right_and_wrong_answers_count_as_they_are() -> None:
+    change = np.repeat([1.0, -1.0, 0.0], [3, 5, 92])
+
+    assert paired_counts(change, np.arange(100)) == PairedCounts(3, 5, 100)
+
+
+def test_answers_that_always_change_together_count_as_one() -> None:
+    change = np.repeat([1.0, -1.0, -1.0, 0.0], [4, 4, 4, 388])  # in 100 passages of 4
+
+    found = paired_counts(change, np.repeat(np.arange(100), 4))
+
+    assert found.n == pytest.approx(100, rel=0.02)
+    assert (found.gained, found.lost) == pytest.approx((1, 2), rel=0.02)
+    assert found.df == 99
+
+
+def test_one_cluster_is_one_question() -> None:
+    found = paired_counts(np.array([1.0, -1.0, -1.0]), np.zeros(3, np.int64))
+
+    assert found == PairedCounts(pytest.approx(1 / 3), pytest.approx(2 / 3), 1)
+    assert min(drop_p(found, 0.01), no_drop_p(found, 0.01)) > 0.2
+
+
+def test_unchanged_clusters_are_so_many_questions() -> None:
+    found = paired_counts(np.zeros(400), np.repeat(np.arange(100), 4))
+
+    assert (found.gained, found.lost, found.n) == (0, 0, 100)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="clusters"):
+        paired_counts(np.zeros(3), np.zeros(2, np.int64))
+    with pytest.raises(ValueError, match="between -1 and 1"):
+        score_z(PairedCounts(1, 1, 5), 1.0)
+    with pytest.raises(ValueError, match=r"between 0\.5 and 1"):
+        score_interval(PairedCounts(1, 1, 5), 0.3)

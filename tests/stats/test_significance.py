@@ -1,0 +1,95 @@
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, permutation_test
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
+
+from regrade.stats.significance import benjamini_hochberg, holm, mcnemar_p, sign_flip_p
+
+COUNTS = [(0, 0), (0, 1), (1, 0), (0, 5), (3, 9), (9, 3), (7, 7), (40, 62), (700, 800)]
+
+
+@pytest.mark.parametrize(("gained", "lost"), COUNTS)
+def test_mcnemar_agrees_with_statsmodels_and_scipy(gained: int, lost: int) -> None:
+    theirs = mcnemar([[5, lost], [gained, 5]], exact=True).pvalue if gained + lost else 1.0
+
+    assert mcnemar_p(gained, lost) == pytest.approx(theirs, rel=1e-9)
+    if gained + lost:
+        less = binomtest(gained, gained + lost, alternative="less").pvalue
+        assert mcnemar_p(gained, lost, "less") == pytest.approx(less, rel=1e-9)
+
+
+def test_mcnemar_by_hand() -> None:
+    assert mcnemar_p(0, 5, "less") == pytest.approx(1 / 32)
+    assert mcnemar_p(0, 5) == pytest.approx(2 / 32)
+    assert mcnemar_p(1, 2, "less") == pytest.approx(4 / 8)
+
+
+@pytest.mark.parametrize(("gained", "lost"), COUNTS)
+@pytest.mark.parametrize("alternative", ["two-sided", "less"])
+def test_sign_flips_of_single_answers_are_mcnemars_test(
+    gained: int, lost: int, alternative: str
+) -> None:
+    sums = np.repeat([1.0, 0.0, -1.0], [gained, 11, lost])
+
+    assert sign_flip_p(sums, alternative) == pytest.approx(  # type: ignore[arg-type]
+        mcnemar_p(gained, lost, alternative),
+        rel=1e-9,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_sign_flips_of_whole_clusters_agree_with_trying_them_all(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sums = rng.integers(-4, 5, 9).astype(float)
+
+    flipped = [abs(sums) @ np.array(signs) for signs in product([1, -1], repeat=len(sums))]
+    less = np.mean([one <= sums.sum() + 1e-9 for one in flipped])
+    either = np.mean([abs(one) >= abs(sums.sum()) - 1e-9 for one in flipped])
+
+    assert sign_flip_p(sums, "less") == pytest.approx(less)
+    assert sign_flip_p(sums) == pytest.approx(min(1, either))
+
+
+def test_sign_flips_of_fractions_agree_with_scipy() -> None:
+    sums = np.random.default_rng(1).normal(-0.3, 1, 12)
+
+    theirs = permutation_test(
+        (sums,), np.sum, permutation_type="samples", alternative="less", n_resamples=np.inf
+    )
+
+    assert sign_flip_p(sums, "less") == pytest.approx(theirs.pvalue)
+
+
+def test_many_fractions_are_drawn_the_same_way_each_time() -> None:
+    sums = np.random.default_rng(2).normal(-0.1, 1, 400)
+
+    found = sign_flip_p(sums, "less")
+
+    assert sign_flip_p(sums, "less") == found
+    assert 0.0 < found < 0.2
+
+
+def test_an_empty_or_unchanged_pair_is_no_evidence() -> None:
+    assert sign_flip_p(np.zeros(5)) == sign_flip_p(np.array([])) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_corrections_agree_with_statsmodels(seed: int) -> None:
+    p = np.random.default_rng(seed).random(7) ** 3
+
+    assert holm(list(p)) == pytest.approx(multipletests(p, method="holm")[1])
+    assert benjamini_hochberg(list(p)) == pytest.approx(multipletests(p, method="fdr_bh")[1])
+
+
+def test_corrections_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert benjamini_hochberg([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.04, 0.04])
+    assert holm([]) == benjamini_hochberg([]) == []
+
+
+def test_negative_counts_are_refused() -> None:
+    with pytest.raises(ValueError, match="no counts"):
+        mcnemar_p(-1, 2)

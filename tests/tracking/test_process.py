@@ -1,0 +1,79 @@
+"""The process beside ours: what it returns and raises, and that it goes when we go."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from regrade.errors import TrackingError
+from regrade.tracking import process as beside
+from regrade.tracking.process import BesideError, call_beside, end, prepare
+from tests.processes.trees import living, wait_until
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process of each test's own, without the imports, which no test here needs."""
+    monkeypatch.setattr(beside, "_import_all", os.getpid)
+    end()
+    yield
+    end()
+
+
+def test_a_function_runs_in_another_process_and_returns_its_value():
+    assert call_beside(os.getpid) != os.getpid()
+    assert call_beside(os.path.join, "a", "b") == os.path.join("a", "b")  # noqa: PTH118
+
+
+def refuse() -> None:
+    raise TrackingError("sqlite:///x.db", "is full")
+
+
+def test_our_errors_come_back_as_they_are():
+    with pytest.raises(TrackingError, match="is full") as caught:
+        call_beside(refuse)
+    assert caught.value.args == ("sqlite:///x.db", "is full")
+
+
+def test_a_process_that_was_killed_is_an_error_and_the_next_call_has_a_new_one():
+    with pytest.raises(BesideError, match="ended from outside"):
+        call_beside(os._exit, 9)
+    assert call_beside(os.getpid) != os.getpid()
+
+
+def test_what_it_prints_goes_to_the_log(tmp_path: Path):
+    log = tmp_path / "log"
+    prepare(log)
+    call_beside(os.write, 1, b"said on stdout\n")
+    assert "said on stdout" in log.read_text()
+
+
+@pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
+def test_it_ends_with_its_owner_however_that_ends(ending: str):
+    code = (
+        "import os\n"
+        "from regrade import beside\n"
+        "beside._import_all = os.getpid\n"
+        f"print(beside.call_beside(os.getpid), flush=True)\n{ending}"
+    )
+    owner = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
+    pid = int(owner.stdout)
+    wait_until(lambda: not living([pid]))
+
+
+def test_starting_it_waits_for_nothing():
+    began = time.monotonic()
+    prepare()
+    assert time.monotonic() - began < 1
+
+
+def test_callers_in_several_threads_get_what_they_asked_for():
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda n: call_beside(pow, n, 2), range(40))) == [
+            n * n for n in range(40)
+        ]

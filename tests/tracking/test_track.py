@@ -1,0 +1,576 @@
+import json
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regrade.answers.manifest import Manifest, Session
+from regrade.errors import TrackingError
+from regrade.settings import SamplingParams
+from regrade.specification import (
+    BenchmarkIdentity,
+    ModelIdentity,
+    PromptIdentity,
+    Specification,
+)
+from regrade.stats.charts import accuracy_chart
+from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
+from regrade.tracking import Scoring, default_tracking_uri, track
+from regrade.tracking.description import Row, escape, evaluation_text
+from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, metric_names
+
+pytest_plugins = ["tests.mlflow_fixtures"]
+
+
+def metrics(right: int, n: int, failed: int = 0) -> Metrics:
+    rate = right / n
+    error = (rate * (1 - rate) / (n - 1)) ** 0.5
+    return Metrics(
+        rows=n + failed,
+        n=n,
+        samples=n,
+        accuracy=rate,
+        accuracy_stderr=error,
+        accuracy_low=max(rate - 1.96 * error, 0),
+        accuracy_high=min(rate + 1.96 * error, 1),
+        unparsed=2,
+        unparsed_rate=2 / (n + failed),
+        truncated=1,
+        truncated_rate=1 / (n + failed),
+        failed=failed,
+    )
+
+
+def summary(right: int = 70, n: int = 100) -> Summary:
+    return Summary(
+        overall=metrics(right, n, failed=3),
+        macro_accuracy=0.71,
+        subsets=(
+            SubsetMetrics(
+                name="anatomy", category="other (health, misc.)", metrics=metrics(30, 40)
+            ),
+            SubsetMetrics(name="$algebra$", category="STEM", metrics=metrics(40, 60)),
+        ),
+        categories=(
+            SubsetMetrics(name="STEM", metrics=metrics(40, 60)),
+            SubsetMetrics(name="other (health, misc.)", metrics=metrics(30, 40)),
+        ),
+        pass_at={1: 0.7, 4: 0.9},
+        majority_accuracy=0.75,
+        majority_stderr=0.04,
+    )
+
+
+def manifest(
+    model: str = "org/model",
+    benchmark: str = "gsm8k",
+    limit: int | None = None,
+    created: str = "2026-11-01T10:00:00+00:00",
+    **parameters: Any,
+) -> Manifest:
+    specification = Specification(
+        model=ModelIdentity(name=model, kind="hub", revision="c0ffee" * 6 + "c0ff"),
+        benchmark=BenchmarkIdentity(
+            name=benchmark,
+            version=2,
+            source="openai/gsm8k",
+            source_revision="da7a" * 10,
+            config="main",
+            split="test",
+            limit=limit,
+            parameters=parameters,
+        ),
+        prompt=PromptIdentity(format="chat", template="gsm8k_chat", n_shots=5),
+        method="generate",
+        sampling=SamplingParams(temperature=0.6, stop=("\n\n", "Q:")),
+    )
+    session = Session(
+        started_at=datetime(2026, 11, 1, 10, tzinfo=UTC),
+        regrade_version="0.1.0",
+        engine="vllm",
+        engine_version="0.32.0",
+        device="cpu",
+        dtype="float32",
+        max_model_len=2048,
+        chat_template_sha256=None,
+        engine_settings={},
+        load_seconds=10.0,
+        generate_seconds=25.0,
+        rows=50,
+        prompt_tokens=5000,
+        completion_tokens=1000,
+    )
+    return Manifest(
+        answer_set_id=specification.answer_set_id,
+        specification=specification,
+        state="complete",
+        n_samples=100,
+        rows=100,
+        shards=(),
+        sessions=(session, session),
+        scorers=("number", "number_strict"),
+        created_at=datetime.fromisoformat(created),
+        updated_at=datetime.fromisoformat(created),
+    )
+
+
+def scoring(answers: Manifest | None = None, **changes: Any) -> Scoring:
+    answers = answers or manifest()
+    return replace(
+        Scoring(
+            manifest=answers,
+            revision="5eed" * 10,
+            repository="hf://datasets/org/answers",
+            url=f"https://hub.test/datasets/org/answers/tree/5eed/answers/{answers.answer_set_id}",
+            scorer="number",
+            version=1,
+            source_hash="ab12cd34",
+            summary=summary(),
+            seconds={"load": 20.0, "generate": 50.0, "score": 0.4},
+            latency={"latency_p50": 1.5, "time_to_first_token_p99": 0.3},
+            headline=True,
+        ),
+        **changes,
+    )
+
+
+@pytest.fixture(scope="session")
+def first_use(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int, str, str]]]:
+    """A database that two processes wanted to create at once: its path; exit code, stdout and stderr of both."""
+    path = tmp_path_factory.mktemp("first") / "new folder" / "mlflow.db"
+    code = (
+        "import sys\nfrom tests.tracking.test_track import manifest, scoring\nfrom regrade.tracking import track\n"
+        "track(sys.argv[1], [scoring(manifest(benchmark=sys.argv[2]))], experiment='first use')"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, f"sqlite:///{path}", benchmark],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        for benchmark in ("one", "two")
+    ]
+    outputs = [process.communicate() for process in processes]
+    return path, [(p.returncode, *output) for p, output in zip(processes, outputs, strict=True)]
+
+
+@pytest.fixture
+def uri(first_use: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database of this test alone; creating one takes seconds, so it is a copy."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    (tmp_path / "mlflow.db").write_bytes(first_use[0].read_bytes())
+    return f"sqlite:///{tmp_path / 'mlflow.db'}"
+
+
+def client_of(uri: str) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=uri)
+
+
+def all_runs(uri: str, experiment_id: str) -> list[Any]:
+    return list(client_of(uri).search_runs([experiment_id]))
+
+
+def histories(
+    uri: str, run_id: str, keys: Sequence[str] = ()
+) -> dict[str, list[tuple[int, float]]]:
+    """Every point of the metrics of a run: (step, value)."""
+    client = client_of(uri)
+    return {
+        key: [(point.step, point.value) for point in client.get_metric_history(run_id, key)]
+        for key in keys or client.get_run(run_id).data.metrics
+    }
+
+
+def test_every_number_of_the_summary_and_the_generation_is_a_metric(uri: str) -> None:
+    runs = track(uri, [scoring()])
+
+    found = client_of(uri).get_run(runs.run_ids[0]).data.metrics
+    expected = {
+        key: value for key, value in summary().overall.model_dump().items() if value is not None
+    }
+    stem = summary().categories[0].metrics
+    expected |= {
+        "macro_accuracy": 0.71,
+        "pass_at_1": 0.7,
+        "pass_at_4": 0.9,
+        "majority_accuracy": 0.75,
+        "majority_stderr": 0.04,
+        "category/STEM/accuracy": stem.accuracy,
+        "category/STEM/accuracy_stderr": stem.accuracy_stderr,
+        "category/STEM/n": 60,
+        "category/other_health_misc./accuracy": 0.75,
+        "category/other_health_misc./accuracy_stderr": summary()
+        .categories[1]
+        .metrics.accuracy_stderr,
+        "category/other_health_misc./n": 40,
+        "seconds/load": 20.0,
+        "seconds/generate": 50.0,
+        "seconds/score": 0.4,
+        "generation/latency_p50": 1.5,
+        "generation/time_to_first_token_p99": 0.3,
+        "generation/seconds": 50.0,
+        "generation/load_seconds": 20.0,
+        "generation/prompt_tokens": 10_000,
+        "generation/completion_tokens": 2_000,
+        "generation/prompt_tokens_per_second": 200.0,
+        "generation/completion_tokens_per_second": 40.0,
+    }
+    assert found == expected
+
+
+def test_parameters_are_the_flat_specification(uri: str) -> None:
+    answers = manifest(template="x" * 7000, **{"odd key?": {"deep": [1, None]}})
+
+    runs = track(uri, [scoring(answers)], family="my-training")
+
+    found = client_of(uri).get_run(runs.run_ids[0]).data.params
+    assert found["model"] == "my-training"
+    assert found["model.name"] == "org/model"
+    assert found["benchmark.limit"] == "null"
+    assert found["benchmark.config"] == "main"
+    assert found["benchmark.parameters.odd key.deep"] == "[1, null]"
+    assert len(found["benchmark.parameters.template"]) == MAX_PARAMETER
+    assert found["benchmark.parameters.template"].endswith("(cut)")
+    assert found["sampling.temperature"] == "0.6"
+    assert json.loads(found["sampling.stop"]) == ["\n\n", "Q:"]
+    assert found["prompt.chat_template_args"] == "{}"
+
+
+def test_tags_and_dataset_say_what_was_scored(uri: str) -> None:
+    one = scoring()
+
+    runs = track(uri, [one])
+
+    run = client_of(uri).get_run(runs.run_ids[0])
+    tags = run.data.tags
+    assert tags["mlflow.parentRunId"] == runs.parent_run_id
+    assert tags["regrade.answer_set"] == one.manifest.answer_set_id
+    assert tags["regrade.revision"] == one.revision
+    assert tags["regrade.url"] == one.url
+    assert tags["regrade.model_revision"] == one.manifest.specification.model.revision
+    assert tags["regrade.dataset_revision"] == "da7a" * 10
+    assert (tags["regrade.scorer"], tags["regrade.scorer_version"]) == ("number", "1")
+    assert tags["regrade.scorer_hash"] == "ab12cd34"
+    assert run.info.status == "FINISHED"
+    (given,) = run.inputs.dataset_inputs
+    assert (given.dataset.name, given.dataset.digest) == ("openai/gsm8k", ("da7a" * 10)[:36])
+    assert [(tag.key, tag.value) for tag in given.tags] == [("mlflow.data.context", "Eval")]
+
+
+def test_table_and_chart_lie_beside_the_database_and_nothing_in_the_working_folder(
+    uri: str, tmp_path: Path
+) -> None:
+    runs = track(uri, [scoring()])
+
+    folder = tmp_path / "mlartifacts" / runs.run_ids[0] / "artifacts"
+    table = json.loads((folder / "results.json").read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    assert [(row["level"], row["name"], row["category"]) for row in rows] == [
+        ("overall", "all", None),
+        ("category", "STEM", None),
+        ("category", "other (health, misc.)", None),
+        ("subset", "anatomy", "other (health, misc.)"),
+        ("subset", "$algebra$", "STEM"),
+    ]
+    assert (rows[3]["accuracy"], rows[3]["n"]) == (0.75, 40)
+    assert (folder / "accuracy.png").read_bytes().startswith(b"\x89PNG")
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_tracking_again_adds_no_run_and_no_point(uri: str) -> None:
+    first = track(uri, [scoring()], step=300, regrade_command="regrade score")
+    before = [histories(uri, run_id) for run_id in (first.parent_run_id, *first.run_ids)]
+
+    later = scoring(seconds={"score": 9.9}, revision="beef" * 10)
+    second = track(uri, [later])
+
+    assert second == first
+    assert len(all_runs(uri, first.experiment_id)) == 2
+    assert [histories(uri, run_id) for run_id in (first.parent_run_id, *first.run_ids)] == before
+    assert all(len(points) == 1 for history in before for points in history.values())
+    tags = client_of(uri).get_run(first.run_ids[0]).data.tags
+    assert tags["regrade.revision"] == "beef" * 10
+    parent = client_of(uri).get_run(first.parent_run_id).data
+    assert parent.tags["regrade.step"] == "300"
+    assert "regrade score" in parent.tags["mlflow.note.content"]
+
+
+def test_a_result_that_changed_replaces_the_number_in_its_run(uri: str, tmp_path: Path) -> None:
+    first = track(uri, [scoring()])
+
+    track(uri, [scoring(summary=summary(right=80), seconds={"score": 9.9})])
+
+    found = client_of(uri).get_run(first.run_ids[0]).data.metrics
+    assert (found["accuracy"], found["seconds/score"]) == (0.8, 9.9)
+    parent = client_of(uri).get_run(first.parent_run_id).data
+    assert parent.metrics["accuracy/gsm8k"] == 0.8
+    assert "0.8000 ±" in parent.tags["mlflow.note.content"]
+    table = tmp_path / "mlartifacts" / first.run_ids[0] / "artifacts" / "results.json"
+    assert json.loads(table.read_text())["data"][0][1] == 0.8
+
+
+def test_a_new_scorer_version_gets_a_run_of_its_own_and_the_old_one_stays(uri: str) -> None:
+    old = track(uri, [scoring()])
+
+    new = track(uri, [scoring(version=2, source_hash="ef56", summary=summary(right=60))])
+
+    assert new.parent_run_id == old.parent_run_id
+    assert new.run_ids != old.run_ids
+    assert len(all_runs(uri, new.experiment_id)) == 3
+    client = client_of(uri)
+    assert client.get_run(old.run_ids[0]).data.metrics["accuracy"] == 0.7
+    assert client.get_run(new.run_ids[0]).data.metrics["accuracy"] == 0.6
+    assert client.get_run(new.parent_run_id).data.metrics["accuracy/gsm8k"] == 0.6
+
+
+def test_the_evaluation_shows_each_benchmark_at_the_training_step(uri: str) -> None:
+    gsm8k, mmlu = manifest(), manifest(benchmark="mmlu")
+    strict = scoring(gsm8k, scorer="number_strict", summary=summary(right=50), headline=False)
+    runs = track(uri, [scoring(gsm8k), strict], step=300, family="my-training")
+
+    again = track(uri, [scoring(mmlu, summary=summary(right=40))], step=300)
+
+    assert again.parent_run_id == runs.parent_run_id
+    found = histories(uri, runs.parent_run_id)
+    assert found["accuracy/gsm8k"] == [(300, 0.7)]
+    assert found["accuracy/mmlu"] == [(300, 0.4)]
+    assert found["accuracy_stderr/gsm8k"] == [(300, summary().overall.accuracy_stderr)]
+    assert found["n/gsm8k"] == [(300, 100)]
+    parent = client_of(uri).get_run(runs.parent_run_id)
+    assert parent.data.params == {"model": "my-training"}
+    assert parent.info.run_name == "my-training/org/model"
+
+
+def test_a_scoring_that_was_interrupted_is_left_out_until_it_is_tracked_again(uri: str) -> None:
+    runs = track(uri, [scoring()])
+    client = client_of(uri)
+    late = scoring(manifest(benchmark="mmlu"))
+    tags = late.tags() | {"mlflow.parentRunId": runs.parent_run_id}
+    begun = client.create_run(runs.experiment_id, tags=tags)
+
+    assert track(uri, [scoring()]) == runs
+    assert "mmlu" not in client.get_run(runs.parent_run_id).data.tags["mlflow.note.content"]
+
+    assert track(uri, [late]).run_ids == (begun.info.run_id,)
+    assert client.get_run(begun.info.run_id).data.metrics["accuracy"] == 0.7
+    assert client.get_run(runs.parent_run_id).data.metrics["accuracy/mmlu"] == 0.7
+
+
+def test_a_quick_look_at_a_few_questions_does_not_replace_a_full_evaluation(uri: str) -> None:
+    few = manifest(limit=10, created="2026-11-20T10:00:00+00:00")
+    track(uri, [scoring()])
+
+    runs = track(uri, [scoring(few, summary=summary(right=1, n=10))])
+
+    parent = client_of(uri).get_run(runs.parent_run_id).data
+    assert parent.metrics["accuracy/gsm8k"] == 0.7
+    assert "0.1000 ±" in parent.tags["mlflow.note.content"]
+
+
+def test_the_description_holds_table_link_and_command_and_keeps_notes(uri: str) -> None:
+    one = scoring()
+    runs = track(uri, [one], regrade_command="regrade score --answers here")
+    client = client_of(uri)
+    text = client.get_run(runs.parent_run_id).data.tags["mlflow.note.content"]
+    client.set_tag(runs.parent_run_id, "mlflow.note.content", f"{text}\n\nLearning rate was wrong.")
+
+    track(uri, [scoring(version=2)])
+
+    text = client.get_run(runs.parent_run_id).data.tags["mlflow.note.content"]
+    answers = one.manifest.answer_set_id
+    assert (
+        f"| gsm8k | number v1 | 0.7000 ± 0.0461 | 100 | 2 | 1 | 3 | [{answers}]({one.url}) |"
+        in (text)
+    )
+    assert f"| gsm8k | number v2 | **0.7000 ± 0.0461** | 100 | 2 | 1 | 3 | [{answers}]" in (
+        text.replace("\\", "")
+    )
+    assert "```\nregrade score --answers here\n```" in text
+    assert text.endswith("\n\nLearning rate was wrong.")
+
+
+def test_names_with_markup_stay_text_and_are_found_again(uri: str) -> None:
+    name = 'it\'s | <b>bold</b> [x](http://evil.test) `y` "q"'
+    one = scoring(manifest(model=name), url=None)
+
+    runs = track(uri, [one])
+
+    assert track(uri, [one]) == runs
+    parent = client_of(uri).get_run(runs.parent_run_id).data.tags
+    assert parent["regrade.model"].startswith(name)
+    title = parent["mlflow.note.content"].splitlines()[2]
+    assert "<b>" not in title
+    assert "[x]" not in title
+    assert r"it's &#124; &lt;b&gt;bold&lt;/b&gt; \[x\]\(http://evil.test\) \`y\`" in title
+
+
+def test_escaped_text_is_one_line() -> None:
+    assert escape("a\n\nb_c*d|e&amp;") == r"a b\_c\*d&#124;e&amp;amp;"
+
+
+def test_a_description_never_exceeds_what_mlflow_takes() -> None:
+    one = Row("gsm8k", "number v1", 0.7, 0.0461, (100, 2, 1, 3), "0" * 16, scoring().url, True)
+    rows = [one] + [replace(one, headline=False)] * 59
+
+    text = evaluation_text("model", 0, rows, "regrade score")
+
+    shown = text.count("| gsm8k |")
+    assert len(text) <= MAX_TAG
+    assert 20 < shown < 60
+    assert f"And {60 - shown} more" in text
+    assert "```\nregrade score\n```" in text
+    assert len(evaluation_text("model", 0, [], "x" * 9000)) <= MAX_TAG
+
+
+def test_keys_that_would_become_equal_stay_apart() -> None:
+    names = metric_names(["a,b", "a;b", "..", "plain"])
+
+    assert names["plain"] == "plain"
+    assert names[".."] == "_"
+    assert names["a,b"].startswith("a_b-")
+    assert names["a,b"] != names["a;b"]
+
+
+def test_scorings_of_two_models_are_refused(uri: str) -> None:
+    with pytest.raises(ValueError, match=r"exactly one model.*org/model.*other"):
+        track(uri, [scoring(), scoring(manifest(model="other"))])
+    with pytest.raises(ValueError, match="got: none"):
+        track(uri, [])
+
+
+def test_a_deleted_experiment_is_an_error_that_says_how_to_restore_it(uri: str) -> None:
+    runs = track(uri, [scoring()])
+    client_of(uri).delete_experiment(runs.experiment_id)
+
+    with pytest.raises(TrackingError, match=f"restore --experiment-id {runs.experiment_id}"):
+        track(uri, [scoring()])
+
+
+def test_threads_that_track_the_same_model_share_one_evaluation(uri: str) -> None:
+    scorings = [scoring(manifest(benchmark=f"b{number}")) for number in range(4)]
+    results: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda one=one: results.append(track(uri, [one])))
+        for one in scorings
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(results) == 4
+    assert len({runs.parent_run_id for runs in results}) == 1
+    assert len(all_runs(uri, results[0].experiment_id)) == 5
+
+
+def test_two_processes_may_create_the_same_database_and_nothing_is_printed(
+    first_use: tuple[Path, list[tuple[int, str, str]]],
+) -> None:
+    path, outcomes = first_use
+
+    assert outcomes == [(0, "", ""), (0, "", "")]
+    parents = [
+        run.data.tags.get("mlflow.parentRunId") for run in all_runs(f"sqlite:///{path}", "1")
+    ]
+    assert len(parents) == 3
+    assert len(set(parents)) == 2
+
+
+def test_a_folder_that_cannot_be_made_is_a_tracking_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(TrackingError, match="file"):
+        track(f"sqlite:///{tmp_path}/file/mlflow.db", [scoring()])
+
+
+def test_a_server_that_is_down_is_a_tracking_error_without_the_password() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    started = time.monotonic()
+    with pytest.raises(TrackingError) as caught:
+        track(f"http://ann:s3cret@127.0.0.1:{port}", [scoring()])
+
+    assert time.monotonic() - started < 20
+    assert "http://127.0.0.1" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.__suppress_context__
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.fixture
+def silent_server() -> Iterator[str]:
+    """Takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_server_that_never_answers_is_given_up(
+    silent_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+
+    started = time.monotonic()
+    with pytest.raises(TrackingError, match="timed out"):
+        track(silent_server, [scoring()])
+    assert time.monotonic() - started < 15
+
+
+def test_a_real_server_holds_the_same(mlflow_server: str) -> None:
+    one, two = scoring(), scoring(manifest(benchmark="mmlu"))
+    runs = track(mlflow_server, [one, two], step=7, regrade_command="regrade score")
+    parent, child = runs.parent_run_id, runs.run_ids[0]
+    asked = ("accuracy", "accuracy_stderr", "seconds/score", "generation/seconds")
+    before = (histories(mlflow_server, parent), histories(mlflow_server, child, asked))
+
+    assert track(mlflow_server, [one, two], step=7) == runs
+
+    after = (histories(mlflow_server, parent), histories(mlflow_server, child, asked))
+    assert after == before
+    assert all(len(points) == 1 for history in before for points in history.values())
+    assert before[0]["accuracy/gsm8k"] == [(7, 0.7)]
+    assert before[1]["accuracy_stderr"] == [(0, summary().overall.accuracy_stderr)]
+    assert len(all_runs(mlflow_server, runs.experiment_id)) == 3
+    client = client_of(mlflow_server)
+    assert {file.path for file in client.list_artifacts(child)} == {
+        "results.json",
+        "accuracy.png",
+    }
+    assert client.get_run(child).data.params["prompt.n_shots"] == "5"
+    assert runs.url == (
+        f"{mlflow_server}/#/experiments/{runs.experiment_id}/runs/{parent}"
+        "?workflowType=machine_learning"
+    )
+
+
+def test_the_default_is_the_environment_else_sqlite_beside_the_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tmp_path)
+    beside = f"sqlite:///{tmp_path.resolve()}"
+    assert default_tracking_uri("answers") == f"{beside}/mlflow.db"
+    assert default_tracking_uri(f"{tmp_path}/deep/answers") == f"{beside}/deep/mlflow.db"
+    assert default_tracking_uri("hf://datasets/org/answers") == f"{beside}/mlflow.db"
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.test")
+    assert default_tracking_uri("answers") == "http://mlflow.test"
+
+
+def test_a_chart_needs_something_to_show() -> None:
+    with pytest.raises(ValueError, match="subsets or categories"):
+        accuracy_chart(Summary(overall=metrics(1, 2)), "nothing")
