@@ -14,6 +14,7 @@ rm all-dev.txt
 "$python/uv" pip compile stack.in "${options[@]}" --output-file all-stack.txt "$@"
 grep -vxFf cpu.txt all-stack.txt > stack.txt || true
 rm all-stack.txt
-# Prefect, MLflow and scoring, for the images that hold no vLLM: regrade's own dependencies, in the versions of cpu.txt.
-"$python/uv" pip compile ../pyproject.toml -c cpu.txt "${options[@]}" --output-file scoring.txt "$@"
+# Prefect, MLflow and scoring, for the images that hold no vLLM: regrade's own dependencies, in the versions of cpu.txt, for
+# every Python that is supported.
+"$python/uv" pip compile ../pyproject.toml -c cpu.txt --universal "${options[@]}" --output-file scoring.txt "$@"
 grep -v '^torch==' cpu.txt > cpu.tmp && mv cpu.tmp cpu.txt   # infra/install.sh has its own way to torch

@@ -1,0 +1,90 @@
+"""Repositories that an older regrade wrote are read, listed, scored, verified and continued: see tests/frozen/README.md."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.opening import open_repository
+from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.verify import verify
+from tests.command_line import DEMO, ROOT, regrade
+
+FROZEN = ROOT / "tests" / "frozen"
+SCORERS = {"demo-arithmetic": "number", "demo-choice": "choice_logprob"}
+
+
+@pytest.fixture
+def complete(tmp_path: Path) -> Path:
+    return copy_of("2026-11-22/complete", tmp_path)
+
+
+@pytest.fixture
+def incomplete(tmp_path: Path) -> Path:
+    return copy_of("2026-11-22/incomplete", tmp_path)
+
+
+def copy_of(name: str, folder: Path) -> Path:
+    return Path(shutil.copytree(FROZEN / name, folder / "answers"))
+
+
+def answer_sets(folder: Path) -> dict[str, AnswerSet]:
+    repository = open_repository(str(folder), create=False)
+    revision = repository.head()
+    assert revision is not None
+    return {
+        answers.manifest.specification.benchmark.name: answers
+        for answers in list_sets(repository, revision)
+    }
+
+
+def test_ids_follow_from_the_specifications_as_they_did(complete: Path) -> None:
+    for answers in answer_sets(complete).values():
+        assert answers.manifest.specification.answer_set_id == answers.manifest.answer_set_id
+
+
+def test_it_holds_what_it_says(complete: Path) -> None:
+    repository = open_repository(str(complete), create=False)
+    found = verify(repository, repository.head() or "", None)
+
+    assert not found.problems
+    assert (found.answer_sets, found.rows, found.scorings) == (2, 800, 2)
+
+
+def test_scores_of_an_older_hash_are_stale_and_stay_beside_the_new_ones(complete: Path) -> None:
+    before = regrade("list", "--answers", complete, "--json").document
+    scored = regrade("score", "--stale", "--answers", complete, "--json")
+    after = regrade("list", "--answers", complete, "--json").document
+
+    assert scored.code == 0, scored.err
+    for old, new in zip(before["answer_sets"], after["answer_sets"], strict=True):
+        assert [score["stale"] for score in old["scores"]] == [True]
+        assert sorted(score["stale"] for score in new["scores"]) == [False, True]
+        accuracies = {(score["accuracy"], score["n"]) for score in new["scores"]}
+        assert accuracies == {(old["scores"][0]["accuracy"], 400)}
+        assert {score["scorer"] for score in new["scores"]} == {SCORERS[old["benchmark"]]}
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(600)
+def test_what_is_incomplete_goes_on_where_it_stopped(incomplete: Path, tmp_path: Path) -> None:
+    before = answer_sets(incomplete)
+    done = regrade(
+        *("evaluate", "--config", DEMO / "demo.yaml", "--answers", incomplete, "--json"),
+        timeout=500,
+        REGRADE_SPOOL=str(tmp_path / "spool"),
+    )
+    after = answer_sets(incomplete)
+
+    assert done.code == 0, done.err
+    assert after.keys() == before.keys() == SCORERS.keys()
+    for benchmark, answers in after.items():
+        assert answers.manifest.answer_set_id == before[benchmark].manifest.answer_set_id
+        assert answers.manifest.state == "complete"
+        assert answers.manifest.shards[:1] == before[benchmark].manifest.shards
+        assert sum(shard.rows for shard in answers.manifest.shards[1:]) == 150
+    accuracy = {
+        found["benchmark"]: found["scores"][0]["metrics"]["accuracy"]
+        for found in done.document["answer_sets"]
+    }
+    assert accuracy == {"demo-arithmetic": 0.745, "demo-choice": 0.79}
