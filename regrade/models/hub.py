@@ -56,7 +56,6 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
             any(template is not None for template in templates),
         ),
         max_position_embeddings=context_length(read_json(config, name)),
-        family=repository,
     )
 
 

@@ -46,18 +46,13 @@ def test_a_folder_is_a_local_model(folder: Path):
     assert model.max_position_embeddings == 4096
 
 
-def test_a_checkpoint_folder_names_its_step_and_its_training(folder: Path):
-    model = resolve_model(f"{folder}/", VLLM)
+@pytest.mark.parametrize("name", ["final", "my-checkpoint-7"])
+def test_a_folder_of_another_name_than_a_checkpoints_is_named_without_its_parent(
+    folder: Path, name: str
+):
+    model = resolve_model(f"{folder.rename(folder.parent / name)}/", VLLM)
 
-    assert model.training_step == 1500
-    assert model.family == "run-7"
-
-
-def test_another_folder_has_no_step(folder: Path):
-    model = resolve_model(str(folder.rename(folder.parent / "final")), VLLM)
-
-    assert model.training_step is None
-    assert model.family == "final"
+    assert model.identity.name == name
 
 
 def test_the_quantization_asked_for_is_part_of_the_identity(folder: Path):

@@ -35,8 +35,6 @@ _INSTEAD = "Try again later, or read a file or folder with the same columns inst
 class HubSource:
     """A Hub dataset. The commit is resolved once; what is loaded is that commit or an error."""
 
-    path = None
-
     def __init__(
         self, benchmark: str, repo_id: str, config: str | None, revision: str | None = None
     ) -> None:

@@ -21,10 +21,6 @@ class Source(Protocol):
         """Hub dataset id, or `local`."""
 
     @property
-    def path(self) -> str | None:
-        """Local file or folder, None for the Hub."""
-
-    @property
     def config(self) -> str | None:
         """Configuration of a Hub dataset."""
 
@@ -85,7 +81,6 @@ class LocalSource:
         """
         self._benchmark, self._split = benchmark, split
         self._root = Path(path).expanduser().absolute()
-        self.path = str(self._root)
         self._files = {name: Path(file).expanduser() for name, file in (files or {}).items()}
         if not self._root.exists():
             raise self.error("there is no such file or folder")
@@ -125,7 +120,7 @@ class LocalSource:
 
     def error(self, problem: str) -> SourceError:
         """Return an error that names the benchmark and this source."""
-        return SourceError(self._benchmark, self.path, problem)
+        return SourceError(self._benchmark, str(self._root), problem)
 
     def _file(self, split: str) -> Path:
         if split not in self._files:

@@ -86,7 +86,6 @@ def load(order: Mapping[str, Any], on_progress: Callable[[str], None]) -> Loaded
         engine.logger_manager = None
     on_progress("warming up")
     _warm_up(engine, ranks=any(request["labels"] for request in order["longest"]))
-    cache = engine.vllm_config.cache_config
     return Loaded(
         engine=engine,
         prompts=prompts,
@@ -102,11 +101,6 @@ def load(order: Mapping[str, Any], on_progress: Callable[[str], None]) -> Loaded
             if isinstance(template, str)
             else None,
             "load_seconds": time.monotonic() - started,
-            "details": {
-                "model_max_model_len": model.max_model_len,
-                "max_num_seqs": config.scheduler_config.max_num_seqs,
-                "kv_cache_tokens": (cache.num_gpu_blocks or 0) * cache.block_size,
-            },
         },
     )
 
