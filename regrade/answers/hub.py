@@ -21,8 +21,8 @@ from huggingface_hub.hf_api import RepoFile
 from regrade.answers.base import StoredFile
 from regrade.answers.content import REVISION, Content, describe, file_hashes
 from regrade.answers.hub_http import HubCalls
-from regrade.answers.retries import NotSettledError, RetryPolicy
 from regrade.errors import DamagedAnswersError, HeadMovedError, RepositoryError
+from regrade.retries import NotSettledError, RetryPolicy
 
 FILES_PER_COMMIT = 100
 PATHS_PER_REQUEST = 100

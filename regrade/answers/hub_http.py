@@ -20,7 +20,8 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils._http import default_client_factory
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
-from regrade.answers.retries import (
+from regrade.errors import HubError, RegradeError, RepositoryError
+from regrade.retries import (
     FAILURES,
     NotSettledError,
     RetryPolicy,
@@ -30,7 +31,6 @@ from regrade.answers.retries import (
     seconds_asked,
     status_of,
 )
-from regrade.errors import HubError, RegradeError, RepositoryError
 
 TOKENS_PAGE = "https://huggingface.co/settings/tokens"
 CONNECT_SECONDS = 15.0

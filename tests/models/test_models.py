@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from huggingface_hub import HfApi
 
-from regrade.errors import ModelError, OperationError, SettingsError
+from regrade.errors import HubError, ModelError, OperationError, SettingsError
 from regrade.models import resolve_model
 from regrade.models.fingerprints import cache_folder, file_sha256
 from regrade.settings import OpenAIEngine, VllmEngine
+from tests.hub_server.faults import Answer
 from tests.hub_server.fixtures import Hub
 
 VLLM = VllmEngine()
@@ -282,8 +283,22 @@ def test_a_hub_that_cannot_be_reached_is_not_an_unknown_model(
 ):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
 
-    with pytest.raises(OperationError, match=r"127\.0\.0\.1:9"):
+    with pytest.raises(HubError, match=r"127\.0\.0\.1:9") as caught:
         resolve_model(published, VLLM)
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("path", ["/api/models/", "/resolve/"])
+def test_a_failure_of_the_hub_that_may_pass_is_worth_another_try(
+    hub: Hub, published: str, path: str, status: int
+):
+    method = "HEAD" if path == "/resolve/" else "GET"
+    hub.fail(method, path, Answer(status, {"Retry-After": "0"}), count=20)
+
+    with pytest.raises(HubError) as caught:
+        resolve_model(published, VLLM)
+    assert caught.value.retryable
 
 
 def test_offline_the_cache_is_asked(published: str, monkeypatch: pytest.MonkeyPatch):
