@@ -20,8 +20,9 @@ from regrade.answers.base import Repository
 from regrade.answers.card import CardRow, render_card
 from regrade.answers.manifest import Manifest, Session, Shard
 from regrade.answers.scorefile import ScoreFile
+from regrade.answers.sealed import SealedFile
 from regrade.answers.sets import AnswerSet, find_set, readable_sets
-from regrade.answers.spool import RowKey, SealedFile, Spool, row_keys
+from regrade.answers.spool import RowKey, Spool, row_keys
 from regrade.errors import HeadMovedError
 from regrade.settings import ScorerName, Settings
 from regrade.specification import Specification

@@ -11,8 +11,8 @@ import pyarrow as pa
 from regrade.answers.base import Repository
 from regrade.answers.publishing import publish_files, publish_scores
 from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
+from regrade.answers.sealed import seal_table
 from regrade.answers.sets import AnswerSet
-from regrade.answers.spool import seal_table
 from regrade.errors import SettingsError
 from regrade.importing.base import FormatName, OriginalScore, TableOptions
 from regrade.importing.building import Built, Names, build, source_hash

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from regrade.errors import ModelError
 from regrade.models.base import ResolvedModel, context_length, has_chat_template, read_json
-from regrade.models.fingerprints import file_sha256
+from regrade.models.fingerprints import cached_sha256
 from regrade.specification import CHECKPOINT, ModelIdentity
 
 _TOKENIZERS = (
@@ -124,5 +124,5 @@ def _matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
 def _fingerprint(folder: Path, files: set[Path]) -> str:
     total = hashlib.sha256()
     for path in sorted(files):
-        total.update(f"{path.relative_to(folder).as_posix()}\0{file_sha256(path)}\n".encode())
+        total.update(f"{path.relative_to(folder).as_posix()}\0{cached_sha256(path)}\n".encode())
     return total.hexdigest()

@@ -9,7 +9,7 @@ from huggingface_hub import HfApi
 
 from regrade.errors import HubError, ModelError, OperationError, SettingsError
 from regrade.models import resolve_model
-from regrade.models.fingerprints import cache_folder, file_sha256
+from regrade.models.fingerprints import cache_folder, cached_sha256
 from regrade.settings import OpenAIEngine, VllmEngine
 from tests.hub_server.faults import Answer
 from tests.hub_server.fixtures import Hub
@@ -211,13 +211,13 @@ def test_a_file_is_no_model(folder: Path):
 
 def test_an_unchanged_file_is_hashed_once(folder: Path):
     weights = folder / "model.safetensors"
-    digest = file_sha256(weights)
+    digest = cached_sha256(weights)
     (entry,) = (cache_folder() / "sha256").iterdir()
     entry.write_text("f" * 64)
 
-    assert file_sha256(weights) == "f" * 64, "the memory is asked"
+    assert cached_sha256(weights) == "f" * 64, "the memory is asked"
     weights.write_bytes(b"WEIGHTS")
-    assert file_sha256(weights) not in (digest, "f" * 64), "a changed file is read again"
+    assert cached_sha256(weights) not in (digest, "f" * 64), "a changed file is read again"
 
 
 # On the Hub

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from regrade.benchmarks.questions.reading import FILE_TYPES, UnreadableError, read_file
 from regrade.errors import SourceError
+from regrade.files import file_sha256
 
 REPOSITORY_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}")
 """Names of Hub datasets, `org/name`."""
@@ -99,8 +100,7 @@ class LocalSource:
         digest = hashlib.sha256()
         for split in splits:
             try:
-                with self._file(split).open("rb") as file:
-                    content = hashlib.file_digest(file, "sha256").hexdigest()
+                content = file_sha256(self._file(split))
             except OSError as error:
                 raise self.error(
                     f"'{self._file(split)}' cannot be read: {error.strerror}"
