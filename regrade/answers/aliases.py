@@ -12,8 +12,9 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field
 
 from regrade.answers.base import Repository
+from regrade.answers.documents import read_json
 from regrade.answers.publishing import on_moving_head
-from regrade.answers.sets import AnswerSet, list_sets, read_json
+from regrade.answers.sets import AnswerSet, list_sets
 from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
 from regrade.records import SCHEMA_VERSION
 from regrade.settings import Settings
