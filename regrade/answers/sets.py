@@ -233,5 +233,5 @@ def _is_model(asked: str, slug: str) -> bool:
         # A folder, under the names that regrade/models/local.py gives one.
         *_, above, last = ("", "", *Path(asked).expanduser().resolve().parts)
         return slug in (path_component(last), path_component(f"{above}/{last}"))
-    own = path_component(asked)
-    return slug == own or ("/" not in asked and slug.split("--")[-1] == own)
+    component = path_component(asked)
+    return slug == component or ("/" not in asked and slug.split("--")[-1] == component)

@@ -156,8 +156,8 @@ class LocalSource:
     def _not_found(self, split: str, folder: Path) -> str:
         expected = f"'{split}' with one of {', '.join(FILE_TYPES)}"
         if split == self._split:
-            there = [file.name for file in self._listed(folder)[:20]]
-            return f"there is no {expected} in the folder; found {', '.join(there) or 'nothing'}"
+            names = [file.name for file in self._listed(folder)[:20]]
+            return f"there is no {expected} in the folder; found {', '.join(names) or 'nothing'}"
         return (
             f"the worked examples come from split '{split}', but there is no {expected} in '{folder}'; add it, give "
             "another folder, or set n_shots to 0"
