@@ -57,7 +57,7 @@ def test_what_it_prints_goes_to_the_log(tmp_path: Path):
 def test_it_ends_with_its_owner_however_that_ends(ending: str):
     code = (
         "import os\n"
-        "from regrade import beside\n"
+        "from regrade.tracking import process as beside\n"
         "beside._import_all = os.getpid\n"
         f"print(beside.call_beside(os.getpid), flush=True)\n{ending}"
     )
