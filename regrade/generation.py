@@ -5,7 +5,6 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from time import monotonic
 
 from regrade import __version__
@@ -13,7 +12,7 @@ from regrade.answers.manifest import Session
 from regrade.answers.publishing import SetDescription
 from regrade.answers.spool import RowKey, Spool
 from regrade.benchmarks.base import Benchmark
-from regrade.benchmarks.questions.prompting import chat_template_arguments
+from regrade.benchmarks.questions.prompting import chat_template_arguments, read_chat_template
 from regrade.engines.base import Engine, PromptRendering
 from regrade.errors import EngineError, SettingsError
 from regrade.models import ResolvedModel
@@ -135,16 +134,6 @@ def prompt_rendering(prompt: PromptSettings) -> PromptRendering:
         arguments=chat_template_arguments(prompt.chat_template_args),
         truncate=prompt.truncate,
     )
-
-
-def read_chat_template(path: str | None) -> str | None:
-    """Return the text of a chat template file, or None for the model's own template."""
-    if path is None:
-        return None
-    try:
-        return Path(path).expanduser().read_text()
-    except OSError as error:
-        raise SettingsError(f"Chat template '{path}' cannot be read: {error.strerror}.") from error
 
 
 def request_seed(seed: int, sample_id: str, repeat: int) -> int:

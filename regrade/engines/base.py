@@ -23,8 +23,6 @@ class EngineInfo:
     chat_template_sha256: str | None
     """Of the chat template in use; None where there is none or only the server knows."""
     load_seconds: float
-    details: dict[str, Any] = field(default_factory=dict)
-    """Anything else worth keeping, JSON values only."""
 
 
 @dataclass(frozen=True, slots=True)

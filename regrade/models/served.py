@@ -39,7 +39,6 @@ def resolve_served(name: str, engine: OpenAIEngine) -> ResolvedModel:
         identity=ModelIdentity(name=name, kind="served", revision=engine.base_url.rstrip("/")),
         path=name,
         max_position_embeddings=length if isinstance(length, int) else None,
-        family=name,
     )
 
 

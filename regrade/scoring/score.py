@@ -109,11 +109,11 @@ def score_answers(
 def _without_damaged(answers: AnswerSet) -> tuple[AnswerSet, tuple[str, ...]]:
     """Return what is intact of an answer set, and the names of the other shards."""
     kept, problems = intact_part(answers)
-    for one in problems:
-        logger.warning("left out: %s: %s", one.path, one.problem)
-    there = {shard.name for shard in kept.manifest.shards}
+    for problem in problems:
+        logger.warning("left out: %s: %s", problem.path, problem.problem)
+    intact = {shard.name for shard in kept.manifest.shards}
     names = [shard.name for shard in answers.manifest.shards]
-    return kept, tuple(name for name in names if name not in there)
+    return kept, tuple(name for name in names if name not in intact)
 
 
 def _scores(answers: AnswerSet, scorer: Scorer) -> Iterator[pa.RecordBatch]:

@@ -23,7 +23,6 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         "identity": benchmark.identity.model_dump(),
         "targets": [sample.target for sample in samples],
         "prompt": benchmark.prompt(samples[0]),
-        "source_path": benchmark.source_path,
     }
 
 

@@ -123,7 +123,6 @@ def test_the_identity_names_content_and_no_path(tmp_path: Path) -> None:
 
     assert one.identity == other.identity
     assert (one.identity.source, one.identity.split, one.identity.config) == ("local", "test", None)
-    assert one.source_path == str(here)
     assert str(tmp_path) not in one.identity.model_dump_json()
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from huggingface_hub import HfApi
 
-from regrade.errors import ModelError, OperationError, SettingsError
+from regrade.errors import HubError, ModelError, OperationError, SettingsError
 from regrade.models import resolve_model
-from regrade.models.fingerprints import cache_folder, file_sha256
+from regrade.models.fingerprints import cache_folder, cached_sha256
 from regrade.settings import OpenAIEngine, VllmEngine
+from tests.hub_server.faults import Answer
 from tests.hub_server.fixtures import Hub
 
 VLLM = VllmEngine()
@@ -46,18 +47,13 @@ def test_a_folder_is_a_local_model(folder: Path):
     assert model.max_position_embeddings == 4096
 
 
-def test_a_checkpoint_folder_names_its_step_and_its_training(folder: Path):
-    model = resolve_model(f"{folder}/", VLLM)
+@pytest.mark.parametrize("name", ["final", "my-checkpoint-7"])
+def test_a_folder_of_another_name_than_a_checkpoints_is_named_without_its_parent(
+    folder: Path, name: str
+):
+    model = resolve_model(f"{folder.rename(folder.parent / name)}/", VLLM)
 
-    assert model.training_step == 1500
-    assert model.family == "run-7"
-
-
-def test_another_folder_has_no_step(folder: Path):
-    model = resolve_model(str(folder.rename(folder.parent / "final")), VLLM)
-
-    assert model.training_step is None
-    assert model.family == "final"
+    assert model.identity.name == name
 
 
 def test_the_quantization_asked_for_is_part_of_the_identity(folder: Path):
@@ -215,13 +211,13 @@ def test_a_file_is_no_model(folder: Path):
 
 def test_an_unchanged_file_is_hashed_once(folder: Path):
     weights = folder / "model.safetensors"
-    digest = file_sha256(weights)
+    digest = cached_sha256(weights)
     (entry,) = (cache_folder() / "sha256").iterdir()
     entry.write_text("f" * 64)
 
-    assert file_sha256(weights) == "f" * 64, "the memory is asked"
+    assert cached_sha256(weights) == "f" * 64, "the memory is asked"
     weights.write_bytes(b"WEIGHTS")
-    assert file_sha256(weights) not in (digest, "f" * 64), "a changed file is read again"
+    assert cached_sha256(weights) not in (digest, "f" * 64), "a changed file is read again"
 
 
 # On the Hub
@@ -287,8 +283,22 @@ def test_a_hub_that_cannot_be_reached_is_not_an_unknown_model(
 ):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
 
-    with pytest.raises(OperationError, match=r"127\.0\.0\.1:9"):
+    with pytest.raises(HubError, match=r"127\.0\.0\.1:9") as caught:
         resolve_model(published, VLLM)
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("path", ["/api/models/", "/resolve/"])
+def test_a_failure_of_the_hub_that_may_pass_is_worth_another_try(
+    hub: Hub, published: str, path: str, status: int
+):
+    method = "HEAD" if path == "/resolve/" else "GET"
+    hub.fail(method, path, Answer(status, {"Retry-After": "0"}), count=20)
+
+    with pytest.raises(HubError) as caught:
+        resolve_model(published, VLLM)
+    assert caught.value.retryable
 
 
 def test_offline_the_cache_is_asked(published: str, monkeypatch: pytest.MonkeyPatch):

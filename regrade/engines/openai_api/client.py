@@ -72,7 +72,6 @@ class OpenAIClient:
             max_model_len=self._model.max_position_embeddings,
             chat_template_sha256=None,
             load_seconds=time.monotonic() - started,
-            details={"server": "vllm"} if self._is_vllm else {},
         )
         return self
 

@@ -46,7 +46,6 @@ def test_the_server_is_known(engine: Engine):
     assert engine.info.engine == "openai"
     assert engine.info.version
     assert engine.info.max_model_len == 512
-    assert engine.info.details == {"server": "vllm"}
 
 
 def test_a_model_that_is_not_served_is_refused_with_those_that_are(served_settings: OpenAIEngine):

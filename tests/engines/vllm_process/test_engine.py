@@ -41,7 +41,6 @@ def test_the_engine_says_what_it_is(vllm_engine: Engine):
     assert info.dtype == "float32" or info.device != "cpu"
     assert info.chat_template_sha256 is not None
     assert info.load_seconds > 0
-    assert info.details["kv_cache_tokens"] > 512
 
 
 @pytest.mark.vllm

@@ -1,4 +1,4 @@
-"""When a failed call to the Hub is worth another try, and how long to wait before it.
+"""Failed HTTP calls, most of them to the Hub: is it worth another try, and how long to wait before it.
 
 huggingface_hub retries uploads and listings itself. It retries neither the commit nor `repo_info`,
 `paths-info`, `create_repo` and the first look at a download.
@@ -6,9 +6,10 @@ huggingface_hub retries uploads and listings itself. It retries neither the comm
 
 import json
 import logging
-import time
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
@@ -88,6 +89,11 @@ def status_of(error: BaseException | None) -> int | None:
     return None if response is None else response.status_code
 
 
+def is_transient_status(status: int) -> bool:
+    """Return whether the same request may succeed later: after 408, 429 and 5xx."""
+    return status in (408, 429) or status >= 500
+
+
 def is_transient(error: BaseException) -> bool:
     """Return whether the same call may succeed later."""
     for cause in causes(error):
@@ -95,7 +101,7 @@ def is_transient(error: BaseException) -> bool:
             status = cause.response.status_code
             # huggingface_hub wraps what a storage server said; 400 there means bytes lost on their way.
             lost = status == 400 and isinstance(error, RuntimeError)
-            return status in (408, 429) or status >= 500 or lost
+            return is_transient_status(status) or lost
         if isinstance(cause, OfflineModeIsEnabled | httpx2.LocalProtocolError):
             return False
         if isinstance(
@@ -121,13 +127,24 @@ def seconds_asked(error: BaseException | None) -> float | None:
     limit = parse_ratelimit_headers(response.headers)
     if response.status_code == 429 and limit is not None and limit.remaining == 0:
         return float(limit.reset_in_seconds)
-    value = response.headers.get("retry-after", "").strip()
-    if value.isdigit():
-        return float(value)
+    return retry_after(response.headers)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of a `Retry-After` header (seconds or a date), at least 0; None if it has no such time.
+
+    Args:
+        headers: Headers of a response, by names in any case (as httpx and aiohttp give them).
+    """
+    value = headers.get("Retry-After", "")
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+        seconds = float(value)
     except ValueError:
-        return None
+        try:
+            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+        except (TypeError, ValueError):  # no date, or one without a time zone
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 def brief(error: BaseException | None) -> str:
@@ -148,8 +165,14 @@ def _response(error: BaseException | None) -> httpx2.Response | None:
     return None
 
 
-def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error, what caused it, and so on."""
+def causes(error: BaseException | None, *, hidden: bool = False) -> Iterator[BaseException]:
+    """Yield an error, its cause, the cause's cause and so on.
+
+    Args:
+        error: Last error.
+        hidden: Also follow errors during whose handling another was raised, even `from None`. Such an error may
+            have nothing to do with the later one.
+    """
     while error is not None:
         yield error
-        error = error.__cause__
+        error = error.__cause__ or (error.__context__ if hidden else None)
