@@ -31,7 +31,7 @@ def vllm_server(model: str, options: Sequence[str]) -> Iterator[str]:
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     log = RESULTS / "logs" / "server.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    server = EngineProcess(command, log)  # under the guard: nothing of it outlives this process
+    server = EngineProcess(command, log)  # supervised: nothing of it outlives this process
     address = f"http://127.0.0.1:{port}"
     try:
         deadline = time.monotonic() + 600

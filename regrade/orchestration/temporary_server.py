@@ -1,27 +1,29 @@
-"""Prefect's server for one command, where no other is set.
+"""A temporary Prefect server for one command, if PREFECT_API_URL is not set.
 
 Prefect would start one by itself, but only once the flow begins, and would import the whole server here as well. This
-one starts before anything else is imported, and ends with this process however that ends.
+one starts before anything slow is imported.
 """
 
 import os
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 from regrade.errors import OperationError
-from regrade.processes.tether import SERVER
+from regrade.processes.supervised import SupervisedProcess
 
+SERVER = "prefect.server.api.server:create_app"
 STARTUP_SECONDS = 180
-"""The first start of all, which makes the database, takes 18 s on two cores."""
+"""Longest start, in seconds; the first one, which makes the database, takes 18 s on two cores."""
+GRACE = 3.0
+"""Seconds that the server gets from SIGTERM to SIGKILL."""
 EPHEMERAL = {
     "PREFECT_UI_ENABLED": "0",
     "PREFECT__SERVER_EPHEMERAL": "1",
     "PREFECT__SERVER_FINAL": "1",
 }
-"""What Prefect sets for a server of this kind: no pages and no services that outlast a run."""
+"""Prefect's settings for an ephemeral server: no UI, no background services."""
 
 
 class TemporaryServerError(OperationError):
@@ -39,12 +41,22 @@ class TemporaryServerError(OperationError):
 
 
 class TemporaryServer:
-    """A Prefect server that is starting, or has started."""
+    """A Prefect server on a free port of 127.0.0.1. It ends with this process: Prefect still needs it at its exit."""
 
-    def __init__(self, port: int, tether: "subprocess.Popen[bytes]", log: Path) -> None:
+    def __init__(self, log: Path) -> None:
+        """Start the server without waiting for it.
+
+        Args:
+            log: Takes the server's output, after its present content.
+        """
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        command = [sys.executable, "-m", "uvicorn", "--factory", SERVER, "--host", "127.0.0.1"]
+        command += ["--port", str(port), "--log-level", "error", "--lifespan", "on"]
         self.api_url = f"http://127.0.0.1:{port}/api"
-        self._tether = tether
         self._log = log
+        self._process = SupervisedProcess(command, log, os.environ | EPHEMERAL, grace=GRACE)
 
     def wait(self) -> None:
         """Wait until the server answers.
@@ -57,7 +69,7 @@ class TemporaryServer:
         deadline = time.monotonic() + STARTUP_SECONDS
         with httpx.Client() as client:
             while time.monotonic() < deadline:
-                if self._tether.poll() is not None:
+                if self._process.has_ended():
                     raise TemporaryServerError("ended at its start", self._log)
                 try:
                     if client.get(f"{self.api_url}/health").is_success:
@@ -65,30 +77,3 @@ class TemporaryServer:
                 except httpx.TransportError:
                     time.sleep(0.05)
         raise TemporaryServerError(f"did not answer in {STARTUP_SECONDS} s", self._log)
-
-
-def start_temporary_server(log: Path) -> TemporaryServer:
-    """Start a server on a free port of 127.0.0.1. It ends with this process: Prefect still needs it at its exit.
-
-    Args:
-        log: Takes what the server prints, after what is there already.
-    """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    reader, _ = os.pipe()  # the write end stays open, and here only, until this process ends
-    command = [sys.executable, "-m", "regrade.processes.tether", str(reader), "--"]
-    command += [sys.executable, "-m", "uvicorn", "--factory", SERVER, "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--log-level", "error", "--lifespan", "on"]
-    with log.open("ab") as output:
-        tether = subprocess.Popen(
-            command,
-            env=os.environ | EPHEMERAL,
-            pass_fds=(reader,),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,  # Ctrl-C is for us: the server is needed until we have ended
-        )
-    os.close(reader)
-    return TemporaryServer(port, tether, log)

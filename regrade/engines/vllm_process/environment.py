@@ -45,7 +45,7 @@ def install_command() -> str:
 
 
 def worker_environment(current: Mapping[str, str], scratch: Path) -> dict[str, str]:
-    """Return the variables for the guard and the worker; what the user set stays.
+    """Return the variables of the supervisor and the worker; what the user set stays.
 
     Args:
         current: The variables of this process.

@@ -1,4 +1,4 @@
-"""What an engine's log says about its end."""
+"""Find the reason for an engine's end in its log."""
 
 import re
 import signal
@@ -22,29 +22,29 @@ _REMEDY = (
 )
 
 
-def telling_line(log: Path, start: int = 0) -> str:
-    """Return the last error that a log names and what to do about it, or "" where it names none.
+def last_error(log: Path, start: int = 0) -> str:
+    """Return the last error in the log, with advice; "" if there is none.
 
     Args:
         log: The file.
-        start: Bytes to leave out at the beginning, which are of an earlier engine.
+        start: Bytes to skip at the beginning, written by an earlier engine.
     """
     text = _tail(log, start)
     errors = [
-        f"{name}: {said.strip()}"
-        for name, said in _ERROR.findall(text)
-        if not _ABOUT_ANOTHER.search(said) and not _ABOUT_ANOTHER.search(name)
+        f"{name}: {message.strip()}"
+        for name, message in _ERROR.findall(text)
+        if not _ABOUT_ANOTHER.search(message) and not _ABOUT_ANOTHER.search(name)
     ]
     memory = [line.strip() for line in text.splitlines() if _OUT_OF_MEMORY.search(line)]
     if memory:
-        said = _ERROR.search(memory[-1])
-        line = f"{said[1]}: {said[2]}" if said else memory[-1]
+        error = _ERROR.search(memory[-1])
+        line = f"{error[1]}: {error[2]}" if error else memory[-1]
         return f"{_shorten(line)} {_REMEDY}"
     return _shorten(errors[-1]) if errors else ""
 
 
 def killed(status: int) -> str:
-    """Return what it means that an engine's process was killed outright, or "" for any other exit status."""
+    """Return the likely reason and advice if an engine's process was killed; "" for any other exit status."""
     if status not in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return ""
     return (
