@@ -18,14 +18,14 @@ from infra.stack.processes import Known
 
 START_SECONDS = 300
 RESTARTS, RESTARTS_SECONDS = 5, 120.0
-"""A part that ends more often than that within so many seconds will not get better."""
+"""Most restarts of a part within so many seconds; one more stops the stack."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 READY = "the stack is ready"
 STOPS = {"worker": (signal.SIGTERM, 30.0), "postgres": (signal.SIGINT, 30.0)}
 
 
 class StopAskedError(Exception):
-    """Someone asked the stack to stop."""
+    """The stack was asked to stop."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def up(place: Layout) -> int:
-    """Start what is not running, and stay with it."""
+    """Start the stack and restart parts that end, until asked to stop."""
     supervisor, left = processes.read_state(place.state)
     if supervisor is not None and supervisor.process() is not None:
         print("the stack runs already")
@@ -74,7 +74,7 @@ def up(place: Layout) -> int:
 
 
 class _Running:
-    """What was started so far; the file says so before anything else happens."""
+    """Parts started so far; the state file is written after each start."""
 
     def __init__(self, place: Layout) -> None:
         self.place = place
@@ -106,7 +106,7 @@ class _Running:
                 time.sleep(0.2)
 
     def watch(self) -> None:
-        """Stay until asked to stop, and start a part again that ended.
+        """Restart parts that end, until asked to stop.
 
         Raises:
             StackError: If one ends again and again.
@@ -176,7 +176,7 @@ def _deploy(place: Layout) -> None:
 
 
 def down(place: Layout) -> int:
-    """End what `up` started, and only that."""
+    """End exactly the processes that `up` started."""
     supervisor, left = processes.read_state(place.state)
     if supervisor is None:
         print("the stack does not run")
@@ -190,7 +190,7 @@ def down(place: Layout) -> int:
 
 
 def status(place: Layout) -> int:
-    """Say what runs."""
+    """Print which parts run."""
     supervisor, known = processes.read_state(place.state)
     if supervisor is None or supervisor.process() is None:
         print("the stack does not run")
