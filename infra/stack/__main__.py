@@ -3,6 +3,7 @@
 `up` starts Postgres, Prefect's and MLflow's servers and two workers, makes the deployments, and stays until Ctrl-C.
 """
 
+import os
 import signal
 import socket
 import subprocess
@@ -10,7 +11,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from infra.stack import parts, postgres, processes
 from infra.stack.layout import HOST, ROOT, Layout, StackError, layout
@@ -22,10 +22,6 @@ RESTARTS, RESTARTS_SECONDS = 5, 120.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 READY = "the stack is ready"
 STOPS = {"worker": (signal.SIGTERM, 30.0), "postgres": (signal.SIGINT, 30.0)}
-
-
-class StopAskedError(Exception):
-    """The stack was asked to stop."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -55,14 +51,14 @@ def up(place: Layout) -> int:
     for port in (place.postgres_port, place.prefect_port, place.mlflow_port):
         _refuse_taken(port)
     for asked in STOP_SIGNALS:
-        signal.signal(asked, _stop_asked)
+        signal.signal(asked, signal.default_int_handler)  # raises KeyboardInterrupt
     running = _Running(place)
     try:
         _start_all(place, running)
         print(READY, flush=True)
         _show(place)
         running.watch()
-    except StopAskedError:
+    except KeyboardInterrupt:
         print("stopping")
     finally:
         for asked in STOP_SIGNALS:
@@ -81,7 +77,7 @@ class _Running:
         self.parts: list[Known] = []
         self.plans: dict[str, parts.Part] = {}
         self.ended: list[tuple[str, float]] = []
-        self.ourselves = processes.ourselves(place.logs / "stack.log")
+        self.ourselves = processes.known("supervisor", os.getpid(), place.logs / "stack.log")
         self._write()
 
     def start(self, part: parts.Part) -> None:
@@ -205,10 +201,6 @@ def _stop(known: Sequence[Known]) -> None:
     for part in reversed(known):  # workers first, the database last
         how, seconds = STOPS.get(part.name.split("-")[0], (signal.SIGTERM, 20.0))
         processes.end(part, how, seconds)
-
-
-def _stop_asked(_number: int, _frame: FrameType | None) -> None:
-    raise StopAskedError
 
 
 def _refuse_taken(port: int) -> None:

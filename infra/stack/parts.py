@@ -56,13 +56,8 @@ def client_environment(layout: Layout) -> dict[str, str]:
 
 def database(layout: Layout) -> Part:
     """Return the Postgres server."""
-    environment = base_environment(layout)
-    return Part(
-        "postgres",
-        postgres.server_command(layout),
-        environment,
-        lambda: postgres.answers(layout),
-    )
+    command, environment = postgres.server_command(layout), base_environment(layout)
+    return Part("postgres", command, environment, lambda: postgres.answers(layout))
 
 
 def servers(layout: Layout) -> list[Part]:
@@ -81,21 +76,15 @@ def servers(layout: Layout) -> list[Part]:
         "MLFLOW_ARTIFACTS_DESTINATION": str(layout.home / "artifacts"),
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # none of our runs need its job queue
     }
+    start_prefect = _module(
+        "prefect", "server", "start", "--host", HOST, "--port", layout.prefect_port
+    )
+    start_mlflow = _module("mlflow", "server", "--host", HOST, "--port", layout.mlflow_port)
+    start_mlflow += ["--workers", "1"]
+    healths = (f"{layout.prefect_url}/api/health", f"{layout.mlflow_url}/health")
     return [
-        Part(
-            "prefect",
-            _module("prefect", "server", "start", "--host", HOST, "--port", layout.prefect_port),
-            prefect,
-            lambda: _answer(f"{layout.prefect_url}/api/health") is not None,
-        ),
-        Part(
-            "mlflow",
-            _module(
-                "mlflow", "server", "--host", HOST, "--port", layout.mlflow_port, "--workers", 1
-            ),
-            mlflow,
-            lambda: _answer(f"{layout.mlflow_url}/health") is not None,
-        ),
+        Part("prefect", start_prefect, prefect, lambda: _answer(healths[0]) is not None),
+        Part("mlflow", start_mlflow, mlflow, lambda: _answer(healths[1]) is not None),
     ]
 
 

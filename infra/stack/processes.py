@@ -4,7 +4,6 @@ A process is known by its id and its start time, so that one which got the id of
 """
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -101,8 +100,3 @@ def read_state(path: Path) -> tuple[Known | None, list[Known]]:
         return None, []
     kept = json.loads(path.read_text())
     return Known(**kept["supervisor"]), [Known(**part) for part in kept["parts"]]
-
-
-def ourselves(log: Path) -> Known:
-    """Return this process."""
-    return known("supervisor", os.getpid(), log)

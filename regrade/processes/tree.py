@@ -40,16 +40,20 @@ def end_session(session: int) -> None:
 
 
 def end_tree(root: psutil.Process, first: Signals, grace: float) -> None:
-    """End a process and its descendants: `first` to the process alone, SIGKILL to the rest once it ended.
+    """End a process and its descendants: `first` to the process alone, SIGKILL to all that is left when it has ended.
 
-    A process that takes longer than `grace` seconds is killed as well.
+    The process gets `grace` seconds to end; what it starts meanwhile is found as well.
     """
-    tree = _tree(root)
+    deadline = time.monotonic() + grace
+    tree = {root, *_descendants(root)}
     _send([root], first)
-    if not _wait_for([root], grace):
-        tree += _tree(root)  # started since
+    while is_running(root) and time.monotonic() < deadline:
+        tree.update(_descendants(root))
+        time.sleep(0.1)
     _send(tree, SIGKILL)
-    _wait_for(tree, 10)
+    deadline = time.monotonic() + 10
+    while _running(tree, trackers=True) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def is_running(process: psutil.Process) -> bool:
@@ -77,27 +81,17 @@ def _running(
     return running
 
 
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        return process.children(recursive=True)
+    return []
+
+
 def _is_tracker(process: psutil.Process) -> bool:
     return any("multiprocessing.resource_tracker" in part for part in process.cmdline())
-
-
-def _tree(root: psutil.Process) -> list[psutil.Process]:
-    with suppress(psutil.NoSuchProcess):
-        return [root, *root.children(recursive=True)]
-    return []
 
 
 def _send(processes: Iterable[psutil.Process], number: Signals) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):  # also if the id is another process's by now
             process.send_signal(number)
-
-
-def _wait_for(processes: list[psutil.Process], seconds: float) -> bool:
-    """Return whether the processes end within some seconds."""
-    deadline = time.monotonic() + seconds
-    while _running(processes, trackers=True):
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(0.02)
-    return True

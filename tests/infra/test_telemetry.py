@@ -14,47 +14,35 @@ from regrade.cli.environment import set_defaults
 from regrade.processes.environment import TELEMETRY_OFF
 from tests.command_line import ROOT
 
-WITHOUT_A_SERVER = TELEMETRY_OFF.keys() - {"PREFECT_SERVER_ANALYTICS_ENABLED"}
-EXPECTED = {
-    "prefect.yaml": WITHOUT_A_SERVER,
-    "infra/images/cpu.Dockerfile": TELEMETRY_OFF.keys(),
-    "infra/images/gpu.Dockerfile": TELEMETRY_OFF.keys(),
-    "infra/compose.yaml": TELEMETRY_OFF.keys(),
-    "infra/ui.sh": TELEMETRY_OFF.keys(),
-}
-ASSIGNMENT = re.compile(rf"\b({'|'.join(TELEMETRY_OFF)})(?:=|: *)(\S+)")
+ASSIGNMENT = re.compile(rf"\b({'|'.join(TELEMETRY_OFF)})(?:=|: *)[\"']?(\w+)")
+SERVERS = ("infra/images/cpu.Dockerfile", "infra/images/gpu.Dockerfile", "infra/ui.sh")
+FILES = [path for path in (ROOT / "infra").rglob("*") if path.suffix in {".sh", ".yaml", ".yml"}]
 
 
-def assignments(path: Path) -> list[tuple[str, str]]:
-    return [(name, value.strip("\"'")) for name, value in ASSIGNMENT.findall(path.read_text())]
+def assignments(path: Path) -> set[tuple[str, str]]:
+    return set(ASSIGNMENT.findall(path.read_text()))
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_a_file_that_starts_processes_sets_every_variable(name: str):
-    assert dict(assignments(ROOT / name)).keys() == EXPECTED[name]
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_file_that_starts_servers_sets_every_variable(name: str):
+    assert assignments(ROOT / name) == set(TELEMETRY_OFF.items())
 
 
 def test_no_file_sets_another_value():
-    files = [
-        path for path in (ROOT / "infra").rglob("*") if path.is_file() and path.suffix != ".pyc"
-    ]
-    texts = [path for path in files if path.suffix not in {".safetensors", ".png"}]
-    for path in [ROOT / "prefect.yaml", *texts]:
-        assert set(assignments(path)) <= set(TELEMETRY_OFF.items()), path
+    for path in FILES:
+        assert assignments(path) <= set(TELEMETRY_OFF.items()), path
 
 
-def test_every_deployment_and_every_service_takes_them():
-    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    assert deployments
-    for deployment in deployments:
-        given = deployment["work_pool"]["job_variables"]["env"]
-        assert given.items() >= {name: TELEMETRY_OFF[name] for name in WITHOUT_A_SERVER}.items()
+def test_every_service_takes_them_and_every_deployment_those_that_its_runs_need():
     services = yaml.safe_load((ROOT / "infra/compose.yaml").read_text())["services"]
     for name in services.keys() - {"postgres"}:
         assert services[name]["environment"].items() >= TELEMETRY_OFF.items(), name
+    without_server = TELEMETRY_OFF.items() - {("PREFECT_SERVER_ANALYTICS_ENABLED", "false")}
+    for deployment in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]:
+        assert deployment["work_pool"]["job_variables"]["env"].items() >= without_server
 
 
-def test_the_command_line_sets_them_and_keeps_what_the_user_set(monkeypatch: pytest.MonkeyPatch):
+def test_the_command_line_sets_them_and_keeps_the_users_values(monkeypatch: pytest.MonkeyPatch):
     variables = {"DO_NOT_TRACK": "0"}
     monkeypatch.setattr(os, "environ", variables)
     set_defaults()

@@ -2,6 +2,7 @@
 
 import re
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 _TAIL_BYTES = 512 * 1024
@@ -43,14 +44,17 @@ def last_error(log: Path, start: int = 0) -> str:
     return _shorten(errors[-1]) if errors else ""
 
 
-def killed(status: int) -> str:
-    """Return the likely reason and advice if an engine's process was killed; "" for any other exit status."""
-    if status not in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        return ""
-    return (
-        "signal SIGKILL, which is how Linux ends a process when the machine's memory runs out (`dmesg` says so). "
-        "If nobody sent it: lower engine.max_num_seqs or engine.max_model_len, or run less beside it."
-    )
+def status_in_words(status: int) -> str:
+    """Return the meaning of the supervisor's exit status, such as `signal SIGTERM`; with advice for SIGKILL."""
+    number = -status if status < 0 else status - 128
+    if number == signal.SIGKILL:
+        return (
+            "signal SIGKILL, which is how Linux ends a process when the machine's memory runs out (`dmesg` says so). "
+            "If nobody sent it: lower engine.max_num_seqs or engine.max_model_len, or run less beside it."
+        )
+    with suppress(ValueError):
+        return f"signal {signal.Signals(number).name}"
+    return f"status {status}"
 
 
 def _tail(log: Path, start: int) -> str:

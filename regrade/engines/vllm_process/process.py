@@ -1,11 +1,9 @@
 """An engine's process tree, as its owner sees it: supervisor, worker, and the processes that vLLM starts."""
 
 import os
-import signal
 import socket
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from regrade.engines.vllm_process.channel import Channel
@@ -45,11 +43,3 @@ class EngineProcess(SupervisedProcess):
         """Close the channel, end all processes, and return the supervisor's exit status. May be called again."""
         self.channel.close()
         return super().end()
-
-
-def status_in_words(status: int) -> str:
-    """Return the meaning of an exit status of the supervisor, such as `signal SIGKILL`."""
-    number = -status if status < 0 else status - 128
-    with suppress(ValueError):
-        return f"signal {signal.Signals(number).name}"
-    return f"status {status}"

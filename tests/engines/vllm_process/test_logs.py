@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.engines.vllm_process.logs import killed, last_error
+from regrade.engines.vllm_process.logs import last_error, status_in_words
 
 
 @pytest.fixture
@@ -60,8 +60,9 @@ def test_no_log_tells_nothing(log: Path):
 
 def test_a_process_that_was_killed_is_told_with_the_settings_to_lower():
     for status in (-9, 137):
-        told = killed(status)
+        told = status_in_words(status)
         assert "SIGKILL" in told
         for setting in ("max_num_seqs", "max_model_len"):
             assert setting in told
-    assert killed(1) == ""
+    assert status_in_words(143) == "signal SIGTERM"
+    assert status_in_words(1) == "status 1"
