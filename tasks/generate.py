@@ -18,7 +18,7 @@ from regrade.answers.publishing import publish_answers
 from regrade.engines.base import Engine
 from regrade.errors import OperationError, SettingsError, UserError
 from regrade.generation import Progress, generate, session_of
-from regrade.processes.repeating import Every
+from regrade.processes.repeating import RepeatingThread
 from regrade.reporting.display import Display
 from regrade.settings import EngineSettings
 from tasks.work import Work
@@ -69,8 +69,8 @@ def generate_missing(
 
     note()
     with (
-        Every(publish_seconds(), publish, "publish"),
-        Every(
+        RepeatingThread(publish_seconds(), publish, "publish"),
+        RepeatingThread(
             REPORT_SECONDS,
             lambda: artifact.update(progress),
             "report",

@@ -75,7 +75,7 @@ def vllm_server(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     command += ["--max-model-len", "512", "--dtype", "float32", "--enforce-eager"]
     command += ["--kv-cache-memory-bytes", str(1 << 30)]
     log = folder / "server.log"
-    # Under a guard, so that none of its processes outlives the tests.
+    # Under a supervisor, so that none of its processes outlives the tests.
     server = EngineProcess(command, log)
     try:
         _wait_for(f"http://127.0.0.1:{port}/health", server, log)

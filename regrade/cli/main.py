@@ -14,7 +14,7 @@ from cyclopts.exceptions import CycloptsError
 from regrade import __version__
 from regrade.cli.environment import set_defaults
 from regrade.errors import RegradeError, UserError
-from regrade.processes.shutdown import KEPT, end_on_signals, exit_code, leave
+from regrade.processes.shutdown import KEPT, end_on_signals, exit_code, exit_now
 
 VERDICTS = ("gate", "trigger")
 COULD_NOT_RUN = 3
@@ -95,7 +95,7 @@ def main() -> None:
     if code == 0:
         sys.exit(code)
     # At its exit, Prefect waits more than a minute for a server that is gone, or for a task that is to be tried again.
-    leave(code)
+    exit_now(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -123,7 +123,7 @@ def _code(arguments: list[str], code: int) -> int:
 def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Show an error that nobody expected; Python's own exit code for it is 1, which would be a verdict."""
     sys.__excepthook__(kind, error, trace)
-    leave(COULD_NOT_RUN)
+    exit_now(COULD_NOT_RUN)
 
 
 def _failed(message: str, code: int) -> int:

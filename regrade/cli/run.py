@@ -17,7 +17,7 @@ from regrade.cli.options import Answers, GenerationOptions, Json, TrackingUri
 from regrade.cli.terminal import TerminalDisplay, log_to, print_evaluation, print_next_steps
 from regrade.errors import OperationError, SettingsError, TrackingError, UnknownNameError
 from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
-from regrade.processes.shutdown import leave
+from regrade.processes.shutdown import exit_now
 from regrade.reporting.display import shown_on
 from regrade.reporting.results import Evaluation, SomeNotScoredError, SomeUnfitError
 from regrade.settings import BenchmarkName, ScorerName
@@ -128,7 +128,7 @@ def _run(name: str, parameters: dict[str, Any], *, json: bool) -> None:
             raise
         logger.warning("the result is complete, its page in Prefect is not: %s", error.problem)
         _print(display.evaluation, json=json)
-        leave(0)
+        exit_now(0)
     except (OperationError, SomeUnfitError) as error:
         if display.evaluation is not None:
             _print(display.evaluation, json=json)  # what could be done is done

@@ -9,7 +9,7 @@ from cyclopts import Group, Parameter
 from regrade.cli.options import GenerationOptions, Json, TrackingUri
 from regrade.cli.terminal import visible
 from regrade.cli.trigger.options import RUN, Following
-from regrade.processes.shutdown import leave
+from regrade.processes.shutdown import exit_now
 from regrade.settings import GateSettings
 
 GATE = Group(
@@ -58,7 +58,7 @@ def trigger(
     from regrade.cli.trigger.run import trigger_run  # noqa: PLC0415
 
     if code := trigger_run(deployment, chosen, param, how, _say, json=json):
-        leave(code)
+        exit_now(code)
 
 
 def _say(line: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from regrade.engines.vllm_process.context import choose_max_model_len
-from regrade.engines.vllm_process.cpu_priority import give_way
+from regrade.engines.vllm_process.cpu_priority import lower_priority
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.loop import Refusal, VllmEngine
 from regrade.engines.vllm_process.prompts import Prompts
@@ -54,7 +54,7 @@ def load(order: Mapping[str, Any], on_progress: Callable[[str], None]) -> Loaded
 
     is_cpu = current_platform.is_cpu()
     if is_cpu:
-        give_way()
+        lower_priority()
     arguments = engine_arguments(order, is_cpu=is_cpu)
     on_progress("reading the longest prompts")
     no_length: dict[str, Any] = {"max_model_len": None}  # says what the model itself allows

@@ -45,8 +45,8 @@ def test_the_engine_says_what_it_is(vllm_engine: Engine):
 
 @pytest.mark.vllm
 def test_on_a_cpu_the_engine_leaves_the_cores_to_others_if_it_is_told_to(vllm_engine: Engine):
-    guard = psutil.Process(_guard_pid(vllm_engine))
-    inside = guard.children(recursive=True)
+    supervisor = psutil.Process(_supervisor_pid(vllm_engine))
+    inside = supervisor.children(recursive=True)
     nice = int(os.environ[VARIABLE])
     assert {process.nice() for process in inside} == {nice}
     if AUTOGROUP.exists():
@@ -301,9 +301,9 @@ def test_a_killed_engine_is_an_error_that_names_the_log_and_leaves_no_process(
         assert long.prompt[-40:] in cut.prompt
         assert len(cut.prompt) < len(long.prompt)
 
-        tree = psutil.Process(_guard_pid(engine)).children(recursive=True)
+        tree = psutil.Process(_supervisor_pid(engine)).children(recursive=True)
         cores = [p for p in tree if "EngineCore" in " ".join(p.cmdline())]
-        assert cores, "vLLM's own processes are below the guard"
+        assert cores, "vLLM's own processes are below the supervisor"
         with pytest.raises(EngineError) as caught:
             for _ in engine.generate(Request(k, "x", SAMPLING) for k in range(100_000)):
                 cores[0].kill()
@@ -313,7 +313,7 @@ def test_a_killed_engine_is_an_error_that_names_the_log_and_leaves_no_process(
         wait_until(lambda: living([p.pid for p in tree]) == [])
 
 
-def _guard_pid(engine: Engine) -> int:
+def _supervisor_pid(engine: Engine) -> int:
     assert isinstance(engine, VllmProcess)
     assert engine.pid is not None
     return engine.pid
@@ -369,7 +369,7 @@ open_engine(FAST, model, longest=(), rendering=PromptRendering(), log=log, on_pr
     def tree() -> list[psutil.Process]:
         return psutil.Process(owner.pid).children(recursive=True)
 
-    wait_until(lambda: len(tree()) >= 4)  # guard, worker, and what vLLM starts
+    wait_until(lambda: len(tree()) >= 4)  # supervisor, worker, and what vLLM starts
     processes = tree()
 
     owner.send_signal(signal.SIGKILL)

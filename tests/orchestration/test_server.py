@@ -1,4 +1,4 @@
-"""Prefect's server for one command: what is said where it does not start."""
+"""A temporary Prefect server that does not start."""
 
 from pathlib import Path
 
