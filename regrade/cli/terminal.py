@@ -70,9 +70,8 @@ class TerminalHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print the record."""
         style = {logging.WARNING: "yellow", logging.ERROR: "red"}.get(record.levelno, "")
-        stderr.print(
-            f"{time.strftime('%H:%M:%S')} {visible(record.getMessage())}", style=style, markup=False
-        )
+        line = f"{time.strftime('%H:%M:%S')} {visible(record.getMessage())}"
+        stderr.print(line, style=style, markup=False, soft_wrap=not stderr.is_terminal)
 
 
 class TerminalDisplay:

@@ -20,7 +20,7 @@ class ScoreResult(Result):
     version: int
     source_hash: str
     headline: bool
-    """Whether this scorer gives the benchmark's headline number."""
+    """True if this scorer gives the benchmark's headline number."""
     intact_only: str | None = None
     """Set if damaged shards were left out, such as `intact only: 3 of 4 shards`: not the answer set's score."""
     metrics: dict[str, float | int | None]

@@ -115,7 +115,7 @@ def markdown_table(
     Args:
         columns: Names of the columns.
         rows: Cells in the order of the columns.
-        text: Columns aligned left, such as the first one; the others are numbers.
+        text: Columns aligned left, by default the first one; the others are numbers.
     """
     if not rows:
         return []

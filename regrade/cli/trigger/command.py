@@ -53,6 +53,7 @@ def trigger(
     # Prefect takes a second to import, and `regrade trigger --help` does not need it.
     from regrade.cli.trigger.run import trigger_run  # noqa: PLC0415
 
-    show_logs("regrade.trigger", quiet=output.quiet)
+    # Prefect's handler of the root logger would print the lines a second time.
+    show_logs("regrade.trigger", quiet=output.quiet).propagate = False
     if code := trigger_run(deployment, chosen, param, following or Following(), output):
         leave(code)
