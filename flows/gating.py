@@ -9,10 +9,9 @@ from prefect.states import Completed
 
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.comparing.gate import gate as judge
-from regrade.comparing.gate_report import GateReport
+from regrade.comparing.gate_report import GateReport, tag_candidate
 from regrade.comparing.sides import Side, find_side
 from regrade.errors import TrackingError
-from regrade.reporting.files import tag_candidate
 from regrade.settings import GateSettings
 from regrade.tracking.connection import default_tracking_uri, is_there
 from tasks.gate import show_verdict

@@ -22,6 +22,9 @@ processes by pickling them.
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+COULD_NOT_RUN = 3
+"""Exit code of `regrade gate` and `regrade trigger` without a verdict; higher codes say why."""
+
 
 class RegradeError(Exception):
     """Base of all errors that regrade raises on purpose."""

@@ -61,14 +61,14 @@ class SamplingParams(Settings):
 
 
 class PromptSettings(Settings):
-    """How questions become prompts. None: as the benchmark does it."""
+    """How questions become prompts. Default: as the benchmark does it."""
 
     model_config = ConfigDict(title="Set by hand")
 
     n_shots: int | None = Field(None, ge=0, le=64)
-    """Number of worked examples before the question. None: the benchmark's own number."""
+    """Number of worked examples before the question. Default: the benchmark's own number."""
     format: PromptFormat | None = None
-    """`chat` goes through the model's chat template, `completion` is plain text. None: the benchmark's own."""
+    """`chat` goes through the model's chat template, `completion` is plain text. Default: the benchmark's own."""
     system: str | None = None
     """System message (chat), or text before everything (completion)."""
     chat_template: str | None = None
@@ -88,7 +88,7 @@ class VllmEngine(Settings):
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Precision of weights and activations. `auto`: float32 on a CPU, the checkpoint's own elsewhere."""
     max_model_len: int | None = Field(None, ge=1)
-    """Context length in tokens. None: as long as the longest prompt plus `max_tokens` needs."""
+    """Context length in tokens. Default: as long as the longest prompt plus `max_tokens` needs."""
     tensor_parallel_size: int = Field(1, ge=1)
     """GPUs that share each layer."""
     pipeline_parallel_size: int = Field(1, ge=1)
@@ -98,11 +98,11 @@ class VllmEngine(Settings):
     gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
     """Share of the GPU's memory that vLLM may take."""
     max_num_seqs: int | None = Field(None, ge=1)
-    """Sequences decoded at once. None: vLLM's default."""
+    """Sequences decoded at once. Default: vLLM's."""
     max_num_batched_tokens: int | None = Field(None, ge=1)
-    """Tokens a step may process. None: vLLM's default."""
+    """Tokens a step may process. Default: vLLM's."""
     quantization: str | None = None
-    """Quantization method, such as `fp8`. None: as the checkpoint says."""
+    """Quantization method, such as `fp8`. Default: as the checkpoint says."""
     kv_cache_dtype: str = "auto"
     """Precision of the KV cache."""
     enable_prefix_caching: bool = True
@@ -148,7 +148,7 @@ class DatasetBenchmark(Settings):
     split: str = "test"
     """Split with the questions. A single file is taken whole."""
     revision: str | None = None
-    """Branch, tag or commit of a Hub dataset. None: the newest."""
+    """Branch, tag or commit of a Hub dataset. Default: the newest."""
     prompt: str = "{{ question }}"
     """Jinja template of the prompt. It sees the row's columns, and `choices` as a list."""
     target_column: str = "answer"
@@ -194,11 +194,11 @@ class GateSettings(Settings):
     max_drop_of: tuple[str, ...] = ()
     """Other drops for single benchmarks, one `benchmark=points` each, such as `gsm8k=0.5`."""
     max_unparsed: float | None = Field(None, ge=0, le=100)
-    """Percent of the candidate's answers in which nothing could be read. None: any."""
+    """Percent of the candidate's answers in which nothing could be read. Default: any."""
     max_truncated: float | None = Field(None, ge=0, le=100)
-    """Percent of the candidate's answers that were cut off. None: any."""
+    """Percent of the candidate's answers that were cut off. Default: any."""
     min_coverage: float | None = Field(None, ge=0, le=100)
-    """Percent of the baseline's questions that have to be compared. None: 90, unless `overlap` is allowed."""
+    """Percent of the baseline's questions that have to be compared. Default: 90, unless `overlap` is allowed."""
     allow: tuple[Difference, ...] = ()
     """Differences between the two sides that are meant; others are refused."""
     error_rate: float = Field(5.0, gt=0, lt=50)

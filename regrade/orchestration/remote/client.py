@@ -1,5 +1,7 @@
-"""The Prefect server that PREFECT_API_URL names, as `regrade trigger` talks to it: patiently."""
+"""Client for the Prefect server at PREFECT_API_URL; waits while the server is down."""
 
+import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,27 +28,32 @@ from regrade.errors import OperationError, SettingsError
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
+logger = logging.getLogger("regrade.trigger")
+CANCEL_SECONDS = 20.0
+"""Longest wait for the end of a cancelled flow run; its worker goes on cancelling in any case."""
 _Result = TypeVar("_Result")
 _PAUSE = 2.0
+"""Seconds between two attempts."""
+_CANCEL_POLL = 0.5
+"""Seconds between two looks at a flow run that is being cancelled."""
 _REFUSED = (400, 409, 422)
+"""HTTP status codes of requests that the server refuses because of their parameters."""
 
 
 class ServerGoneError(OperationError):
-    """The Prefect server did not answer for longer than one is willing to wait."""
+    """The Prefect server did not answer within `--patience` seconds."""
 
 
 class Server:
-    """A client that tries again while the server is away: restarted, or on SQLite with a locked database."""
+    """A client that retries while the server is down, restarting or locked (SQLite)."""
 
-    def __init__(
-        self, client: "SyncPrefectClient", patience: float, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, client: "SyncPrefectClient", patience: float) -> None:
         self.client = client
         self.patience = patience
-        self.say = say
+        """Seconds for which a request is retried."""
 
     def deployment(self, name: str) -> DeploymentResponse:
-        """Return a deployment, by `flow/deployment` or by its own name.
+        """Return a deployment by `flow/deployment`, or by its name if that is unique.
 
         Raises:
             SettingsError: If there is none, or several.
@@ -61,7 +68,7 @@ class Server:
             found = self.ask(lambda: self.client.read_deployments(deployment_filter=wanted))
         if len(found) == 1:
             return found[0]
-        known = sorted({one.name for one in self.ask(self.client.read_deployments)})
+        known = sorted({known.name for known in self.ask(self.client.read_deployments)})
         problem = (
             f"is the name of {len(found)} deployments: say `flow/{name}`"
             if found
@@ -72,7 +79,7 @@ class Server:
     def start(
         self, deployment: DeploymentResponse, parameters: dict[str, Any], key: str
     ) -> FlowRun:
-        """Create a run of a deployment; only one for a key, however often the server has to be asked.
+        """Create a run of a deployment; retries with the same idempotency key create no second run.
 
         Raises:
             SettingsError: If the server refuses the parameters.
@@ -89,37 +96,47 @@ class Server:
             raise SettingsError(f"Prefect refused the parameters: {_detail(error)}") from error
 
     def started(self, key: str) -> FlowRun | None:
-        """Return the run that was created for a key, if one was."""
+        """Return the run created for an idempotency key, or None."""
         wanted = FlowRunFilter(idempotency_key=FlowRunFilterIdempotencyKey(any_=[key]))
         found = self.ask(lambda: self.client.read_flow_runs(flow_run_filter=wanted))
         return found[0] if found else None
 
-    def cancel(self, flow_run_id: UUID) -> None:
-        """Ask for a flow run to be cancelled, as the UI does."""
+    def read(self, flow_run_id: UUID) -> FlowRun:
+        """Return a flow run in its current state."""
+        return self.ask(lambda: self.client.read_flow_run(flow_run_id))
+
+    def cancel(self, flow_run_id: UUID) -> FlowRun:
+        """Cancel a flow run, as the UI does; return it once it has ended, or after `CANCEL_SECONDS`."""
         state: State[Any] = State(type=StateType.CANCELLING, message="Cancelled by regrade trigger")
         self.ask(lambda: self.client.set_flow_run_state(flow_run_id, state))
+        deadline = time.monotonic() + CANCEL_SECONDS
+        while True:
+            now = self.read(flow_run_id)
+            if (now.state is not None and now.state.is_final()) or time.monotonic() > deadline:
+                return now
+            time.sleep(_CANCEL_POLL)
 
     def has_worker(self, pool: str) -> bool:
-        """Return whether a worker polls a pool."""
+        """Return True if a worker polls the pool."""
         online = WorkerFilter.model_validate({"status": {"any_": ["ONLINE"]}})
         found = self.ask(lambda: self.client.read_workers_for_work_pool(pool, online))
         return bool(found)
 
-    def ask(self, question: Callable[[], _Result]) -> _Result:
-        """Return the answer to a question, asked again while the server is away.
+    def ask(self, request: Callable[[], _Result]) -> _Result:
+        """Return the answer to a request, which is retried for `patience` seconds.
 
         Raises:
-            ServerGoneError: If it stays away.
+            ServerGoneError: If the server does not answer in that time.
         """
         retrying = Retrying(
             retry=retry_if_exception(_is_away),
             stop=stop_after_delay(self.patience),
             wait=wait_fixed(_PAUSE),
-            before_sleep=self._say_once,
+            before_sleep=self._warn_once,
             reraise=True,
         )
         try:
-            return retrying(question)
+            return retrying(request)
         except PrefectHTTPStatusError as error:
             if not _is_away(error):
                 raise
@@ -132,24 +149,29 @@ class Server:
             f"The Prefect server {address()} did not answer for {self.patience:.0f} s ({problem})."
         )
 
-    def _say_once(self, attempt: RetryCallState) -> None:
+    def _warn_once(self, attempt: RetryCallState) -> None:
         if attempt.attempt_number == 1:
-            self.say(f"the Prefect server does not answer; asking again for {self.patience:.0f} s")
+            logger.warning(
+                "the Prefect server does not answer; asking again for %.0f s", self.patience
+            )
 
 
 @contextmanager
-def connected(patience: float, say: Callable[[str], None]) -> Iterator[Server]:
-    """Return the server that PREFECT_API_URL names.
+def connected(patience: float) -> Iterator[Server]:
+    """Yield a client for the server at PREFECT_API_URL.
+
+    Args:
+        patience: Seconds for which a request is retried.
 
     Raises:
-        SettingsError: If it names none.
+        SettingsError: If PREFECT_API_URL is not set.
     """
     if PREFECT_API_URL.value() is None:
         raise SettingsError(
             "PREFECT_API_URL is not set. Name the server, such as http://127.0.0.1:4200/api."
         )
     with get_client(sync_client=True) as client:
-        yield Server(client, patience, say)
+        yield Server(client, patience)
 
 
 def address() -> str:
@@ -158,7 +180,7 @@ def address() -> str:
 
 
 def page(flow_run_id: UUID) -> str:
-    """Return the address of a flow run's page."""
+    """Return the URL of a flow run's page."""
     return url_for("flow-run", obj_id=flow_run_id) or f"flow run {flow_run_id}"
 
 
