@@ -23,7 +23,7 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, find_set, readable_sets
 from regrade.answers.spool import RowKey, SealedFile, Spool, row_keys
 from regrade.errors import HeadMovedError
-from regrade.settings import ScorerName, Settings
+from regrade.settings import Settings, StoredName
 from regrade.specification import Specification
 
 MANIFEST = "manifest.json"
@@ -35,7 +35,7 @@ class SetDescription(Settings):
 
     specification: Specification
     n_samples: int = Field(ge=1)
-    scorers: tuple[ScorerName, ...]
+    scorers: tuple[StoredName, ...]
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
     def manifest(

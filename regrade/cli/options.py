@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import yaml
 from cyclopts import Group, Parameter
 
+from regrade.engines.vllm import VllmEngine
 from regrade.errors import SettingsError
-from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams, VllmEngine
+from regrade.settings import DatasetBenchmark, EngineName, PromptSettings, SamplingParams
 
 WHAT = Group("What to evaluate", sort_key=1)
 WHERE = Group("Where things are kept, and shown", sort_key=2)
@@ -92,7 +93,7 @@ class GenerationOptions:
         PromptSettings | None, Parameter(name="*", group=PROMPT, show_default=False)
     ] = None
     engine: Annotated[
-        Literal["vllm", "openai"] | None,
+        EngineName | None,
         Parameter(
             name="--engine",
             group=ENGINE,

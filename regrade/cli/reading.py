@@ -7,8 +7,8 @@ from rich.rule import Rule
 from regrade.answers.sets import AnswerSet
 from regrade.cli.terminal import plain, stdout
 from regrade.errors import SettingsError
+from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
-from regrade.scorers.registry import load_scorer
 
 SHOWN = (
     "sample_id",

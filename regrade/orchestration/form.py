@@ -8,7 +8,8 @@ that only `prefect deploy` reads; the function keeps its own, and so do the sett
 - A model that was opened to change one field is sent with the defaults of all its fields. Where these replace the
   benchmark's own values (`OVERRIDES`), its inputs are empty here, and only what was filled in is sent.
 - A field that can have only one value, which tells models apart, is shown, and wrong values of other fields are then
-  told as `kind: 'openai' was expected`. Here it may be sent, but is not shown.
+  told as `kind: 'openai' was expected`. Here it may be sent, but is not shown. Of an engine of another package it is
+  shown, as its fields may be those of an engine of ours.
 - A parameter is titled with its name.
 """
 
@@ -97,7 +98,7 @@ def _model(model: type[BaseModel]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     fixed: dict[str, JsonValue] = {}
     for name, info in model.model_fields.items():
-        if get_origin(info.annotation) is Literal and len(get_args(info.annotation)) == 1:
+        if _is_fixed(info) and model.__module__.startswith("regrade."):
             fixed[f"^{name}$"] = {}
             continue
         annotation, may_stay_empty = _input_of(info.annotation, info.default)
@@ -115,6 +116,10 @@ def _model(model: type[BaseModel]) -> type[BaseModel]:
         )
 
     return create_model(model.__name__, __base__=Base, __doc__=model.__doc__, **fields)
+
+
+def _is_fixed(info: FieldInfo) -> bool:
+    return get_origin(info.annotation) is Literal and len(get_args(info.annotation)) == 1
 
 
 def _when_empty(description: str | None) -> str | None:

@@ -19,8 +19,8 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from regrade.engines.openai import OpenAIEngine
 from regrade.errors import EngineError, SettingsError
-from regrade.settings import OpenAIEngine
 
 _LONGEST_WAIT = 60.0
 
