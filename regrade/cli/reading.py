@@ -23,10 +23,12 @@ SHOWN = (
     "error",
 )
 
+_NOT_SCORED = {"value": None, "extracted": None, "outcome": "not scored", "truncated": False}
+
 
 def read_answers(
     answers: AnswerSet,
-    scorer_name: str,
+    scorer_name: str | None,
     *,
     wrong: bool,
     unparsed: bool,
@@ -37,7 +39,7 @@ def read_answers(
 
     Args:
         answers: Answer set at a pinned revision.
-        scorer_name: How to grade.
+        scorer_name: How to grade. None: not at all, as no scorer of the benchmark is installed.
         wrong: Only those with value below 1 (unparsed ones are wrong too).
         unparsed: Only those in which nothing could be read.
         sample: First digits of a sample id.
@@ -45,13 +47,15 @@ def read_answers(
     """
     if limit < 1:
         raise SettingsError(f"`--limit {limit}` should be at least 1.")
-    scorer = load_scorer(scorer_name)
-    columns = list(dict.fromkeys([*SHOWN, *SHARED_COLUMNS, *scorer.columns]))
+    if scorer_name is None and (wrong or unparsed):
+        load_scorer(answers.manifest.scorers[0])  # says why it cannot be used
+    scorer = None if scorer_name is None else load_scorer(scorer_name)
+    needed = list(dict.fromkeys([*SHARED_COLUMNS, *(scorer.columns if scorer else ())]))
     found: list[dict[str, Any]] = []
-    for batch in answers.batches(columns):
-        scores = scorer.score(
-            batch.select(list(dict.fromkeys([*SHARED_COLUMNS, *scorer.columns])))
-        ).to_pylist()
+    for batch in answers.batches(list(dict.fromkeys([*SHOWN, *needed]))):
+        scores = (
+            scorer.score(batch.select(needed)).to_pylist() if scorer else [_NOT_SCORED] * len(batch)
+        )
         for row, score in zip(batch.to_pylist(), scores, strict=True):
             if wrong and (score["value"] is None or score["value"] >= 1):
                 continue

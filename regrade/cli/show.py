@@ -9,6 +9,7 @@ from regrade.cli.options import Answers, Json
 from regrade.cli.output import open_answers, print_json
 from regrade.cli.reading import print_answer, read_answers
 from regrade.cli.terminal import stdout
+from regrade.scoring.score import label_now
 
 
 def show(
@@ -30,7 +31,7 @@ def show(
         wrong: Only answers that count as wrong.
         unparsed: Only answers in which nothing could be read.
         sample: Only this sample; the first digits of its id are enough.
-        scorer: Grade with this scorer; the benchmark's first if not given.
+        scorer: Grade with this scorer; the benchmark's first installed one if not given.
         limit: Answers to show at most.
         json: Print JSON.
     """
@@ -38,7 +39,7 @@ def show(
     entry = list_sets(repository, revision, answer_set_id=answer_set)[0]
     rows = read_answers(
         entry,
-        scorer or entry.manifest.scorers[0],
+        scorer or next(filter(label_now, entry.manifest.scorers), None),
         wrong=wrong,
         unparsed=unparsed,
         sample=sample,
