@@ -9,6 +9,7 @@ from flows.gating import check_baseline, completed, gate_answers
 from flows.generate_answers import GENERATION_FORM, run_name
 from flows.generating import generate_all, generated_result, make_job
 from flows.scoring import grade
+from regrade.engine_settings import EngineSettings
 from regrade.errors import TrackingError
 from regrade.job import default_answers
 from regrade.orchestration.form import form
@@ -18,11 +19,9 @@ from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
     GateSettings,
-    OpenAIEngine,
     PromptSettings,
     SamplingParams,
     SourceOverride,
-    VllmEngine,
 )
 from regrade.tracking.process import prepare
 
@@ -34,7 +33,7 @@ def evaluate_model(
     benchmarks: tuple[BenchmarkName, ...] = (),
     limit: int | None = None,
     sampling: SamplingParams | None = None,
-    engine: VllmEngine | OpenAIEngine | None = None,
+    engine: EngineSettings | None = None,
     answers: str | None = None,
     prompt: PromptSettings | None = None,
     repeats: int = 1,

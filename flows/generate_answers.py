@@ -7,6 +7,7 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from flows.generating import generate_all, generated_result, make_job
+from regrade.engine_settings import EngineSettings
 from regrade.job import default_answers
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form
@@ -15,11 +16,9 @@ from regrade.reporting.results import Evaluation
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
-    OpenAIEngine,
     PromptSettings,
     SamplingParams,
     SourceOverride,
-    VllmEngine,
 )
 
 GENERATION_FORM: dict[str, dict[str, Any]] = {
@@ -52,7 +51,7 @@ def generate_answers(
     benchmarks: tuple[BenchmarkName, ...] = (),
     limit: int | None = None,
     sampling: SamplingParams | None = None,
-    engine: VllmEngine | OpenAIEngine | None = None,
+    engine: EngineSettings | None = None,
     answers: str | None = None,
     prompt: PromptSettings | None = None,
     repeats: int = 1,

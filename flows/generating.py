@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from regrade.answers.spool import spool_root
 from regrade.engines.base import Engine
-from regrade.engines.opening import open_engine
 from regrade.errors import EngineError, OperationError, RegradeError, SettingsError, UserError
 from regrade.generation import longest_requests, prompt_rendering
 from regrade.job import GenerationJob
@@ -88,8 +87,7 @@ def generate_all(job: GenerationJob, display: Display) -> list[Work]:
 
 
 def _engine(job: GenerationJob, todo: list[Work]) -> Engine:
-    return open_engine(
-        job.engine,
+    return job.engine.open(
         todo[0].plan.model,
         longest=longest_requests((work.plan, work.missing) for work in todo),
         rendering=prompt_rendering(job.prompt),

@@ -13,11 +13,11 @@ from regrade.answers.publishing import SetDescription
 from regrade.answers.spool import RowKey, Spool
 from regrade.benchmarks.base import Benchmark
 from regrade.benchmarks.questions.prompting import chat_template_arguments, read_chat_template
-from regrade.engines.base import Engine, PromptRendering
+from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering
 from regrade.errors import EngineError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Request, Sample, generation_row
-from regrade.settings import EngineSettings, PromptSettings, SamplingParams
+from regrade.settings import PromptSettings, SamplingParams
 from regrade.specification import Specification
 
 N_LONGEST = 256
@@ -240,7 +240,7 @@ def generate(
 
 
 def session_of(
-    engine: Engine, settings: EngineSettings, progress: Progress, started_at: datetime
+    engine: Engine, settings: BaseEngineSettings, progress: Progress, started_at: datetime
 ) -> Session:
     """Return the manifest's record of this stretch of generation."""
     info = engine.info

@@ -5,15 +5,15 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from regrade.engine_settings import EngineSettings
+from regrade.engines.vllm import VllmEngine
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
-    EngineSettings,
     PromptSettings,
     SamplingParams,
     Settings,
     SourceOverride,
-    VllmEngine,
 )
 
 

@@ -15,12 +15,11 @@ from prefect.exceptions import PrefectException
 from regrade.answers.leftovers import origin_of
 from regrade.answers.manifest import Session
 from regrade.answers.publishing import publish_answers
-from regrade.engines.base import Engine
+from regrade.engines.base import BaseEngineSettings, Engine
 from regrade.errors import OperationError, SettingsError, UserError
 from regrade.generation import Progress, generate, session_of
 from regrade.processes.repeating import RepeatingThread
 from regrade.reporting.display import Display
-from regrade.settings import EngineSettings
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.generate")
@@ -35,7 +34,7 @@ REPORT_PATIENCE = 5.0
 
 @task(name="generate", task_run_name="generate {work.title}", cache_policy=NO_CACHE)
 def generate_missing(
-    work: Work, engine: Engine, settings: EngineSettings, display: Display
+    work: Work, engine: Engine, settings: BaseEngineSettings, display: Display
 ) -> None:
     """Generate what is missing; rows are on disk as soon as they are counted.
 

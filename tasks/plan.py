@@ -9,12 +9,11 @@ from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import find_set
 from regrade.answers.spool import Spool, spool_folder
+from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.benchmarks.base import Benchmark
-from regrade.benchmarks.opening import open_benchmark, open_dataset
 from regrade.errors import SettingsError
 from regrade.generation import Plan, make_plan
 from regrade.job import GenerationJob
-from regrade.models import resolve_model
 from tasks.retries import may_pass
 from tasks.work import Work
 
@@ -32,7 +31,7 @@ logger = logging.getLogger("regrade.plan")
 def plan_answers(job: GenerationJob) -> tuple[Repository, list[Plan]]:
     """Resolve the model, open the benchmarks and the repository; everything that can be wrong is found here."""
     repository = open_repository(job.answers, create=True)
-    model = resolve_model(job.model, job.engine)
+    model = job.engine.resolve(job.model)
     plans = [
         make_plan(benchmark, model, sampling=job.sampling, prompt=job.prompt, repeats=job.repeats)
         for benchmark in _open_benchmarks(job)

@@ -4,8 +4,8 @@ from prefect.client.orchestration import SyncPrefectClient
 
 from infra.deployment.applying import Say, recall, remember
 from regrade.orchestration.events import SCORERS_DEPLOYED, announce
-from regrade.scorers.registry import scorer_names
-from regrade.scoring.score import label_of
+from regrade.scorers import scorer_names
+from regrade.scoring.score import label_now
 
 MEMORY = "regrade_deployed_scorers"
 
@@ -15,7 +15,7 @@ def announce_changed_scorers(client: SyncPrefectClient, say: Say) -> None:
 
     Nothing is sent at the first deployment, where nothing is known of the scorers before.
     """
-    now = {name: label_of(name) for name in scorer_names()}
+    now = {name: label for name in scorer_names() if (label := label_now(name))}
     before = recall(client, MEMORY)
     changed = sorted(name for name in now if before and before.get(name, now[name]) != now[name])
     if changed:

@@ -24,7 +24,7 @@ from regrade.answers.sealed import SealedFile
 from regrade.answers.sets import AnswerSet, find_set, readable_sets
 from regrade.answers.spool import RowKey, Spool, row_keys
 from regrade.errors import HeadMovedError
-from regrade.settings import ScorerName, Settings
+from regrade.settings import Settings, StoredName
 from regrade.specification import Specification
 
 MANIFEST = "manifest.json"
@@ -36,7 +36,7 @@ class SetDescription(Settings):
 
     specification: Specification
     n_samples: int = Field(ge=1)
-    scorers: tuple[ScorerName, ...]
+    scorers: tuple[StoredName, ...]
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
     def manifest(

@@ -3,14 +3,16 @@
 from dataclasses import asdict
 from typing import Any
 
+from regrade import registry
 from regrade.answers.sets import AnswerSet, list_sets
-from regrade.benchmarks.opening import benchmark_cards
+from regrade.benchmarks import benchmark_cards
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_table, stdout
 from regrade.reporting.tables import percent
-from regrade.scorers.registry import load_scorer, scorer_names, source_hash
+from regrade.scorers import load_scorer, scorer_names
 from regrade.scoring.score import is_stale
+from regrade.scoring.source_hash import source_hash
 
 
 def list_answers(*, answers: Answers = None, output: Output = TABLE) -> None:
@@ -33,6 +35,7 @@ def list_answers(*, answers: Answers = None, output: Output = TABLE) -> None:
 def benchmarks(*, output: Output = TABLE) -> None:
     """List the benchmarks with version and source."""
     cards = benchmark_cards()
+    broken = _broken("benchmark")
 
     def draw() -> None:
         for card in cards:
@@ -41,15 +44,17 @@ def benchmarks(*, output: Output = TABLE) -> None:
                 f"{card.n_shots} shots · {', '.join(card.scorers)}"
             )
             stdout.print(f"    {card.description} {card.paper}".rstrip())
+        _print_broken(broken)
         stdout.print(
             "[bold]dataset[/] any dataset on the Hub or in a file: see `--dataset.*` of `regrade evaluate --help`"
         )
 
-    output.show({"benchmarks": [asdict(card) for card in cards]}, draw)
+    output.show({"benchmarks": [asdict(card) for card in cards], "broken": broken}, draw)
 
 
 def scorers(*, output: Output = TABLE) -> None:
     """List the scorers with version and source hash."""
+    broken = _broken("scorer")
     found = [
         {
             "name": name,
@@ -59,6 +64,7 @@ def scorers(*, output: Output = TABLE) -> None:
             "unparsed": load_scorer(name).unparsed,
         }
         for name in scorer_names()
+        if name not in broken
     ]
 
     def draw() -> None:
@@ -68,8 +74,19 @@ def scorers(*, output: Output = TABLE) -> None:
             )
             stdout.print(f"    reads     {plain(str(scorer['extracts']))}")
             stdout.print(f"    unparsed  {plain(str(scorer['unparsed']))}")
+        _print_broken(broken)
 
-    output.show({"scorers": found}, draw)
+    output.show({"scorers": found, "broken": broken}, draw)
+
+
+def _broken(kind: registry.Kind) -> dict[str, str]:
+    """Return the reason for each name of another package that cannot be used."""
+    return {error.name: error.problem for error in registry.broken(kind)}
+
+
+def _print_broken(broken: dict[str, str]) -> None:
+    for name, problem in broken.items():
+        stdout.print(f"[bold]{plain(name)}[/] [red]cannot be used[/]: {plain(problem)}")
 
 
 def _answer_set(answers: AnswerSet) -> dict[str, Any]:

@@ -2,18 +2,19 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import yaml
 from cyclopts import Group, Parameter
 
+from regrade.engines.vllm import VllmEngine
 from regrade.errors import SettingsError
 from regrade.settings import (
     DatasetBenchmark,
     Difference,
+    EngineName,
     PromptSettings,
     SamplingParams,
-    VllmEngine,
 )
 
 WHAT = Group("What to evaluate", sort_key=1)
@@ -104,7 +105,7 @@ class GenerationOptions:
         PromptSettings | None, Parameter(name="*", group=PROMPT, show_default=False)
     ] = None
     engine: Annotated[
-        Literal["vllm", "openai"] | None,
+        EngineName | None,
         Parameter(
             name="--engine",
             group=ENGINE,

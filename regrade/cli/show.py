@@ -11,8 +11,9 @@ from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, stdout
 from regrade.errors import SettingsError
+from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
-from regrade.scorers.registry import load_scorer
+from regrade.scoring.score import label_now
 
 SHOWN = (
     "sample_id",
@@ -27,6 +28,7 @@ SHOWN = (
     "error",
 )
 """Columns of the answers in the JSON document."""
+_NOT_SCORED = {"value": None, "extracted": None, "outcome": "not scored", "truncated": False}
 
 
 def show(
@@ -49,16 +51,19 @@ def show(
         wrong: Only wrong answers; unparsed ones are wrong too.
         unparsed: Only answers from which nothing could be extracted.
         sample: Only this sample; the first digits of its id are enough.
-        scorer: Scorer to use; the benchmark's first if not given.
+        scorer: Scorer to use; the benchmark's first installed one if not given.
         limit: Most answers to show.
     """
     if limit < 1:
         raise SettingsError(f"`--limit {limit}` should be at least 1.")
     repository, revision = open_answers(answers)
     found = list_sets(repository, revision, answer_set_id=answer_set)[0]
+    name = scorer or next(filter(label_now, found.manifest.scorers), None)
+    if name is None and (wrong or unparsed):
+        load_scorer(found.manifest.scorers[0])  # says why it cannot be used
     fitting = (
         row
-        for row in _scored_rows(found, scorer or found.manifest.scorers[0])
+        for row in _scored_rows(found, name)
         if not (wrong and (row["value"] is None or row["value"] >= 1))
         and not (unparsed and row["outcome"] != "unparsed")
         and (sample is None or row["sample_id"].startswith(sample))
@@ -75,16 +80,20 @@ def show(
     output.show({**document, "answers": rows}, draw)
 
 
-def _scored_rows(answers: AnswerSet, scorer_name: str) -> Iterator[dict[str, Any]]:
-    """Yield answers with their scores, in stored order."""
-    scorer = load_scorer(scorer_name)
-    columns = list(dict.fromkeys([*SHARED_COLUMNS, *scorer.columns]))
+def _scored_rows(answers: AnswerSet, scorer_name: str | None) -> Iterator[dict[str, Any]]:
+    """Yield answers with their scores, in stored order; not scored if no scorer of the benchmark is installed."""
+    scorer = load_scorer(scorer_name) if scorer_name else None
+    columns = list(dict.fromkeys([*SHARED_COLUMNS, *(scorer.columns if scorer else ())]))
     for batch in answers.batches(list(dict.fromkeys([*SHOWN, *columns]))):
-        scores = scorer.score(batch.select(columns)).to_pylist()
+        scores = (
+            scorer.score(batch.select(columns)).to_pylist()
+            if scorer
+            else [_NOT_SCORED] * len(batch)
+        )
         for row, score in zip(batch.to_pylist(), scores, strict=True):
             yield {
                 **{name: row[name] for name in SHOWN},
-                **{name: score[name] for name in ("value", "extracted", "outcome", "truncated")},
+                **{name: score[name] for name in _NOT_SCORED},
             }
 
 

@@ -8,7 +8,8 @@ function and the settings stay as they are. Prefect's defaults, and what `form` 
 - A model is sent with the defaults of all its fields once one is changed. `form`: for models that override a
   benchmark's values (`OVERRIDES`) the inputs are empty, and only filled ones are sent.
 - A `Literal` with one value, which discriminates a union, is shown, and errors of other fields then read
-  `kind: 'openai' was expected`. `form`: it may be sent, but is not shown.
+  `kind: 'openai' was expected`. `form`: it may be sent, but is not shown, except for an engine of another package,
+  whose fields may be those of an engine of ours.
 - A parameter has no title. `form`: its name is the title.
 """
 
@@ -97,7 +98,7 @@ def _model(model: type[BaseModel]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     fixed: dict[str, JsonValue] = {}
     for name, info in model.model_fields.items():
-        if get_origin(info.annotation) is Literal and len(get_args(info.annotation)) == 1:
+        if _is_fixed(info) and model.__module__.startswith("regrade."):
             fixed[f"^{name}$"] = {}
             continue
         annotation, may_stay_empty = _input_of(info.annotation, info.default)
@@ -115,6 +116,10 @@ def _model(model: type[BaseModel]) -> type[BaseModel]:
         )
 
     return create_model(model.__name__, __base__=Base, __doc__=model.__doc__, **fields)
+
+
+def _is_fixed(info: FieldInfo) -> bool:
+    return get_origin(info.annotation) is Literal and len(get_args(info.annotation)) == 1
 
 
 def _when_empty(description: str | None) -> str | None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.errors import SettingsError
-from regrade.scorers.registry import scorer_names
+from regrade.scorers import scorer_names
 from regrade.scoring.diff import Diff, compare
 from regrade.scoring.score import Scored, label_of, score_answers
 

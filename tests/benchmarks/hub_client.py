@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-from regrade.benchmarks.opening import open_benchmark, open_dataset
+from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.errors import RegradeError
 from regrade.settings import DatasetBenchmark, PromptSettings
 

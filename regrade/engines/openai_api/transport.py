@@ -17,9 +17,9 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from regrade.engines.openai import OpenAIEngine
 from regrade.errors import EngineError, SettingsError
 from regrade.retries import retry_after
-from regrade.settings import OpenAIEngine
 
 _LONGEST_WAIT = 60.0
 _LONGEST_ASKED = 300.0

@@ -10,6 +10,7 @@ from typing import Any, Self
 import yaml
 
 from regrade.engines.base import EngineInfo, PromptRendering
+from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.environment import engine_python, install_command
 from regrade.engines.vllm_process.logs import last_error, status_in_words
@@ -17,7 +18,6 @@ from regrade.engines.vllm_process.process import EngineProcess
 from regrade.errors import EngineError, NotInstalledError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Request
-from regrade.settings import VllmEngine
 
 _CHUNK = 64
 """Requests per message: few enough to begin at once, and to look for completions in between."""

@@ -10,13 +10,13 @@ import psutil
 import pytest
 
 from regrade.engines.base import Engine, PromptRendering
-from regrade.engines.opening import open_engine
+from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.cpu_priority import AUTOGROUP, VARIABLE
 from regrade.engines.vllm_process.engine import VllmProcess, parse_extra
 from regrade.errors import EngineError, NotInstalledError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Request
-from regrade.settings import SamplingParams, VllmEngine
+from regrade.settings import SamplingParams
 from tests.engine_fixtures import FAST
 from tests.processes.trees import living, wait_until
 
@@ -250,9 +250,7 @@ def test_nothing_of_vllm_reaches_the_terminal(
 def _open(
     model: ResolvedModel, log: Path, settings: VllmEngine, requests=(), **rendering
 ) -> Engine:
-    return open_engine(
-        settings, model, longest=requests, rendering=PromptRendering(**rendering), log=log
-    )
+    return settings.open(model, longest=requests, rendering=PromptRendering(**rendering), log=log)
 
 
 @pytest.mark.vllm
@@ -349,14 +347,12 @@ def test_no_engine_process_outlives_an_owner_that_is_killed_while_it_loads(
     code = f"""
 from pathlib import Path
 from regrade.engines.base import PromptRendering
-from regrade.engines.opening import open_engine
-from regrade.models import resolve_model
 from tests.engine_fixtures import FAST
 from tests.processes.trees import wait_until
-model = resolve_model({str(demo_model)!r}, FAST)
+model = FAST.resolve({str(demo_model)!r})
 log = Path({str(tmp_path / "log")!r})
 say = lambda stage: print(stage, flush=True)
-open_engine(FAST, model, longest=(), rendering=PromptRendering(), log=log, on_progress=say).__enter__()
+FAST.open(model, longest=(), rendering=PromptRendering(), log=log, on_progress=say).__enter__()
 """
     owner = subprocess.Popen(
         [sys.executable, "-c", code],

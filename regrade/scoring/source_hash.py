@@ -16,6 +16,8 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
+from regrade import registry
+
 _LAYOUT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER})
 _BLOCKS = {tokenize.INDENT: "\0indent", tokenize.DEDENT: "\0dedent"}
 _OPENING, _CLOSING = "([{", ")]}"
@@ -40,7 +42,23 @@ class ModuleCode:
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def source_hash(module: str, packages: Sequence[str]) -> str:
+@cache
+def source_hash(scorer: str) -> str:
+    """Return the hash of a scorer's code: the first 8 hex digits of a sha256.
+
+    It changes with the code of the scorer's module and of every module that it imports, directly or not, from
+    `regrade.scorers` and, for a scorer of another package, from that package. It does not change with another scorer.
+
+    Raises:
+        UnknownNameError: If no scorer of this name is installed.
+        PluginError: If it is installed and cannot be used.
+    """
+    module = registry.module("scorer", scorer)
+    ours = registry.package("scorer")
+    return hash_of(module, (ours,) if _is_in(module, (ours,)) else (ours, module.partition(".")[0]))
+
+
+def hash_of(module: str, packages: Sequence[str]) -> str:
     """Return the first 8 hex digits of the sha256 over a module and the modules it imports from some packages.
 
     Args:
@@ -69,15 +87,15 @@ def _code_of(name: str, ours: tuple[str, ...]) -> ModuleCode:
     spec = _find(name)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"No source file of module '{name}' is found.", name=name)
-    return module_code(Path(spec.origin).read_text(encoding="utf-8"), name, ours)
+    return module_code(Path(spec.origin).read_text(encoding="utf-8"), spec.parent or "", ours)
 
 
-def module_code(source: str, name: str, ours: Sequence[str]) -> ModuleCode:
+def module_code(source: str, package: str, ours: Sequence[str]) -> ModuleCode:
     """Return the code of a source text without its layout.
 
     Args:
         source: Text of the module.
-        name: Full name of the module.
+        package: Package that relative imports of the module are relative to.
         ours: Packages whose module paths are left out.
     """
     code = ModuleCode()
@@ -85,7 +103,7 @@ def module_code(source: str, name: str, ours: Sequence[str]) -> ModuleCode:
         blocks = tuple(token for token in statement if token in _BLOCKS.values())
         tokens = statement[len(blocks) :]
         if tokens[:1] in (("import",), ("from",)):
-            _add_imports(code, tokens, name.rpartition(".")[0], ours)
+            _add_imports(code, tokens, package, ours)
             tokens = ()
         elif all(_is_plain_text(token) for token in tokens):  # a docstring, or nothing
             tokens = ()

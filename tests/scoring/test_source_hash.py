@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from regrade.scorers import source_hash as hashing
-from regrade.scorers.source_hash import module_code, module_codes, source_hash
+from regrade.scoring import source_hash as hashing
+from regrade.scoring.source_hash import hash_of, module_code, module_codes
 from tests.pythons import SUPPORTED, python
 
 CODE = '''
@@ -36,7 +36,7 @@ EXPECTED = "2ed149c5c77222f50022908d232ac975"
 
 
 def digest(source: str, ours: tuple[str, ...] = ("regrade",)) -> str:
-    return module_code(source, "regrade.scorers.example", ours).digest
+    return module_code(source, "regrade.scorers", ours).digest
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_the_hash_of_a_known_text_never_changes() -> None:
 @pytest.mark.parametrize("version", SUPPORTED)
 def test_every_supported_python_gives_the_same_hash(version: str) -> None:
     code = (
-        "import sys; from regrade.scorers.source_hash import source_hash as h, module_code as c;"
+        "import sys; from regrade.scoring.source_hash import hash_of as h, module_code as c;"
         "print(h('regrade.scorers.number', ('regrade.scorers',)));"
-        "print(c(sys.stdin.read(), 'regrade.scorers.example', ('regrade',)).digest)"
+        "print(c(sys.stdin.read(), 'regrade.scorers', ('regrade',)).digest)"
     )
     done = subprocess.run(
         [python(version), "-c", code],
@@ -116,7 +116,7 @@ def test_every_supported_python_gives_the_same_hash(version: str) -> None:
     )
 
     assert done.stdout.split() == [
-        source_hash("regrade.scorers.number", ("regrade.scorers",)),
+        hash_of("regrade.scorers.number", ("regrade.scorers",)),
         digest(CODE),
     ]
 
@@ -126,7 +126,7 @@ def test_threads_hash_at_once_without_an_error() -> None:
 
     def hashed(_: int) -> str:
         hashing._code_of.cache_clear()
-        return source_hash("regrade.scorers.number", ("regrade.scorers",))
+        return hash_of("regrade.scorers.number", ("regrade.scorers",))
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(hashed, range(40)))) == 1
@@ -140,7 +140,7 @@ def test_a_scorer_of_another_package_is_hashed_with_its_own_modules(
     (package / "__init__.py").write_text("")
     (package / "words.py").write_text("STOP = ()\n")
     (package / "scorer.py").write_text(
-        "from regrade.scorers import columns as c\nfrom .words import STOP\n"
+        "from regrade.scorers.extraction import columns as c\nfrom .words import STOP\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     packages = ("regrade.scorers", "their_scorers")
