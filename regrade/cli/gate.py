@@ -15,11 +15,10 @@ from regrade.cli.terminal import plain, stdout
 from regrade.comparing.gate import gate as judge
 from regrade.comparing.gate_report import GateReport
 from regrade.errors import SettingsError
-from regrade.job import default_answers
+from regrade.job import default_answers, one_line
 from regrade.reporting.files import tag_candidate, write_reports
 from regrade.reporting.verdicts import COLUMNS, verdict_row
 from regrade.settings import GateSettings
-from regrade.validation import one_line
 
 STYLES = {"pass": "green", "regression": "red", "cannot tell": "yellow"}
 

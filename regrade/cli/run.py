@@ -3,22 +3,20 @@
 import contextlib
 import importlib
 import logging
-import os
 import sys
 from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 from cyclopts import Parameter
 
-from regrade.answers.spool import spool_root
 from regrade.cli.options import Answers, GenerationOptions, Json, TrackingUri
 from regrade.cli.terminal import TerminalDisplay, log_to, print_evaluation, print_next_steps
 from regrade.errors import OperationError, SettingsError, TrackingError, UnknownNameError
+from regrade.job import GenerationJob, ScoringJob, make_job
 from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
 from regrade.processes.shutdown import leave
-from regrade.reporting.display import shown_on
+from regrade.reporting.display import log_file, shown_on
 from regrade.reporting.results import Evaluation, SomeNotScoredError, SomeUnfitError
 from regrade.settings import BenchmarkName, ScorerName
 from regrade.tracking.process import prepare
@@ -62,7 +60,7 @@ def score(
     tracking_uri: TrackingUri = None,
     json: Json = False,
 ) -> None:
-    """Grade stored answers at one pinned commit, without a model.
+    """Score stored answers at one pinned commit, without a model.
 
     Args:
         answers: Answer repository.
@@ -70,7 +68,7 @@ def score(
         benchmark: Only this benchmark.
         answer_set: Only this answer set; the first digits of its id are enough.
         revision: Branch, tag or commit of the repository; the newest commit if not given.
-        scorer: How to grade; each benchmark's own scorers if not given.
+        scorer: Scorer; each benchmark's own scorers if not given.
         since: Only answer sets that were added to on this day (YYYY-MM-DD, UTC) or later.
         until: Only answer sets that were begun on this day (YYYY-MM-DD, UTC) or before.
         stale: Only where a scorer changed since it scored, or the answers grew.
@@ -79,20 +77,10 @@ def score(
         tracking_uri: MLflow server or database.
         json: Print JSON.
     """
-    given = {
-        "answers": answers,
-        "model": model,
-        "benchmark": benchmark,
-        "answer_set": answer_set,
-        "revision": revision,
-        "scorer": scorer,
-        "since": _day("--since", since),
-        "until": _day("--until", until),
-        "tracking_uri": tracking_uri,
-    }
-    chosen = {name: value for name, value in given.items() if value is not None}
-    switches = {"force": force, "stale": stale, "intact": intact}
-    _run("score_answers", {**chosen, **switches}, json=json)
+    given = {name: value for name, value in locals().items() if name != "json"}
+    days = {"since": _day("--since", since), "until": _day("--until", until)}
+    job = make_job(ScoringJob, given | days)
+    _run("score_answers", job.model_dump(exclude_unset=True), json=json)
 
 
 def _day(option: str, given: str | None) -> date | None:
@@ -109,7 +97,8 @@ def _day(option: str, given: str | None) -> date | None:
 def _run(name: str, parameters: dict[str, Any], *, json: bool) -> None:
     """Run a flow here and print what it found."""
     _check_names(parameters)
-    log = log_to(Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs")))
+    log = log_file("regrade")
+    log_to(log)
     if name != "generate_answers":
         prepare(log)
     display = TerminalDisplay()
@@ -158,7 +147,7 @@ def _print(evaluation: Evaluation, *, json: bool) -> None:
 
 
 def _check_names(parameters: dict[str, Any]) -> None:
-    """Check names here, where an unknown one gets a better answer than a list of all."""
+    """Check names before Prefect does: our error suggests the closest match."""
     for kind, names, known in (
         ("benchmark", parameters.get("benchmarks") or (), BenchmarkName),
         ("scorer", [parameters["scorer"]] if "scorer" in parameters else [], ScorerName),
@@ -178,18 +167,4 @@ def _check_names(parameters: dict[str, Any]) -> None:
         )
 
 
-KNOWN_PARAMETERS = {
-    *(
-        "model",
-        "benchmarks",
-        "limit",
-        "sampling",
-        "engine",
-        "answers",
-        "prompt",
-        "repeats",
-        "datasets",
-    ),
-    *("sources", "tracking_uri", "benchmark", "answer_set", "scorer", "revision", "force"),
-    *("since", "until", "stale", "intact"),
-}
+KNOWN_PARAMETERS = GenerationJob.model_fields.keys() | ScoringJob.model_fields.keys()

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,10 +36,8 @@ LINE_SECONDS = 15.0
 """Without a terminal, progress is a log line this often."""
 
 
-def log_to(folder: Path) -> Path:
-    """Send `regrade`'s log lines to stderr, and everything else to a new file, which is returned."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"regrade-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"
+def log_to(path: Path) -> None:
+    """Send `regrade`'s log lines to stderr, and everything else to a file."""
     to_file = logging.FileHandler(path, delay=True)
     to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.getLogger().addHandler(
@@ -52,7 +49,6 @@ def log_to(folder: Path) -> Path:
     ours.setLevel(logging.INFO)
     ours.addHandler(TerminalHandler())
     ours.addHandler(to_file)
-    return path
 
 
 class TerminalHandler(logging.Handler):
