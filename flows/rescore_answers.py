@@ -23,7 +23,7 @@ def rescore_answers(
     stale: bool = True,
     tracking_uri: str | None = None,
 ) -> Evaluation:
-    """Grade all stored answers again whose scores are stale, and show what changed. Old scores stay.
+    """Score all stored answers again whose scores are stale, and show what changed. Old scores stay.
 
     Args:
         answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.

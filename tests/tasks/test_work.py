@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from tasks.work import hidden
@@ -22,7 +23,7 @@ class Large:
         return super().__getattribute__(name)
 
 
-@task(task_run_name="take {given.title}")
+@task(task_run_name="take {given.title}", cache_policy=NO_CACHE)
 def take(given: Large) -> str:
     return type(given).__name__
 
