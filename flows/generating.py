@@ -11,7 +11,6 @@ from prefect.runtime import flow_run
 
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import spool_root
-from regrade.engines.base import Engine
 from regrade.engines.opening import open_engine
 from regrade.errors import EngineError, OperationError, RegradeError, UserError
 from regrade.generation import longest_requests, prompt_rendering
@@ -71,7 +70,7 @@ def generate(job: GenerationJob, works: Sequence[Work]) -> None:
     fresh = False
     while todo:
         try:
-            _generate(job, _engine(job, todo), todo)
+            _generate(job, todo)
             return
         except (OperationError, UserError) as error:
             left = [work for work in todo if work.publishing is None]
@@ -107,17 +106,14 @@ def publish(works: Sequence[Work]) -> list[AnswerSet]:
     return [work.published for work in works if work.published is not None]
 
 
-def _engine(job: GenerationJob, todo: Sequence[Work]) -> Engine:
-    return open_engine(
+def _generate(job: GenerationJob, todo: Sequence[Work]) -> None:
+    engine = open_engine(
         job.engine,
         todo[0].plan.model,
         longest=longest_requests((work.plan, work.missing) for work in todo),
         rendering=prompt_rendering(job.prompt),
         log=log_file("engine"),
     )
-
-
-def _generate(job: GenerationJob, engine: Engine, todo: Sequence[Work]) -> None:
     display = current_display()
     display.loading(job.model)
     with engine:
