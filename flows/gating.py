@@ -22,7 +22,7 @@ MAX_MESSAGE = 500
 
 
 def check_baseline(settings: GateSettings, answers: str, benchmarks: Sequence[str]) -> None:
-    """Refuse a baseline that is not there before anything slow begins.
+    """Fail early if the baseline does not exist.
 
     Raises:
         RepositoryError: If there is no such repository, or nothing in it fits.
@@ -34,7 +34,7 @@ def check_baseline(settings: GateSettings, answers: str, benchmarks: Sequence[st
 def gate_answers(
     sets: Sequence[AnswerSet], settings: GateSettings, tracking_uri: str | None
 ) -> GateReport:
-    """Return the verdict on answer sets that were just graded, after showing it everywhere.
+    """Return the verdict on answer sets that were just scored, after showing it everywhere.
 
     Args:
         sets: Of one model, at least one; at most one of each benchmark.

@@ -103,6 +103,11 @@ class Specification(Settings):
         return hashlib.sha256(canonical).hexdigest()[:16]
 
     @property
+    def title(self) -> str:
+        """Benchmark and model, for people."""
+        return f"{self.benchmark.name} · {self.model.name}"
+
+    @property
     def folder(self) -> str:
         """Where the answers lie in a repository: `<benchmark>/<model>/<answer_set_id>`."""
         return f"{self.benchmark.name}/{self.model.slug}/{self.answer_set_id}"

@@ -12,12 +12,11 @@ from regrade.cli.terminal import plain, print_table, stdout
 from regrade.comparing.gate import gate as judge
 from regrade.comparing.gate_report import GateReport, tag_candidate
 from regrade.errors import SettingsError
-from regrade.job import default_answers
+from regrade.job import default_answers, one_line
 from regrade.reporting.files import write_reports
 from regrade.reporting.junit import junit as junit_xml
 from regrade.reporting.verdicts import COLUMNS, gate_markdown, verdict_row
 from regrade.settings import GateSettings
-from regrade.validation import one_line
 
 STYLES = {"pass": "green", "regression": "red", "cannot tell": "yellow"}
 

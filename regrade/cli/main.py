@@ -20,7 +20,7 @@ VERDICTS = ("gate", "trigger")
 COMMANDS = {
     "evaluate": ("run:evaluate", "Generate what is missing, publish, score, track, report."),
     "generate": ("run:generate", "Only generate what is missing, and publish it."),
-    "score": ("run:score", "Grade stored answers at one pinned commit, without a model."),
+    "score": ("run:score", "Score stored answers at one pinned commit, without a model."),
     "trigger": (
         "trigger.command:trigger",
         "Start a deployment on the Prefect server at PREFECT_API_URL.",

@@ -39,15 +39,6 @@ TrackingUri = Annotated[
         help="MLflow server or database. Default: MLFLOW_TRACKING_URI, else SQLite beside the answers.",
     ),
 ]
-Json = Annotated[
-    bool,
-    Parameter(
-        name="--json",
-        negative="",
-        group=WHERE,
-        help="Print one JSON document on stdout, and no table.",
-    ),
-]
 Benchmarks = Annotated[
     tuple[str, ...], Parameter(help="Only this benchmark; may be given several times.")
 ]

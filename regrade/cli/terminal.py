@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,15 +36,13 @@ LINE_SECONDS = 15.0
 """Seconds between two log lines of progress, which replace the bar without a terminal."""
 
 
-def log_to(folder: Path, *, quiet: bool = False) -> Path:
-    """Show `regrade`'s log lines on stderr, send all log lines to a new file, and return its path.
+def log_to(path: Path, *, quiet: bool = False) -> None:
+    """Show `regrade`'s log lines on stderr, and send all log lines to a file.
 
     Args:
-        folder: Folder of the file.
+        path: The file.
         quiet: Show only warnings and errors.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"regrade-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"
     to_file = logging.FileHandler(path, delay=True)
     to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     # a root handler with a formatter keeps Prefect's console handler away
@@ -53,7 +50,6 @@ def log_to(folder: Path, *, quiet: bool = False) -> Path:
     logging.getLogger().setLevel(logging.INFO)
     logging.captureWarnings(capture=True)
     show_logs("regrade", quiet=quiet).addHandler(to_file)
-    return path
 
 
 def show_logs(name: str, *, quiet: bool = False) -> logging.Logger:

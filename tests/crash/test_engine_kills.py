@@ -14,7 +14,7 @@ from tests.crash.harness import Account, Command, Started, config, spooled, stor
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
 
 LIMIT = 240
-FRESH = "Going on once more, with a fresh engine"
+FRESH = "Retrying once with a new engine"
 SUPERVISOR, WORKER, CORE = (
     "regrade.processes.supervisor",
     "regrade.engines.vllm_process.worker",
