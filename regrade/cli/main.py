@@ -38,6 +38,11 @@ app.command(
 )
 app.command("regrade.cli.run:score", name="score", help="Grade stored answers, without a model.")
 app.command(
+    "regrade.cli.deploy:deploy",
+    name="deploy",
+    help="Create or update work pools and deployments on a Prefect server.",
+)
+app.command(
     "regrade.cli.trigger.command:trigger",
     name="trigger",
     help="Start a deployment on a Prefect server, follow it, and return its verdict.",

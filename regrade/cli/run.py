@@ -18,6 +18,7 @@ from regrade.cli.terminal import TerminalDisplay, log_to, print_evaluation, prin
 from regrade.errors import OperationError, SettingsError, TrackingError, UnknownNameError
 from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
 from regrade.processes.shutdown import leave
+from regrade.project_folder import make_flows_importable
 from regrade.reporting.display import shown_on
 from regrade.reporting.results import Evaluation, SomeNotScoredError, SomeUnfitError
 from regrade.settings import BenchmarkName, ScorerName
@@ -145,6 +146,7 @@ def _run(name: str, parameters: dict[str, Any], *, json: bool) -> None:
 
 def _flow(name: str) -> Callable[..., Evaluation]:
     """Import a flow. Not before our logging is set up: Prefect sets up its own when it is imported."""
+    make_flows_importable()
     module = importlib.import_module(f"flows.{name}")
     return cast("Callable[..., Evaluation]", getattr(module, name))
 

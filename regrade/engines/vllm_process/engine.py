@@ -11,7 +11,7 @@ import yaml
 
 from regrade.engines.base import EngineInfo, PromptRendering
 from regrade.engines.vllm_process.channel import Message
-from regrade.engines.vllm_process.environment import engine_python, install_command
+from regrade.engines.vllm_process.environment import engine_python, install_vllm_command
 from regrade.engines.vllm_process.logs import killed, telling_line
 from regrade.engines.vllm_process.process import EngineProcess, status_in_words
 from regrade.errors import EngineError, NotInstalledError, SettingsError
@@ -157,7 +157,9 @@ class VllmProcess:
             raise self._failure(process, when)
         if message["type"] == "error":
             if message["kind"] == "not_installed":
-                raise NotInstalledError(f"vLLM (for '{message['message']}')", install_command())
+                raise NotInstalledError(
+                    f"vLLM (for '{message['message']}')", install_vllm_command()
+                )
             raise SettingsError(message["message"])
         return message
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import regrade
 from regrade.errors import SettingsError
+from regrade.project_folder import install_command
 
 ENGINE_PYTHON = "REGRADE_ENGINE_PYTHON"
 """Environment variable with the Python of another environment that has vLLM."""
@@ -39,9 +40,11 @@ def engine_python() -> str:
     return found
 
 
-def install_command() -> str:
-    """Return what installs vLLM on this machine."""
-    return "make install" if shutil.which("nvidia-smi") is None else "make install-cuda"
+def install_vllm_command() -> str:
+    """Command that installs vLLM's build for this machine."""
+    if shutil.which("nvidia-smi") is None:
+        return install_command("vllm", "install")
+    return install_command("cuda", "install-cuda")
 
 
 def worker_environment(current: Mapping[str, str], scratch: Path) -> dict[str, str]:
