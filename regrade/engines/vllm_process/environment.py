@@ -10,7 +10,7 @@ from pathlib import Path
 
 import regrade
 from regrade.errors import SettingsError
-from regrade.project_folder import install_command
+from regrade.project_folder import install_command, is_checkout
 
 ENGINE_PYTHON = "REGRADE_ENGINE_PYTHON"
 """Environment variable with the Python of another environment that has vLLM."""
@@ -43,7 +43,9 @@ def engine_python() -> str:
 def install_vllm_command() -> str:
     """Command that installs vLLM's build for this machine."""
     if shutil.which("nvidia-smi") is None:
-        return install_command("vllm", "install")
+        # vLLM's CPU build pins a build of torch that is on this index only.
+        index = "" if is_checkout() else " --extra-index-url https://download.pytorch.org/whl/cpu"
+        return install_command("vllm", "install") + index
     return install_command("cuda", "install-cuda")
 
 
