@@ -126,7 +126,7 @@ def test_a_run_whose_machine_died_has_crashed_and_a_retry_goes_on(
 
 
 def fall_silent(stack: Stack, flow_run_id: str) -> None:
-    """See the run end, with an automation as `make deploy` makes it that waits for seconds instead of minutes."""
+    """See the run end, with an automation as `regrade deploy` creates it that waits for seconds instead of minutes."""
     name = f"silent {uuid4()}"
     with (
         temporary_settings({PREFECT_API_URL: stack.api}),
