@@ -44,21 +44,25 @@ class Installed:
         return run(command, 280, {"PYTHONPATH": "", **environment}, cwd=self.user_project)
 
 
+def install(environment: Path, *what: str) -> None:
+    """Make a virtual environment, and install something with pip and without network."""
+    venv.create(environment, symlinks=True)
+    # Dependencies come from the tests' environment. Its own .pth files, which name the checkout, are not read here.
+    (site_packages,) = environment.glob("lib/python*/site-packages")
+    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + os.linesep)
+    pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin/python"), "install"]
+    offline = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, *offline, *what], check=True, capture_output=True)
+
+
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     home = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(home)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = home.glob("*.whl")
-    environment = home / "venv"
-    venv.create(environment, symlinks=True)
-    python = str(environment / "bin/python")
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
-    subprocess.run([*pip, "--no-index", "--no-deps", str(wheel)], check=True, capture_output=True)
-    # Dependencies come from the tests' environment. Its own .pth files, which name the checkout, are not read here.
-    (site_packages,) = environment.glob("lib/python*/site-packages")
-    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + os.linesep)
+    install(home / "venv", str(wheel))
     user_project = home / "project"
     (user_project / "flows").mkdir(parents=True)
     (user_project / "flows/etl.py").write_text("ours = True\n")
-    return Installed(wheel, environment, user_project)
+    return Installed(wheel, home / "venv", user_project)

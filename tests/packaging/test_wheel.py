@@ -2,6 +2,7 @@
 
 import subprocess
 import zipfile
+from dataclasses import replace
 from importlib.metadata import Distribution
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from packaging.requirements import Requirement
 from regrade import __version__
 from regrade.answers.local import LocalRepository
 from tests.command_line import DEMO, ROOT
-from tests.packaging.conftest import Installed
+from tests.packaging.conftest import Installed, install
 from tests.stored import numbers, publish
 
 
@@ -77,6 +78,16 @@ def test_the_pull_step_finds_the_wheels_flows_in_a_folder_that_has_others(
     assert flows == str(installed.package / "project/flows/__init__.py")
     chosen = installed.imported(code, REGRADE_HOME=str(installed.user_project)).splitlines()
     assert chosen == [str(installed.user_project), flows]
+
+
+def test_an_editable_installation_uses_the_checkouts_flows(installed: Installed, tmp_path: Path):
+    install(tmp_path / "venv", "--editable", str(ROOT))
+    editable = replace(installed, environment=tmp_path / "venv")
+    code = (
+        "from regrade.project_folder import make_flows_importable; make_flows_importable();"
+        "import flows; print(flows.__file__)"
+    )
+    assert editable.imported(code) == str(ROOT / "flows/__init__.py")
 
 
 def test_missing_parts_are_installed_with_pip_not_make(installed: Installed):
