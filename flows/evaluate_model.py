@@ -8,8 +8,7 @@ from prefect.client.schemas.objects import State
 from flows import generating, scoring
 from flows.gating import check_baseline, completed, gate_answers
 from flows.generating import GENERATION_FORM, run_name
-from regrade.engine_settings import EngineSettings
-from regrade.job import EvaluationJob, make_job
+from regrade.job import EngineSettings, EvaluationJob, make_job
 from regrade.orchestration.form import form
 from regrade.reporting.results import Evaluation
 from regrade.settings import (

@@ -3,8 +3,7 @@
 from prefect import flow
 
 from flows.generating import GENERATION_FORM, generate, plan, publish, run_name
-from regrade.engine_settings import EngineSettings
-from regrade.job import GenerationJob, make_job
+from regrade.job import EngineSettings, GenerationJob, make_job
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form
 from regrade.reporting.display import current_display

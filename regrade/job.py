@@ -3,11 +3,11 @@
 import os
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Self, TypeAlias, TypeVar, Union
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from regrade.engine_settings import EngineSettings
+from regrade import registry
 from regrade.engines.vllm import VllmEngine
 from regrade.errors import SettingsError
 from regrade.settings import (
@@ -19,6 +19,17 @@ from regrade.settings import (
     Settings,
     SourceOverride,
 )
+
+if TYPE_CHECKING:
+    from regrade.engines.openai import OpenAIEngine
+
+    EngineSettings: TypeAlias = VllmEngine | OpenAIEngine
+else:  # an engine that cannot be used is an error when its `kind` is given, not when others are used
+    _broken = {error.name for error in registry.broken("engine")}
+    _names = sorted(registry.names("engine"), key=lambda name: name != "vllm")
+    EngineSettings = Union[  # noqa: UP007 - their number is not known
+        tuple(registry.load("engine", name) for name in _names if name not in _broken)
+    ]
 
 
 def default_answers() -> str:

@@ -174,7 +174,7 @@ def test_a_benchmark_of_another_package_is_listed_and_planned(tmp_path: Path):
     listed = command("benchmarks", "--json", path=site).document["benchmarks"]
     planned = python(
         "from regrade.job import GenerationJob; from regrade.benchmarks import open_benchmark;"
-        "from regrade.engine_settings import EngineSettings; from regrade.generation import make_plan;"
+        "from regrade.job import EngineSettings; from regrade.generation import make_plan;"
         "from regrade.settings import PromptSettings;"
         f"job = GenerationJob(model='m', benchmarks=('riddles',), answers='a', engine={{'kind': 'echo'}},"
         f"    prompt={{'n_shots': 0}}, sources=({{'benchmark': 'riddles', 'path': {str(questions)!r}}},));"
@@ -198,7 +198,7 @@ def test_an_engine_of_another_package_is_a_choice_of_the_form_and_generates(tmp_
     )
     said = python(
         "from pathlib import Path; from pydantic import TypeAdapter;"
-        "from regrade.engine_settings import EngineSettings; from regrade.records import Request;"
+        "from regrade.job import EngineSettings; from regrade.records import Request;"
         "from regrade.engines.base import PromptRendering;"
         "settings = TypeAdapter(EngineSettings).validate_python({'kind': 'echo', 'times': 2});"
         "engine = settings.open(settings.resolve('m'), longest=(), rendering=PromptRendering(), log=Path('x'));"

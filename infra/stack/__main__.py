@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from infra.stack import parts, postgres, processes
-from infra.stack.layout import HOST, ROOT, Layout, StackError, layout
+from infra.stack.layout import HOST, Layout, StackError, layout
 from infra.stack.processes import Known
 
 START_SECONDS = 300
@@ -160,7 +160,7 @@ def _deploy(place: Layout) -> None:
     log = place.logs / "deploy.log"
     with log.open("ab") as output:
         done = subprocess.run(
-            ["bash", str(ROOT / "infra/deploy.sh")],
+            [sys.executable, "-m", "regrade.cli.main", "deploy"],
             env=parts.client_environment(place),
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -168,7 +168,7 @@ def _deploy(place: Layout) -> None:
             check=False,
         )
     if done.returncode:
-        raise processes.ended("make deploy", log)
+        raise processes.ended("regrade deploy", log)
 
 
 def down(place: Layout) -> int:

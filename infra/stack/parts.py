@@ -39,7 +39,7 @@ def base_environment(layout: Layout) -> dict[str, str]:
 
 
 def client_environment(layout: Layout) -> dict[str, str]:
-    """Return the variables of the two servers' clients: workers, `make deploy`, the command line."""
+    """Return the variables of the two servers' clients: workers, `regrade deploy`, the command line."""
     return {
         **base_environment(layout),
         "PREFECT_API_URL": f"{layout.prefect_url}/api",

@@ -21,6 +21,7 @@ COMMANDS = {
     "evaluate": ("run:evaluate", "Generate what is missing, publish, score, track, report."),
     "generate": ("run:generate", "Only generate what is missing, and publish it."),
     "score": ("run:score", "Score stored answers at one pinned commit, without a model."),
+    "deploy": ("deploy:deploy", "Create or update work pools and deployments on a Prefect server."),
     "trigger": (
         "trigger.command:trigger",
         "Start a deployment on the Prefect server at PREFECT_API_URL.",

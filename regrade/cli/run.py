@@ -15,6 +15,7 @@ from regrade.errors import OperationError, SettingsError, TrackingError, Unknown
 from regrade.job import GenerationJob, ScoringJob, make_job
 from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
 from regrade.processes.shutdown import exit_now
+from regrade.project_folder import make_flows_importable
 from regrade.reporting.display import log_file, shown_on
 from regrade.reporting.results import Evaluation, SomeNotScoredError, SomeUnfitError
 from regrade.settings import BenchmarkName, ScorerName
@@ -132,6 +133,7 @@ def _run(name: str, parameters: dict[str, Any], output: Output) -> None:
 
 def _flow(name: str) -> Callable[..., Evaluation]:
     """Import a flow. Not before our logging is set up: Prefect sets up its own when it is imported."""
+    make_flows_importable()
     module = importlib.import_module(f"flows.{name}")
     return cast("Callable[..., Evaluation]", getattr(module, name))
 

@@ -1,4 +1,3 @@
-from regrade.engines.vllm import VllmEngine
 """A whole evaluation with a stand-in for the engine: real flow, tasks, spool, repository and MLflow."""
 
 import json
@@ -9,6 +8,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.evaluate_model import evaluate_model
+from regrade.engines.vllm import VllmEngine
 from regrade.errors import SettingsError
 from regrade.reporting.results import Evaluation
 from tests.command_line import DEMO

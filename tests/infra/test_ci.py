@@ -68,7 +68,7 @@ def test_there_is_something_to_check():
 def test_our_own_command_line_takes_each_command(words: list[str]):
     command, bound, _ = command_line().parse_args(words, exit_on_error=False, print_error=False)
     assert command.__name__.startswith(words[0])
-    assert bound.arguments
+    assert bound.arguments or len(words) == 1
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())

@@ -12,7 +12,7 @@ import yaml
 from regrade.engines.base import EngineInfo, PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.channel import Message
-from regrade.engines.vllm_process.environment import engine_python, install_command
+from regrade.engines.vllm_process.environment import engine_python, install_vllm_command
 from regrade.engines.vllm_process.logs import last_error, status_in_words
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.errors import EngineError, NotInstalledError, SettingsError
@@ -157,7 +157,9 @@ class VllmProcess:
             raise self._failure(process, when)
         if message["type"] == "error":
             if message["kind"] == "not_installed":
-                raise NotInstalledError(f"vLLM (for '{message['message']}')", install_command())
+                raise NotInstalledError(
+                    f"vLLM (for '{message['message']}')", install_vllm_command()
+                )
             raise SettingsError(message["message"])
         return message
 

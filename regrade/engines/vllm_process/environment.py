@@ -11,6 +11,7 @@ from pathlib import Path
 import regrade
 from regrade.errors import SettingsError
 from regrade.processes.environment import LIBRARY_DEFAULTS
+from regrade.project_folder import install_command, is_checkout
 
 ENGINE_PYTHON = "REGRADE_ENGINE_PYTHON"
 """Environment variable with the Python of another environment that has vLLM."""
@@ -37,9 +38,13 @@ def engine_python() -> str:
     return found
 
 
-def install_command() -> str:
-    """Return what installs vLLM on this machine."""
-    return "make install" if shutil.which("nvidia-smi") is None else "make install-cuda"
+def install_vllm_command() -> str:
+    """Command that installs vLLM's build for this machine."""
+    if shutil.which("nvidia-smi") is None:
+        # vLLM's CPU build pins a build of torch that is on this index only.
+        index = "" if is_checkout() else " --extra-index-url https://download.pytorch.org/whl/cpu"
+        return install_command("vllm", "install") + index
+    return install_command("cuda", "install-cuda")
 
 
 def worker_environment(current: Mapping[str, str], scratch: Path) -> dict[str, str]:

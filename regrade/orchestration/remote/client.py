@@ -72,7 +72,7 @@ class Server:
         problem = (
             f"is the name of {len(found)} deployments: say `flow/{name}`"
             if found
-            else f"is not on the Prefect server {address()}. It has: {', '.join(known) or 'none; `make deploy` makes them'}"
+            else f"is not on the Prefect server {address()}. It has: {', '.join(known) or 'none; `regrade deploy` creates them'}"
         )
         raise SettingsError(f"Deployment '{name}' {problem}.")
 

@@ -1,7 +1,5 @@
-"""From what prefect.yaml wants to what the server has, without taking anything from a person."""
+"""Update a Prefect server to what prefect.yaml says; what a person changed there stays."""
 
-import json
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -19,21 +17,20 @@ from prefect.events.schemas.automations import Automation, AutomationCore
 from prefect.exceptions import ObjectNotFound
 from prefect.workers.process import ProcessWorker
 
-from infra.deployment.merging import Merged, merge
-from infra.deployment.wanted import Wanted, flat_settings
+from regrade.orchestration.deployment.desired import DesiredDeployment, flat_settings
+from regrade.orchestration.deployment.outcome import Kept, Outcome, State
+from regrade.orchestration.deployment.three_way_merge import Merged, merge
 
 SCHEDULE, TRIGGER = "schedule ", "trigger "
-Say = Callable[[str], None]
 
 
-def make_pool(client: SyncPrefectClient, name: str, limit: int | None, say: Say) -> None:
-    """Make a pool of processes, unless there is a pool of this name, of whatever type.
+def create_pool(client: SyncPrefectClient, name: str, limit: int | None) -> Outcome:
+    """Create a work pool of the type `process`, unless a pool of this name exists, of whatever type.
 
     Args:
-        client: Of the server.
-        name: Of the pool.
-        limit: Flow runs of the pool at a time, whatever their deployment; more wait.
-        say: Told what was done.
+        client: Client of the server.
+        name: Name of the pool.
+        limit: Concurrent flow runs of the pool; more wait. None: no limit.
     """
     try:
         pool = client.read_work_pool(name)
@@ -47,100 +44,98 @@ def make_pool(client: SyncPrefectClient, name: str, limit: int | None, say: Say)
                 concurrency_limit=limit,
             )
         )
-        say(f"pool {name}: made" + (f", {limit} flow run at a time" if limit else ""))
-        return
-    kind = "" if pool.type == "process" else f" It is of the type '{pool.type}', not 'process'."
+        return Outcome("pool", name, "created", f"Concurrent flow runs: {limit}." if limit else "")
+    notes = []
+    if pool.type != "process":
+        notes.append(f"Its type is '{pool.type}', a new one gets 'process'.")
     if pool.concurrency_limit != limit:
-        kind += f" Its limit is {pool.concurrency_limit}, where a new one has {limit}."
-    say(f"pool {name}: is there, left as it is.{kind}")
+        notes.append(f"Its limit is {pool.concurrency_limit}, a new one gets {limit}.")
+    return Outcome("pool", name, "unchanged", " ".join(notes))
 
 
-def deploy(client: SyncPrefectClient, wanted: Wanted, say: Say, *, force: bool) -> Merged:
-    """Make or update one deployment, and say what of it a person changed and is left alone."""
+def apply_deployment(
+    client: SyncPrefectClient, desired: DesiredDeployment, *, force: bool
+) -> Outcome:
+    """Create or update one deployment with its schedules and triggers."""
     try:
-        there: DeploymentResponse | None = client.read_deployment_by_name(wanted.path)
+        existing: DeploymentResponse | None = client.read_deployment_by_name(desired.path)
     except ObjectNotFound:
-        there = None
+        existing = None
     automations: dict[str, Automation] = {}
     has: dict[str, Any] = {}
-    memory = f"regrade_deployed_{wanted.name.replace('-', '_')}"
+    memory = f"regrade_deployed_{desired.name.replace('-', '_')}"
     deployed = recall(client, memory) or {}
-    if there is not None:
+    if existing is not None:
         ours = {name.removeprefix(TRIGGER) for name in deployed if name.startswith(TRIGGER)}
-        automations = _automations(client, there.id, {*ours, *wanted.triggers})
-        has = _settings(there)
-        has |= {TRIGGER + name: _core(one) for name, one in automations.items()}
-    deployment_id = there.id if there else _create(client, wanted)
-    cores = {name: _as_automation(one, deployment_id) for name, one in wanted.triggers.items()}
-    wants = wanted.settings | {TRIGGER + name: _core(one) for name, one in cores.items()}
+        automations = _automations(client, existing.id, {*ours, *desired.triggers})
+        has = _settings(existing)
+        has |= {TRIGGER + name: _core(found) for name, found in automations.items()}
+    deployment_id = existing.id if existing else _create(client, desired)
+    cores = {
+        name: _as_automation(trigger, deployment_id) for name, trigger in desired.triggers.items()
+    }
+    wants = desired.settings | {TRIGGER + name: _core(core) for name, core in cores.items()}
     merged = merge(wants, has, deployed, force=force)
-    _update(client, deployment_id, wanted, merged)
-    _update_schedules(client, deployment_id, there, merged)
+    _update(client, deployment_id, desired, merged)
+    _update_schedules(client, deployment_id, existing, merged)
     _update_triggers(client, automations, cores, merged)
     remember(client, memory, merged.remember)
-    made = (
-        "made"
-        if there is None
-        else f"updated {', '.join(merged.changed)}"
-        if merged.changed
-        else "as it was"
-    )
-    say(f"deployment {wanted.path}: {made}")
-    for name, (value, file) in merged.kept.items():
-        say(
-            f"deployment {wanted.path}: {name} was changed on the server and stays {_short(value)}; "
-            f"prefect.yaml says {_short(file)} (FORCE=1 sets it)"
-        )
-    return merged
+    kept = {name: Kept(server, project) for name, (server, project) in merged.kept.items()}
+    if existing is None:
+        return Outcome("deployment", desired.path, "created")
+    state: State = "updated" if merged.changed else "unchanged"
+    return Outcome("deployment", desired.path, state, changed=merged.changed, kept=kept)
 
 
 def recall(client: SyncPrefectClient, name: str) -> Any:  # noqa: ANN401 - any JSON
-    """Return what was remembered under a name on the server; None if nothing."""
+    """Return the value of a Prefect variable on the server, or None."""
     variable = client.read_variable_by_name(name)
     return variable.value if variable else None
 
 
 def remember(client: SyncPrefectClient, name: str, value: Any) -> None:  # noqa: ANN401 - any JSON
-    """Keep something under a name on the server, as a Prefect variable."""
+    """Store a value on the server as a Prefect variable."""
     if client.read_variable_by_name(name) is None:
         client.create_variable(VariableCreate(name=name, value=value, tags=["regrade"]))
     else:
         client.update_variable(VariableUpdate(name=name, value=value, tags=["regrade"]))
 
 
-def _create(client: SyncPrefectClient, wanted: Wanted) -> UUID:
+def _create(client: SyncPrefectClient, desired: DesiredDeployment) -> UUID:
     return client.create_deployment(
-        flow_id=client.create_flow_from_name(wanted.flow.name),
-        name=wanted.name,
-        work_pool_name=wanted.settings["work pool"],
-        **wanted.code,
+        flow_id=client.create_flow_from_name(desired.flow.name),
+        name=desired.name,
+        work_pool_name=desired.settings["work pool"],
+        **desired.code,
     )
 
 
-def _settings(there: DeploymentResponse) -> dict[str, Any]:
-    limit = there.global_concurrency_limit
-    options = there.concurrency_options
+def _settings(existing: DeploymentResponse) -> dict[str, Any]:
+    limit = existing.global_concurrency_limit
+    options = existing.concurrency_options
     found = flat_settings(
-        there.model_dump(mode="json")
+        existing.model_dump(mode="json")
         | {
             "concurrency_limit": limit.limit if limit else None,
             "collision_strategy": options.collision_strategy.value if options else "ENQUEUE",
             "grace_period_seconds": options.grace_period_seconds if options else None,
         }
     )
-    for one in there.schedules:
-        found[SCHEDULE + (one.slug or str(one.id))] = {
-            "schedule": one.schedule.model_dump(mode="json"),
-            "active": one.active,
-            "parameters": one.parameters,
+    for schedule in existing.schedules:
+        found[SCHEDULE + (schedule.slug or str(schedule.id))] = {
+            "schedule": schedule.schedule.model_dump(mode="json"),
+            "active": schedule.active,
+            "parameters": schedule.parameters,
         }
     return found
 
 
-def _update(client: SyncPrefectClient, deployment_id: UUID, wanted: Wanted, merged: Merged) -> None:
+def _update(
+    client: SyncPrefectClient, deployment_id: UUID, desired: DesiredDeployment, merged: Merged
+) -> None:
     result = merged.result
     limit = result.get("concurrency limit")
-    new: dict[str, Any] = dict(wanted.code)
+    new: dict[str, Any] = dict(desired.code)
     variables = _below(result, "job_variables.", besides="job_variables.env.")
     if environment := _below(result, "job_variables.env."):
         variables["env"] = environment
@@ -167,9 +162,12 @@ def _update(client: SyncPrefectClient, deployment_id: UUID, wanted: Wanted, merg
 
 
 def _update_schedules(
-    client: SyncPrefectClient, deployment_id: UUID, there: DeploymentResponse | None, merged: Merged
+    client: SyncPrefectClient,
+    deployment_id: UUID,
+    existing: DeploymentResponse | None,
+    merged: Merged,
 ) -> None:
-    ids = {one.slug or str(one.id): one.id for one in (there.schedules if there else [])}
+    ids = {one.slug or str(one.id): one.id for one in (existing.schedules if existing else [])}
     for name in merged.changed:
         slug = name.removeprefix(SCHEDULE)
         if slug == name:
@@ -183,24 +181,24 @@ def _update_schedules(
 
 def _update_triggers(
     client: SyncPrefectClient,
-    there: dict[str, Automation],
-    wanted: dict[str, AutomationCore],
+    existing: dict[str, Automation],
+    desired: dict[str, AutomationCore],
     merged: Merged,
 ) -> None:
     for name in merged.changed:
         trigger = name.removeprefix(TRIGGER)
         if trigger == name:
             continue
-        if trigger in there:
-            client.delete_automation(there[trigger].id)
+        if trigger in existing:
+            client.delete_automation(existing[trigger].id)
         if name in merged.result:
-            client.create_automation(wanted[trigger])
+            client.create_automation(desired[trigger])
 
 
 def _automations(
     client: SyncPrefectClient, deployment_id: UUID, names: set[str]
 ) -> dict[str, Automation]:
-    """Return those triggers of a deployment that came from prefect.yaml; others are nobody's business here."""
+    """Return those triggers of a deployment that came from prefect.yaml."""
     response = client.request(
         "GET",
         "/automations/related-to/{resource_id}",
@@ -227,10 +225,3 @@ def _below(values: dict[str, Any], prefix: str, besides: str = "\0") -> dict[str
         for key, value in values.items()
         if key.startswith(prefix) and not key.startswith(besides)
     }
-
-
-def _short(value: Any) -> str:  # noqa: ANN401 - any JSON
-    if value is None:
-        return "nothing"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 200 else f"{text[:200]} ..."

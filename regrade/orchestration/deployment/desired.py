@@ -1,4 +1,4 @@
-"""What prefect.yaml asks for, in the words of Prefect's API."""
+"""The deployments in prefect.yaml, as Prefect's API names their settings."""
 
 import os
 from dataclasses import dataclass
@@ -13,15 +13,17 @@ from prefect.utilities.callables import parameter_schema
 from prefect.utilities.templating import apply_values
 from pydantic import TypeAdapter
 
+from regrade.errors import SettingsError
+
 _TRIGGER: TypeAdapter[DeploymentTriggerTypes] = TypeAdapter(DeploymentTriggerTypes)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """One deployment: what people may change in the UI, and what follows from the code."""
+class DesiredDeployment:
+    """A deployment: `settings` may be changed by people in the UI, `code` follows from the code."""
 
     name: str
-    flow: Flow[Any, Any]
+    flow: Flow[..., Any]
     settings: dict[str, Any]
     code: dict[str, Any]
     triggers: dict[str, DeploymentTriggerTypes]
@@ -31,20 +33,25 @@ class Wanted:
         """Flow and deployment, as Prefect names it."""
         return f"{self.flow.name}/{self.name}"
 
+    @property
+    def pool(self) -> str:
+        """Name of the work pool."""
+        return str(self.settings["work pool"])
 
-def read_wanted(file: Path) -> list[Wanted]:
+
+def read_desired(file: Path) -> list[DesiredDeployment]:
     """Return the deployments of a prefect.yaml; `{{ $NAME }}` is replaced by the environment variable.
 
     Raises:
-        ValueError: If a deployment says something that is not understood, or a flow cannot be imported.
+        SettingsError: If a deployment has a setting that is not deployed.
     """
     document = yaml.safe_load(file.read_text())
     pull = _filled(document.get("pull") or [])
-    return [_wanted(one, pull) for one in document["deployments"]]
+    return [_desired(one, pull) for one in document["deployments"]]
 
 
 def flat_settings(deployment: dict[str, Any]) -> dict[str, Any]:
-    """Return what people may change, one entry for each thing that can be changed by itself."""
+    """Return what people may change in the UI, one entry for each setting."""
     limit = deployment.get("concurrency_limit")
     variables = dict(deployment.get("job_variables") or {})
     environment = variables.pop("env", None) or {}
@@ -66,13 +73,13 @@ def flat_settings(deployment: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in flat.items() if value is not None}
 
 
-def _wanted(one: dict[str, Any], pull: list[dict[str, Any]]) -> Wanted:
+def _desired(one: dict[str, Any], pull: list[dict[str, Any]]) -> DesiredDeployment:
     known = {"name", "description", "version", "tags", "entrypoint", "parameters", "schedules"}
     known |= {"concurrency_limit", "triggers", "work_pool", "enforce_parameter_schema"}
     _known(one["name"], one, known)
     triggers = {spec["name"]: _TRIGGER.validate_python(spec) for spec in one.pop("triggers", [])}
     one = _filled(one)
-    flow = load_flow_from_entrypoint(one["entrypoint"], use_placeholder_flow=False)
+    flow: Flow[..., Any] = load_flow_from_entrypoint(one["entrypoint"], use_placeholder_flow=False)
     limit = one.get("concurrency_limit")
     limits = limit if isinstance(limit, dict) else {"limit": limit}
     pool = one["work_pool"]
@@ -100,7 +107,7 @@ def _wanted(one: dict[str, Any], pull: list[dict[str, Any]]) -> Wanted:
         "parameter_openapi_schema": parameter_schema(flow).model_dump_for_openapi(),
         "enforce_parameter_schema": one.get("enforce_parameter_schema", True),
     }
-    return Wanted(one["name"], flow, settings, code, triggers)
+    return DesiredDeployment(one["name"], flow, settings, code, triggers)
 
 
 def _schedule(spec: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +117,7 @@ def _schedule(spec: dict[str, Any]) -> dict[str, Any]:
     elif "interval" in spec:
         schedule = IntervalSchedule(interval=spec["interval"], **rest)
     else:
-        raise ValueError(
+        raise SettingsError(
             f"prefect.yaml: schedule '{spec['slug']}' has neither `cron` nor `interval`."
         )
     return {
@@ -121,9 +128,9 @@ def _schedule(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _known(deployment: str, given: dict[str, Any], known: set[str]) -> None:
-    """Refuse what would be left out without a word."""
+    """Refuse keys that would be ignored."""
     if unknown := set(given) - known:
-        raise ValueError(
+        raise SettingsError(
             f"prefect.yaml: '{deployment}' has {sorted(unknown)}, which is not deployed."
         )
 

@@ -1,4 +1,4 @@
-"""`make deploy` on a real Prefect server: as often as one likes, and nothing that a person changed is lost."""
+"""`regrade deploy` on a real Prefect server: safe to repeat, and what a person changed stays."""
 
 import io
 import os
@@ -11,15 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
-from prefect.settings import (
-    PREFECT_API_URL,
-    PREFECT_CLIENT_RETRY_EXTRA_CODES,
-    temporary_settings,
-)
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from infra.deployment.__main__ import main
 from regrade.answers.local import LocalRepository
-from tests.command_line import ROOT, Ran, regrade, run
+from regrade.cli.deploy import deploy
+from regrade.errors import SettingsError
+from regrade.orchestration.deployment.desired import read_desired
+from tests.command_line import regrade, run
 from tests.prefect_fixtures import running_server
 from tests.stored import numbers, publish
 
@@ -33,20 +31,12 @@ class Server:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def deploy(self, *arguments: str) -> str:
-        """Deploy in this process, which spares importing Prefect each time, and return what was said."""
-        said = io.StringIO()
-        settings = {PREFECT_API_URL: self.url, PREFECT_CLIENT_RETRY_EXTRA_CODES: {500}}
-        with temporary_settings(settings), redirect_stdout(said):
-            assert main(arguments) == 0
-        return said.getvalue()
-
-    def make_deploy(self, **environment: str) -> Ran:
-        return run(
-            ["bash", "infra/deploy.sh"],
-            120,
-            {"PREFECT_API_URL": self.url, "REGRADE_PYTHON": sys.executable, **environment},
-        )
+    def deploy(self, *, force: bool = False) -> str:
+        """Deploy in this process, which spares importing Prefect each time, and return the output."""
+        output = io.StringIO()
+        with temporary_settings({PREFECT_API_URL: self.url}), redirect_stdout(output):
+            deploy(force=force)
+        return output.getvalue()
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         def answered() -> httpx.Response | None:
@@ -80,11 +70,11 @@ def soon(found: Callable[[], Any], seconds: float = 90) -> Any:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with running_server(tmp_path_factory.mktemp("deploy-server")) as (url, _):
         found = Server(url)
-        made = found.make_deploy(FORCE="1")  # nothing is there yet that it could force
-        assert made.code == 0, made.out + made.err
-        os.environ["REGRADE_HOME"] = str(ROOT)
+        first = regrade("deploy", "--json", PREFECT_API_URL=url)
+        assert first.code == 0, first.out + first.err
+        states = {(one["kind"], one["state"]) for one in first.document["objects"]}
+        assert states == {(kind, "created") for kind in ("pool", "deployment", "automation")}
         yield found
-        del os.environ["REGRADE_HOME"]
 
 
 def test_one_flow_at_a_time_runs_on_the_gpu(server: Server) -> None:
@@ -97,7 +87,7 @@ def test_deploying_again_changes_nothing_and_says_so(server: Server) -> None:
 
     said = server.deploy()
 
-    assert f"{SCORE}: as it was" in said
+    assert f"{SCORE}: unchanged" in said
     assert "stays" not in said
     after = server.deployment("score-answers"), server.automations()
     for one in (before[0], after[0]):
@@ -126,7 +116,7 @@ def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Ser
     for _ in range(2):  # named each time, not only the first
         said = server.deploy()
 
-        assert "pool gpu: is there, left as it is. Its limit is 2, where a new one has 1." in said
+        assert "pool gpu: unchanged. Its limit is 2, a new one gets 1." in said
         assert f'{SCORE}: parameters.benchmark was changed on the server and stays "gsm8k"' in said
         assert f"{SCORE}: concurrency limit was changed on the server and stays 3" in said
         assert f'{SCORE}: description was changed on the server and stays "Ours"' in said
@@ -140,7 +130,7 @@ def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Ser
         assert not server.automations()["score published answers"]["enabled"]
         assert server.call("GET", "/work_pools/gpu")["concurrency_limit"] == 2
 
-    said = server.deploy("--force")
+    said = server.deploy(force=True)
 
     assert "stays" not in said
     reset = server.deployment("score-answers")
@@ -213,10 +203,35 @@ def test_a_deployment_of_a_changed_scorer_grades_what_is_stale(server: Server) -
 
     said = server.deploy()
 
-    assert "scorers changed: number-0-00000000 -> number-" in said
+    assert "scorer number: updated. number-0-00000000 -> number-" in said
     (flow_run,) = soon(lambda: server.runs("rescore-answers"))
     assert flow_run["parameters"]["stale"] is True
-    assert "scorers changed" not in server.deploy()
+    assert "scorer number" not in server.deploy()
+
+
+def test_without_a_server_the_command_says_what_to_set_or_that_none_answers() -> None:
+    missing = regrade("deploy")
+    assert missing.code == 2
+    assert "PREFECT_API_URL is not set" in missing.err
+
+    nobody = regrade("deploy", PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert nobody.code == 1
+    assert "The Prefect server http://127.0.0.1:9/api does not answer" in nobody.err
+
+
+def test_a_server_that_refuses_is_named(server: Server) -> None:
+    refused = regrade("deploy", PREFECT_API_URL=f"{server.url}/nothing")
+    assert refused.code == 1
+    assert f"The Prefect server {server.url}/nothing refused" in refused.err
+
+
+def test_a_setting_that_would_not_be_deployed_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "prefect.yaml"
+    file.write_text("deployments: [{name: evaluate, retries: 3}]")
+    with pytest.raises(
+        SettingsError, match="'evaluate' has \\['retries'\\], which is not deployed"
+    ):
+        read_desired(file)
 
 
 @pytest.mark.slow
@@ -240,7 +255,7 @@ def test_scoring_what_was_published_starts_no_further_scoring(
     executed = run(
         [sys.executable, "-m", "prefect", "flow-run", "execute", flow_run["id"]],
         200,
-        {**environment, "REGRADE_HOME": str(ROOT), "PATH": os.environ["PATH"]},
+        {**environment, "PATH": os.environ["PATH"]},
     )
     assert executed.code == 0, executed.out + executed.err
     (done,) = new()

@@ -1,11 +1,10 @@
-"""A flow run whose machine is gone ends as Crashed.
+"""An automation that ends a flow run as Crashed if its heartbeats stop.
 
-A worker reports the runs whose process died; nobody reports those of a worker, or a machine, that died with them, and
-they would stay Running for ever. Prefect has each run send a heartbeat (every 3 minutes by default) and leaves it to
+A worker reports the runs whose process died. If the worker or its machine dies too, nothing reports the run, and it
+would stay Running for ever. Prefect has each run send a heartbeat (every 3 minutes by default) and leaves it to
 an automation to notice that they stopped: https://docs.prefect.io/v3/advanced/detect-zombie-flows
 """
 
-from collections.abc import Callable
 from datetime import timedelta
 
 from prefect.client.orchestration import SyncPrefectClient
@@ -13,6 +12,8 @@ from prefect.client.schemas.objects import StateType
 from prefect.events import EventTrigger, Posture, ResourceSpecification
 from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore
+
+from regrade.orchestration.deployment.outcome import Outcome
 
 NAME = "regrade: a run that fell silent has crashed"
 MESSAGE = "No sign of life: its worker or machine is gone. Answers so far are kept; run it again, and it goes on from there."
@@ -23,16 +24,11 @@ ENDS = ("Completed", "Failed", "Cancelled", "Crashed")
 
 
 def crash_silent_runs(
-    client: SyncPrefectClient,
-    say: Callable[[str], object],
-    *,
-    name: str = NAME,
-    silence: timedelta = SILENCE,
-) -> None:
-    """Create the automation where there is none of that name; one that is there stays as it is."""
+    client: SyncPrefectClient, *, name: str = NAME, silence: timedelta = SILENCE
+) -> Outcome:
+    """Create the automation unless one of that name exists."""
     if client.read_automations_by_name(name):
-        say(f"automation {name}: as it was")
-        return
+        return Outcome("automation", name, "unchanged")
     client.create_automation(
         AutomationCore(
             name=name,
@@ -49,4 +45,4 @@ def crash_silent_runs(
             actions=[ChangeFlowRunState(state=StateType.CRASHED, message=MESSAGE)],
         )
     )
-    say(f"automation {name}: created")
+    return Outcome("automation", name, "created")
