@@ -54,8 +54,8 @@ format: .venv/installed-dev  ## Format the code
 lock: .venv/installed-dev  ## Pin requirements/*.in again
 	infra/lock.sh --upgrade
 
-deploy: .venv/installed  ## Make pools and deployments on the Prefect server that PREFECT_API_URL names
-	@infra/deploy.sh
+deploy: .venv/installed  ## Create or update pools and deployments on the Prefect server at PREFECT_API_URL (FORCE=1: --force)
+	@$(BIN)/regrade deploy $(if $(filter-out 0,$(FORCE)),--force)
 
 stack: .venv/installed-stack  ## Start Postgres, Prefect, MLflow and two workers on loopback (docs/stack.md)
 	@$(BIN)/python -m infra.stack up

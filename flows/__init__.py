@@ -1,1 +1,1 @@
-"""What a person starts: one flow a file, and the command line."""
+"""The flows, one a file, and what they share: generating, scoring, gating."""

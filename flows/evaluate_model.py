@@ -5,24 +5,19 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 
+from flows import generating, scoring
 from flows.gating import check_baseline, completed, gate_answers
-from flows.generate_answers import GENERATION_FORM, run_name
-from flows.generating import generate_all, generated_result, make_job
-from flows.scoring import grade
-from regrade.errors import TrackingError
-from regrade.job import default_answers
+from flows.generating import GENERATION_FORM, run_name
+from regrade.job import EngineSettings, EvaluationJob, make_job
 from regrade.orchestration.form import form
-from regrade.reporting.display import current_display
 from regrade.reporting.results import Evaluation
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
     GateSettings,
-    OpenAIEngine,
     PromptSettings,
     SamplingParams,
     SourceOverride,
-    VllmEngine,
 )
 from regrade.tracking.process import prepare
 
@@ -34,7 +29,7 @@ def evaluate_model(
     benchmarks: tuple[BenchmarkName, ...] = (),
     limit: int | None = None,
     sampling: SamplingParams | None = None,
-    engine: VllmEngine | OpenAIEngine | None = None,
+    engine: EngineSettings | None = None,
     answers: str | None = None,
     prompt: PromptSettings | None = None,
     repeats: int = 1,
@@ -59,33 +54,17 @@ def evaluate_model(
         gate: Compare with a baseline and say whether the model is worse. None: no verdict.
         tracking_uri: MLflow server or database. None: the worker's default.
     """
-    job = make_job(
-        model=model,
-        benchmarks=benchmarks,
-        limit=limit,
-        sampling=sampling,
-        engine=engine,
-        answers=answers or default_answers(),
-        prompt=prompt,
-        repeats=repeats,
-        datasets=datasets,
-        sources=sources,
-    )
-    if gate is not None:
-        names = [*job.benchmarks, *(one.name for one in job.datasets)]
-        check_baseline(gate, job.answers, names)
+    job = make_job(EvaluationJob, locals())
+    if job.gate is not None:
+        check_baseline(job.gate, job.answers, job.names)
     prepare()  # imports MLflow while the engine loads
-    works = generate_all(job, current_display())
-    sets = [work.published for work in works if work.published is not None]
-    generated = {work.plan.specification.answer_set_id: generated_result(work) for work in works}
-    try:
-        evaluation = grade(
-            sets, scorers=None, force=False, tracking_uri=tracking_uri, generated=generated
-        )
-    except TrackingError:
-        if gate is not None:
-            gate_answers(sets, gate, tracking_uri)  # a verdict takes published scores, not MLflow
-        raise
-    if gate is None:
-        return evaluation
-    return completed(gate_answers(sets, gate, tracking_uri), evaluation)
+    with generating.plan(job) as works:
+        generating.generate(job, works)  # each answer set is published while the next is generated
+        sets = generating.publish(works)
+    scorings = scoring.score([(one, one.manifest.scorers) for one in sets], works=works)
+    scoring.publish(scorings)
+    scoring.track(scorings, job.tracking_uri)
+    evaluation = scoring.report(scorings)
+    verdict = gate_answers(sets, job.gate, job.tracking_uri) if job.gate is not None else None
+    scorings.check_tracked()  # a verdict takes published scores, not MLflow
+    return evaluation if verdict is None else completed(verdict, evaluation)

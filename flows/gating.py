@@ -9,10 +9,9 @@ from prefect.states import Completed
 
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.comparing.gate import gate as judge
-from regrade.comparing.gate_report import GateReport
+from regrade.comparing.gate_report import GateReport, tag_candidate
 from regrade.comparing.sides import Side, find_side
 from regrade.errors import TrackingError
-from regrade.reporting.files import tag_candidate
 from regrade.settings import GateSettings
 from regrade.tracking.connection import default_tracking_uri, is_there
 from tasks.gate import show_verdict
@@ -23,7 +22,7 @@ MAX_MESSAGE = 500
 
 
 def check_baseline(settings: GateSettings, answers: str, benchmarks: Sequence[str]) -> None:
-    """Refuse a baseline that is not there before anything slow begins.
+    """Fail early if the baseline does not exist.
 
     Raises:
         RepositoryError: If there is no such repository, or nothing in it fits.
@@ -35,7 +34,7 @@ def check_baseline(settings: GateSettings, answers: str, benchmarks: Sequence[st
 def gate_answers(
     sets: Sequence[AnswerSet], settings: GateSettings, tracking_uri: str | None
 ) -> GateReport:
-    """Return the verdict on answer sets that were just graded, after showing it everywhere.
+    """Return the verdict on answer sets that were just scored, after showing it everywhere.
 
     Args:
         sets: Of one model, at least one; at most one of each benchmark.

@@ -1,48 +1,21 @@
 """The flow `generate-answers`: only generate and publish."""
 
-from pathlib import Path
-from typing import Any
-
 from prefect import flow
-from prefect.runtime import flow_run
 
-from flows.generating import generate_all, generated_result, make_job
-from regrade.job import default_answers
+from flows.generating import GENERATION_FORM, generate, plan, publish, run_name
+from regrade.job import EngineSettings, GenerationJob, make_job
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form
 from regrade.reporting.display import current_display
-from regrade.reporting.results import Evaluation
+from regrade.reporting.results import AnswerSetResult, Evaluation
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
-    OpenAIEngine,
     PromptSettings,
     SamplingParams,
     SourceOverride,
-    VllmEngine,
 )
-
-GENERATION_FORM: dict[str, dict[str, Any]] = {
-    "model": {"minLength": 1},
-    "limit": {"title": "Questions per benchmark", "minimum": 1},
-    "answers": {"title": "Answer repository"},
-    "repeats": {"title": "Answers per question", "minimum": 1},
-    "datasets": {"title": "Benchmarks of your own"},
-    "sources": {"title": "Questions from files"},
-}
-"""What the form says of parameters beside their types."""
-
-
-def run_name() -> str:
-    """Return `<model>: <benchmarks>` for the running flow; of a folder, the end of its path."""
-    parameters = flow_run.parameters
-    names = list(parameters.get("benchmarks") or [])
-    datasets = parameters.get("datasets") or []
-    names += [one["name"] if isinstance(one, dict) else one.name for one in datasets]
-    model = str(parameters["model"])
-    if Path(model).is_absolute():
-        model = "/".join(Path(model).parts[-2:])
-    return f"{model}: {', '.join(names)}" if names else model
+from tasks.work import Work
 
 
 @form(**GENERATION_FORM)
@@ -52,7 +25,7 @@ def generate_answers(
     benchmarks: tuple[BenchmarkName, ...] = (),
     limit: int | None = None,
     sampling: SamplingParams | None = None,
-    engine: VllmEngine | OpenAIEngine | None = None,
+    engine: EngineSettings | None = None,
     answers: str | None = None,
     prompt: PromptSettings | None = None,
     repeats: int = 1,
@@ -73,23 +46,38 @@ def generate_answers(
         datasets: Any dataset on the Hub or in a file, with a prompt.
         sources: A file or folder in place of a benchmark's dataset on the Hub.
     """
-    job = make_job(
-        model=model,
-        benchmarks=benchmarks,
-        limit=limit,
-        sampling=sampling,
-        engine=engine,
-        answers=answers or default_answers(),
-        prompt=prompt,
-        repeats=repeats,
-        datasets=datasets,
-        sources=sources,
-    )
-    works = generate_all(job, current_display())
-    answers_published([work.published for work in works if work.published is not None])
+    job = make_job(GenerationJob, locals())
+    with plan(job) as works:
+        generate(job, works)
+        published = publish(works)
+    answers_published(published)
     evaluation = Evaluation(
-        answer_sets=tuple(generated_result(work) for work in works),
+        answer_sets=tuple(_result(work) for work in works),
         repository=works[0].repository.uri,
     )
     current_display().finished(evaluation)
     return evaluation
+
+
+def _result(work: Work) -> AnswerSetResult:
+    published, session = work.published, work.session
+    return AnswerSetResult(
+        benchmark=work.plan.specification.benchmark.name,
+        model=work.plan.specification.model.name,
+        answer_set_id=work.plan.specification.answer_set_id,
+        revision=published.revision if published else None,
+        url=work.repository.url(published.revision, published.folder) if published else None,
+        rows=published.manifest.rows if published else 0,
+        expected_rows=work.plan.rows,
+        generated=session.rows if session else 0,
+        seconds={
+            "load": work.load_seconds,
+            "generate": work.generate_seconds,
+            "publish": work.publish_seconds,
+        },
+        tokens_per_second=(
+            session.completion_tokens / session.generate_seconds
+            if session and session.generate_seconds
+            else None
+        ),
+    )

@@ -1,110 +1,118 @@
-"""From a job to published answers: shared by the flows that generate."""
+"""Plan, generate and publish the answers of a job (`generate-answers`, `evaluate-model`)."""
 
 import logging
-import os
-from contextlib import ExitStack
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
-from prefect.futures import PrefectFuture, wait
-from pydantic import ValidationError
+from prefect.futures import wait
+from prefect.runtime import flow_run
 
+from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import spool_root
-from regrade.engines.base import Engine
-from regrade.engines.opening import open_engine
-from regrade.errors import EngineError, OperationError, RegradeError, SettingsError, UserError
+from regrade.errors import EngineError, OperationError, RegradeError, UserError
 from regrade.generation import longest_requests, prompt_rendering
 from regrade.job import GenerationJob
-from regrade.reporting.display import Display
-from regrade.reporting.results import AnswerSetResult
-from regrade.validation import one_line
+from regrade.reporting.display import current_display, log_file
 from tasks.generate import generate_missing, publish_seconds
-from tasks.plan import find_missing, open_spool, plan_answers
-from tasks.publish import publish
+from tasks.plan import find_missing, plan_answers
+from tasks.publish import publish_answers
 from tasks.work import Work
 
 logger = logging.getLogger("regrade")
 
+GENERATION_FORM: dict[str, dict[str, Any]] = {
+    "model": {"minLength": 1},
+    "limit": {"title": "Questions per benchmark", "minimum": 1},
+    "answers": {"title": "Answer repository"},
+    "repeats": {"title": "Answers per question", "minimum": 1},
+    "datasets": {"title": "Benchmarks of your own"},
+    "sources": {"title": "Questions from files"},
+}
+"""JSON schema of the form's parameters beside their types."""
 
-def make_job(**parameters: object) -> GenerationJob:
-    """Return a job of a flow's parameters; those that are None are left to their defaults.
+
+def run_name() -> str:
+    """Return `<model>: <benchmarks>` for the running flow; of a folder, the end of its path."""
+    parameters = flow_run.parameters
+    names = list(parameters.get("benchmarks") or [])
+    datasets = parameters.get("datasets") or []
+    names += [one["name"] if isinstance(one, dict) else one.name for one in datasets]
+    model = str(parameters["model"])
+    if Path(model).is_absolute():
+        model = "/".join(Path(model).parts[-2:])
+    return f"{model}: {', '.join(names)}" if names else model
+
+
+@contextmanager
+def plan(job: GenerationJob) -> Iterator[list[Work]]:
+    """Plan the answer sets of a job; their spools are open, and locked, while the block runs."""
+    publish_seconds()  # an invalid setting is reported before anything slow begins
+    works = plan_answers(job)
+    with ExitStack() as stack:
+        for work in works:
+            stack.enter_context(work.spool)
+            find_missing(work)
+        yield works
+
+
+def generate(job: GenerationJob, works: Sequence[Work]) -> None:
+    """Generate what is missing; each answer set is published while the next one is generated.
+
+    Must run on the main thread: it owns the engine and stops it on any exit. One engine serves all benchmarks. On
+    failure, finished answers are published before the error is raised. An engine that ended after it had answered is
+    replaced once, as it may have been killed for want of memory or by a fault of the GPU; one that did not even load
+    would not load the second time.
+    """
+    todo = [work for work in works if work.missing]
+    fresh = False
+    while todo:
+        try:
+            _generate(job, todo)
+            return
+        except (OperationError, UserError) as error:
+            left = [work for work in todo if work.publishing is None]
+            _publish_what_is_there(left)
+            if fresh or not (isinstance(error, EngineError) and error.fresh_helps):
+                _publish_what_is_there([work for work in works if not work.missing])
+                wait([work.publishing for work in works if work.publishing is not None])
+                raise
+            logger.warning("%s Retrying once with a new engine.", error)
+            fresh = True
+            for work in left:
+                find_missing(work)
+            todo = [work for work in left if work.missing]
+
+
+def publish(works: Sequence[Work]) -> list[AnswerSet]:
+    """Publish the answer sets for which nothing was generated, wait for all, and return those that exist.
 
     Raises:
-        SettingsError: If they do not fit together, in one line that names the parameter.
+        RegradeError: If one could not be published; its answers stay in the spool.
     """
-    given = {name: value for name, value in parameters.items() if value is not None}
+    futures = [work.publishing or publish_answers.submit(work) for work in works]
+    wait(futures)
     try:
-        return GenerationJob.model_validate(given)
-    except ValidationError as error:
-        raise SettingsError(one_line(error)) from error
-
-
-def generate_all(job: GenerationJob, display: Display) -> list[Work]:
-    """Generate what is missing of every answer set of a job, and publish it.
-
-    Runs in the body of a flow, on the main thread: it owns the engine, which ends with this function however it
-    ends. One engine serves all benchmarks. Whatever fails, what is there is published all the same. An engine that
-    ended after it had answered is replaced once, as it may have been killed for want of memory or by a fault of the
-    GPU; one that did not even load would not load the second time.
-
-    Args:
-        job: What to generate.
-        display: Where progress is shown.
-    """
-    publish_seconds()  # a wrong setting is told before anything slow begins
-    repository, plans = plan_answers(job)
-    with ExitStack() as stack:
-        works = [
-            find_missing(plan, repository, stack.enter_context(open_spool(plan, repository)))
-            for plan in plans
-        ]
-        futures: list[PrefectFuture[None]] = []
-        todo = [work for work in works if work.missing]
-        fresh = False
-        while todo:
-            before = len(futures)
-            try:
-                _generate(job, _engine(job, todo), todo, futures, display)
-                break
-            except (OperationError, UserError) as error:
-                left = todo[len(futures) - before :]
-                _publish_what_is_there(left)
-                if fresh or not (isinstance(error, EngineError) and error.fresh_helps):
-                    _publish_what_is_there([work for work in works if not work.missing])
-                    wait(futures)
-                    raise
-                logger.warning("%s Going on once more, with a fresh engine.", error)
-                fresh = True
-                renewed = {
-                    work.spool: find_missing(work.plan, repository, work.spool) for work in left
-                }
-                works = [renewed.get(work.spool, work) for work in works]
-                todo = [work for work in renewed.values() if work.missing]
-        futures += [publish.submit(work) for work in works if not work.missing]
-        wait(futures)
         for future in futures:
-            _published(future)
-    return works
+            future.result()
+    except RegradeError:
+        logger.error(  # noqa: TRY400 - the error itself is told once, at the end
+            "not published. All answers are kept in %s: `regrade publish` goes on from there, without generating",
+            spool_root(),
+        )
+        raise
+    return [work.published for work in works if work.published is not None]
 
 
-def _engine(job: GenerationJob, todo: list[Work]) -> Engine:
-    return open_engine(
-        job.engine,
+def _generate(job: GenerationJob, todo: Sequence[Work]) -> None:
+    engine = job.engine.open(
         todo[0].plan.model,
         longest=longest_requests((work.plan, work.missing) for work in todo),
         rendering=prompt_rendering(job.prompt),
-        log=engine_log(),
+        log=log_file("engine"),
     )
-
-
-def _generate(
-    job: GenerationJob,
-    engine: Engine,
-    todo: list[Work],
-    futures: list[PrefectFuture[None]],
-    display: Display,
-) -> None:
-    """Generate one answer set after the other; each is published while the next one is generated."""
+    display = current_display()
     display.loading(job.model)
     with engine:
         display.loaded()
@@ -117,63 +125,16 @@ def _generate(
             engine.info.device or "the server's device",
         )
         for work in todo:
-            generate_missing(work, engine, job.engine, display)
-            futures.append(publish.submit(work))
+            generate_missing(work, engine, job.engine)
+            work.publishing = publish_answers.submit(work)
 
 
-def _publish_what_is_there(works: list[Work]) -> None:
-    """Publish answers from before a failure, which is what the caller goes on to raise."""
+def _publish_what_is_there(works: Sequence[Work]) -> None:
+    """Publish answers from before a failure, which the caller raises next."""
     for work in works:
         try:
-            publish.with_options(retries=0)(work)
+            publish_answers.with_options(retries=0)(work)
         except RegradeError as error:
             logger.warning(
                 "%s: not published, the answers are kept in the spool: %s", work.title, error
             )
-
-
-def _published(future: PrefectFuture[None]) -> None:
-    try:
-        future.result()
-    except RegradeError:
-        logger.error(  # noqa: TRY400 - the error itself is told once, at the end
-            "not published. All answers are kept in %s: `regrade publish` goes on from there, without generating",
-            spool_root(),
-        )
-        raise
-
-
-def engine_log() -> Path:
-    """Return a new file for the engine's own output."""
-    folder = Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"engine-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"
-
-
-def generated_result(work: Work) -> AnswerSetResult:
-    """Return the result of generating and publishing one answer set."""
-    manifest = work.published.manifest if work.published else None
-    revision = work.published.revision if work.published else None
-    session = work.session
-    return AnswerSetResult(
-        benchmark=work.plan.specification.benchmark.name,
-        model=work.plan.specification.model.name,
-        answer_set_id=work.plan.specification.answer_set_id,
-        revision=revision,
-        url=work.repository.url(revision, work.published.folder)
-        if work.published and revision
-        else None,
-        rows=manifest.rows if manifest else 0,
-        expected_rows=work.plan.rows,
-        generated=session.rows if session else 0,
-        seconds={
-            "load": work.load_seconds,
-            "generate": work.generate_seconds,
-            "publish": work.publish_seconds,
-        },
-        tokens_per_second=(
-            session.completion_tokens / session.generate_seconds
-            if session and session.generate_seconds
-            else None
-        ),
-    )

@@ -1,11 +1,11 @@
-"""The flow `rescore-answers`: after a scorer changed, grade again what it has graded before."""
+"""The flow `rescore-answers`: score again what a changed scorer has scored before."""
 
 from datetime import date
 
 from prefect import flow
 
-from flows.score_answers import run_name
-from flows.stored import score_stored
+from flows.scoring import run_name, score_stored
+from regrade.job import ScoringJob, make_job
 from regrade.orchestration.form import form
 from regrade.reporting.results import Evaluation
 from regrade.settings import ScorerName
@@ -23,7 +23,7 @@ def rescore_answers(
     stale: bool = True,
     tracking_uri: str | None = None,
 ) -> Evaluation:
-    """Grade all stored answers again whose scores are stale, and show what changed. Old scores stay.
+    """Score all stored answers again whose scores are stale, and show what changed. Old scores stay.
 
     Args:
         answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
@@ -35,14 +35,4 @@ def rescore_answers(
         stale: Only where a scorer changed since it scored, or the answers grew. Otherwise everything, anew.
         tracking_uri: MLflow server or database. None: the worker's default.
     """
-    return score_stored(
-        answers,
-        model=model,
-        benchmark=benchmark,
-        scorer=scorer,
-        since=since,
-        until=until,
-        stale=stale,
-        force=not stale,
-        tracking_uri=tracking_uri,
-    )
+    return score_stored(make_job(ScoringJob, {**locals(), "force": not stale}))

@@ -1,22 +1,14 @@
-"""The flow `score-answers`: grade stored answers, without a model."""
+"""The flow `score-answers`: score stored answers, without a model."""
 
 from datetime import date
 
 from prefect import flow
-from prefect.runtime import flow_run
 
-from flows.stored import score_stored
+from flows.scoring import run_name, score_stored
+from regrade.job import ScoringJob, make_job
 from regrade.orchestration.form import form
 from regrade.reporting.results import Evaluation
 from regrade.settings import ScorerName
-
-
-def run_name() -> str:
-    """Return a name that says what is scored."""
-    parameters = flow_run.parameters
-    chosen = [parameters.get(name) for name in ("model", "benchmark", "answer_set", "scorer")]
-    which = "stale scores" if parameters.get("stale") else "all answers"
-    return "score " + (", ".join(str(one) for one in chosen if one) or which)
 
 
 @form(answers={"title": "Answer repository"}, tracking_uri={"title": "MLflow"})
@@ -51,17 +43,4 @@ def score_answers(
         intact: Leave damaged shards out instead of refusing their answer set; every number then says so.
         tracking_uri: MLflow server or database. None: the worker's default.
     """
-    return score_stored(
-        answers,
-        model=model,
-        benchmark=benchmark,
-        answer_set=answer_set,
-        scorer=scorer,
-        revision=revision,
-        since=since,
-        until=until,
-        stale=stale,
-        force=force,
-        intact=intact,
-        tracking_uri=tracking_uri,
-    )
+    return score_stored(make_job(ScoringJob, locals()))

@@ -7,5 +7,5 @@ command -v nvidia-smi >/dev/null || { echo "nvidia-smi is not here: this machine
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 .venv/bin/python -m pip install --upgrade pip
 # vLLM brings the torch and CUDA libraries that it was built with; the fastapi bound is in pyproject.toml.
-.venv/bin/python -m pip install --editable '.[vllm]'
+.venv/bin/python -m pip install --editable '.[cuda]'
 touch .venv/installed

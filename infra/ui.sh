@@ -2,7 +2,7 @@
 # Start the Prefect server and MLflow on loopback, on what was run here; Ctrl-C ends both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export DO_NOT_TRACK=1 PREFECT_SERVER_ANALYTICS_ENABLED=false MLFLOW_DISABLE_TELEMETRY=true
+export DO_NOT_TRACK=1 HF_HUB_DISABLE_TELEMETRY=1 MLFLOW_DISABLE_TELEMETRY=true PREFECT_SERVER_ANALYTICS_ENABLED=false VLLM_NO_USAGE_STATS=1
 export PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT=false
 .venv/bin/mlflow server --host 127.0.0.1 --port 5000 \
     --backend-store-uri "${MLFLOW_TRACKING_URI:-sqlite:///$PWD/mlflow.db}" >mlflow-server.log 2>&1 &

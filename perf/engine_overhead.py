@@ -26,11 +26,10 @@ import psutil
 
 from perf.workloads import MAX_MODEL_LEN, WARM_UP, WORKLOADS, Workload
 from regrade.engines.base import Engine, PromptRendering
-from regrade.engines.opening import open_engine
+from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.engine import VllmProcess
-from regrade.models import resolve_model
 from regrade.records import Request
-from regrade.settings import SamplingParams, VllmEngine
+from regrade.settings import SamplingParams
 
 Measure = Callable[[Workload], tuple[float, float]]
 """Does a workload and returns the seconds and CPU seconds that it took beside vLLM's engine core."""
@@ -69,8 +68,8 @@ def ours(arguments: argparse.Namespace, log: Path) -> Iterator[Measure]:
     settings = VllmEngine(
         max_model_len=MAX_MODEL_LEN, enforce_eager=arguments.enforce_eager, extra=extra
     )
-    model = resolve_model(arguments.model, settings)
-    with open_engine(settings, model, longest=(), rendering=PromptRendering(), log=log) as engine:
+    model = settings.resolve(arguments.model)
+    with settings.open(model, longest=(), rendering=PromptRendering(), log=log) as engine:
         yield lambda workload: _times(engine, workload)
 
 

@@ -33,13 +33,12 @@ def generate(model: str, n: int, folder: Path) -> None:
     from regrade.answers.local import LocalRepository
     from regrade.answers.publishing import publish_answers
     from regrade.answers.spool import Spool
-    from regrade.benchmarks.opening import open_dataset
+    from regrade.benchmarks import open_dataset
     from regrade.engines.base import PromptRendering
-    from regrade.engines.opening import open_engine
+    from regrade.engines.vllm import VllmEngine
     from regrade.generation import generate as generate_answers
     from regrade.generation import longest_requests, make_plan
-    from regrade.models import resolve_model
-    from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams, VllmEngine
+    from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
 
     questions = write_questions(folder / "questions.jsonl", n)
     dataset = DatasetBenchmark(
@@ -52,12 +51,11 @@ def generate(model: str, n: int, folder: Path) -> None:
     settings = VllmEngine(
         max_model_len=int(ENGINE_OPTIONS[1]), extra=(ENGINE_OPTIONS[3],), enforce_eager=True
     )
-    resolved = resolve_model(model, settings)
+    resolved = settings.resolve(model)
     prompt = PromptSettings()
     plan = make_plan(open_dataset(dataset), resolved, sampling=None, prompt=prompt, repeats=1)
     missing = plan.missing(set())
-    engine = open_engine(
-        settings,
+    engine = settings.open(
         resolved,
         longest=longest_requests([(plan, missing)]),
         rendering=PromptRendering(),

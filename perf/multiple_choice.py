@@ -48,16 +48,15 @@ def select(data: Path, per_subject: int, folder: Path) -> Path:
 def ours(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Rank all questions with the real engine; one result per number of shots."""
     from regrade.answers.spool import Spool
-    from regrade.benchmarks.opening import open_benchmark
+    from regrade.benchmarks import open_benchmark
     from regrade.engines.base import PromptRendering
-    from regrade.engines.opening import open_engine
+    from regrade.engines.vllm import VllmEngine
     from regrade.generation import generate, longest_requests, make_plan
-    from regrade.models import resolve_model
-    from regrade.settings import PromptSettings, VllmEngine
+    from regrade.settings import PromptSettings
 
     extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if options.cpu else ()
     settings = VllmEngine(max_model_len=options.max_model_len, extra=(*extra, *options.extra))
-    model = resolve_model(options.model, settings)
+    model = settings.resolve(options.model)
     plans = []
     for shots in options.shots:
         prompt = PromptSettings(n_shots=shots)
@@ -66,8 +65,8 @@ def ours(options: argparse.Namespace) -> list[dict[str, Any]]:
     work = [(plan, plan.missing(set())) for plan in plans]
     found = []
     log = RESULTS / "logs" / "multiple_choice.log"
-    engine = open_engine(
-        settings, model, longest=longest_requests(work), rendering=PromptRendering(), log=log
+    engine = settings.open(
+        model, longest=longest_requests(work), rendering=PromptRendering(), log=log
     )
     with tempfile.TemporaryDirectory() as folder, engine:
         for shots, (plan, missing) in zip(options.shots, work, strict=True):

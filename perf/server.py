@@ -37,18 +37,15 @@ SERVER_OPTIONS = (
 def ours(address: str, served: str, n: int, max_tokens: int, in_flight: int) -> None:
     """Be the process that is measured."""
     from regrade.engines.base import PromptRendering
-    from regrade.engines.opening import open_engine
-    from regrade.models import resolve_model
+    from regrade.engines.openai import OpenAIEngine
     from regrade.records import Request
-    from regrade.settings import OpenAIEngine, SamplingParams
+    from regrade.settings import SamplingParams
 
     settings = OpenAIEngine(base_url=f"{address}/v1", max_concurrency=in_flight)
-    model = resolve_model(served, settings)
+    model = settings.resolve(served)
     sampling = SamplingParams(max_tokens=max_tokens)
     texts = prompts(n)
-    engine = open_engine(
-        settings, model, longest=(), rendering=PromptRendering(), log=RESULTS / "none.log"
-    )
+    engine = settings.open(model, longest=(), rendering=PromptRendering(), log=RESULTS / "none.log")
     with engine:
         requests = (Request(key, text, sampling) for key, text in enumerate(texts))
         started = time.monotonic()

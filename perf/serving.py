@@ -1,6 +1,5 @@
 """A `vllm serve` of our own on 127.0.0.1, for as long as a script runs."""
 
-import os
 import socket
 import sys
 import time
@@ -28,10 +27,9 @@ def vllm_server(model: str, options: Sequence[str]) -> Iterator[str]:
     port = free_port()
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
     command += ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", NAME, *options]
-    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     log = RESULTS / "logs" / "server.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    server = EngineProcess(command, log)  # under the guard: nothing of it outlives this process
+    server = EngineProcess(command, log)  # supervised: nothing of it outlives this process
     address = f"http://127.0.0.1:{port}"
     try:
         deadline = time.monotonic() + 600

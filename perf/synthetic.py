@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.publishing import SetDescription, publish_files
+from regrade.answers.sealed import seal_table
 from regrade.answers.sets import AnswerSet
-from regrade.answers.spool import seal_table
 from regrade.records import GENERATION_SCHEMA
 from regrade.settings import SamplingParams
 from regrade.specification import (

@@ -2,8 +2,9 @@
 
 RegradeError
 ├── UserError                    what was asked for cannot be done as asked: change the input (exit code 2)
-│   ├── UnknownNameError         a benchmark, scorer or engine that does not exist
 │   ├── SettingsError            settings that contradict each other or the model
+│   │   ├── UnknownNameError     a benchmark, scorer or engine that does not exist
+│   │   └── PluginError          a benchmark, scorer or engine that is installed and cannot be used
 │   ├── ModelError               the model cannot be found or is not a whole model
 │   ├── SourceError              a benchmark's data cannot be read or lacks what is needed
 │   ├── RepositoryError          the answer repository cannot be used as asked (not one, no access, not there)
@@ -22,6 +23,9 @@ processes by pickling them.
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+COULD_NOT_RUN = 3
+"""Exit code of `regrade gate` and `regrade trigger` without a verdict; higher codes say why."""
+
 
 class RegradeError(Exception):
     """Base of all errors that regrade raises on purpose."""
@@ -35,7 +39,11 @@ class OperationError(RegradeError):
     """Something outside of regrade failed."""
 
 
-class UnknownNameError(UserError):
+class SettingsError(UserError):
+    """Settings that contradict each other or what the model allows."""
+
+
+class UnknownNameError(SettingsError):
     """A name that is not among the known ones."""
 
     def __init__(self, kind: str, name: str, known: Sequence[str]) -> None:
@@ -48,8 +56,15 @@ class UnknownNameError(UserError):
         return f"Unknown {self.kind} '{self.name}'.{hint} Known: {', '.join(sorted(self.known))}."
 
 
-class SettingsError(UserError):
-    """Settings that contradict each other or what the model allows."""
+class PluginError(SettingsError):
+    """A benchmark, scorer or engine that is installed and cannot be used."""
+
+    def __init__(self, kind: str, name: str, problem: str) -> None:
+        self.kind, self.name, self.problem = kind, name, problem
+        super().__init__(kind, name, problem)
+
+    def __str__(self) -> str:
+        return f"{self.kind.capitalize()} '{self.name}' cannot be used: {self.problem}."
 
 
 class ModelError(UserError):

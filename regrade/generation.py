@@ -5,7 +5,6 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from time import monotonic
 
 from regrade import __version__
@@ -13,12 +12,12 @@ from regrade.answers.manifest import Session
 from regrade.answers.publishing import SetDescription
 from regrade.answers.spool import RowKey, Spool
 from regrade.benchmarks.base import Benchmark
-from regrade.benchmarks.questions.prompting import chat_template_arguments
-from regrade.engines.base import Engine, PromptRendering
+from regrade.benchmarks.questions.prompting import chat_template_arguments, read_chat_template
+from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering
 from regrade.errors import EngineError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Request, Sample, generation_row
-from regrade.settings import EngineSettings, PromptSettings, SamplingParams
+from regrade.settings import PromptSettings, SamplingParams
 from regrade.specification import Specification
 
 N_LONGEST = 256
@@ -137,16 +136,6 @@ def prompt_rendering(prompt: PromptSettings) -> PromptRendering:
     )
 
 
-def read_chat_template(path: str | None) -> str | None:
-    """Return the text of a chat template file, or None for the model's own template."""
-    if path is None:
-        return None
-    try:
-        return Path(path).expanduser().read_text()
-    except OSError as error:
-        raise SettingsError(f"Chat template '{path}' cannot be read: {error.strerror}.") from error
-
-
 def request_seed(seed: int, sample_id: str, repeat: int) -> int:
     """Return the seed of one request, in [0, 2**31): the same however the work was split up."""
     text = f"{seed}/{sample_id}/{repeat}".encode()
@@ -251,7 +240,7 @@ def generate(
 
 
 def session_of(
-    engine: Engine, settings: EngineSettings, progress: Progress, started_at: datetime
+    engine: Engine, settings: BaseEngineSettings, progress: Progress, started_at: datetime
 ) -> Session:
     """Return the manifest's record of this stretch of generation."""
     info = engine.info

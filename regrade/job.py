@@ -1,24 +1,47 @@
-"""A job: all parameters of one evaluation, with what was left open filled in and checked."""
+"""Jobs: the parameters of generating and of scoring, checked, with defaults filled in."""
 
 import os
-from typing import Self
+from collections.abc import Mapping
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Self, TypeAlias, TypeVar, Union
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
+from regrade import registry
+from regrade.engines.vllm import VllmEngine
+from regrade.errors import SettingsError
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
-    EngineSettings,
+    GateSettings,
     PromptSettings,
     SamplingParams,
     Settings,
     SourceOverride,
-    VllmEngine,
 )
+
+if TYPE_CHECKING:
+    from regrade.engines.openai import OpenAIEngine
+
+    EngineSettings: TypeAlias = VllmEngine | OpenAIEngine
+else:  # an engine that cannot be used is an error when its `kind` is given, not when others are used
+    _broken = {error.name for error in registry.broken("engine")}
+    _names = sorted(registry.names("engine"), key=lambda name: name != "vllm")
+    EngineSettings = Union[  # noqa: UP007 - their number is not known
+        tuple(registry.load("engine", name) for name in _names if name not in _broken)
+    ]
+
+
+def default_answers() -> str:
+    """Return the default answer repository: `REGRADE_ANSWERS`, else the folder `answers`."""
+    return os.environ.get("REGRADE_ANSWERS") or "answers"
+
+
+Answers = Annotated[str, BeforeValidator(lambda given: given or default_answers())]
 
 
 class GenerationJob(Settings):
-    """What is to be generated, and where the answers go."""
+    """What is generated, and where the answers go."""
 
     model: str = Field(min_length=1)
     benchmarks: tuple[BenchmarkName, ...] = ()
@@ -29,7 +52,7 @@ class GenerationJob(Settings):
     sampling: SamplingParams | None = None
     prompt: PromptSettings = PromptSettings()
     engine: EngineSettings = VllmEngine()
-    answers: str
+    answers: Answers = Field(default_factory=default_answers)
 
     @model_validator(mode="after")
     def _has_work(self) -> Self:
@@ -42,11 +65,74 @@ class GenerationJob(Settings):
             )
         return self
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all benchmarks, also of those made of a dataset."""
+        return (*self.benchmarks, *(dataset.name for dataset in self.datasets))
+
     def source_of(self, benchmark: str) -> str | None:
-        """Return the path that replaces a benchmark's source, if one does."""
+        """Return the path that replaces a benchmark's source, or None."""
         return next((source.path for source in self.sources if source.benchmark == benchmark), None)
 
 
-def default_answers() -> str:
-    """Return the answer repository where none is named: `REGRADE_ANSWERS`, else the folder `answers`."""
-    return os.environ.get("REGRADE_ANSWERS") or "answers"
+class EvaluationJob(GenerationJob):
+    """A generation job whose answers are also scored, tracked, and gated if `gate` is given."""
+
+    gate: GateSettings | None = None
+    tracking_uri: str | None = None
+
+
+class ScoringJob(Settings):
+    """Which stored answers are scored, and how."""
+
+    answers: Answers = Field(default_factory=default_answers)
+    model: str | None = None
+    benchmark: str | None = None
+    answer_set: str | None = None
+    revision: str | None = None
+    scorer: str | None = None
+    since: date | None = None
+    until: date | None = None
+    stale: bool = False
+    intact: bool = False
+    force: bool = False
+    tracking_uri: str | None = None
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.since is not None and self.until is not None and self.since > self.until:
+            raise ValueError(f"`--since {self.since}` is after `--until {self.until}`.")
+        if self.stale and self.force:
+            raise ValueError(
+                "`--force` scores everything anew, `--stale` only what is stale: choose one."
+            )
+        return self
+
+
+_Settings = TypeVar("_Settings", bound=Settings)
+
+
+def make_job(kind: type[_Settings], parameters: Mapping[str, object]) -> _Settings:
+    """Build a job from the parameters of a flow; None means the default.
+
+    Raises:
+        SettingsError: If they contradict each other, in one line that names the parameter.
+    """
+    given = {name: value for name, value in parameters.items() if value is not None}
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        raise SettingsError(one_line(error)) from error
+
+
+def one_line(error: ValidationError) -> str:
+    """Return the problems of a validation error in one line."""
+    problems = []
+    for problem in error.errors():
+        where = ".".join(str(part) for part in problem["loc"])
+        shown = (
+            "" if problem["type"] in ("missing", "value_error") else f" (got {problem['input']!r})"
+        )
+        message = problem["msg"].removeprefix("Value error, ")
+        problems.append(f"{where}: {message}{shown}" if where else f"{message}{shown}")
+    return "; ".join(problems)

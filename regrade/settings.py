@@ -3,14 +3,24 @@
 Sampling params and engine settings carry vLLM's own names (https://docs.vllm.ai).
 """
 
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-BenchmarkName = Literal["gsm8k", "gsm8k_chat", "mmlu", "mmlu_generative"]
-ScorerName = Literal["number", "number_strict", "choice_logprob", "choice_letter", "exact"]
+from regrade import registry
+
+if TYPE_CHECKING:
+    BenchmarkName: TypeAlias = str
+    ScorerName: TypeAlias = str
+    EngineName: TypeAlias = str
+else:  # validated, and choices of the form: what is installed
+    BenchmarkName = Literal[registry.names("benchmark")]
+    ScorerName = Literal[registry.names("scorer")]
+    EngineName = Literal[registry.names("engine")]
+StoredName = Annotated[str, Field(pattern=registry.NAME)]
+"""Name of a scorer in stored data, which may be read where that scorer is not installed."""
 PromptFormat = Literal["chat", "completion"]
 Method = Literal["generate", "rank"]
 Difference = Literal["prompt", "chat_template", "few_shot", "sampling", "questions", "overlap"]
@@ -61,14 +71,14 @@ class SamplingParams(Settings):
 
 
 class PromptSettings(Settings):
-    """How questions become prompts. None: as the benchmark does it."""
+    """How questions become prompts. Default: as the benchmark does it."""
 
     model_config = ConfigDict(title="Set by hand")
 
     n_shots: int | None = Field(None, ge=0, le=64)
-    """Number of worked examples before the question. None: the benchmark's own number."""
+    """Number of worked examples before the question. Default: the benchmark's own number."""
     format: PromptFormat | None = None
-    """`chat` goes through the model's chat template, `completion` is plain text. None: the benchmark's own."""
+    """`chat` goes through the model's chat template, `completion` is plain text. Default: the benchmark's own."""
     system: str | None = None
     """System message (chat), or text before everything (completion)."""
     chat_template: str | None = None
@@ -77,63 +87,6 @@ class PromptSettings(Settings):
     """Arguments of the chat template, one `name=value` each, such as `enable_thinking=false`."""
     truncate: bool = False
     """Cut prompts that are too long for the context from the left, instead of failing their rows."""
-
-
-class VllmEngine(Settings):
-    """vLLM on this machine, under vLLM's own names."""
-
-    model_config = ConfigDict(title="vLLM here")
-
-    kind: Literal["vllm"] = "vllm"
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Precision of weights and activations. `auto`: float32 on a CPU, the checkpoint's own elsewhere."""
-    max_model_len: int | None = Field(None, ge=1)
-    """Context length in tokens. None: as long as the longest prompt plus `max_tokens` needs."""
-    tensor_parallel_size: int = Field(1, ge=1)
-    """GPUs that share each layer."""
-    pipeline_parallel_size: int = Field(1, ge=1)
-    """GPUs that share the stack of layers."""
-    data_parallel_size: int = Field(1, ge=1)
-    """Copies of the model that share the questions."""
-    gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
-    """Share of the GPU's memory that vLLM may take."""
-    max_num_seqs: int | None = Field(None, ge=1)
-    """Sequences decoded at once. None: vLLM's default."""
-    max_num_batched_tokens: int | None = Field(None, ge=1)
-    """Tokens a step may process. None: vLLM's default."""
-    quantization: str | None = None
-    """Quantization method, such as `fp8`. None: as the checkpoint says."""
-    kv_cache_dtype: str = "auto"
-    """Precision of the KV cache."""
-    enable_prefix_caching: bool = True
-    """Compute shared beginnings of prompts once."""
-    enforce_eager: bool = False
-    """Start faster, without compiling and CUDA graphs."""
-    extra: tuple[str, ...] = ()
-    """Any other engine argument of vLLM, one `name=value` each, such as `attention_backend=TRITON_ATTN`."""
-
-
-class OpenAIEngine(Settings):
-    """Any server with an OpenAI-compatible API, such as `vllm serve`."""
-
-    model_config = ConfigDict(title="Endpoint")
-
-    kind: Literal["openai"] = "openai"
-    base_url: str = Field("http://127.0.0.1:8000/v1", pattern=r"^https?://")
-    """Address of the API, ending in `/v1`."""
-    max_concurrency: int = Field(64, ge=1, le=4096)
-    """Requests in flight."""
-    batch_size: int = Field(1, ge=1, le=256)
-    """Completion prompts per request, where the server allows it; chat requests always carry one."""
-    api_key_env: str = "OPENAI_API_KEY"
-    """Name of the environment variable that holds the key; the key itself is never a setting."""
-    timeout: float = Field(600.0, gt=0)
-    """Seconds that one request may take."""
-    max_retries: int = Field(6, ge=0)
-    """Further tries after 429, 5xx and timeouts."""
-
-
-EngineSettings = VllmEngine | OpenAIEngine
 
 
 class DatasetBenchmark(Settings):
@@ -148,7 +101,7 @@ class DatasetBenchmark(Settings):
     split: str = "test"
     """Split with the questions. A single file is taken whole."""
     revision: str | None = None
-    """Branch, tag or commit of a Hub dataset. None: the newest."""
+    """Branch, tag or commit of a Hub dataset. Default: the newest."""
     prompt: str = "{{ question }}"
     """Jinja template of the prompt. It sees the row's columns, and `choices` as a list."""
     target_column: str = "answer"
@@ -194,11 +147,11 @@ class GateSettings(Settings):
     max_drop_of: tuple[str, ...] = ()
     """Other drops for single benchmarks, one `benchmark=points` each, such as `gsm8k=0.5`."""
     max_unparsed: float | None = Field(None, ge=0, le=100)
-    """Percent of the candidate's answers in which nothing could be read. None: any."""
+    """Percent of the candidate's answers in which nothing could be read. Default: any."""
     max_truncated: float | None = Field(None, ge=0, le=100)
-    """Percent of the candidate's answers that were cut off. None: any."""
+    """Percent of the candidate's answers that were cut off. Default: any."""
     min_coverage: float | None = Field(None, ge=0, le=100)
-    """Percent of the baseline's questions that have to be compared. None: 90, unless `overlap` is allowed."""
+    """Percent of the baseline's questions that have to be compared. Default: 90, unless `overlap` is allowed."""
     allow: tuple[Difference, ...] = ()
     """Differences between the two sides that are meant; others are refused."""
     error_rate: float = Field(5.0, gt=0, lt=50)

@@ -10,7 +10,8 @@ from pydantic import Field
 from regrade.settings import Method, PromptFormat, SamplingParams, Settings
 
 SPECIFICATION_VERSION = 1
-_CHECKPOINT = re.compile(r"/?checkpoint-(\d+)$")
+CHECKPOINT = re.compile(r"/?checkpoint-(\d+)$")
+"""End of the name of a checkpoint that a trainer saved, with its training step."""
 
 
 def path_component(name: str) -> str:
@@ -20,13 +21,13 @@ def path_component(name: str) -> str:
 
 def training_step(name: str) -> int | None:
     """Return the training step that a checkpoint's name tells (`run/checkpoint-500`), if it does."""
-    match = _CHECKPOINT.search(name)
+    match = CHECKPOINT.search(name)
     return int(match[1]) if match else None
 
 
 def model_family(name: str) -> str:
     """Return a model's name without the checkpoint: the same for all checkpoints of one training."""
-    return _CHECKPOINT.sub("", name) or name
+    return CHECKPOINT.sub("", name) or name
 
 
 class ModelIdentity(Settings):
@@ -100,6 +101,11 @@ class Specification(Settings):
         """First 16 hex digits of the sha256 of the specification as canonical JSON."""
         canonical = orjson.dumps(self.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(canonical).hexdigest()[:16]
+
+    @property
+    def title(self) -> str:
+        """Benchmark and model, for people."""
+        return f"{self.benchmark.name} · {self.model.name}"
 
     @property
     def folder(self) -> str:

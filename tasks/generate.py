@@ -15,12 +15,11 @@ from prefect.exceptions import PrefectException
 from regrade.answers.leftovers import origin_of
 from regrade.answers.manifest import Session
 from regrade.answers.publishing import publish_answers
-from regrade.engines.base import Engine
+from regrade.engines.base import BaseEngineSettings, Engine
 from regrade.errors import OperationError, SettingsError, UserError
 from regrade.generation import Progress, generate, session_of
-from regrade.processes.repeating import Every
-from regrade.reporting.display import Display
-from regrade.settings import EngineSettings
+from regrade.processes.repeating import RepeatingThread
+from regrade.reporting.display import current_display
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.generate")
@@ -34,16 +33,14 @@ REPORT_PATIENCE = 5.0
 
 
 @task(name="generate", task_run_name="generate {work.title}", cache_policy=NO_CACHE)
-def generate_missing(
-    work: Work, engine: Engine, settings: EngineSettings, display: Display
-) -> None:
+def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -> None:
     """Generate what is missing; rows are on disk as soon as they are counted.
 
-    Called on the main thread by the flow that owns the engine. Rows are published every minute; a failure to do
-    so costs nothing, since the rows stay in the spool for the next time. Neither the Hub nor Prefect's server is
-    ever waited for.
+    Called on the main thread by the flow that owns the engine. Rows are published every minute; if that fails, they
+    stay in the spool for the next time. Generating waits neither for the Hub nor for Prefect's server.
     """
     started_at = datetime.now(UTC)
+    display = current_display()
     progress = Progress(work.plan.rows)
     artifact = ProgressArtifact(work)
 
@@ -69,8 +66,8 @@ def generate_missing(
 
     note()
     with (
-        Every(publish_seconds(), publish, "publish"),
-        Every(
+        RepeatingThread(publish_seconds(), publish, "publish"),
+        RepeatingThread(
             REPORT_SECONDS,
             lambda: artifact.update(progress),
             "report",

@@ -3,36 +3,30 @@
 import logging
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import find_set
 from regrade.answers.spool import Spool, spool_folder
+from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.benchmarks.base import Benchmark
-from regrade.benchmarks.opening import open_benchmark, open_dataset
 from regrade.errors import SettingsError
 from regrade.generation import Plan, make_plan
 from regrade.job import GenerationJob
-from regrade.models import resolve_model
-from tasks.retries import may_pass
-from tasks.work import Work
+from tasks.work import RETRIED, Work
 
 logger = logging.getLogger("regrade.plan")
 
 
-@task(
-    name="plan",
-    task_run_name="plan",
-    cache_policy=NO_CACHE,
-    retries=3,
-    retry_delay_seconds=[2, 10, 30],
-    retry_condition_fn=may_pass,
-)
-def plan_answers(job: GenerationJob) -> tuple[Repository, list[Plan]]:
-    """Resolve the model, open the benchmarks and the repository; everything that can be wrong is found here."""
+@task(name="plan", task_run_name="plan", **RETRIED)
+def plan_answers(job: GenerationJob) -> list[Work]:
+    """Resolve the model, open the benchmarks and the repository; invalid input is found here.
+
+    Returns:
+        One piece of work per answer set; the spools are not open yet.
+    """
     repository = open_repository(job.answers, create=True)
-    model = resolve_model(job.model, job.engine)
+    model = job.engine.resolve(job.model)
     plans = [
         make_plan(benchmark, model, sampling=job.sampling, prompt=job.prompt, repeats=job.repeats)
         for benchmark in _open_benchmarks(job)
@@ -40,7 +34,7 @@ def plan_answers(job: GenerationJob) -> tuple[Repository, list[Plan]]:
     ids = [plan.specification.answer_set_id for plan in plans]
     if len(set(ids)) < len(ids):
         raise SettingsError("The same benchmark was asked for twice with the same settings.")
-    return repository, plans
+    return [_work(plan, repository) for plan in plans]
 
 
 def _open_benchmarks(job: GenerationJob) -> list[Benchmark]:
@@ -51,21 +45,21 @@ def _open_benchmarks(job: GenerationJob) -> list[Benchmark]:
     return named + [open_dataset(one, prompt=job.prompt, limit=job.limit) for one in job.datasets]
 
 
-def find_missing(plan: Plan, repository: Repository, spool: Spool) -> Work:
-    """Return what is missing of a plan, given the head of the repository and the open spool."""
-    there = find_set(repository, plan.specification, repository.head())
+def _work(plan: Plan, repository: Repository) -> Work:
+    folder = spool_folder(repository.uri, plan.specification.answer_set_id)
+    return Work(plan, repository, Spool(folder))
+
+
+def find_missing(work: Work) -> None:
+    """Note what is missing, given the head of the repository and the open spool; nothing of a complete answer set."""
+    there = find_set(work.repository, work.plan.specification, work.repository.head())
     if there is not None and there.manifest.state == "complete":
-        work = Work(plan, repository, spool, [])
-        work.published = there
+        work.published, work.missing = there, []
         logger.info("%s: complete, nothing to generate", work.title)
-        return work
-    done = spool.keys() | (there.keys() if there else set())
-    work = Work(plan, repository, spool, plan.missing(done))
+        return
+    done = work.spool.keys() | (there.keys() if there else set())
+    work.published, work.missing = None, work.plan.missing(done)
     if done:
-        logger.info("%s: continuing, %d of %d answers are there", work.title, len(done), plan.rows)
-    return work
-
-
-def open_spool(plan: Plan, repository: Repository) -> Spool:
-    """Return the spool of a plan, not entered yet."""
-    return Spool(spool_folder(repository.uri, plan.specification.answer_set_id))
+        logger.info(
+            "%s: continuing, %d of %d answers are there", work.title, len(done), work.plan.rows
+        )

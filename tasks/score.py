@@ -1,101 +1,79 @@
 """Score stored answers at a pinned revision."""
 
 import logging
+from dataclasses import dataclass, field
 
 from prefect import task
-from prefect.cache_policies import NO_CACHE
 
 from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError, SettingsError
 from regrade.reporting.diffs import diff_line
-from regrade.reporting.results import NotScored
 from regrade.scoring.diff import Diff
 from regrade.scoring.diff_sides import diff_with_before
 from regrade.scoring.score import Scored, score_answers
-from tasks.retries import may_pass
+from tasks.work import RETRIED
 
 logger = logging.getLogger("regrade.score")
 
 
-class ToScore:
-    """An answer set and the scorers to run over it. Plain class: see `Work`."""
+@dataclass
+class ScoredSet:
+    """An answer set and its scorings."""
 
-    def __init__(
-        self, answers: AnswerSet, scorers: tuple[str, ...], *, force: bool, intact: bool
-    ) -> None:
-        self.answers = answers
-        self.scorers = scorers
-        self.force = force
-        self.intact = intact
-        self.scored: list[Scored] = []
-        self.diffs: dict[str, Diff] = {}
-        """By label of the new scoring: how it differs from the one before."""
-        self.not_scored: list[NotScored] = []
-        self.errors: list[SettingsError | DamagedAnswersError] = []
+    answers: AnswerSet
+    scored: list[Scored] = field(default_factory=list)
+    diffs: dict[str, Diff] = field(default_factory=dict)
+    """How a new scoring differs from the one before, by label of the new one."""
+    errors: dict[str, SettingsError | DamagedAnswersError] = field(default_factory=dict)
+    """By scorer: why there is no scoring."""
+
+    @property
+    def answer_set_id(self) -> str:
+        """Id of the answer set."""
+        return self.answers.manifest.answer_set_id
 
     @property
     def title(self) -> str:
-        """Benchmark and model, as people say it."""
-        specified = self.answers.manifest.specification
-        return f"{specified.benchmark.name} · {specified.model.name}"
+        """Benchmark and model, for people."""
+        return self.answers.manifest.specification.title
 
 
-@task(
-    name="score",
-    task_run_name="score {work.title}",
-    cache_policy=NO_CACHE,
-    retries=3,
-    retry_delay_seconds=[2, 10, 30],
-    retry_condition_fn=may_pass,
-)
-def score(work: ToScore) -> ToScore:
-    """Score an answer set with each of its scorers; what was scored before by the very same scorer is kept.
+@task(name="score", task_run_name="score {answers.manifest.specification.title}", **RETRIED)
+def score_set(
+    answers: AnswerSet, scorers: tuple[str, ...], *, force: bool, intact: bool
+) -> ScoredSet:
+    """Score an answer set with each scorer; a scoring by the same version of a scorer is reused unless `force`.
 
-    A scorer that does not fit, or damaged answers, are noted: they take nothing from other scorings.
+    If a scorer does not fit, or answers are damaged, that is noted, and the other scorers go on.
     """
-    manifest = work.answers.manifest
-    expected = manifest.n_samples * manifest.specification.repeats
-    if manifest.rows < expected:
+    found = ScoredSet(answers)
+    expected = answers.manifest.n_samples * answers.manifest.specification.repeats
+    if answers.manifest.rows < expected:
         logger.warning(
             "%s: incomplete, %d of %d answers are there; scoring those",
-            work.title,
-            manifest.rows,
+            found.title,
+            answers.manifest.rows,
             expected,
         )
-    work.scored, work.not_scored, work.errors = [], [], []  # of a try before this one
-    for name in work.scorers:
+    for name in scorers:
         try:
-            one = score_answers(work.answers, name, force=work.force, intact=work.intact)
+            one = score_answers(answers, name, force=force, intact=intact)
         except (SettingsError, DamagedAnswersError) as error:
-            _note(work, name, error)
+            logger.warning("%s: not scored with %s: %s", found.title, name, error)
+            found.errors[name] = error
             continue
-        work.scored.append(one)
-        _say(work, one)
-        _compare(work, one)
-    return work
+        found.scored.append(one)
+        _say(found.title, one)
+        _compare(found, one)
+    return found
 
 
-def _note(work: ToScore, scorer: str, error: SettingsError | DamagedAnswersError) -> None:
-    logger.warning("%s: not scored with %s: %s", work.title, scorer, error)
-    damaged = isinstance(error, DamagedAnswersError)
-    answer_set_id = work.answers.manifest.answer_set_id
-    noted = NotScored(
-        answer_set=answer_set_id,
-        title=work.title,
-        scorer=scorer,
-        reason=str(error),
-        damaged=damaged,
-    )
-    work.not_scored.append(noted)
-    work.errors.append(error)
-
-
-def _say(work: ToScore, one: Scored) -> None:
+def _say(title: str, one: Scored) -> None:
     overall = one.file.summary.overall
     shown = "no answers" if overall.accuracy is None else f"{100 * overall.accuracy:.2f} %"
     logger.info(
         "%s: %s %s of %d%s%s",
-        work.title,
+        title,
         one.file.scorer,
         shown,
         overall.n,
@@ -104,12 +82,12 @@ def _say(work: ToScore, one: Scored) -> None:
     )
 
 
-def _compare(work: ToScore, one: Scored) -> None:
+def _compare(found: ScoredSet, one: Scored) -> None:
     try:
         diff = diff_with_before(one)
     except DamagedAnswersError as error:
-        logger.warning("%s: not compared with the scoring before: %s", work.title, error)
+        logger.warning("%s: not compared with the scoring before: %s", found.title, error)
         return
     if diff is not None:
-        work.diffs[one.file.label] = diff
-        logger.info("%s: %s", work.title, diff_line(diff))
+        found.diffs[one.file.label] = diff
+        logger.info("%s: %s", found.title, diff_line(diff))

@@ -23,9 +23,11 @@ def specification(
     return Specification(**(fields | changes))
 
 
-def description(n_samples: int, **changes: Any) -> SetDescription:
+def description(
+    n_samples: int, scorers: tuple[str, ...] = ("number",), **changes: Any
+) -> SetDescription:
     return SetDescription(
-        specification=specification(**changes), n_samples=n_samples, scorers=("number",)
+        specification=specification(**changes), n_samples=n_samples, scorers=scorers
     )
 
 

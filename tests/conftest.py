@@ -6,18 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from regrade.processes.environment import LIBRARY_DEFAULTS
+
 _HOME = Path(tempfile.mkdtemp(prefix="regrade-tests-"))
 os.environ.update(
     {
+        **LIBRARY_DEFAULTS,
         "HF_HUB_DISABLE_XET": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "HF_HOME": str(_HOME / "huggingface"),
-        "DO_NOT_TRACK": "1",
         "PREFECT_HOME": str(_HOME / "prefect"),
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "VLLM_NO_USAGE_STATS": "1",
         "REGRADE_SPOOL": str(_HOME / "spool"),
         "REGRADE_LOGS": str(_HOME / "logs"),
         "REGRADE_CACHE": str(_HOME / "cache"),

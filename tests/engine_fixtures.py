@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from regrade.engines.base import Engine, PromptRendering
-from regrade.engines.opening import open_engine
+from regrade.engines.openai import OpenAIEngine
+from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.process import EngineProcess
-from regrade.models import ResolvedModel, resolve_model
-from regrade.settings import OpenAIEngine, VllmEngine
+from regrade.models import ResolvedModel
 
 _ROOT = Path(__file__).parents[1]
 SERVED_NAME = "demo"
@@ -36,7 +36,7 @@ def demo_model() -> Path:
 
 @pytest.fixture(scope="session")
 def resolved_model(demo_model: Path) -> ResolvedModel:
-    return resolve_model(str(demo_model), FAST)
+    return FAST.resolve(str(demo_model))
 
 
 @pytest.fixture(scope="session")
@@ -47,9 +47,7 @@ def vllm_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def vllm_engine(resolved_model: ResolvedModel, vllm_log: Path) -> Iterator[Engine]:
     """Real vLLM with the demo model, loaded once; its context is 512 tokens."""
-    engine = open_engine(
-        FAST, resolved_model, longest=(), rendering=PromptRendering(), log=vllm_log
-    )
+    engine = FAST.open(resolved_model, longest=(), rendering=PromptRendering(), log=vllm_log)
     with engine:
         yield engine
 
@@ -75,7 +73,7 @@ def vllm_server(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     command += ["--max-model-len", "512", "--dtype", "float32", "--enforce-eager"]
     command += ["--kv-cache-memory-bytes", str(1 << 30)]
     log = folder / "server.log"
-    # Under a guard, so that none of its processes outlives the tests.
+    # Under a supervisor, so that none of its processes outlives the tests.
     server = EngineProcess(command, log)
     try:
         _wait_for(f"http://127.0.0.1:{port}/health", server, log)

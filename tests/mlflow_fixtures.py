@@ -24,13 +24,11 @@ def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"]
     command += ["--artifacts-destination", str(folder / "artifacts")]
-    environment = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
     log = folder / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env=environment,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -34,7 +34,6 @@ class Sums:
     scorers: tuple[ScorerName, ...] = ("number",)
     groups: Mapping[str, tuple[str, ...]] = {}
     sampling = SamplingParams(max_tokens=64, stop=("\n",))
-    source_path = None
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -95,7 +94,6 @@ MODEL = ResolvedModel(
     revision="a" * 40,
     has_chat_template=True,
     max_position_embeddings=64,
-    training_step=None,
 )
 
 
@@ -187,7 +185,7 @@ def test_the_longest_prompts_are_offered_for_choosing_the_context():
 
 
 def test_a_chat_prompt_needs_a_chat_template():
-    model = ResolvedModel(MODEL.identity, "org/tiny", None, False, 64, None)
+    model = ResolvedModel(MODEL.identity, "org/tiny", None, False, 64)
     with pytest.raises(SettingsError, match="has no chat template.*--format completion"):
         make_plan(Sums(1), model, sampling=None, prompt=PromptSettings(), repeats=1)
 

@@ -8,7 +8,7 @@ ENV PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
 COPY requirements/scoring.txt requirements/stack.txt /tmp/
 RUN pip install --no-deps --requirement /tmp/scoring.txt --requirement /tmp/stack.txt
 
-# The flows are source: workers load them from here (prefect.yaml, REGRADE_HOME).
+# A checkout: workers load the flows from here (regrade/orchestration/pull_step.py).
 COPY . /regrade
 WORKDIR /regrade
 RUN python -m compileall -q flows tasks regrade

@@ -3,6 +3,7 @@
 `up` starts Postgres, Prefect's and MLflow's servers and two workers, makes the deployments, and stays until Ctrl-C.
 """
 
+import os
 import signal
 import socket
 import subprocess
@@ -10,22 +11,17 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from infra.stack import parts, postgres, processes
-from infra.stack.layout import HOST, ROOT, Layout, StackError, layout
+from infra.stack.layout import HOST, Layout, StackError, layout
 from infra.stack.processes import Known
 
 START_SECONDS = 300
 RESTARTS, RESTARTS_SECONDS = 5, 120.0
-"""A part that ends more often than that within so many seconds will not get better."""
+"""Most restarts of a part within so many seconds; one more stops the stack."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 READY = "the stack is ready"
 STOPS = {"worker": (signal.SIGTERM, 30.0), "postgres": (signal.SIGINT, 30.0)}
-
-
-class StopAskedError(Exception):
-    """Someone asked the stack to stop."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def up(place: Layout) -> int:
-    """Start what is not running, and stay with it."""
+    """Start the stack and restart parts that end, until asked to stop."""
     supervisor, left = processes.read_state(place.state)
     if supervisor is not None and supervisor.process() is not None:
         print("the stack runs already")
@@ -55,14 +51,14 @@ def up(place: Layout) -> int:
     for port in (place.postgres_port, place.prefect_port, place.mlflow_port):
         _refuse_taken(port)
     for asked in STOP_SIGNALS:
-        signal.signal(asked, _stop_asked)
+        signal.signal(asked, signal.default_int_handler)  # raises KeyboardInterrupt
     running = _Running(place)
     try:
         _start_all(place, running)
         print(READY, flush=True)
         _show(place)
         running.watch()
-    except StopAskedError:
+    except KeyboardInterrupt:
         print("stopping")
     finally:
         for asked in STOP_SIGNALS:
@@ -74,14 +70,14 @@ def up(place: Layout) -> int:
 
 
 class _Running:
-    """What was started so far; the file says so before anything else happens."""
+    """Parts started so far; the state file is written after each start."""
 
     def __init__(self, place: Layout) -> None:
         self.place = place
         self.parts: list[Known] = []
         self.plans: dict[str, parts.Part] = {}
         self.ended: list[tuple[str, float]] = []
-        self.ourselves = processes.ourselves(place.logs / "stack.log")
+        self.ourselves = processes.known("supervisor", os.getpid(), place.logs / "stack.log")
         self._write()
 
     def start(self, part: parts.Part) -> None:
@@ -106,7 +102,7 @@ class _Running:
                 time.sleep(0.2)
 
     def watch(self) -> None:
-        """Stay until asked to stop, and start a part again that ended.
+        """Restart parts that end, until asked to stop.
 
         Raises:
             StackError: If one ends again and again.
@@ -164,7 +160,7 @@ def _deploy(place: Layout) -> None:
     log = place.logs / "deploy.log"
     with log.open("ab") as output:
         done = subprocess.run(
-            ["bash", str(ROOT / "infra/deploy.sh")],
+            [sys.executable, "-m", "regrade.cli.main", "deploy"],
             env=parts.client_environment(place),
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -172,11 +168,11 @@ def _deploy(place: Layout) -> None:
             check=False,
         )
     if done.returncode:
-        raise processes.ended("make deploy", log)
+        raise processes.ended("regrade deploy", log)
 
 
 def down(place: Layout) -> int:
-    """End what `up` started, and only that."""
+    """End exactly the processes that `up` started."""
     supervisor, left = processes.read_state(place.state)
     if supervisor is None:
         print("the stack does not run")
@@ -190,7 +186,7 @@ def down(place: Layout) -> int:
 
 
 def status(place: Layout) -> int:
-    """Say what runs."""
+    """Print which parts run."""
     supervisor, known = processes.read_state(place.state)
     if supervisor is None or supervisor.process() is None:
         print("the stack does not run")
@@ -205,10 +201,6 @@ def _stop(known: Sequence[Known]) -> None:
     for part in reversed(known):  # workers first, the database last
         how, seconds = STOPS.get(part.name.split("-")[0], (signal.SIGTERM, 20.0))
         processes.end(part, how, seconds)
-
-
-def _stop_asked(_number: int, _frame: FrameType | None) -> None:
-    raise StopAskedError
 
 
 def _refuse_taken(port: int) -> None:

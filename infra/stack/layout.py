@@ -1,4 +1,4 @@
-"""Where the stack's parts lie and which addresses they have."""
+"""Folders, files and addresses of the stack's parts."""
 
 import os
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Layout:
 
     @property
     def logs(self) -> Path:
-        """Folder with a log for each part, and with those of the engines."""
+        """Folder with the logs of the parts and of the engines."""
         return self.home / "logs"
 
     @property
@@ -39,7 +39,7 @@ class Layout:
 
     @property
     def state(self) -> Path:
-        """File that says which processes run."""
+        """File with the processes that the stack started."""
         return self.home / "running.json"
 
     @property
@@ -62,7 +62,7 @@ def layout() -> Layout:
     """Return the layout that the environment asks for.
 
     Raises:
-        StackError: If a port is none.
+        StackError: If a port is not a number from 1 to 65535.
     """
     home = Path(os.environ.get("REGRADE_STACK") or ROOT / ".stack").absolute()
     return Layout(

@@ -1,4 +1,4 @@
-"""What the stack consists of: the commands, their environment, and how one sees that they are ready."""
+"""The parts of the stack: their commands, environment variables and readiness checks."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from infra.stack import postgres
 from infra.stack.layout import HOST, ROOT, Layout
-from regrade.cli.environment import QUIET
+from regrade.processes.environment import LIBRARY_DEFAULTS
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,16 @@ class Part:
     command: list[str]
     environment: dict[str, str]
     ready: Callable[[], bool]
-    """Says whether it does its work."""
+    """Returns whether it does its work."""
 
 
 def base_environment(layout: Layout) -> dict[str, str]:
-    """Return the caller's variables without what would lead to another stack, telemetry off."""
+    """Return the caller's variables without those that name other servers, and with telemetry off."""
     foreign = ("PREFECT_", "MLFLOW_", "_MLFLOW_", "PGPASS", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return {
         **kept,
-        **QUIET,
+        **LIBRARY_DEFAULTS,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}",
         "PREFECT_HOME": str(layout.home / "prefect"),
         "PYTHONUNBUFFERED": "1",
@@ -39,7 +39,7 @@ def base_environment(layout: Layout) -> dict[str, str]:
 
 
 def client_environment(layout: Layout) -> dict[str, str]:
-    """Return the variables of whoever uses the two servers: workers, `make deploy`, the command line."""
+    """Return the variables of the two servers' clients: workers, `regrade deploy`, the command line."""
     return {
         **base_environment(layout),
         "PREFECT_API_URL": f"{layout.prefect_url}/api",
@@ -56,13 +56,8 @@ def client_environment(layout: Layout) -> dict[str, str]:
 
 def database(layout: Layout) -> Part:
     """Return the Postgres server."""
-    environment = base_environment(layout)
-    return Part(
-        "postgres",
-        postgres.server_command(layout),
-        environment,
-        lambda: postgres.answers(layout),
-    )
+    command, environment = postgres.server_command(layout), base_environment(layout)
+    return Part("postgres", command, environment, lambda: postgres.answers(layout))
 
 
 def servers(layout: Layout) -> list[Part]:
@@ -81,21 +76,15 @@ def servers(layout: Layout) -> list[Part]:
         "MLFLOW_ARTIFACTS_DESTINATION": str(layout.home / "artifacts"),
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # none of our runs need its job queue
     }
+    start_prefect = _module(
+        "prefect", "server", "start", "--host", HOST, "--port", layout.prefect_port
+    )
+    start_mlflow = _module("mlflow", "server", "--host", HOST, "--port", layout.mlflow_port)
+    start_mlflow += ["--workers", "1"]
+    healths = (f"{layout.prefect_url}/api/health", f"{layout.mlflow_url}/health")
     return [
-        Part(
-            "prefect",
-            _module("prefect", "server", "start", "--host", HOST, "--port", layout.prefect_port),
-            prefect,
-            lambda: _answer(f"{layout.prefect_url}/api/health") is not None,
-        ),
-        Part(
-            "mlflow",
-            _module(
-                "mlflow", "server", "--host", HOST, "--port", layout.mlflow_port, "--workers", 1
-            ),
-            mlflow,
-            lambda: _answer(f"{layout.mlflow_url}/health") is not None,
-        ),
+        Part("prefect", start_prefect, prefect, lambda: _answer(healths[0]) is not None),
+        Part("mlflow", start_mlflow, mlflow, lambda: _answer(healths[1]) is not None),
     ]
 
 
@@ -110,8 +99,8 @@ def _worker(layout: Layout, pool: str, *options: str) -> Part:
     online = f"{layout.prefect_url}/api/work_pools/{pool}/workers/filter"
 
     def ready() -> bool:
-        found = json.loads(_answer(online, b"{}") or b"[]")
-        return any(one["name"] == name and one["status"] == "ONLINE" for one in found)
+        workers = json.loads(_answer(online, b"{}") or b"[]")
+        return any(w["name"] == name and w["status"] == "ONLINE" for w in workers)
 
     return Part(f"worker-{pool}", _module("prefect", *start), client_environment(layout), ready)
 

@@ -1,4 +1,4 @@
-"""A Postgres cluster of the stack's own: loopback only, passwords (scram), never as root."""
+"""The stack's Postgres cluster: loopback only, scram passwords, never as root."""
 
 import os
 import secrets
@@ -10,7 +10,7 @@ from pathlib import Path
 from infra.stack.layout import HOST, ROOT, Layout, StackError
 
 SYSTEM_USER = "postgres"
-"""Who the server runs as where we are root; Debian's package makes this user."""
+"""User that the server runs as if we are root; Debian's package creates it."""
 OWNER = "regrade"
 """Superuser of the cluster."""
 DATABASES = ROOT / "infra/stack/databases.sql"
@@ -26,10 +26,10 @@ SETTINGS = {
 
 
 def binaries() -> Path:
-    """Return the folder with Postgres' programs, of the newest version that is installed.
+    """Return the folder with the programs of the newest installed Postgres.
 
     Raises:
-        StackError: If there are none.
+        StackError: If Postgres is not installed.
     """
     folders = Path("/usr/lib/postgresql").glob("*/bin/postgres")
     found = sorted((path.parent for path in folders), key=lambda path: float(path.parent.name))
@@ -42,7 +42,7 @@ def binaries() -> Path:
 
 
 def as_owner(command: Sequence[str]) -> list[str]:
-    """Return the command as the user that Postgres runs as: Postgres refuses to be root."""
+    """Return the command as run by the server's user: Postgres refuses to be root."""
     if os.geteuid() != 0:
         return list(command)
     ids = ["--reuid", SYSTEM_USER, "--regid", SYSTEM_USER, "--init-groups"]
@@ -50,7 +50,7 @@ def as_owner(command: Sequence[str]) -> list[str]:
 
 
 def passwords(layout: Layout) -> dict[str, str]:
-    """Return the password of each role; they are made on the first call, and kept in a file that only we can read."""
+    """Return the password of each role. The first call creates them in a file that only this user can read."""
     if not layout.passwords.exists():
         lines = [f"*:*:*:{role}:{secrets.token_urlsafe(24)}\n" for role in ROLES]
         descriptor = os.open(layout.passwords, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -61,7 +61,7 @@ def passwords(layout: Layout) -> dict[str, str]:
 
 
 def make_cluster(layout: Layout) -> None:
-    """Make the cluster if it is not there.
+    """Create the cluster unless it exists.
 
     Raises:
         StackError: If Postgres' user cannot reach the folder, or initdb fails.
@@ -112,7 +112,7 @@ def answers(layout: Layout) -> bool:
 
 
 def make_databases(layout: Layout, environment: Mapping[str, str]) -> None:
-    """Make the roles and databases of Prefect and MLflow if they are not there.
+    """Create the roles and databases of Prefect and MLflow unless they exist.
 
     Raises:
         StackError: If the server refuses.

@@ -1,24 +1,23 @@
-"""Starting processes, remembering them, and ending exactly these.
+"""Start processes, remember them in a file, and end exactly these.
 
 A process is known by its id and its start time, so that one which got the id of a dead one is never taken for it.
 """
 
 import json
-import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
 
 from infra.stack.layout import ROOT, StackError
+from regrade.processes.tree import end_tree, is_running
 
 TAIL = 2000
 _children: list["subprocess.Popen[bytes]"] = []
-"""Those of this process."""
+"""Children of this process."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +30,13 @@ class Known:
     log: str
 
     def process(self) -> psutil.Process | None:
-        """Return it while it runs."""
+        """Return the process, or None if it has ended."""
         try:
             found = psutil.Process(self.pid)
             same = found.create_time() == self.started
         except psutil.NoSuchProcess:
             return None
-        return found if same and _lives(found) else None
+        return found if same and is_running(found) else None
 
 
 def start(name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> Known:
@@ -57,7 +56,7 @@ def start(name: str, command: Sequence[str], environment: Mapping[str, str], log
 
 
 def known(name: str, pid: int, log: Path) -> Known:
-    """Return the mark of a process that runs.
+    """Return a running process with its start time.
 
     Raises:
         StackError: If it has ended already.
@@ -74,59 +73,21 @@ def ended(name: str, log: Path) -> StackError:
     return StackError(f"{name} ended by itself. The last of {log}:\n{text.rstrip()}")
 
 
-def end(part: Known, how: int, seconds: float) -> None:
-    """End a process and all below it: a signal to itself first, and what is left after some seconds is killed."""
+def end(part: Known, first: signal.Signals, seconds: float) -> None:
+    """End a part and all below it: a signal to itself first, SIGKILL to the rest after some seconds."""
     process = part.process()
-    if process is None:
-        return
-    tree = [process, *_below(process)]
-    _send(process, how)
-    if not _wait(lambda: part.process() is None, seconds):
-        tree += _below(process)  # what it started while it should have ended
-    for one in tree:
-        _send(one, signal.SIGKILL)
-    _wait(lambda: not any(_lives(one) for one in tree), 10)
-    reap()
+    if process is not None:
+        end_tree(process, first, seconds)
+        reap()
 
 
 def reap() -> None:
-    """Ask how those of our processes ended that did: until then they keep their ids, and Postgres takes itself for alive."""
+    """Reap our processes that ended: until then they keep their ids, and Postgres believes that it still runs."""
     _children[:] = [child for child in _children if child.poll() is None]
 
 
-def _below(process: psutil.Process) -> list[psutil.Process]:
-    try:
-        return process.children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _lives(process: psutil.Process) -> bool:
-    """Whether it runs; one that ended and whose parent has not asked how (a zombie) does not."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _wait(met: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not met():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
-
-
-def _send(process: psutil.Process, how: int) -> None:
-    try:
-        process.send_signal(how)  # psutil refuses where the id is another process's by now
-    except psutil.NoSuchProcess:
-        return
-
-
 def write_state(path: Path, supervisor: Known, parts: Sequence[Known]) -> None:
-    """Keep what runs, whole or not at all."""
+    """Write the state file atomically."""
     text = json.dumps({"supervisor": asdict(supervisor), "parts": [asdict(part) for part in parts]})
     new = path.with_suffix(".new")
     new.write_text(text)
@@ -134,13 +95,8 @@ def write_state(path: Path, supervisor: Known, parts: Sequence[Known]) -> None:
 
 
 def read_state(path: Path) -> tuple[Known | None, list[Known]]:
-    """Return the supervisor, and the parts in the order of their start; (None, []) where nothing was started."""
+    """Return the supervisor, and the parts in the order of their start; (None, []) if nothing was started."""
     if not path.exists():
         return None, []
     kept = json.loads(path.read_text())
     return Known(**kept["supervisor"]), [Known(**part) for part in kept["parts"]]
-
-
-def ourselves(log: Path) -> Known:
-    """Return this process."""
-    return known("supervisor", os.getpid(), log)

@@ -12,8 +12,9 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field
 
 from regrade.answers.base import Repository
+from regrade.answers.documents import read_json
 from regrade.answers.publishing import on_moving_head
-from regrade.answers.sets import AnswerSet, list_sets, read_json
+from regrade.answers.sets import AnswerSet, list_sets
 from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
 from regrade.records import SCHEMA_VERSION
 from regrade.settings import Settings
@@ -68,7 +69,7 @@ def aliased_sets(repository: Repository, revision: str, alias: Alias) -> dict[st
     path = f"{FOLDER}/{alias.name}.json"
     for benchmark, answer_set_id in alias.answer_sets.items():
         try:
-            (one,) = list_sets(
+            (answers,) = list_sets(
                 repository, revision, benchmark=benchmark, answer_set_id=answer_set_id
             )
         except RepositoryError as error:
@@ -76,7 +77,7 @@ def aliased_sets(repository: Repository, revision: str, alias: Alias) -> dict[st
                 path,
                 f"there are no answers '{answer_set_id}' to {benchmark}. Move the alias with `regrade promote`.",
             ) from error
-        found[benchmark] = one
+        found[benchmark] = answers
     return found
 
 
@@ -99,16 +100,19 @@ def move_alias(repository: Repository, name: str, sets: Sequence[AnswerSet]) -> 
         raise SettingsError(
             f"'{name}' should be up to 63 lower-case letters, digits, `-` and `_`, and begin with a letter."
         )
-    moved = {one.manifest.specification.benchmark.name: one.manifest.answer_set_id for one in sets}
+    moved = {
+        answers.manifest.specification.benchmark.name: answers.manifest.answer_set_id
+        for answers in sets
+    }
     if not sets or len(moved) != len(sets):
         raise SettingsError(f"Alias '{name}' stands for one answer set of each benchmark.")
 
     def attempt() -> tuple[Alias, str]:
         head = repository.head()
-        there = read_alias(repository, head, name) if head else None
-        before = there.answer_sets if there else {}
-        if there and head and before == {**before, **moved}:
-            return there, head
+        stored = read_alias(repository, head, name) if head else None
+        before = stored.answer_sets if stored else {}
+        if stored and head and before == {**before, **moved}:
+            return stored, head
         alias = Alias(name=name, answer_sets={**before, **moved}, moved_at=datetime.now(UTC))
         content = alias.model_dump_json(indent=1).encode()
         message = f"Alias {name}: {', '.join(f'{key} {value}' for key, value in moved.items())}"

@@ -87,8 +87,8 @@ def _extended(front: str, root: yaml.MappingNode, key: str, wanted: Sequence[str
         return front + ("" if front.endswith("\n") else "\n") + _block(key, wanted, "")
     if not isinstance(value, yaml.SequenceNode) or value.flow_style or not value.value:
         return front  # a person's own way of writing it, which we cannot extend safely
-    there = set(_names(value))
-    missing = [name for name in wanted if name not in there]
+    listed = set(_names(value))
+    missing = [name for name in wanted if name not in listed]
     lines = front.splitlines(keepends=True)
     after = value.value[-1].end_mark.line + (value.value[-1].end_mark.column > 0)
     while after > 0 and not lines[after - 1].strip():

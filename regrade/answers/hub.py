@@ -21,8 +21,8 @@ from huggingface_hub.hf_api import RepoFile
 from regrade.answers.base import StoredFile
 from regrade.answers.content import REVISION, Content, describe, file_hashes
 from regrade.answers.hub_http import HubCalls
-from regrade.answers.retries import NotSettledError, RetryPolicy
 from regrade.errors import DamagedAnswersError, HeadMovedError, RepositoryError
+from regrade.retries import NotSettledError, RetryPolicy
 
 FILES_PER_COMMIT = 100
 PATHS_PER_REQUEST = 100
@@ -115,7 +115,8 @@ class HubRepository:
                 if not SHORTENED.fullmatch(revision):
                     return None
                 commits = api.list_repo_commits(self.repo_id, repo_type="dataset")
-                fitting = [one.commit_id for one in commits if one.commit_id.startswith(revision)]
+                ids = [commit.commit_id for commit in commits]
+                fitting = [commit_id for commit_id in ids if commit_id.startswith(revision)]
                 return fitting[0] if len(fitting) == 1 else None
 
         found = self._calls.ask(f"looking up '{revision}'", read)
@@ -190,8 +191,8 @@ class HubRepository:
             ),
         )
         head = self._calls.ask("reading its head", self._existing_head)
-        there = self._listing(head, "")
-        if there.keys() <= INITIAL_FILES or all(_holds(there.get(c.path), c) for c in contents):
+        stored = self._listing(head, "")
+        if stored.keys() <= INITIAL_FILES or all(_holds(stored.get(c.path), c) for c in contents):
             return head
         raise HeadMovedError(
             self.uri, "committing", f"it was to be made, but there are files already at {head[:8]}."
@@ -201,8 +202,8 @@ class HubRepository:
         if len(contents) <= FILES_PER_COMMIT:
             return [contents]
         paths = [content.path for content in contents]
-        there = self._calls.ask("comparing files", lambda api: self._entries(api, paths, base))
-        new = [c for c in contents if c.path.endswith(".parquet") and c.path not in there]
+        stored = self._calls.ask("comparing files", lambda api: self._entries(api, paths, base))
+        new = [c for c in contents if c.path.endswith(".parquet") and c.path not in stored]
         last = [content for content in contents if content not in new]
         room = max(0, FILES_PER_COMMIT - len(last))
         ahead, last = new[room:], new[:room] + last
@@ -214,7 +215,7 @@ class HubRepository:
             try:
                 return api.create_commit(
                     self.repo_id,
-                    [CommitOperationAdd(one.path, one.source) for one in contents],
+                    [CommitOperationAdd(content.path, content.source) for content in contents],
                     commit_message=message,
                     repo_type="dataset",
                     parent_commit=parent,

@@ -20,7 +20,8 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils._http import default_client_factory
 from huggingface_hub.utils.tqdm import disable_progress_bars
 
-from regrade.answers.retries import (
+from regrade.errors import HubError, RegradeError, RepositoryError
+from regrade.retries import (
     FAILURES,
     NotSettledError,
     RetryPolicy,
@@ -30,7 +31,6 @@ from regrade.answers.retries import (
     seconds_asked,
     status_of,
 )
-from regrade.errors import HubError, RegradeError, RepositoryError
 
 TOKENS_PAGE = "https://huggingface.co/settings/tokens"
 CONNECT_SECONDS = 15.0
@@ -84,9 +84,9 @@ class HubCalls:
             return self.retries.call(operation, lambda: question(self.api()))
         except (*FAILURES, NotSettledError) as error:
             token = self.token()
-            ours = explain(self.uri, operation, error, address=self.address(), token=token)
+            explained = explain(self.uri, operation, error, address=self.address(), token=token)
             echoed = token is not None and any(token in str(cause) for cause in causes(error))
-            raise ours from None if echoed else error
+            raise explained from None if echoed else error
 
 
 def bound_requests(seconds: float) -> None:
@@ -107,9 +107,9 @@ def bound_requests(seconds: float) -> None:
         }
 
         def limit(request: httpx2.Request) -> None:
-            asked = request.extensions.get("timeout") or {}
+            timeouts = request.extensions.get("timeout") or {}
             request.extensions["timeout"] = limits | {
-                phase: value for phase, value in asked.items() if value is not None
+                phase: value for phase, value in timeouts.items() if value is not None
             }
 
         def factory() -> httpx2.Client:
@@ -141,10 +141,10 @@ def explain(
         isinstance(c, httpx2.TransportError) for c in causes(error)
     ):
         problem = f"no answer from {address} ({problem})"
-    if said := _said(error, token):
-        problem += f": {said}"
-    if (asked := seconds_asked(error)) is not None:
-        problem += f" (try again in {asked:.0f} s)"
+    if message := _server_message(error, token):
+        problem += f": {message}"
+    if (seconds := seconds_asked(error)) is not None:
+        problem += f" (try again in {seconds:.0f} s)"
     return HubError(uri, operation, problem, retryable)
 
 
@@ -172,13 +172,13 @@ def _advice(uri: str, error: Exception, token: str | None) -> str | None:
     return None
 
 
-def _said(error: BaseException, token: str | None) -> str:
+def _server_message(error: BaseException, token: str | None) -> str:
     """Return the Hub's own words, cut short and without anything that looks like a token."""
     text = ""
     for cause in causes(error):
         if isinstance(cause, HfHubHTTPError):
-            said = cause.server_message or cause.response.headers.get("x-error-message")
-            text = text or said or ""
+            message = cause.server_message or cause.response.headers.get("x-error-message")
+            text = text or message or ""
         elif isinstance(cause, ValueError):
             text = text or str(cause)
     if token:

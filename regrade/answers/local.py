@@ -127,11 +127,11 @@ class LocalRepository:
             lines, length = self._lines()
         self._writer.prepare()
         head = lines[-1].revision if lines else None
-        there = state_at(lines, head) if head else {}
+        stored = state_at(lines, head) if head else {}
         changes = {
-            one.path: Change(sha256=one.sha256, size=one.size)
-            for one in contents
-            if one.path not in there or there[one.path].sha256 != one.sha256
+            content.path: Change(sha256=content.sha256, size=content.size)
+            for content in contents
+            if content.path not in stored or stored[content.path].sha256 != content.sha256
         }
         if changes and head != parent:
             was, now = (revision[:8] if revision else "empty" for revision in (parent, head))

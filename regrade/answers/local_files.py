@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from regrade.answers.content import CHUNK_BYTES, Content, file_hashes
 from regrade.errors import HubError
+from regrade.files import sync
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -40,7 +41,7 @@ class FileWriter:
             OSError: If the file system refuses; the caller closes `undo`.
         """
         staged = []
-        for content in sorted(contents, key=lambda one: not one.path.endswith(".parquet")):
+        for content in sorted(contents, key=lambda content: not content.path.endswith(".parquet")):
             target = self.folder / content.path
             old = file_hashes(target)[1] if target.is_file() else None
             if old == content.sha256:
@@ -60,7 +61,7 @@ class FileWriter:
             temporary.replace(target)
             folders.update(p for p in target.parents if p.is_relative_to(self.folder))
         for folder in folders:
-            _sync(folder)
+            sync(folder)
 
     def _copy(self, content: Content, target: Path) -> None:
         digest = hashlib.sha256()
@@ -81,7 +82,7 @@ class FileWriter:
             undo.callback(temporary.unlink, missing_ok=True)
             if not link or not _linked(source, temporary):
                 shutil.copyfile(source, temporary)
-                _sync(temporary)
+                sync(temporary)
             temporary.replace(target)
 
     def _put_back(self, target: Path, old: str | None) -> None:
@@ -105,11 +106,3 @@ def _linked(source: Path, target: Path) -> bool:
             raise
         return False  # not every file system has hard links
     return True
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

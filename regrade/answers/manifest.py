@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from regrade.records import SCHEMA_VERSION
-from regrade.settings import ScorerName, Settings
+from regrade.settings import Settings, StoredName
 from regrade.specification import Specification
 
 
@@ -56,7 +56,7 @@ class Manifest(Settings):
     rows: int = Field(ge=0)
     shards: tuple[Shard, ...]
     sessions: tuple[Session, ...]
-    scorers: tuple[ScorerName, ...]
+    scorers: tuple[StoredName, ...]
     """Scorers of the benchmark, the first of which gives its headline number."""
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Categories of subsets, such as MMLU's `STEM`: name to subsets."""

@@ -122,7 +122,7 @@ class ParquetReader:
             types = [field.type for field in found if field.name == name]
             expected = self._schema.field(name).type
             if types != [expected]:
-                shown = ", ".join(str(one) for one in types) or "no such column"
+                shown = ", ".join(str(type_) for type_ in types) or "no such column"
                 raise DamagedAnswersError(
                     self._name, f"column '{name}' should be {expected}, found {shown}."
                 )

@@ -20,10 +20,11 @@ from regrade.answers.base import Repository
 from regrade.answers.card import CardRow, render_card
 from regrade.answers.manifest import Manifest, Session, Shard
 from regrade.answers.scorefile import ScoreFile
+from regrade.answers.sealed import SealedFile
 from regrade.answers.sets import AnswerSet, find_set, readable_sets
-from regrade.answers.spool import RowKey, SealedFile, Spool, row_keys
+from regrade.answers.spool import RowKey, Spool, row_keys
 from regrade.errors import HeadMovedError
-from regrade.settings import ScorerName, Settings
+from regrade.settings import Settings, StoredName
 from regrade.specification import Specification
 
 MANIFEST = "manifest.json"
@@ -35,7 +36,7 @@ class SetDescription(Settings):
 
     specification: Specification
     n_samples: int = Field(ge=1)
-    scorers: tuple[ScorerName, ...]
+    scorers: tuple[StoredName, ...]
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
     def manifest(
@@ -107,14 +108,14 @@ def _publish_sealed(
 ) -> AnswerSet | None:
     def attempt() -> AnswerSet | None:
         head = repository.head()
-        there = find_set(repository, description.specification, head)
-        if there is None and not sealed:
+        stored = find_set(repository, description.specification, head)
+        if stored is None and not sealed:
             return None
-        change = _change(there, description, sealed, session)
+        change = _change(stored, description, sealed, session)
         if change is None:
-            return there
+            return stored
         manifest, additions = change
-        if there is None or manifest.state == "complete":  # not at every commit of a long run
+        if stored is None or manifest.state == "complete":  # not at every commit of a long run
             additions["README.md"] = _card(repository, head, changed=[manifest])
         specified = description.specification
         message = f"Answers of {specified.model.name} on {specified.benchmark.name}: {manifest.rows} rows, {manifest.state}"
@@ -129,7 +130,7 @@ def publish_files(
     sets: Sequence[tuple[SetDescription, Sequence[SealedFile]]],
     message: str,
 ) -> list[AnswerSet]:
-    """Publish answer sets that are there as files, all in one commit; none where nothing is new.
+    """Publish answer sets whose rows are files, all in one commit; none where nothing is new.
 
     Args:
         repository: Where to.
@@ -146,12 +147,12 @@ def publish_files(
         manifests: list[Manifest] = []
         changed: list[Manifest] = []
         for description, files in sets:
-            there = find_set(repository, description.specification, head)
-            change = _change(there, description, files, None)
+            stored = find_set(repository, description.specification, head)
+            change = _change(stored, description, files, None)
             if change is not None:
                 changed.append(change[0])
                 additions.update(change[1])
-            manifests.append(change[0] if change else there.manifest)  # type: ignore[union-attr]
+            manifests.append(change[0] if change else stored.manifest)  # type: ignore[union-attr]
         if head is None or changed:
             additions["README.md"] = _card(repository, head, changed=changed)
             head = repository.commit(additions, message, parent=head)
@@ -172,9 +173,7 @@ def publish_scores(
         additions: dict[str, Path | bytes] = {}
         for answers, record, table in scored:
             path = f"{answers.scores_folder}/{record.label}"
-            buffer = io.BytesIO()
-            pq.write_table(table, buffer, compression="zstd")
-            additions[f"{path}.parquet"] = buffer.getvalue()
+            additions[f"{path}.parquet"] = _parquet(table)
             additions[f"{path}.json"] = _json(record)
         additions["README.md"] = _card(
             repository,
@@ -187,27 +186,28 @@ def publish_scores(
 
 
 def _change(
-    there: AnswerSet | None,
+    stored: AnswerSet | None,
     description: SetDescription,
     sealed: Sequence[SealedFile],
     session: Session | None,
 ) -> tuple[Manifest, dict[str, Path | bytes]] | None:
     """Return the manifest with the rows that are new, and the files to commit; None where nothing is new."""
-    shards = list(there.manifest.shards) if there else []
+    before = stored.manifest if stored else None
+    shards = list(before.shards) if before else []
     additions: dict[str, Path | bytes] = {}
     known = {shard.sha256 for shard in shards}
     new = [file for file in sealed if file.sha256 not in known]
-    taken = there.keys() if there and new else set()
+    taken = stored.keys() if stored and new else set()
     folder = f"answers/{description.specification.folder}"
     for file in new:
         shard, content = _shard(file, len(shards), taken)
         if shard is not None:
             shards.append(shard)
             additions[f"{folder}/{shard.name}"] = content
-    sessions = _with_session(there.manifest.sessions if there else (), session)
-    created = there.manifest.created_at if there else datetime.now(UTC)
+    sessions = _with_session(before.sessions if before else (), session)
+    created = before.created_at if before else datetime.now(UTC)
     manifest = description.manifest(shards, sessions, created)
-    if there and there.manifest.model_copy(update={"updated_at": manifest.updated_at}) == manifest:
+    if before and before.model_copy(update={"updated_at": manifest.updated_at}) == manifest:
         return None
     additions[f"{folder}/{MANIFEST}"] = _json(manifest)
     return manifest, additions
@@ -224,9 +224,7 @@ def _shard(file: SealedFile, number: int, taken: set[RowKey]) -> tuple[Shard | N
             return None, content
         if not all(keep):
             table = table.filter(pa.array(keep))
-            buffer = io.BytesIO()
-            pq.write_table(table, buffer, compression="zstd")
-            content = buffer.getvalue()
+            content = _parquet(table)
             rows, size, sha256 = table.num_rows, len(content), hashlib.sha256(content).hexdigest()
     name = f"part-{number:05d}-{sha256[:8]}.parquet"
     return Shard(name=name, rows=rows, bytes=size, sha256=sha256), content
@@ -251,15 +249,13 @@ def _card(
     scores: dict[tuple[str, str], ScoreFile] = {}
     if head is not None:
         if "README.md" in repository.files(head):
-            existing = (
-                repository.fetch("README.md", head).read_bytes().decode()
-            )  # line ends as a person wrote them
+            # Bytes, since line ends stay as a person wrote them.
+            existing = repository.fetch("README.md", head).read_bytes().decode()
         # What is damaged is left out of the table: it must not stop others from publishing.
         for entry in readable_sets(repository, head)[0]:
             manifests[entry.manifest.answer_set_id] = entry.manifest
-            scores.update(
-                {(entry.manifest.answer_set_id, one.label): one for one in entry.readable_scores()}
-            )
+            for file in entry.readable_scores():
+                scores[entry.manifest.answer_set_id, file.label] = file
     manifests.update({manifest.answer_set_id: manifest for manifest in changed})
     scores.update(new_scores or {})
     rows = [
@@ -270,19 +266,21 @@ def _card(
             rows=manifest.rows,
             state=manifest.state,
             scores=[
-                (
-                    one.title,
-                    one.summary.overall.accuracy,
-                    one.summary.overall.accuracy_stderr,
-                    one.summary.overall.n,
-                )
-                for (answer_set_id, _), one in scores.items()
+                (file.title, overall.accuracy, overall.accuracy_stderr, overall.n)
+                for (answer_set_id, _), file in scores.items()
+                for overall in [file.summary.overall]
                 if answer_set_id == manifest.answer_set_id
             ],
         )
         for manifest in manifests.values()
     ]
     return render_card(existing, rows).encode()
+
+
+def _parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()
 
 
 def _json(model: Manifest | ScoreFile) -> bytes:

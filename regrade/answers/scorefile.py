@@ -3,7 +3,7 @@
 from pydantic import AwareDatetime, Field
 
 from regrade.records import SCHEMA_VERSION
-from regrade.settings import Settings
+from regrade.settings import Settings, StoredName
 from regrade.stats.metrics import Summary
 
 ORIGINAL = "original"
@@ -43,7 +43,7 @@ class ScoreFile(Settings):
 
     schema_version: int = SCHEMA_VERSION
     answer_set_id: str = Field(pattern=r"^[0-9a-f]{16}$")
-    scorer: str = Field(pattern=r"^[a-z0-9_]+$")
+    scorer: StoredName
     version: int
     source_hash: str = Field(pattern=r"^[0-9a-f]{8}$")
     """First digits of the sha256 of the scorer's source."""

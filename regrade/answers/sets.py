@@ -1,29 +1,21 @@
 """Answer sets in a repository: finding and reading them, always at one pinned revision."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
 
-import orjson
 import pyarrow as pa
-from pydantic import ValidationError
 
 from regrade.answers.base import Repository, StoredFile
+from regrade.answers.documents import check_size, read_json, read_manifest
 from regrade.answers.manifest import Manifest, Shard
 from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.spool import RowKey, row_keys
 from regrade.errors import DamagedAnswersError, RepositoryError
-from regrade.records import GENERATION_SCHEMA, SCHEMA_VERSION, SCORE_SCHEMA
-from regrade.settings import Settings
+from regrade.records import GENERATION_SCHEMA, SCORE_SCHEMA
 from regrade.specification import Specification, path_component
-
-MAX_JSON_BYTES = 32 * 2**20
-"""Of a manifest or the JSON of a scoring; one with ten thousand shards has two million."""
-Document = TypeVar("Document", bound=Settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +95,7 @@ class AnswerSet:
         known = self.repository.files(self.revision, self.scores_folder).get(path)
         if known is None:
             raise DamagedAnswersError(path, "there is JSON of this scoring, but no table.")
-        _check_size(path, known.size, MAX_FILE_BYTES)
+        check_size(path, known.size, MAX_FILE_BYTES)
         local = self.repository.fetch(path, self.revision)
         return ParquetReader(path, local, SCORE_SCHEMA, SCORE_SCHEMA.names).table()
 
@@ -129,7 +121,7 @@ class AnswerSet:
                 f"the manifest says {shard.bytes} bytes with sha256 {shard.sha256}, there are "
                 f"{known.size} bytes with sha256 {known.sha256}.",
             )
-        _check_size(path, known.size, MAX_FILE_BYTES)
+        check_size(path, known.size, MAX_FILE_BYTES)
         local = self.repository.fetch(path, self.revision)
         reader = ParquetReader(path, local, GENERATION_SCHEMA, columns)
         if reader.rows != shard.rows:
@@ -137,90 +129,6 @@ class AnswerSet:
                 path, f"the manifest says {shard.rows} rows, there are {reader.rows}."
             )
         return reader
-
-
-def read_manifest(repository: Repository, path: str, revision: str, size: int = 0) -> Manifest:
-    """Return the manifest at a path.
-
-    Args:
-        repository: Where it lies.
-        path: `answers/<benchmark>/<model>/<answer_set_id>/manifest.json`.
-        revision: 40-digit revision.
-        size: Its size in bytes, where it is known before it is fetched.
-
-    Raises:
-        DamagedAnswersError: If it is not a manifest, belongs elsewhere, or is newer than this version reads.
-    """
-    manifest = read_json(repository, path, revision, Manifest, "a manifest", size)
-    specified = manifest.specification
-    if specified.answer_set_id != manifest.answer_set_id:
-        raise DamagedAnswersError(path, "its specification does not give its answer set id.")
-    if path != f"answers/{specified.folder}/manifest.json":
-        raise DamagedAnswersError(
-            path, f"its specification belongs in 'answers/{specified.folder}'."
-        )
-    if not manifest.scorers:
-        raise DamagedAnswersError(path, "it names no scorer.")
-    if None in (manifest.created_at.tzinfo, manifest.updated_at.tzinfo):
-        raise DamagedAnswersError(
-            path, "its `created_at` and `updated_at` should name a time zone."
-        )
-    rows = sum(shard.rows for shard in manifest.shards)
-    if manifest.rows != rows:
-        raise DamagedAnswersError(
-            path, f"it says {manifest.rows:,} rows, its shards have {rows:,} together."
-        )
-    names = [shard.name for shard in manifest.shards]
-    if twice := [name for name, times in Counter(names).items() if times > 1]:
-        raise DamagedAnswersError(path, f"it lists '{twice[0]}' more than once.")
-    return manifest
-
-
-def read_json(
-    repository: Repository, path: str, revision: str, kind: type[Document], what: str, size: int
-) -> Document:
-    """Return a JSON file of a repository, which may come from a stranger.
-
-    Args:
-        repository: Where it lies.
-        path: Its path.
-        revision: 40-digit revision.
-        kind: What it should be.
-        what: The same as words, for errors.
-        size: Its size in bytes, 0 where it is not known before it is fetched.
-
-    Raises:
-        DamagedAnswersError: If it is something else, too large, or newer than this version reads.
-    """
-    _check_size(path, size, MAX_JSON_BYTES)
-    content = repository.fetch(path, revision).read_bytes()
-    _check_size(path, len(content), MAX_JSON_BYTES)
-    try:
-        _check_version(path, content)
-        return kind.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])[:200]
-        raise DamagedAnswersError(path, f"not {what}: {where}: {first['msg'][:200]}.") from error
-
-
-def _check_version(path: str, content: bytes) -> None:
-    """Refuse what is newer first: it may hold fields that this version does not know."""
-    try:
-        document = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return  # the model says better what is wrong
-    version = document.get("schema_version") if isinstance(document, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise DamagedAnswersError(
-            path,
-            f"written with schema {version}, this regrade reads up to {SCHEMA_VERSION}; upgrade regrade.",
-        )
-
-
-def _check_size(path: str, size: int, limit: int) -> None:
-    if size > limit:
-        raise DamagedAnswersError(path, f"it has {size:,} bytes; up to {limit:,} are read.")
 
 
 def find_set(
@@ -325,5 +233,5 @@ def _is_model(asked: str, slug: str) -> bool:
         # A folder, under the names that regrade/models/local.py gives one.
         *_, above, last = ("", "", *Path(asked).expanduser().resolve().parts)
         return slug in (path_component(last), path_component(f"{above}/{last}"))
-    own = path_component(asked)
-    return slug == own or ("/" not in asked and slug.split("--")[-1] == own)
+    component = path_component(asked)
+    return slug == component or ("/" not in asked and slug.split("--")[-1] == component)

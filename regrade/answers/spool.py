@@ -18,7 +18,6 @@ import socket
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from io import FileIO
 from itertools import islice
 from pathlib import Path
@@ -30,7 +29,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
+from regrade.answers.sealed import SealedFile, write_parquet
 from regrade.errors import OperationError, UserError
+from regrade.files import atomic_write, sync
 from regrade.records import GENERATION_SCHEMA
 
 logger = logging.getLogger(__name__)
@@ -71,16 +72,6 @@ class SpoolBusyError(UserError):
             f"Another run ({self.owner}) is generating this answer set right now. Wait for it, or stop it; "
             f"what it has done so far is kept in '{self.folder}'."
         )
-
-
-@dataclass(frozen=True, slots=True)
-class SealedFile:
-    """A Parquet file that is ready to be published."""
-
-    path: Path
-    rows: int
-    bytes: int
-    sha256: str
 
 
 def spool_root() -> Path:
@@ -146,15 +137,9 @@ class Spool:
 
     def note_origin(self, origin: dict[str, Any]) -> None:
         """Keep beside the rows what is needed to publish them without the run that made them."""
-        path = self.folder / ORIGIN
-        temporary = path.with_name(path.name + ".tmp")
         try:
-            with temporary.open("wb") as file:
+            with atomic_write(self.folder / ORIGIN) as file:
                 file.write(orjson.dumps(origin))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-            _fsync_folder(self.folder)
         except OSError as error:
             raise SpoolError(str(self.folder), str(error.strerror or error)) from error
 
@@ -176,7 +161,7 @@ class Spool:
                     path = self.folder / f"journal-{self._number:05d}.jsonl"
                     self._journal = path.open("ab", buffering=0)
                     self._number += 1
-                    _fsync_folder(self.folder)
+                    sync(self.folder)
                 self._write(self._journal, payload)
                 if self._journal.tell() >= MAX_JOURNAL_BYTES:
                     self._close_journal()
@@ -208,7 +193,7 @@ class Spool:
                 journal.unlink()
         except OSError as error:
             raise SpoolError(str(self.folder), str(error.strerror or error)) from error
-        return [_describe(path) for path in sorted(self.folder.glob("sealed-*.parquet"))]
+        return [SealedFile.at(path) for path in sorted(self.folder.glob("sealed-*.parquet"))]
 
     def release(self, published: Iterable[Path]) -> None:
         """Remove sealed files whose rows are safe elsewhere."""
@@ -283,27 +268,6 @@ def row_keys(table: pa.Table) -> Iterator[RowKey]:
     return ((str(i), int(r or 0)) for i, r in zip(ids, repeats, strict=True))
 
 
-def write_parquet(table: pa.Table, path: Path) -> None:
-    """Write a table as Parquet (zstd), so that the file is either whole or not there."""
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        with temporary.open("wb") as file:
-            pq.write_table(table, file, compression="zstd", row_group_size=10_000)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        temporary.unlink(missing_ok=True)  # a full disk has no room for half a file
-        raise
-    temporary.replace(path)
-    _fsync_folder(path.parent)
-
-
-def seal_table(table: pa.Table, path: Path) -> SealedFile:
-    """Write a table of `GENERATION_SCHEMA` as a file that is ready to be published."""
-    write_parquet(table, path)
-    return _describe(path)
-
-
 def _read_journal(path: Path) -> pa.Table:
     batches = []
     with path.open("rb") as file:
@@ -329,17 +293,3 @@ def _whole_lines(content: bytes) -> int:
 
 def _sealed_name(journal: Path) -> str:
     return journal.name.replace("journal", "sealed").replace(".jsonl", ".parquet")
-
-
-def _describe(path: Path) -> SealedFile:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return SealedFile(path, pq.read_metadata(path).num_rows, path.stat().st_size, digest)
-
-
-def _fsync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

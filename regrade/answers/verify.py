@@ -267,13 +267,13 @@ def _score_problems(answers: AnswerSet, intact: AnswerSet, record: ScoreFile) ->
         )
         return
     overall = summarise(table, answers.manifest.groups).overall
-    said = record.summary.overall
-    if (overall.n, overall.unparsed) != (said.n, said.unparsed) or not np.isclose(
-        overall.accuracy or 0.0, said.accuracy or 0.0, rtol=0, atol=1e-9
+    recorded = record.summary.overall
+    if (overall.n, overall.unparsed) != (recorded.n, recorded.unparsed) or not np.isclose(
+        overall.accuracy or 0.0, recorded.accuracy or 0.0, rtol=0, atol=1e-9
     ):
         yield Problem(
             f"{stem}.json",
-            f"its accuracy is {said.accuracy} of {said.n:,}, its rows give {overall.accuracy} of {overall.n:,}.",
+            f"its accuracy is {recorded.accuracy} of {recorded.n:,}, its rows give {overall.accuracy} of {overall.n:,}.",
         )
     if {s.sha256 for s in scored.manifest.shards} <= {s.sha256 for s in intact.manifest.shards}:
         keys = table.select(list(KEYS))

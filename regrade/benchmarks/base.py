@@ -73,10 +73,6 @@ class Benchmark(Protocol):
     def sampling(self) -> SamplingParams:
         """The benchmark's own decoding settings."""
 
-    @property
-    def source_path(self) -> str | None:
-        """Local file or folder that is read, for provenance; None for the Hub."""
-
     def samples(self) -> Sequence[Sample]:
         """Return the questions: validated, with the limit applied; read once.
 

@@ -73,3 +73,6 @@ def _read_row(index: int, row: Mapping[str, Any]) -> Question:
         after = answer.rpartition("####")[2].strip()
         raise RowError(index, f"the target {after!r} is not a number; expected one after `####`")
     return Question(content=question, target=target, fields=row)
+
+
+benchmark = Gsm8k

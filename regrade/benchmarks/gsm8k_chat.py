@@ -36,3 +36,6 @@ class Gsm8kChat(gsm8k.Gsm8k):
     def sampling(self) -> SamplingParams:
         """Greedy, with room for reasoning."""
         return super().sampling.model_copy(update={"max_tokens": 1024})
+
+
+benchmark = Gsm8kChat

@@ -97,3 +97,6 @@ def _subject(index: int, row: Mapping[str, Any]) -> str:
             "dataset benchmark",
         )
     return str(subject)
+
+
+benchmark = Mmlu

@@ -50,3 +50,6 @@ class MmluGenerative(mmlu.Mmlu):
     def answer(self, sample: Sample) -> str:
         """Return the letter, as chat in the form that the instruction asks for."""
         return f"Answer: {sample.target}" if self.format == "chat" else sample.target
+
+
+benchmark = MmluGenerative

@@ -1,1 +1,1 @@
-"""The command line: one command a file, loaded when it is called."""
+"""The command line: a module per command, imported when the command is called."""

@@ -1,44 +1,26 @@
 """`regrade compare`."""
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
 from rich.rule import Rule
 
-from regrade.cli.options import Answers, Json
-from regrade.cli.output import new_table, print_json
-from regrade.cli.terminal import plain, stdout
+from regrade.cli.options import Allow, Answers, Benchmarks
+from regrade.cli.output import TABLE, Output
+from regrade.cli.terminal import plain, print_table, stdout
 from regrade.comparing.comparison import HowToCompare
-from regrade.comparing.models import Cluster, Comparison, Comparisons, FlipExample
+from regrade.comparing.models import Cluster, Comparisons, FlipExample
 from regrade.comparing.together import compare_sides
 from regrade.errors import SettingsError
 from regrade.job import default_answers
 from regrade.reporting.comparisons import (
     COLUMNS,
-    beside,
     comparison_row,
     comparisons_markdown,
+    not_compared,
     remarks,
 )
-from regrade.reporting.diffs import tail
-from regrade.reporting.files import write_page
-from regrade.settings import Difference
-
-Allow = Annotated[
-    tuple[Difference, ...],
-    Parameter(
-        negative="",
-        show_default=False,
-        help="A difference between the two sides that is meant; others are refused. May be given several times.",
-    ),
-]
-Benchmarks = Annotated[
-    tuple[str, ...],
-    Parameter(
-        negative="", show_default=False, help="Only this benchmark; may be given several times."
-    ),
-]
+from regrade.reporting.files import write_file
+from regrade.reporting.text import tail
 
 
 def compare(
@@ -54,23 +36,21 @@ def compare(
     clusters: Cluster = "question",
     examples: int = 3,
     markdown: Path | None = None,
-    json: Json = False,
+    output: Output = TABLE,
 ) -> None:
-    """Compare two answer sets, or two models on every benchmark that both have complete answers to.
+    """Compare two models, or two answer sets, question by question.
+
+    Two models are compared on every benchmark of which both have a complete answer set.
 
     Args:
         base: Answer set id, model, or alias such as `baseline`.
         candidate: The same.
-        answers: Answer repository.
         base_answers: Answer repository of the baseline, if it is another one.
-        benchmark: Only this benchmark.
-        allow: A difference that is meant.
-        min_coverage: Percent of the questions that have to be compared; 90 if not given.
-        scorer: How both sides are graded; the baseline's first scorer if not given.
-        clusters: What is independent; `subset` where subsets are passages with several questions each.
-        examples: Examples of what flipped to show, of each kind.
-        markdown: File to write the comparison to as a page.
-        json: Print JSON.
+        min_coverage: Percent of the questions that must be compared; 90 if not given.
+        scorer: Scorer of both sides; the baseline's first if not given.
+        clusters: Independent units; `subset` if subsets are passages with several questions each.
+        examples: Number of flipped answers to show, of each kind.
+        markdown: File for the comparison as a page.
     """
     if examples < 0:
         raise SettingsError(f"`--examples {examples}` should be 0 or more.")
@@ -92,46 +72,36 @@ def compare(
         how=how,
     ).comparisons
     if markdown is not None:
-        write_page(markdown, comparisons_markdown(found))
-    if json:
-        print_json(found.model_dump(mode="json"))
-    else:
-        _print(found)
+        write_file(markdown, comparisons_markdown(found))
+    output.show(found.model_dump(mode="json"), lambda: _print(found))
     if not found.compared:
-        why = " ".join(beside(found)) or "the two have no benchmark in common"
+        why = " ".join(not_compared(found)) or "the two have no benchmark in common"
         raise SettingsError(f"Nothing could be compared: {why}")
 
 
 def _print(found: Comparisons) -> None:
-    table = new_table(*COLUMNS)
-    for one in found.compared:
-        table.add_row(*(plain(cell) for cell in comparison_row(one)))
-    if found.compared:
-        stdout.print(table)
-    for one in found.compared:
-        stdout.print(f"\n[bold]{plain(one.benchmark)}[/]")
-        for text in remarks(one):
+    if not found.compared:
+        return  # the error says why
+    print_table(COLUMNS, map(comparison_row, found.compared))
+    for comparison in found.compared:
+        stdout.print(f"\n[bold]{plain(comparison.benchmark)}[/]")
+        for text in remarks(comparison):
             stdout.print(f"  {plain(text)}")
-        print_examples(one)
-    for text in beside(found) if found.compared else ():
+        for example in comparison.examples:
+            _print_example(example)
+    for text in not_compared(found):
         stdout.print(f"[yellow]not compared[/] {plain(text)}")
 
 
-def print_examples(one: Comparison) -> None:
-    """Print what flipped."""
-    for example in one.examples:
-        where = f"{example.question}{' · ' + example.subset if example.subset else ''}"
-        stdout.print(Rule(f"[yellow]{example.kind}[/] · {plain(where)}", align="left"))
-        _print_example(example)
-
-
 def _print_example(example: FlipExample) -> None:
+    where = f"{example.question}{' · ' + example.subset if example.subset else ''}"
+    stdout.print(Rule(f"[yellow]{example.kind}[/] · {plain(where)}", align="left"))
     stdout.print(plain(tail(example.prompt or "")), style="dim")
-    for name, text, read in (
+    for name, text, extracted in (
         ("baseline", example.base_text, example.base_extracted),
         ("candidate", example.candidate_text, example.candidate_extracted),
     ):
-        said = "nothing" if read is None else plain(tail(read))
-        stdout.print(f"[bold]{name}[/], read: {said}")
+        read = "nothing" if extracted is None else plain(tail(extracted))
+        stdout.print(f"[bold]{name}[/], read: {read}")
         stdout.print(plain(tail(text or "")))
     stdout.print(f"[bold]target[/] {plain(tail(example.target or '-'))}\n")

@@ -6,11 +6,12 @@ from cyclopts import Parameter
 from rich.rule import Rule
 
 from regrade.answers.sets import list_sets
-from regrade.cli.options import Answers, Json
-from regrade.cli.output import new_table, open_answers, print_json
-from regrade.cli.terminal import plain, stdout
+from regrade.cli.options import Answers
+from regrade.cli.output import TABLE, Output, open_answers
+from regrade.cli.terminal import plain, print_table, stdout
 from regrade.errors import SettingsError
-from regrade.reporting.diffs import COUNTS, change_text, table_rows, tail, what_changed
+from regrade.reporting.diffs import COUNTS, change_text, table_rows, what_changed
+from regrade.reporting.text import tail
 from regrade.scoring.diff import Diff, Example
 from regrade.scoring.diff_sides import diff_scorings
 
@@ -23,28 +24,25 @@ def diff(
     after: Annotated[str | None, Parameter(name="--to")] = None,
     subset: str | None = None,
     examples: int = 3,
-    json: Json = False,
+    output: Output = TABLE,
 ) -> None:
-    """Compare two scorings of the same answers: what the newest stored one said, and what the scorer says now.
+    """Compare two scorings of the same answers, such as before and after a change of the scorer.
+
+    By default, the newest stored scoring is compared with the scorer as it is now.
 
     Args:
         answer_set: Id of the answer set; the first digits are enough.
-        answers: Answer repository.
         before: Stored scoring (`number-1-0a1b2c3d`), `scorer@version`, or a scorer's newest stored one.
         after: Stored scoring, `scorer@version`, or a scorer as it is now.
         subset: Only answers of this subset.
-        examples: Examples to show of each kind of change.
-        json: Print JSON.
+        examples: Number of examples to show, of each kind of change.
     """
     if examples < 0:
         raise SettingsError(f"`--examples {examples}` should be 0 or more.")
     repository, revision = open_answers(answers)
     entry = list_sets(repository, revision, answer_set_id=answer_set)[0]
     found = diff_scorings(entry, before, after, subset=subset, examples=examples)
-    if json:
-        print_json(found.model_dump(mode="json"))
-    else:
-        _print(found)
+    output.show(found.model_dump(mode="json"), lambda: _print(found))
 
 
 def _print(found: Diff) -> None:
@@ -54,10 +52,7 @@ def _print(found: Diff) -> None:
         kept = f"stored {side.scored_at}" if side.stored else "scored just now, not stored"
         stdout.print(f"  {side.label}  {kept}")
     stdout.print(f"accuracy {change_text(found.overall)}")
-    table = new_table("answers", *COUNTS, "accuracy")
-    for row in table_rows(found):
-        table.add_row(*(plain(cell) for cell in row))
-    stdout.print(table)
+    print_table(("answers", *COUNTS, "accuracy"), table_rows(found))
     for example in found.examples:
         _print_example(example)
 

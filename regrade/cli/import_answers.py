@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 
 from regrade.answers.opening import open_repository
-from regrade.cli.options import Answers, Json
-from regrade.cli.output import new_table, print_json
-from regrade.cli.terminal import plain, stderr, stdout
+from regrade.cli.options import Answers
+from regrade.cli.output import TABLE, Output
+from regrade.cli.terminal import plain, print_table, stderr, stdout
 from regrade.importing.base import Columns, FormatName, TableOptions
 from regrade.importing.building import Names
 from regrade.importing.importer import Imported, Imports, import_files
@@ -16,43 +16,40 @@ from regrade.job import default_answers
 from regrade.reporting.tables import percent
 from regrade.settings import ScorerName
 
-TABLE = Group("A table that does not describe itself", sort_key=7)
+COLUMNS = Group("Columns of a table", sort_key=7)
 
 
 def import_answers(
-    paths: Annotated[tuple[Path, ...], Parameter(negative="", show_default=False)],
+    paths: tuple[Path, ...],
     /,
     *,
     format: Annotated[  # noqa: A002 - the option's name
         FormatName | Literal["auto"],
-        Parameter(help="Format of the files; `auto`: told by what is in each."),
+        Parameter(help="Format of the files; `auto` detects it for each file."),
     ] = "auto",
     answers: Answers = None,
     model: str | None = None,
     benchmark: str | None = None,
     scorer: ScorerName | None = None,
-    column: Annotated[Columns | None, Parameter(name="--column", group=TABLE)] = None,
+    column: Annotated[Columns | None, Parameter(name="--column", group=COLUMNS)] = None,
     target_after: Annotated[
         str | None,
         Parameter(
-            group=TABLE,
-            help="The right answer is what follows the last of these in the target column, such as `####`.",
+            group=COLUMNS,
+            help="Text before the right answer in the target column, such as `####`; its last occurrence counts.",
         ),
     ] = None,
-    json: Json = False,
+    output: Output = TABLE,
 ) -> None:
-    """Make answer sets of answers that other tools made, with the original's own scores beside them.
+    """Import answers that other tools generated.
+
+    The scores in the files are imported too, as scores of the original tool.
 
     Args:
-        paths: Files, or folders of which everything is taken that is of a known format.
-        format: Format of the files.
-        answers: Answer repository.
-        model: Name of the model, where the file does not say it, or over what it says.
-        benchmark: Name of the benchmark, where the file does not say it, or over what it says.
-        scorer: Our scorer of these answers; the one that fits the targets if not given.
-        column: Names of the table's columns.
-        target_after: What the target follows in its column.
-        json: Print JSON.
+        paths: Files, or folders; in a folder, files of no known format are left out.
+        model: Name of the model; overrides the file's.
+        benchmark: Name of the benchmark; overrides the file's.
+        scorer: Scorer of regrade for these answers; the one that fits the targets if not given.
     """
     repository = open_repository(answers or default_answers(), create=True)
     imports = import_files(
@@ -66,25 +63,21 @@ def import_answers(
         # Prefect takes a second to import, and is needed only here.
         from regrade.orchestration.events import answers_published  # noqa: PLC0415
 
-        answers_published([one.answers for one in imports.sets])
-    if json:
-        print_json(
-            {
-                "repository": repository.uri,
-                "revision": imports.revision,
-                "answer_sets": [_document(one) for one in imports.sets],
-                "skipped": [str(path) for path in imports.skipped],
-            }
-        )
-        return
-    _print(imports, repository.uri)
+        answers_published([imported.answers for imported in imports.sets])
+    document = {
+        "repository": repository.uri,
+        "revision": imports.revision,
+        "answer_sets": [_document(imported) for imported in imports.sets],
+        "skipped": [str(path) for path in imports.skipped],
+    }
+    output.show(document, lambda: _print(imports, repository.uri))
 
 
-def _document(one: Imported) -> dict[str, object]:
-    manifest = one.answers.manifest
+def _document(imported: Imported) -> dict[str, object]:
+    manifest = imported.answers.manifest
     return {
-        "path": str(one.path),
-        "format": one.format,
+        "path": str(imported.path),
+        "format": imported.format,
         "answer_set_id": manifest.answer_set_id,
         "model": manifest.specification.model.name,
         "benchmark": manifest.specification.benchmark.name,
@@ -97,34 +90,36 @@ def _document(one: Imported) -> dict[str, object]:
                 "accuracy": file.summary.overall.accuracy,
                 "n": file.summary.overall.n,
             }
-            for file in one.originals
+            for file in imported.originals
         ],
     }
 
 
 def _print(imports: Imports, uri: str) -> None:
-    table = new_table("answer set", "model", "benchmark", "format", "rows", "original's score")
-    for one in imports.sets:
-        manifest = one.answers.manifest
-        expected = manifest.n_samples * manifest.specification.repeats
-        incomplete = f" of {expected}: incomplete" if manifest.rows < expected else ""
-        table.add_row(
-            manifest.answer_set_id,
-            plain(manifest.specification.model.name),
-            manifest.specification.benchmark.name,
-            one.format,
-            f"{manifest.rows}{incomplete}",
-            "; ".join(
-                f"{percent(file.summary.overall.accuracy)} (n={file.summary.overall.n}) "
-                f"{plain(file.original.title) if file.original else ''}"
-                for file in one.originals
-            )
-            or "none in the file",
-        )
-    stdout.print(table)
+    columns = ("answer set", "model", "benchmark", "format", "rows", "original's score")
+    print_table(columns, map(_row, imports.sets))
     stdout.print(f"{plain(uri)} at {imports.revision}")
     for path in imports.skipped:
         stderr.print(f"left out, of no known format: {plain(str(path))}", soft_wrap=True)
     stderr.print(
-        f"grade them           regrade score --answers {uri}", markup=False, soft_wrap=True
+        f"score them           regrade score --answers {uri}", markup=False, soft_wrap=True
+    )
+
+
+def _row(imported: Imported) -> tuple[str, ...]:
+    manifest = imported.answers.manifest
+    expected = manifest.n_samples * manifest.specification.repeats
+    incomplete = f" of {expected}: incomplete" if manifest.rows < expected else ""
+    scores = (
+        f"{percent(file.summary.overall.accuracy)} (n={file.summary.overall.n}) "
+        f"{file.original.title if file.original else ''}"
+        for file in imported.originals
+    )
+    return (
+        manifest.answer_set_id,
+        manifest.specification.model.name,
+        manifest.specification.benchmark.name,
+        imported.format,
+        f"{manifest.rows}{incomplete}",
+        "; ".join(scores) or "none in the file",
     )

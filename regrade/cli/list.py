@@ -1,66 +1,133 @@
-"""`regrade list`."""
+"""`regrade list`, `benchmarks` and `scorers`."""
 
+from dataclasses import asdict
 from typing import Any
 
-from regrade.answers.sets import list_sets
-from regrade.cli.options import Answers, Json
-from regrade.cli.output import new_table, open_answers, print_json
-from regrade.cli.terminal import plain, stdout
+from regrade import registry
+from regrade.answers.sets import AnswerSet, list_sets
+from regrade.benchmarks import benchmark_cards
+from regrade.cli.options import Answers
+from regrade.cli.output import TABLE, Output, open_answers
+from regrade.cli.terminal import plain, print_table, stdout
 from regrade.reporting.tables import percent
+from regrade.scorers import load_scorer, scorer_names
 from regrade.scoring.score import is_stale
+from regrade.scoring.source_hash import source_hash
 
 
-def list_answers(*, answers: Answers = None, json: Json = False) -> None:
-    """List answer sets: model, benchmark, rows, state, scores, and which scores are stale."""
+def list_answers(*, answers: Answers = None, output: Output = TABLE) -> None:
+    """List answer sets and their scores.
+
+    Shows model, benchmark, rows, state and scores of each, and which scores are stale.
+    """
     repository, revision = open_answers(answers)
-    found: list[dict[str, Any]] = []
-    for entry in list_sets(repository, revision):
-        manifest = entry.manifest
-        found.append(
+    found = [_answer_set(answer_set) for answer_set in list_sets(repository, revision)]
+
+    def draw() -> None:
+        columns = ("answer set", "model", "benchmark", "rows", "complete", "scores")
+        print_table(columns, map(_row, found))
+        stdout.print(f"{plain(repository.uri)} at {revision}")
+
+    document = {"repository": repository.uri, "revision": revision, "answer_sets": found}
+    output.show(document, draw)
+
+
+def benchmarks(*, output: Output = TABLE) -> None:
+    """List the benchmarks with version and source."""
+    cards = benchmark_cards()
+    broken = _broken("benchmark")
+
+    def draw() -> None:
+        for card in cards:
+            stdout.print(
+                f"[bold]{card.name}[/] v{card.version} · {card.source} · {card.method}, {card.format}, "
+                f"{card.n_shots} shots · {', '.join(card.scorers)}"
+            )
+            stdout.print(f"    {card.description} {card.paper}".rstrip())
+        _print_broken(broken)
+        stdout.print(
+            "[bold]dataset[/] any dataset on the Hub or in a file: see `--dataset.*` of `regrade evaluate --help`"
+        )
+
+    output.show({"benchmarks": [asdict(card) for card in cards], "broken": broken}, draw)
+
+
+def scorers(*, output: Output = TABLE) -> None:
+    """List the scorers with version and source hash."""
+    broken = _broken("scorer")
+    found = [
+        {
+            "name": name,
+            "version": load_scorer(name).version,
+            "source_hash": source_hash(name),
+            "extracts": load_scorer(name).description,
+            "unparsed": load_scorer(name).unparsed,
+        }
+        for name in scorer_names()
+        if name not in broken
+    ]
+
+    def draw() -> None:
+        for scorer in found:
+            stdout.print(
+                f"[bold]{scorer['name']}[/] v{scorer['version']}, source {scorer['source_hash']}"
+            )
+            stdout.print(f"    reads     {plain(str(scorer['extracts']))}")
+            stdout.print(f"    unparsed  {plain(str(scorer['unparsed']))}")
+        _print_broken(broken)
+
+    output.show({"scorers": found, "broken": broken}, draw)
+
+
+def _broken(kind: registry.Kind) -> dict[str, str]:
+    """Return the reason for each name of another package that cannot be used."""
+    return {error.name: error.problem for error in registry.broken(kind)}
+
+
+def _print_broken(broken: dict[str, str]) -> None:
+    for name, problem in broken.items():
+        stdout.print(f"[bold]{plain(name)}[/] [red]cannot be used[/]: {plain(problem)}")
+
+
+def _answer_set(answers: AnswerSet) -> dict[str, Any]:
+    manifest = answers.manifest
+    return {
+        "answer_set_id": manifest.answer_set_id,
+        "model": manifest.specification.model.name,
+        "benchmark": manifest.specification.benchmark.name,
+        "rows": manifest.rows,
+        "expected_rows": manifest.n_samples * manifest.specification.repeats,
+        "complete": manifest.state == "complete",
+        "updated_at": manifest.updated_at.isoformat(timespec="seconds"),
+        "scores": [
             {
-                "answer_set_id": manifest.answer_set_id,
-                "model": manifest.specification.model.name,
-                "benchmark": manifest.specification.benchmark.name,
-                "rows": manifest.rows,
-                "expected_rows": manifest.n_samples * manifest.specification.repeats,
-                "complete": manifest.state == "complete",
-                "updated_at": manifest.updated_at.isoformat(timespec="seconds"),
-                "scores": [
-                    {
-                        "scorer": one.scorer,
-                        "title": one.title,
-                        "version": one.version,
-                        "source_hash": one.source_hash,
-                        "accuracy": one.summary.overall.accuracy,
-                        "accuracy_stderr": one.summary.overall.accuracy_stderr,
-                        "n": one.summary.overall.n,
-                        "stale": is_stale(one, entry),
-                        "original": one.original.model_dump() if one.original else None,
-                        "intact_only": one.intact_only,
-                    }
-                    for one in entry.scores()
-                ],
+                "scorer": file.scorer,
+                "title": file.title,
+                "version": file.version,
+                "source_hash": file.source_hash,
+                "accuracy": file.summary.overall.accuracy,
+                "accuracy_stderr": file.summary.overall.accuracy_stderr,
+                "n": file.summary.overall.n,
+                "stale": is_stale(file, answers),
+                "original": file.original.model_dump() if file.original else None,
+                "intact_only": file.intact_only,
             }
-        )
-    if json:
-        print_json({"repository": repository.uri, "revision": revision, "answer_sets": found})
-        return
-    table = new_table("answer set", "model", "benchmark", "rows", "complete", "scores")
-    for one in found:
-        table.add_row(
-            one["answer_set_id"],
-            plain(one["model"]),
-            plain(one["benchmark"]),
-            f"{one['rows']} of {one['expected_rows']}",
-            "yes" if one["complete"] else "no",
-            ", ".join(_score(score) for score in one["scores"]) or "none",
-        )
-    stdout.print(table)
-    stdout.print(f"{plain(repository.uri)} at {revision}")
+            for file in answers.scores()
+        ],
+    }
+
+
+def _row(answers: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        answers["answer_set_id"],
+        answers["model"],
+        answers["benchmark"],
+        f"{answers['rows']} of {answers['expected_rows']}",
+        "yes" if answers["complete"] else "no",
+        ", ".join(_score(score) for score in answers["scores"]) or "none",
+    )
 
 
 def _score(score: dict[str, Any]) -> str:
-    stale = (
-        f", {score['intact_only']}" if score["intact_only"] else ", stale" if score["stale"] else ""
-    )
-    return f"{plain(score['title'])} {percent(score['accuracy'])} (n={score['n']}{stale})"
+    note = score["intact_only"] or ("stale" if score["stale"] else "")
+    return f"{score['title']} {percent(score['accuracy'])} (n={score['n']}{note and f', {note}'})"

@@ -8,81 +8,72 @@ import os
 import sys
 from types import TracebackType
 
-from cyclopts import App
+from cyclopts import App, Parameter
 from cyclopts.exceptions import CycloptsError
 
 from regrade import __version__
 from regrade.cli.environment import set_defaults
-from regrade.errors import RegradeError, UserError
-from regrade.processes.shutdown import KEPT, end_on_signals, exit_code, leave
+from regrade.errors import COULD_NOT_RUN, RegradeError, UserError
+from regrade.processes.shutdown import KEPT, end_on_signals, exit_code, exit_now
 
 VERDICTS = ("gate", "trigger")
-COULD_NOT_RUN = 3
+COMMANDS = {
+    "evaluate": ("run:evaluate", "Generate what is missing, publish, score, track, report."),
+    "generate": ("run:generate", "Only generate what is missing, and publish it."),
+    "score": ("run:score", "Score stored answers at one pinned commit, without a model."),
+    "deploy": ("deploy:deploy", "Create or update work pools and deployments on a Prefect server."),
+    "trigger": (
+        "trigger.command:trigger",
+        "Start a deployment on the Prefect server at PREFECT_API_URL.",
+    ),
+    "publish": (
+        "publish:publish",
+        "Publish answers that earlier runs on this machine left in the spool.",
+    ),
+    "import": ("import_answers:import_answers", "Import answers that other tools generated."),
+    "list": ("list:list_answers", "List answer sets and their scores."),
+    "diff": (
+        "diff:diff",
+        "Compare two scorings of the same answers, such as before and after a change of the scorer.",
+    ),
+    "compare": (
+        "compare:compare",
+        "Compare two models, or two answer sets, question by question.",
+    ),
+    "gate": (
+        "gate:gate",
+        "Judge a candidate against the baseline: exit code 0 pass, 1 regression, 2 cannot tell.",
+    ),
+    "promote": ("promote:promote", "Make an answer set or a model the baseline."),
+    "verify": ("verify:verify", "Check the integrity of an answer repository."),
+    "show": ("show:show", "Read the answers of an answer set."),
+    "benchmarks": ("list:benchmarks", "List the benchmarks with version and source."),
+    "scorers": ("list:scorers", "List the scorers with version and source hash."),
+}
+"""Function and first line of help by command. A command's full help is its docstring, which begins with that line."""
 
-app = App(
-    name="regrade",
-    version=__version__,
-    help="Generate answers of language models once, keep them, and grade them as often as you like.",
-    suppress_keyboard_interrupt=False,  # we say what is kept
-)
-# Named, not imported: `regrade --help` need not load what only the commands need.
-app.command(
-    "regrade.cli.run:evaluate",
-    name="evaluate",
-    help="Generate what is missing, publish, score, track, report.",
-)
-app.command(
-    "regrade.cli.run:generate",
-    name="generate",
-    help="Only generate what is missing, and publish it.",
-)
-app.command("regrade.cli.run:score", name="score", help="Grade stored answers, without a model.")
-app.command(
-    "regrade.cli.trigger.command:trigger",
-    name="trigger",
-    help="Start a deployment on a Prefect server, follow it, and return its verdict.",
-)
-app.command(
-    "regrade.cli.publish:publish",
-    name="publish",
-    help="Publish answers that earlier runs left in the spool.",
-)
-app.command(
-    "regrade.cli.import_answers:import_answers",
-    name="import",
-    help="Make answer sets of answers that other tools made.",
-)
-app.command("regrade.cli.list:list_answers", name="list", help="List answer sets and their scores.")
-app.command(
-    "regrade.cli.diff:diff",
-    name="diff",
-    help="Compare two scorings of the same answers: what a changed scorer changed.",
-)
-app.command(
-    "regrade.cli.compare:compare",
-    name="compare",
-    help="Compare two models, or two answer sets, question by question.",
-)
-app.command(
-    "regrade.cli.gate:gate",
-    name="gate",
-    help="Is it worse than the baseline? Exit code 0 pass, 1 regression, 2 cannot tell.",
-)
-app.command(
-    "regrade.cli.promote:promote",
-    name="promote",
-    help="Make an answer set or a model the baseline.",
-)
-app.command(
-    "regrade.cli.verify:verify",
-    name="verify",
-    help="Check that an answer repository holds what it says.",
-)
-app.command("regrade.cli.show:show", name="show", help="Read actual answers of one answer set.")
-app.command(
-    "regrade.cli.benchmarks:benchmarks", name="benchmarks", help="List the benchmarks there are."
-)
-app.command("regrade.cli.scorers:scorers", name="scorers", help="List the scorers there are.")
+
+def command_line(chosen: str = "") -> App:
+    """Return the commands; only the chosen one imports its module to show its full help."""
+    app = App(
+        name="regrade",
+        version=__version__,
+        help="Generate answers of language models once, keep them, and grade them as often as you like.",
+        suppress_keyboard_interrupt=False,  # `run` says what is kept
+        default_parameter=Parameter(
+            negative_bool=(), negative_iterable=(), show_default=_shown_default
+        ),
+    )
+    for name, (function, line) in COMMANDS.items():
+        app.command(f"regrade.cli.{function}", name=name, help=None if name == chosen else line)
+    return app
+
+
+def _shown_default(value: object) -> str | None:
+    """Return the text of a default; None if the option is just not given by default."""
+    if isinstance(value, bool):
+        return "on" if value else None
+    return None if value is None or value == () else str(value)
 
 
 def main() -> None:
@@ -94,40 +85,41 @@ def main() -> None:
     code = run(sys.argv[1:])
     if code == 0:
         sys.exit(code)
-    # At its exit, Prefect waits more than a minute for a server that is gone, or for a task that is to be tried again.
-    leave(code)
+    # At exit, Prefect waits more than a minute for a lost server, or for a task that awaits its retry.
+    exit_now(code)
 
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    command = arguments[0] if arguments else ""
     try:
-        app(arguments, exit_on_error=False, result_action="return_none")
+        command_line(command)(arguments, exit_on_error=False, result_action="return_none")
     except CycloptsError:
-        return _code(arguments, 2)  # printed by cyclopts
+        return _code(command, 2)  # printed by cyclopts
     except UserError as error:
-        return _failed(str(error), _code(arguments, 2))
+        return _failed(str(error), _code(command, 2))
     except RegradeError as error:
-        return _failed(str(error), _code(arguments, 1))
+        return _failed(str(error), _code(command, 1))
     except KeyboardInterrupt as error:
         return _failed(f"Interrupted. {KEPT}", exit_code(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `regrade list | head`
-        return _code(arguments, 0)
+        return _code(command, 0)
     return 0
 
 
-def _code(arguments: list[str], code: int) -> int:
-    return COULD_NOT_RUN if arguments[:1] and arguments[0] in VERDICTS else code
+def _code(command: str, code: int) -> int:
+    return COULD_NOT_RUN if command in VERDICTS else code
 
 
 def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Show an error that nobody expected; Python's own exit code for it is 1, which would be a verdict."""
+    """Show an unexpected error; Python's exit code for it is 1, which would be a verdict."""
     sys.__excepthook__(kind, error, trace)
-    leave(COULD_NOT_RUN)
+    exit_now(COULD_NOT_RUN)
 
 
 def _failed(message: str, code: int) -> int:
-    from regrade.cli.terminal import visible  # noqa: PLC0415 - only what fails needs it
+    from regrade.reporting.text import visible  # noqa: PLC0415 - only a failure needs it
 
     sys.stderr.write(f"regrade: {visible(message)}\n")
     return code

@@ -1,22 +1,29 @@
-"""Options of the commands that generate, and how they and a YAML file become a flow's parameters."""
+"""Options shared by commands; options of generation, merged with a YAML file into a flow's parameters."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import yaml
 from cyclopts import Group, Parameter
 
+from regrade.engines.vllm import VllmEngine
 from regrade.errors import SettingsError
-from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams, VllmEngine
+from regrade.settings import (
+    DatasetBenchmark,
+    Difference,
+    EngineName,
+    PromptSettings,
+    SamplingParams,
+)
 
 WHAT = Group("What to evaluate", sort_key=1)
-WHERE = Group("Where things are kept, and shown", sort_key=2)
-SAMPLING = Group("Sampling params (the benchmark's own where not given)", sort_key=3)
-PROMPT = Group("Prompts (the benchmark's own where not given)", sort_key=4)
+WHERE = Group("Storage and output", sort_key=2)
+SAMPLING = Group("Sampling params (default: the benchmark's)", sort_key=3)
+PROMPT = Group("Prompts (default: the benchmark's)", sort_key=4)
 ENGINE = Group("Engine", sort_key=5)
 SERVER = Group("Engine `openai`", sort_key=6)
-DATASET = Group("A benchmark of your own, made of any dataset", sort_key=7)
+DATASET = Group("A benchmark of your own, made of any dataset (requires name and path)", sort_key=7)
 
 Answers = Annotated[
     str | None,
@@ -32,13 +39,13 @@ TrackingUri = Annotated[
         help="MLflow server or database. Default: MLFLOW_TRACKING_URI, else SQLite beside the answers.",
     ),
 ]
-Json = Annotated[
-    bool,
+Benchmarks = Annotated[
+    tuple[str, ...], Parameter(help="Only this benchmark; may be given several times.")
+]
+Allow = Annotated[
+    tuple[Difference, ...],
     Parameter(
-        name="--json",
-        negative="",
-        group=WHERE,
-        help="Print one JSON document on stdout, and no table.",
+        help="An allowed difference between the two sides; others are refused. May be given several times."
     ),
 ]
 
@@ -46,29 +53,28 @@ Json = Annotated[
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class GenerationOptions:
-    """What `evaluate` and `generate` take."""
+    """Options of `evaluate` and `generate`."""
 
     model: Annotated[
         str | None,
         Parameter(
             group=WHAT,
-            help="Model on the Hub (`org/name` or `org/name@revision`), or a checkpoint's folder.",
+            help="Model on the Hub (`org/name` or `org/name@revision`), or a checkpoint's folder. Required to "
+            "generate, here or in the `--config` file.",
         ),
     ] = None
     benchmark: Annotated[
         tuple[str, ...],
         Parameter(
             group=WHAT,
-            negative="",
-            show_default=False,
-            help="Benchmark; give it several times for several.",
+            help="Benchmark; may be given several times. Required to generate, unless `--dataset` describes one.",
         ),
     ] = ()
     config: Annotated[
         Path | None,
         Parameter(
             group=WHAT,
-            help="YAML file with the flow's parameters; what is given here comes on top.",
+            help="YAML file with the flow's parameters; options override it.",
         ),
     ] = None
     limit: Annotated[
@@ -79,8 +85,6 @@ class GenerationOptions:
         tuple[str, ...],
         Parameter(
             group=WHAT,
-            negative="",
-            show_default=False,
             help="`BENCHMARK=PATH`: read a benchmark's questions from a file or folder instead of the Hub.",
         ),
     ] = ()
@@ -92,14 +96,16 @@ class GenerationOptions:
         PromptSettings | None, Parameter(name="*", group=PROMPT, show_default=False)
     ] = None
     engine: Annotated[
-        Literal["vllm", "openai"] | None,
+        EngineName | None,
         Parameter(
             name="--engine",
             group=ENGINE,
             help="vLLM on this machine (default), or an OpenAI-compatible server.",
         ),
     ] = None
-    vllm: Annotated[VllmEngine | None, Parameter(name="--engine", group=ENGINE)] = None
+    vllm: Annotated[
+        VllmEngine | None, Parameter(name="--engine", negative_bool="no-", group=ENGINE)
+    ] = None
     base_url: Annotated[
         str | None, Parameter(group=SERVER, help="Address of the server's API, ending in `/v1`.")
     ] = None
@@ -111,7 +117,7 @@ class GenerationOptions:
     ] = None
     api_key_env: Annotated[
         str | None,
-        Parameter(group=SERVER, help="Name of the environment variable that holds the key."),
+        Parameter(group=SERVER, help="Name of the environment variable with the key."),
     ] = None
     timeout: Annotated[
         float | None, Parameter(group=SERVER, help="Seconds that one request may take.")
@@ -119,22 +125,22 @@ class GenerationOptions:
     dataset: Annotated[DatasetBenchmark | None, Parameter(name="--dataset", group=DATASET)] = None
 
     def parameters(self, *, needs_model: bool = True) -> dict[str, Any]:
-        """Return the flow's parameters: what the file says, with what the command line says on top.
+        """Return the flow's parameters: those of the file, overridden by options.
 
         Args:
-            needs_model: Whether they are nothing without a model.
+            needs_model: Refuse parameters without a model.
 
         Raises:
             SettingsError: If the file cannot be read, or the two contradict each other.
         """
         chosen = read_config(self.config) if self.config else {}
-        given = {
+        options = {
             "model": self.model,
             "limit": self.limit,
             "repeats": self.repeats,
             "answers": self.answers,
         }
-        chosen.update({name: value for name, value in given.items() if value is not None})
+        chosen.update({name: value for name, value in options.items() if value is not None})
         for name, settings in (("sampling", self.sampling), ("prompt", self.prompt)):
             if settings is not None:
                 chosen[name] = {
@@ -153,7 +159,7 @@ class GenerationOptions:
         if self.source:
             chosen["sources"] = [
                 *(chosen.get("sources") or ()),
-                *(_source(one) for one in self.source),
+                *(_source(text) for text in self.source),
             ]
         if needs_model and not chosen.get("model"):
             raise SettingsError(
@@ -164,17 +170,17 @@ class GenerationOptions:
     def _engine(self, file: dict[str, Any]) -> dict[str, Any]:
         names = ("base_url", "max_concurrency", "batch_size", "api_key_env", "timeout")
         server = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        here = self.vllm.model_dump(exclude_unset=True) if self.vllm else {}
+        vllm = self.vllm.model_dump(exclude_unset=True) if self.vllm else {}
         kind = self.engine or file.get("kind") or "vllm"
-        if kind == "openai" and here:
+        if kind == "openai" and vllm:
             raise SettingsError(
-                f"Engine 'openai' does not take {_flags(here, '--engine.')}: the server has its own."
+                f"Engine 'openai' does not take {_flags(vllm, '--engine.')}: the server has its own."
             )
         if kind == "vllm" and server:
             raise SettingsError(f"{_flags(server, '--')} needs `--engine openai`.")
         kept = file if file.get("kind", "vllm") == kind else {}
-        found = {**kept, **here, **server}
-        return {**found, "kind": kind} if found or self.engine else {}
+        settings = {**kept, **vllm, **server}
+        return {**settings, "kind": kind} if settings or self.engine else {}
 
 
 def read_config(path: Path) -> dict[str, Any]:

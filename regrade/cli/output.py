@@ -1,20 +1,67 @@
-"""What the commands that look have in common."""
+"""Output of the commands: a table, JSON or nothing."""
 
-import json
+import json as json_module
+import os
 import sys
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from rich.table import Table
+from cyclopts import Group, Parameter
+from cyclopts.validators import mutually_exclusive
+from pydantic import BaseModel
 
 from regrade.answers.base import Repository
-from regrade.errors import RepositoryError
+from regrade.cli.options import WHERE
+from regrade.errors import RepositoryError, TrackingError
+from regrade.reporting.text import visible
+
+_ONE_FORM = (WHERE, Group(validator=mutually_exclusive))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Form of a command's output on stdout."""
+
+    json: Annotated[
+        bool,
+        Parameter(group=_ONE_FORM, help="Print one JSON document on stdout instead of a table."),
+    ] = False
+    quiet: Annotated[
+        bool,
+        Parameter(
+            name=("--quiet", "-q"),
+            group=_ONE_FORM,
+            help="Print only warnings and errors; the exit code is the result.",
+        ),
+    ] = False
+
+    def show(self, document: BaseModel | Mapping[str, Any], draw: Callable[[], None]) -> None:
+        """Print a result on stdout, unless the command is quiet.
+
+        Args:
+            document: The result for `--json`.
+            draw: Prints the result for people.
+        """
+        if self.quiet:
+            return
+        if not self.json:
+            draw()
+        elif isinstance(document, BaseModel):
+            sys.stdout.write(document.model_dump_json(indent=2) + "\n")
+        else:
+            sys.stdout.write(json_module.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+TABLE = Output()
 
 
 def open_answers(answers: str | None) -> tuple[Repository, str]:
     """Return the answer repository and its newest revision.
 
     Raises:
-        RepositoryError: If it is not there, or holds no answers.
+        RepositoryError: If it does not exist or holds no answers.
     """
     # Not every command that prints opens a repository.
     from regrade.answers.opening import open_repository  # noqa: PLC0415
@@ -29,14 +76,30 @@ def open_answers(answers: str | None) -> tuple[Repository, str]:
     return repository, revision
 
 
-def new_table(*columns: str) -> Table:
-    """Return an empty table without lines around its cells."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        table.add_column(name, no_wrap=True)
-    return table
+def tag_runs(tracking_uri: str | None, answers: str, tag: Callable[[str], int]) -> int | None:
+    """Tag runs in MLflow if there are any; a failure is only a warning on stderr.
 
+    Args:
+        tracking_uri: MLflow chosen by the user; it is a warning if it lacks the runs.
+        answers: Address of the answer repository, beside which MLflow's database may lie.
+        tag: Tags the runs in the MLflow at a URI, and returns their number.
 
-def print_json(document: dict[str, Any]) -> None:
-    """Print one JSON document on stdout."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    Returns:
+        Number of tagged runs; None without MLflow.
+    """
+    from regrade.tracking.connection import default_tracking_uri, is_there  # noqa: PLC0415
+
+    uri = tracking_uri or default_tracking_uri(answers)
+    chosen = tracking_uri is not None or "MLFLOW_TRACKING_URI" in os.environ
+    if not chosen and not is_there(uri):
+        return None
+    try:
+        found = tag(uri)
+    except TrackingError as error:
+        sys.stderr.write(f"regrade: not tagged: {visible(str(error))}\n")
+        return None
+    if not found and chosen:
+        sys.stderr.write(
+            "regrade: not tagged: MLflow has no runs of these answers; `regrade score` makes them\n"
+        )
+    return found

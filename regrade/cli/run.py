@@ -3,22 +3,20 @@
 import contextlib
 import importlib
 import logging
-import os
 import sys
 from collections.abc import Callable
 from datetime import date
-from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Any, cast, get_args
 
-from cyclopts import Parameter
-
-from regrade.answers.spool import spool_root
-from regrade.cli.options import Answers, GenerationOptions, Json, TrackingUri
+from regrade.cli.options import Answers, GenerationOptions, TrackingUri
+from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import TerminalDisplay, log_to, print_evaluation, print_next_steps
 from regrade.errors import OperationError, SettingsError, TrackingError, UnknownNameError
+from regrade.job import GenerationJob, ScoringJob, make_job
 from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
-from regrade.processes.shutdown import leave
-from regrade.reporting.display import shown_on
+from regrade.processes.shutdown import exit_now
+from regrade.project_folder import make_flows_importable
+from regrade.reporting.display import log_file, shown_on
 from regrade.reporting.results import Evaluation, SomeNotScoredError, SomeUnfitError
 from regrade.settings import BenchmarkName, ScorerName
 from regrade.tracking.process import prepare
@@ -30,20 +28,20 @@ def evaluate(
     options: GenerationOptions | None = None,
     *,
     tracking_uri: TrackingUri = None,
-    json: Json = False,
+    output: Output = TABLE,
 ) -> None:
     """Generate what is missing, publish, score, track, report."""
     chosen = (options or GenerationOptions()).parameters()
     if tracking_uri is not None:
         chosen["tracking_uri"] = tracking_uri
-    _run("evaluate_model", chosen, json=json)
+    _run("evaluate_model", chosen, output)
 
 
-def generate(options: GenerationOptions | None = None, *, json: Json = False) -> None:
+def generate(options: GenerationOptions | None = None, *, output: Output = TABLE) -> None:
     """Only generate what is missing, and publish it."""
     chosen = (options or GenerationOptions()).parameters()
     chosen.pop("tracking_uri", None)  # a file may serve both commands
-    _run("generate_answers", chosen, json=json)
+    _run("generate_answers", chosen, output)
 
 
 def score(
@@ -56,13 +54,13 @@ def score(
     scorer: str | None = None,
     since: str | None = None,
     until: str | None = None,
-    stale: Annotated[bool, Parameter(negative="")] = False,
-    intact: Annotated[bool, Parameter(negative="")] = False,
-    force: Annotated[bool, Parameter(negative="")] = False,
+    stale: bool = False,
+    intact: bool = False,
+    force: bool = False,
     tracking_uri: TrackingUri = None,
-    json: Json = False,
+    output: Output = TABLE,
 ) -> None:
-    """Grade stored answers at one pinned commit, without a model.
+    """Score stored answers at one pinned commit, without a model.
 
     Args:
         answers: Answer repository.
@@ -70,29 +68,18 @@ def score(
         benchmark: Only this benchmark.
         answer_set: Only this answer set; the first digits of its id are enough.
         revision: Branch, tag or commit of the repository; the newest commit if not given.
-        scorer: How to grade; each benchmark's own scorers if not given.
+        scorer: Scorer; each benchmark's own scorers if not given.
         since: Only answer sets that were added to on this day (YYYY-MM-DD, UTC) or later.
         until: Only answer sets that were begun on this day (YYYY-MM-DD, UTC) or before.
         stale: Only where a scorer changed since it scored, or the answers grew.
         intact: Leave damaged shards out instead of refusing their answer set; every number then says so.
         force: Score again what this very version of the scorer has scored before.
         tracking_uri: MLflow server or database.
-        json: Print JSON.
     """
-    given = {
-        "answers": answers,
-        "model": model,
-        "benchmark": benchmark,
-        "answer_set": answer_set,
-        "revision": revision,
-        "scorer": scorer,
-        "since": _day("--since", since),
-        "until": _day("--until", until),
-        "tracking_uri": tracking_uri,
-    }
-    chosen = {name: value for name, value in given.items() if value is not None}
-    switches = {"force": force, "stale": stale, "intact": intact}
-    _run("score_answers", {**chosen, **switches}, json=json)
+    given = {name: value for name, value in locals().items() if name != "output"}
+    days = {"since": _day("--since", since), "until": _day("--until", until)}
+    job = make_job(ScoringJob, given | days)
+    _run("score_answers", job.model_dump(exclude_unset=True), output)
 
 
 def _day(option: str, given: str | None) -> date | None:
@@ -106,13 +93,14 @@ def _day(option: str, given: str | None) -> date | None:
         ) from error
 
 
-def _run(name: str, parameters: dict[str, Any], *, json: bool) -> None:
+def _run(name: str, parameters: dict[str, Any], output: Output) -> None:
     """Run a flow here and print what it found."""
     _check_names(parameters)
-    log = log_to(Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs")))
+    log = log_file("regrade")
+    log_to(log, quiet=output.quiet)
     if name != "generate_answers":
         prepare(log)
-    display = TerminalDisplay()
+    display = TerminalDisplay(quiet=output.quiet)
     try:
         # Libraries that print must not get between us and who reads our JSON.
         with (
@@ -127,11 +115,11 @@ def _run(name: str, parameters: dict[str, Any], *, json: bool) -> None:
         if display.evaluation is None:
             raise
         logger.warning("the result is complete, its page in Prefect is not: %s", error.problem)
-        _print(display.evaluation, json=json)
-        leave(0)
+        _print(display.evaluation, output)
+        exit_now(0)
     except (OperationError, SomeUnfitError) as error:
         if display.evaluation is not None:
-            _print(display.evaluation, json=json)  # what could be done is done
+            _print(display.evaluation, output)  # what could be done is done
         if isinstance(error, TrackingError) and display.evaluation is not None:
             logger.info(
                 "answers and scores are published; `regrade score --answers %s` tracks them when MLflow is back",
@@ -140,25 +128,27 @@ def _run(name: str, parameters: dict[str, Any], *, json: bool) -> None:
         if not isinstance(error, SomeNotScoredError | SomeUnfitError):
             logger.info("everything the libraries said is in %s", log)
         raise
-    _print(evaluation, json=json)
+    _print(evaluation, output)
 
 
 def _flow(name: str) -> Callable[..., Evaluation]:
     """Import a flow. Not before our logging is set up: Prefect sets up its own when it is imported."""
+    make_flows_importable()
     module = importlib.import_module(f"flows.{name}")
     return cast("Callable[..., Evaluation]", getattr(module, name))
 
 
-def _print(evaluation: Evaluation, *, json: bool) -> None:
-    if json:
-        sys.stdout.write(evaluation.model_dump_json(indent=2) + "\n")
-    elif evaluation.answer_sets:
-        print_evaluation(evaluation)
-        print_next_steps(evaluation)
+def _print(evaluation: Evaluation, output: Output) -> None:
+    def draw() -> None:
+        if evaluation.answer_sets:
+            print_evaluation(evaluation)
+            print_next_steps(evaluation)
+
+    output.show(evaluation, draw)
 
 
 def _check_names(parameters: dict[str, Any]) -> None:
-    """Check names here, where an unknown one gets a better answer than a list of all."""
+    """Check names before Prefect does: our error suggests the closest match."""
     for kind, names, known in (
         ("benchmark", parameters.get("benchmarks") or (), BenchmarkName),
         ("scorer", [parameters["scorer"]] if "scorer" in parameters else [], ScorerName),
@@ -178,18 +168,4 @@ def _check_names(parameters: dict[str, Any]) -> None:
         )
 
 
-KNOWN_PARAMETERS = {
-    *(
-        "model",
-        "benchmarks",
-        "limit",
-        "sampling",
-        "engine",
-        "answers",
-        "prompt",
-        "repeats",
-        "datasets",
-    ),
-    *("sources", "tracking_uri", "benchmark", "answer_set", "scorer", "revision", "force"),
-    *("since", "until", "stale", "intact"),
-}
+KNOWN_PARAMETERS = GenerationJob.model_fields.keys() | ScoringJob.model_fields.keys()

@@ -1,13 +1,12 @@
-"""What a person at a terminal sees: our own log lines, a progress bar, one table. The rest goes to a file."""
+"""Terminal output: log lines and a progress bar on stderr, tables on stdout; other logs go to a file."""
 
 import logging
 import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from regrade.reporting.text import visible
+
 if TYPE_CHECKING:
     from regrade.generation import Progress as GenerationProgress
     from regrade.reporting.results import Evaluation
@@ -30,29 +31,33 @@ if TYPE_CHECKING:
 stderr = Console(stderr=True, highlight=False)
 stdout = Console(highlight=False, soft_wrap=True)
 if not stdout.is_terminal:
-    stdout = Console(
-        highlight=False, soft_wrap=True, width=200
-    )  # a file or a pipe has no width to fit into
+    stdout = Console(highlight=False, soft_wrap=True, width=200)  # a file or a pipe has no width
 LINE_SECONDS = 15.0
-"""Without a terminal, progress is a log line this often."""
+"""Seconds between two log lines of progress, which replace the bar without a terminal."""
 
 
-def log_to(folder: Path) -> Path:
-    """Send `regrade`'s log lines to stderr, and everything else to a new file, which is returned."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"regrade-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"
+def log_to(path: Path, *, quiet: bool = False) -> None:
+    """Show `regrade`'s log lines on stderr, and send all log lines to a file.
+
+    Args:
+        path: The file.
+        quiet: Show only warnings and errors.
+    """
     to_file = logging.FileHandler(path, delay=True)
     to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    logging.getLogger().addHandler(
-        to_file
-    )  # a root handler of ours keeps Prefect's console handler away
+    # a root handler with a formatter keeps Prefect's console handler away
+    logging.getLogger().addHandler(to_file)
     logging.getLogger().setLevel(logging.INFO)
     logging.captureWarnings(capture=True)
-    ours = logging.getLogger("regrade")
-    ours.setLevel(logging.INFO)
-    ours.addHandler(TerminalHandler())
-    ours.addHandler(to_file)
-    return path
+    show_logs("regrade", quiet=quiet).addHandler(to_file)
+
+
+def show_logs(name: str, *, quiet: bool = False) -> logging.Logger:
+    """Show a logger's lines on stderr, only warnings and errors if `quiet`; return the logger."""
+    logger = logging.getLogger(name)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(TerminalHandler(logging.WARNING if quiet else logging.INFO))
+    return logger
 
 
 class TerminalHandler(logging.Handler):
@@ -61,15 +66,14 @@ class TerminalHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print the record."""
         style = {logging.WARNING: "yellow", logging.ERROR: "red"}.get(record.levelno, "")
-        stderr.print(
-            f"{time.strftime('%H:%M:%S')} {visible(record.getMessage())}", style=style, markup=False
-        )
+        line = f"{time.strftime('%H:%M:%S')} {visible(record.getMessage())}"
+        stderr.print(line, style=style, markup=False, soft_wrap=not stderr.is_terminal)
 
 
 class TerminalDisplay:
-    """Progress of loading and generating on stderr."""
+    """Progress of loading and generating on stderr; no bar if `quiet`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         self._bar = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -79,29 +83,30 @@ class TerminalDisplay:
             TimeRemainingColumn(),
             console=stderr,
             transient=True,
+            disable=quiet,
         )
         self._tasks: dict[str, int] = {}
         self._last_line = time.monotonic()
         self._log = logging.getLogger("regrade.generate")
         self.evaluation: Evaluation | None = None
-        """The result, once it is known."""
+        """The result; None until it is complete."""
 
     def finished(self, evaluation: "Evaluation") -> None:
-        """Keep the result, for printing it when the flow has ended."""
+        """Keep the result, to print it even if a later step fails."""
         self.evaluation = evaluation
 
     def loading(self, what: str) -> None:
-        """Show that the engine is being loaded."""
+        """Show that the engine is loading."""
         self._log.info("loading %s", what)
         self._tasks["loading"] = self._bar.add_task(f"loading {what}", total=None, speed="")
 
     def loaded(self) -> None:
-        """Take the loading line away."""
+        """Remove the loading line."""
         self._bar.remove_task(self._tasks.pop("loading"))  # type: ignore[arg-type]
         self._last_line = time.monotonic()
 
     def advance(self, title: str, progress: "GenerationProgress") -> None:
-        """Show how far one answer set is."""
+        """Show the progress of an answer set."""
         speed = f"{progress.tokens_per_second:,.0f} tokens/s"
         if title not in self._tasks:
             self._tasks[title] = self._bar.add_task(title, total=progress.total, speed=speed)
@@ -130,19 +135,33 @@ class TerminalDisplay:
 
 def print_evaluation(evaluation: "Evaluation") -> None:
     """Print the table of results on stdout."""
-    # Only a command that has results pays for loading what they are made of (0.2 s).
+    # Importing it takes 0.2 s, which only a command with results should pay.
     from regrade.reporting.tables import COLUMNS, TEXT_COLUMNS, table_rows  # noqa: PLC0415
 
+    print_table(COLUMNS, table_rows(evaluation), text=TEXT_COLUMNS)
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, text: Collection[str] | None = None
+) -> None:
+    """Print a table on stdout, without lines around its cells.
+
+    Args:
+        columns: Names of the columns.
+        rows: Cells in the order of the columns; they may come from untrusted files.
+        text: Columns aligned left, the others are numbers. None: all.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, name in enumerate(COLUMNS):
-        table.add_column(name, justify="left" if number < TEXT_COLUMNS else "right", no_wrap=True)
-    for row in table_rows(evaluation):
+    for name in columns:
+        left = text is None or name in text
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
+    for row in rows:
         table.add_row(*(plain(cell) for cell in row))
     stdout.print(table)
 
 
 def print_next_steps(evaluation: "Evaluation") -> None:
-    """Print the commands that a person is likely to want now, on stderr."""
+    """Print commands for likely next steps on stderr."""
     where = (
         f" --answers {evaluation.repository}"
         if evaluation.repository != str(Path("answers").absolute())
@@ -154,7 +173,7 @@ def print_next_steps(evaluation: "Evaluation") -> None:
     first = evaluation.answer_sets[0].answer_set_id
     steps = [
         ("read wrong answers", f"{shown} show {first}{where} --wrong"),
-        ("grade them again", f"{shown} score{where} --force"),
+        ("score them again", f"{shown} score{where} --force"),
     ]
     if (uri := evaluation.tracking_uri) and uri.startswith("sqlite"):
         steps.append(
@@ -164,17 +183,10 @@ def print_next_steps(evaluation: "Evaluation") -> None:
     ui = server.removesuffix("/api") if server else f"{bin_folder}prefect server start"
     steps.append(("open the Prefect UI", ui))
     stderr.print()
-    for what, how in steps:
-        stderr.print(f"{what:<20} {how}", markup=False, soft_wrap=True)
+    for purpose, step in steps:
+        stderr.print(f"{purpose:<20} {step}", markup=False, soft_wrap=True)
 
 
 def plain(text: str) -> str:
-    """Return a text from outside without control characters (terminal escape codes) and without rich markup."""
+    """Return an untrusted text without control characters (terminal escape codes) and rich markup."""
     return escape(visible(text))
-
-
-def visible(text: str) -> str:
-    """Return a text from outside without control characters, such as those that begin terminal escape codes."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
-    )

@@ -58,23 +58,27 @@ def compare_sets(base: AnswerSet, candidate: AnswerSet, how: HowToCompare) -> Co
     scorer = how.scorer or _common_scorer(base, candidate)
     sides = grade(base, scorer), grade(candidate, scorer)
     pairs = pair(*sides)
-    asked = [one.manifest.n_samples for one in (base, candidate)]
-    coverage = len(pairs.base) / max(asked)
+    n_samples = [answers.manifest.n_samples for answers in (base, candidate)]
+    coverage = len(pairs.base) / max(n_samples)
     least = ENOUGH if how.min_coverage is None else how.min_coverage
     if len(pairs.base) == 0:
         raise NotComparableError(
-            [f"no question has a value on both sides ({asked[0]:,} and {asked[1]:,} were asked)"],
+            [
+                f"no question has a value on both sides ({n_samples[0]:,} and {n_samples[1]:,} were asked)"
+            ],
             (),
         )
     if coverage < least:
         text = (
-            f"{len(pairs.base):,} of {max(asked):,} questions ({100 * coverage:.1f} %) have a value on both sides, "
+            f"{len(pairs.base):,} of {max(n_samples):,} questions ({100 * coverage:.1f} %) have a value on both sides, "
             f"{100 * least:g} % are needed"
         )
         found.append(("overlap", text))
     allowed = check_alike(found, how.allow)
-    if len(pairs.base) < min(asked):
-        notes.append(f"{len(pairs.base):,} questions compared, of {asked[0]:,} and {asked[1]:,}.")
+    if len(pairs.base) < min(n_samples):
+        notes.append(
+            f"{len(pairs.base):,} questions compared, of {n_samples[0]:,} and {n_samples[1]:,}."
+        )
     return _compared(sides, pairs, coverage, how, allowed, notes)
 
 
@@ -86,7 +90,7 @@ def _compared(
     allowed: Sequence[str],
     notes: Sequence[str],
 ) -> Compared:
-    base, candidate = (one.answers.manifest.specification for one in sides)
+    base, candidate = (side.answers.manifest.specification for side in sides)
     n = len(pairs.base)
     by_subset = how.cluster == "subset" and len(set(pairs.subset)) > 1
     clusters = pairs.subset_codes if by_subset else np.arange(n)
@@ -127,10 +131,8 @@ def _compared(
 def _subsets(pairs: Pairs, clusters: IntArray, scale: int) -> tuple[SubsetComparison, ...]:
     codes = pairs.subset_codes
     names = np.unique(pairs.subset.astype(str))
-    if len(names) < 2 or len(np.unique(clusters)) == len(
-        names
-    ):  # passages are no subsets to look at
-        return ()
+    if len(names) < 2 or len(np.unique(clusters)) == len(names):
+        return ()  # passages are no subsets to look at
     rows = [np.flatnonzero(codes == code) for code in range(len(names))]
     p_values = [sign_flip_p(pairs.change[row] * scale) for row in rows]
     adjusted = benjamini_hochberg(p_values)
@@ -150,17 +152,15 @@ def _subsets(pairs: Pairs, clusters: IntArray, scale: int) -> tuple[SubsetCompar
 
 
 def _common_scorer(base: AnswerSet, candidate: AnswerSet) -> str:
-    theirs = candidate.manifest.scorers
-    for name in base.manifest.scorers:
-        if name in theirs:
+    base_scorers, candidate_scorers = base.manifest.scorers, candidate.manifest.scorers
+    for name in base_scorers:
+        if name in candidate_scorers:
             return name
-    ours = ", ".join(base.manifest.scorers)
-    raise NotComparableError(
-        [
-            f"the baseline is graded by {ours}, the candidate by {', '.join(theirs)}; name one for both with `--scorer`"
-        ],
-        (),
+    problem = (
+        f"the baseline is graded by {', '.join(base_scorers)}, the candidate by {', '.join(candidate_scorers)}; "
+        "name one for both with `--scorer`"
     )
+    raise NotComparableError([problem], ())
 
 
 def _side(graded: Graded) -> ComparedSide:

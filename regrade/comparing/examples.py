@@ -27,8 +27,8 @@ def flip_examples(
         return ()
     lost, gained = (np.flatnonzero(mask)[:count] for mask in (pairs.change < 0, pairs.change > 0))
     rows = [*lost, *gained]
-    base = _said(sides[0], {str(pairs.base_id[row]) for row in rows})
-    candidate = _said(sides[1], {str(pairs.candidate_id[row]) for row in rows})
+    base = _answers(sides[0], {str(pairs.base_id[row]) for row in rows})
+    candidate = _answers(sides[1], {str(pairs.candidate_id[row]) for row in rows})
     found = []
     for row in rows:
         old, new = base[str(pairs.base_id[row])], candidate[str(pairs.candidate_id[row])]
@@ -48,7 +48,7 @@ def flip_examples(
     return tuple(found)
 
 
-def _said(side: Graded, wanted: Collection[str]) -> dict[str, dict[str, Any]]:
+def _answers(side: Graded, wanted: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return the first repeat of some questions, with what the scorer read."""
     ids = pa.array(sorted(wanted), pa.string())
     found: dict[str, dict[str, Any]] = {}

@@ -58,7 +58,8 @@ def gate_report(
             f"A drop is given for '{unknown[0]}', which neither side has. Compared: {', '.join(sorted(known))}."
         )
     drops = {name: given.get(name, settings.max_drop) / 100 for name in together.base.sets}
-    verdicts = {one.benchmark: one for one in judge(together.compared, drops, settings)}
+    judged = judge(together.compared, drops, settings)
+    verdicts = {verdict.benchmark: verdict for verdict in judged}
     for name, reason in together.refused.items():
         verdicts[name] = _no_verdict(name, reason, drops[name])
     for name in together.only_base:
@@ -69,7 +70,7 @@ def gate_report(
         f"{name}: the baseline has no answers to it, so nothing is said about it."
         for name in together.only_candidate
     )
-    overall = _worst(one.verdict for one in ordered)
+    overall = _worst(benchmark.verdict for benchmark in ordered)
     return GateReport(
         verdict=overall,
         summary=_summary(overall, ordered),
@@ -110,10 +111,10 @@ def _worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def _summary(overall: Verdict, benchmarks: Sequence[BenchmarkVerdict]) -> str:
-    decisive = [one for one in benchmarks if one.verdict == overall]
+    decisive = [benchmark for benchmark in benchmarks if benchmark.verdict == overall]
     if overall == "pass" and len(decisive) > 1:
-        names = ", ".join(one.benchmark for one in decisive)
+        names = ", ".join(verdict.benchmark for verdict in decisive)
         return f"pass: none of {len(decisive)} benchmarks ({names}) is worse by more than accepted."
-    reasons = " ".join(f"{one.benchmark}: {one.reason}" for one in decisive[:5])
+    reasons = " ".join(f"{verdict.benchmark}: {verdict.reason}" for verdict in decisive[:5])
     more = f" And {len(decisive) - 5} more." if len(decisive) > 5 else ""
     return f"{overall}: {reasons}{more}"

@@ -8,11 +8,10 @@ from typing import Literal
 from pydantic import Field
 
 from regrade.comparing.models import Comparison, Part
+from regrade.tracking.labels import tag_answer_sets
 
 Verdict = Literal["pass", "regression", "cannot tell"]
 EXIT_CODES: dict[Verdict, int] = {"pass": 0, "regression": 1, "cannot tell": 2}
-COULD_NOT_RUN = 3
-"""Exit code where there is no verdict since the input does not allow one; above it, something failed."""
 REPORT_VERSION = 1
 
 
@@ -78,3 +77,28 @@ class GateReport(Part):
     def exit_code(self) -> int:
         """0 pass, 1 regression, 2 cannot tell."""
         return EXIT_CODES[self.verdict]
+
+
+def tag_candidate(uri: str, report: GateReport) -> int:
+    """Tag the candidate's runs in MLflow with the verdict, and return the number of scorings found.
+
+    Tags: `regrade.gate` (the verdict), `regrade.gate.reason`, `regrade.gate.baseline`.
+
+    Raises:
+        TrackingError: If MLflow cannot be reached or refuses the tags.
+    """
+    tags = {
+        judged.comparison.candidate.answer_set_id: {
+            "regrade.gate": judged.verdict,
+            "regrade.gate.reason": judged.reason,
+            "regrade.gate.baseline": judged.comparison.base.answer_set_id,
+        }
+        for judged in report.benchmarks
+        if judged.comparison is not None
+    }
+    overall = {
+        "regrade.gate": report.verdict,
+        "regrade.gate.reason": report.summary,
+        "regrade.gate.baseline": report.base,
+    }
+    return tag_answer_sets(uri, tags, overall) if tags else 0

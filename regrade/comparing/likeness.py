@@ -10,6 +10,8 @@ from regrade.specification import model_family
 _AS_IMPORTED = "as imported"
 _NOT_KNOWN = (None, "unknown", _AS_IMPORTED)
 _SHOWN = 60
+_QUESTIONS = ("name", "version", "source", "source_revision", "config", "split", "parameters")
+"""Fields of a benchmark's identity that decide its questions."""
 
 
 class NotComparableError(SettingsError):
@@ -59,76 +61,67 @@ def check_alike(found: Sequence[Found], allow: Sequence[Difference]) -> tuple[st
     Raises:
         NotComparableError: If there are others.
     """
-    others = [one for one in found if one[0] not in allow]
-    if others:
-        kinds = tuple(dict.fromkeys(kind for kind, _ in others))
-        raise NotComparableError([text for _, text in others], kinds)
+    refused = [(kind, text) for kind, text in found if kind not in allow]
+    if refused:
+        kinds = tuple(dict.fromkeys(kind for kind, _ in refused))
+        raise NotComparableError([text for _, text in refused], kinds)
     return tuple(text for _, text in found)
 
 
 def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, str, object, object]]:
     """Yield kind, name and the two values of everything that has to be the same."""
-    one, two = base.specification, candidate.specification
-    imported = 0 in (one.benchmark.version, two.benchmark.version)
+    left, right = base.specification, candidate.specification
+    imported = 0 in (left.benchmark.version, right.benchmark.version)
     if not imported:
-        for name in (
-            "name",
-            "version",
-            "source",
-            "source_revision",
-            "config",
-            "split",
-            "parameters",
-        ):
-            old, new = getattr(one.benchmark, name), getattr(two.benchmark, name)
+        for name in _QUESTIONS:
+            old, new = getattr(left.benchmark, name), getattr(right.benchmark, name)
             yield "questions", f"benchmark {name}", old or "none", new or "none"
-    yield "prompt", "method", one.method, two.method
+    yield "prompt", "method", left.method, right.method
     for name in ("format", "template", "truncate"):
-        yield "prompt", f"prompt {name}", getattr(one.prompt, name), getattr(two.prompt, name)
+        yield "prompt", f"prompt {name}", getattr(left.prompt, name), getattr(right.prompt, name)
     no_system = None if imported else "none"
-    systems = one.prompt.system or no_system, two.prompt.system or no_system
-    yield "prompt", "system message", systems[0], systems[1]
-    yield (
-        "chat_template",
-        "chat template",
-        one.prompt.chat_template or "own",
-        two.prompt.chat_template or "own",
-    )
-    for name, old, new in _differing(one.prompt.chat_template_args, two.prompt.chat_template_args):
+    systems = left.prompt.system or no_system, right.prompt.system or no_system
+    yield "prompt", "system message", *systems
+    templates = left.prompt.chat_template or "own", right.prompt.chat_template or "own"
+    yield "chat_template", "chat template", *templates
+    for name, old, new in _differing(
+        left.prompt.chat_template_args, right.prompt.chat_template_args
+    ):
         yield "chat_template", f"chat template argument {name}", old, new
-    if model_family(one.model.name) == model_family(two.model.name):
-        templates = [_own_templates(manifest) for manifest in (base, candidate)]
-        yield "chat_template", "the checkpoint's own chat template", templates[0], templates[1]
-    yield "few_shot", "worked examples", one.prompt.n_shots, two.prompt.n_shots
-    yield "sampling", "answers per question", one.repeats, two.repeats
-    for name, old, new in _sampling(one.sampling, two.sampling):
+    if model_family(left.model.name) == model_family(right.model.name):
+        name = "the checkpoint's own chat template"
+        yield "chat_template", name, _own_templates(base), _own_templates(candidate)
+    yield "few_shot", "worked examples", left.prompt.n_shots, right.prompt.n_shots
+    yield "sampling", "answers per question", left.repeats, right.repeats
+    for name, old, new in _sampling(left.sampling, right.sampling):
         yield "sampling", name, old, new
-    recorded = [side.benchmark.parameters.get("sampling") for side in (one, two)]
-    if isinstance(recorded[0], dict) and isinstance(
-        recorded[1], dict
-    ):  # by the tool that was imported from
+    recorded = [side.benchmark.parameters.get("sampling") for side in (left, right)]
+    # Recorded by the tool that the answers were imported from.
+    if isinstance(recorded[0], dict) and isinstance(recorded[1], dict):
         for name, old, new in _differing(recorded[0], recorded[1]):
             if name in SamplingParams.model_fields:
                 yield "sampling", f"recorded {name}", old, new
 
 
-def _sampling(one: Settings | None, two: Settings | None) -> Iterator[tuple[str, object, object]]:
-    if one is not None and two is not None:
-        yield from _differing(one.model_dump(), two.model_dump())
+def _sampling(
+    left: Settings | None, right: Settings | None
+) -> Iterator[tuple[str, object, object]]:
+    if left is not None and right is not None:
+        yield from _differing(left.model_dump(), right.model_dump())
 
 
 def _differing(
-    one: dict[str, object], two: dict[str, object]
+    left: dict[str, object], right: dict[str, object]
 ) -> Iterator[tuple[str, object, object]]:
-    for name in sorted({*one, *two}):
-        old, new = one.get(name, "not set"), two.get(name, "not set")
+    for name in sorted({*left, *right}):
+        old, new = left.get(name, "not set"), right.get(name, "not set")
         if old != new:
             yield name, old, new
 
 
 def _own_templates(manifest: Manifest) -> str | None:
-    hashes = {one.chat_template_sha256 for one in manifest.sessions} - {None}
-    return ", ".join(sorted(str(one)[:12] for one in hashes)) or None
+    hashes = {session.chat_template_sha256 for session in manifest.sessions} - {None}
+    return ", ".join(sorted(str(sha256)[:12] for sha256 in hashes)) or None
 
 
 def _short(value: object) -> str:

@@ -14,6 +14,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError
 from regrade.scoring.score import score_answers
 from regrade.stats.estimates import FloatArray, IntArray
+from regrade.stats.metrics import score_values
 
 ENOUGH = 0.9
 """Share of the smaller side below which sample ids are taken to be of different making."""
@@ -90,50 +91,48 @@ def grade(answers: AnswerSet, scorer: str) -> Graded:
 def questions(graded: Graded) -> Questions:
     """Return the mean value of every question that has one; rows without a value are missing, not wrong."""
     table = graded.scores
-    value = table["value"].to_numpy().astype(np.float64)
-    failed = table["outcome"].to_numpy() == "failed"
-    there = np.isfinite(value) & ~failed
-    value = np.clip(value[there], 0.0, 1.0)
+    value = score_values(table)
+    counted = ~np.isnan(value)
+    value = np.clip(value[counted], 0.0, 1.0)
     ids, first, codes = np.unique(
-        table["sample_id"].to_numpy()[there].astype(str), return_index=True, return_inverse=True
+        table["sample_id"].to_numpy()[counted].astype(str), return_index=True, return_inverse=True
     )
     count = np.bincount(codes, minlength=len(ids))
     sums = np.bincount(codes, weights=value, minlength=len(ids))
     mean: FloatArray = sums / np.maximum(count, 1)
-    return Questions(ids.astype(object), table["subset"].to_numpy()[there][first], mean)
+    return Questions(ids.astype(object), table["subset"].to_numpy()[counted][first], mean)
 
 
 def pair(base: Graded, candidate: Graded) -> Pairs:
     """Return the questions that both sides have a value of, which may be none."""
-    one, two = questions(base), questions(candidate)
-    found = _matched(one, two, one.sample_id, two.sample_id, "sample_id")
-    if len(found.base) >= ENOUGH * min(len(one.value), len(two.value)):
-        return found
-    keys = [_content_keys(side.answers) for side in (base, candidate)]
-    by_content = _matched(one, two, _keyed(one, keys[0]), _keyed(two, keys[1]), "prompt")
-    return by_content if len(by_content.base) > len(found.base) else found
+    left, right = questions(base), questions(candidate)
+    by_id = _matched(left, right, left.sample_id, right.sample_id, "sample_id")
+    if len(by_id.base) >= ENOUGH * min(len(left.value), len(right.value)):
+        return by_id
+    left_keys = _content_keys(base.answers, left.sample_id)
+    right_keys = _content_keys(candidate.answers, right.sample_id)
+    by_content = _matched(left, right, left_keys, right_keys, "prompt")
+    return by_content if len(by_content.base) > len(by_id.base) else by_id
 
 
-def _matched(one: Questions, two: Questions, old: Strings, new: Strings, by: PairedBy) -> Pairs:
+def _matched(
+    base: Questions, candidate: Questions, base_keys: Strings, candidate_keys: Strings, by: PairedBy
+) -> Pairs:
     _, left, right = np.intersect1d(
-        old.astype(str), new.astype(str), assume_unique=True, return_indices=True
+        base_keys.astype(str), candidate_keys.astype(str), assume_unique=True, return_indices=True
     )
     return Pairs(
-        one.sample_id[left],
-        two.sample_id[right],
-        one.subset[left],
-        one.value[left],
-        two.value[right],
+        base.sample_id[left],
+        candidate.sample_id[right],
+        base.subset[left],
+        base.value[left],
+        candidate.value[right],
         by,
     )
 
 
-def _keyed(side: Questions, keys: dict[str, str]) -> Strings:
-    return np.array([keys[one] for one in side.sample_id], dtype=object)
-
-
-def _content_keys(answers: AnswerSet) -> dict[str, str]:
-    """Return a hash of prompt, target and choices for each sample id; what is the same is numbered."""
+def _content_keys(answers: AnswerSet, sample_ids: Strings) -> Strings:
+    """Return a hash of prompt, target and choices for each sample id; equal ones are numbered."""
     rows: dict[str, tuple[int, str]] = {}
     for batch in answers.batches(["sample_id", "index", "prompt", "target", "choices"]):
         for row in batch.to_pylist():
@@ -148,4 +147,4 @@ def _content_keys(answers: AnswerSet) -> dict[str, str]:
     for sample_id, (_, key) in sorted(rows.items(), key=lambda item: (item[1][0], item[0])):
         seen[key] += 1
         keys[sample_id] = f"{key}-{seen[key]}"
-    return keys
+    return np.array([keys[sample_id] for sample_id in sample_ids], dtype=object)

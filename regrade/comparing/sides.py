@@ -1,7 +1,7 @@
 """From what a person names to answer sets: an alias, an id, or a model with its newest complete sets."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from regrade.answers.aliases import aliased_sets, is_alias_name, read_alias
@@ -45,17 +45,15 @@ def find_side(asked: str, answers: str, benchmarks: Collection[str] = ()) -> Sid
     elif _ID.fullmatch(asked) and _holds(
         asked, manifest_paths(repository.files(revision, "answers"))
     ):
-        (one,) = list_sets(repository, revision, answer_set_id=asked)
-        sets, one_set = {one.manifest.specification.benchmark.name: one}, True
+        sets, one_set = _by_benchmark(list_sets(repository, revision, answer_set_id=asked)), True
     else:
         found, damaged = readable_sets(repository, revision, model=asked)
-        newest = {one.manifest.specification.benchmark.name: one for one in found if _is_whole(one)}
-        if not newest:
+        sets = _by_benchmark(entry for entry in found if entry.manifest.state == "complete")
+        if not sets:
             if damaged:
                 raise damaged[0]
             raise RepositoryError(repository.uri, _nothing(asked, found))
-        sets = newest
-    chosen = {name: one for name, one in sets.items() if not benchmarks or name in benchmarks}
+    chosen = {name: sets[name] for name in sets if not benchmarks or name in benchmarks}
     if not chosen:
         raise RepositoryError(
             repository.uri,
@@ -64,8 +62,9 @@ def find_side(asked: str, answers: str, benchmarks: Collection[str] = ()) -> Sid
     return Side(asked, chosen, one_set)
 
 
-def _is_whole(answers: AnswerSet) -> bool:
-    return answers.manifest.state == "complete"
+def _by_benchmark(sets: Iterable[AnswerSet]) -> dict[str, AnswerSet]:
+    """Return the last answer set of each benchmark."""
+    return {answers.manifest.specification.benchmark.name: answers for answers in sets}
 
 
 def _holds(asked: str, paths: list[str]) -> bool:
@@ -75,9 +74,9 @@ def _holds(asked: str, paths: list[str]) -> bool:
 def _nothing(asked: str, incomplete: list[AnswerSet]) -> str:
     if incomplete:
         ids = ", ".join(
-            f"{one.manifest.answer_set_id} ({one.manifest.rows:,} of "
-            f"{one.manifest.n_samples * one.manifest.specification.repeats:,} rows)"
-            for one in incomplete[-5:]
+            f"{manifest.answer_set_id} ({manifest.rows:,} of "
+            f"{manifest.n_samples * manifest.specification.repeats:,} rows)"
+            for manifest in (answers.manifest for answers in incomplete[-5:])
         )
         return (
             f"model '{asked}' has no complete answers, only {ids}. Finish them with `regrade generate`, or name one by "

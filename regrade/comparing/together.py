@@ -27,7 +27,7 @@ class Together:
         return Comparisons(
             base=self.base.asked,
             candidate=self.candidate.asked,
-            compared=tuple(one.comparison for one in self.compared.values()),
+            compared=tuple(pair.comparison for pair in self.compared.values()),
             refused=tuple(Refusal(benchmark=k, reason=why) for k, why in self.refused.items()),
             only_base=self.only_base,
             only_candidate=self.only_candidate,
@@ -60,28 +60,27 @@ def compare_sides(
         RepositoryError: If a repository or a side is not there.
         DamagedAnswersError: If answers are damaged.
     """
-    where = base_answers or answers
-    one = find_side(base, where, benchmarks)
-    two = find_side(candidate, answers, benchmarks) if isinstance(candidate, str) else candidate
-    if one.one_set and not two.one_set and (shared := two.sets.keys() & one.sets.keys()):
-        two = Side(two.asked, {name: two.sets[name] for name in shared}, False)
-    elif two.one_set and not one.one_set and (shared := one.sets.keys() & two.sets.keys()):
-        one = Side(one.asked, {name: one.sets[name] for name in shared}, False)
-    names = [(name, name) for name in one.sets if name in two.sets]
-    if not names and len(one.sets) == len(two.sets) == 1:
-        names = [(next(iter(one.sets)), next(iter(two.sets)))]
+    left = find_side(base, base_answers or answers, benchmarks)
+    right = find_side(candidate, answers, benchmarks) if isinstance(candidate, str) else candidate
+    if left.one_set and not right.one_set and (shared := right.sets.keys() & left.sets.keys()):
+        right = Side(right.asked, {name: right.sets[name] for name in shared}, False)
+    elif right.one_set and not left.one_set and (shared := left.sets.keys() & right.sets.keys()):
+        left = Side(left.asked, {name: left.sets[name] for name in shared}, False)
+    names = {name: name for name in left.sets if name in right.sets}
+    if not names and len(left.sets) == len(right.sets) == 1:
+        names = dict(zip(left.sets, right.sets, strict=True))
     compared: dict[str, Compared] = {}
     refused: dict[str, str] = {}
-    for old, new in names:
+    for old, new in names.items():
         try:
-            compared[old] = compare_sets(one.sets[old], two.sets[new], how or HowToCompare())
+            compared[old] = compare_sets(left.sets[old], right.sets[new], how or HowToCompare())
         except NotComparableError as error:
             refused[old] = str(error)
     return Together(
-        one,
-        two,
+        left,
+        right,
         compared,
         refused,
-        tuple(name for name in one.sets if name not in dict(names)),
-        tuple(name for name in two.sets if name not in dict(names).values()),
+        tuple(name for name in left.sets if name not in names),
+        tuple(name for name in right.sets if name not in names.values()),
     )

@@ -1,7 +1,7 @@
 """From comparisons to a verdict. Which error rates are promised, and why in this way: docs/compare.md."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil, floor, sqrt
 from statistics import NormalDist
 from typing import Literal
@@ -24,6 +24,16 @@ Limited = Literal["unparsed", "truncated"]
 
 
 @dataclass(frozen=True, slots=True)
+class _Rate:
+    """The rate of unparsed or truncated answers, tested against its limit."""
+
+    name: Limited
+    value: float
+    limit: float
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Tested:
     """Everything that was tested of one benchmark, before correction."""
 
@@ -31,8 +41,7 @@ class _Tested:
     compared: Compared
     max_drop: float
     p_regression: float
-    limits: tuple[tuple[Limited, float, float, float], ...]
-    """Name, value, limit, p."""
+    rates: tuple[_Rate, ...]
 
 
 def judge(
@@ -46,17 +55,14 @@ def judge(
         settings: Limits and error rate.
     """
     alpha = settings.error_rate / 100
-    tested = [_test(name, one, drops[name], settings) for name, one in compared.items()]
-    family = [p for one in tested for p in (one.p_regression, *(limit[3] for limit in one.limits))]
-    adjusted = iter(holm(family))
-    level = _levels(family, alpha)
+    tested = [_test(name, pair, drops[name], settings) for name, pair in compared.items()]
+    family = [p for test in tested for p in (test.p_regression, *(rate.p for rate in test.rates))]
+    decisions = zip(holm(family), _levels(family, alpha), strict=True)
     verdicts = []
-    position = 0
-    for one in tested:
-        p_drop = next(adjusted)
-        checks = [_check(limit, next(adjusted), alpha) for limit in one.limits]
-        verdicts.append(_verdict(one, p_drop, checks, alpha, level[position]))
-        position += 1 + len(checks)
+    for test in tested:
+        adjusted, level = next(decisions)
+        checks = [_check(rate, next(decisions)[0], alpha) for rate in test.rates]
+        verdicts.append(_verdict(test, adjusted, checks, alpha, level))
     return verdicts
 
 
@@ -100,9 +106,9 @@ def questions_needed(counts: PairedCounts, max_drop: float, alpha: float) -> int
     return ceil(((z_alpha * sqrt(null) + z_power * sqrt(changed)) / max_drop) ** 2)
 
 
-def _test(name: str, one: Compared, max_drop: float, settings: GateSettings) -> _Tested:
-    side = one.comparison.candidate
-    limits: list[tuple[Limited, float, float, float]] = []
+def _test(name: str, compared: Compared, max_drop: float, settings: GateSettings) -> _Tested:
+    side = compared.comparison.candidate
+    rates: list[_Rate] = []
     given: tuple[tuple[Limited, float | None, int], ...] = (
         ("unparsed", settings.max_unparsed, side.unparsed),
         ("truncated", settings.max_truncated, side.truncated),
@@ -111,10 +117,10 @@ def _test(name: str, one: Compared, max_drop: float, settings: GateSettings) -> 
         if percent is not None and side.rows:
             rate = count / side.rows
             # Repeats of a question are not independent: they count as one.
-            chance = _at_least(rate, min(side.rows, side.questions), percent / 100)
-            limits.append((what, rate, percent / 100, chance))
-    p = regression_p(one.counts, one.sums, max_drop)
-    return _Tested(name, one, max_drop, p, tuple(limits))
+            p = _at_least(rate, min(side.rows, side.questions), percent / 100)
+            rates.append(_Rate(what, rate, percent / 100, p))
+    p_regression = regression_p(compared.counts, compared.sums, max_drop)
+    return _Tested(name, compared, max_drop, p_regression, tuple(rates))
 
 
 def _at_least(rate: float, n: int, limit: float) -> float:
@@ -127,12 +133,11 @@ def _at_least(rate: float, n: int, limit: float) -> float:
     return float(bdtrc(count - 1, n, limit))
 
 
-def _check(limit: tuple[Limited, float, float, float], adjusted: float, alpha: float) -> Check:
-    name, value, most, p = limit
-    verdict: Verdict = "pass" if value <= most else "cannot tell"
-    if value > most and adjusted < alpha:
+def _check(rate: _Rate, adjusted: float, alpha: float) -> Check:
+    verdict: Verdict = "pass" if rate.value <= rate.limit else "cannot tell"
+    if rate.value > rate.limit and adjusted < alpha:
         verdict = "regression"
-    return Check(name=name, value=value, limit=most, verdict=verdict, p=p, p_adjusted=adjusted)
+    return Check(**asdict(rate), verdict=verdict, p_adjusted=adjusted)
 
 
 def _levels(family: Sequence[float], alpha: float) -> list[float]:
@@ -149,14 +154,14 @@ def _levels(family: Sequence[float], alpha: float) -> list[float]:
 
 
 def _verdict(
-    one: _Tested, adjusted: float, checks: Sequence[Check], alpha: float, level: float
+    test: _Tested, adjusted: float, checks: Sequence[Check], alpha: float, level: float
 ) -> BenchmarkVerdict:
-    comparison, counts = one.compared.comparison, one.compared.counts
-    p_pass = pass_p(counts, one.compared.sums, one.max_drop)
+    comparison, counts = test.compared.comparison, test.compared.counts
+    p_pass = pass_p(counts, test.compared.sums, test.max_drop)
     low, high = score_interval(counts, 1 - alpha)[0], score_interval(counts, 1 - level)[1]
     by_drop = by_interval(adjusted, p_pass, alpha)
-    needed = questions_needed(counts, one.max_drop, alpha)
-    reason = _reason(by_drop, one, low, high, needed)
+    needed = questions_needed(counts, test.max_drop, alpha)
+    reason = _reason(by_drop, test, low, high, needed)
     worst = max((by_drop, *(check.verdict for check in checks)), key=_badness)
     broken = [check for check in checks if check.verdict != "pass"]
     reason += "".join(
@@ -164,32 +169,32 @@ def _verdict(
         for check in broken
     )
     return BenchmarkVerdict(
-        benchmark=one.benchmark,
+        benchmark=test.benchmark,
         verdict=worst,
         reason=reason + ".",
-        max_drop=one.max_drop,
+        max_drop=test.max_drop,
         comparison=comparison,
-        p_regression=one.p_regression,
+        p_regression=test.p_regression,
         p_regression_adjusted=adjusted,
         p_pass=p_pass,
         low=low,
         low_level=1 - alpha,
         high=high,
         high_level=1 - level,
-        detectable_drop=detectable_drop(counts, one.max_drop, level),
+        detectable_drop=detectable_drop(counts, test.max_drop, level),
         questions_needed=needed,
         checks=tuple(checks),
     )
 
 
-def _reason(verdict: Verdict, one: _Tested, low: float, high: float, needed: int | None) -> str:
-    difference = f"{100 * one.compared.comparison.difference:+.2f} points"
-    accepted = f"the accepted drop of {100 * one.max_drop:g}"
+def _reason(verdict: Verdict, test: _Tested, low: float, high: float, needed: int | None) -> str:
+    difference = f"{100 * test.compared.comparison.difference:+.2f} points"
+    accepted = f"the accepted drop of {100 * test.max_drop:g}"
     if verdict == "regression":
         return f"{difference}, at best {100 * high:+.2f}: worse by more than {accepted}"
     if verdict == "pass":
         return f"{difference}, at worst {100 * low:+.2f}: not worse by more than {accepted}"
-    n = one.compared.comparison.n
+    n = test.compared.comparison.n
     enough = (
         "" if needed is None or needed <= n else f" (about {needed:,} could, if nothing changed)"
     )

@@ -1,1 +1,1 @@
-"""What turns prompts into completions."""
+"""Engines, one a file: what turns prompts into completions."""

@@ -1,11 +1,20 @@
-"""What every engine offers: requests in, completions out, as they finish."""
+"""The interface of an engine: its settings, and requests in, completions out, as they finish."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from regrade.records import Completion, Request
+from pydantic import model_validator
+
+from regrade import registry
+from regrade.settings import Settings
+
+if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub client
+    from regrade.models import ResolvedModel
+    from regrade.records import Completion, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +22,7 @@ class EngineInfo:
     """What the engine turned out to be; goes into the manifest's provenance."""
 
     engine: str
-    """`vllm` or `openai`."""
+    """Name of the engine, such as `vllm`."""
     version: str | None
     """Version of the engine's software; None where a server does not say."""
     device: str | None
@@ -23,8 +32,6 @@ class EngineInfo:
     chat_template_sha256: str | None
     """Of the chat template in use; None where there is none or only the server knows."""
     load_seconds: float
-    details: dict[str, Any] = field(default_factory=dict)
-    """Anything else worth keeping, JSON values only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ class Engine(Protocol):
     def info(self) -> EngineInfo:
         """What was loaded; available once entered."""
 
-    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+    def generate(self, requests: "Iterable[Request]") -> "Iterator[list[Completion]]":
         """Yield completions as they finish, in any order, exactly one per request.
 
         `requests` is consumed lazily, with a bounded number in flight. A request that cannot be served (too long
@@ -67,3 +74,57 @@ class Engine(Protocol):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None: ...
+
+
+class BaseEngineSettings(Settings):
+    """Base of the settings of an engine: what a person sets, and how it becomes a model and an engine.
+
+    A subclass says its name as `kind: Literal["name"] = "name"`. It is imported wherever settings are read, so slow
+    imports belong into its methods.
+    """
+
+    kind: str
+
+    @abstractmethod
+    def resolve(self, model_name: str) -> "ResolvedModel":
+        """Return the model that a name means for this engine.
+
+        Raises:
+            ModelError: If there is no such model, or it is not whole.
+            SettingsError: If a server cannot be reached or refuses our key.
+            OperationError: If the Hub cannot be reached.
+        """
+
+    @abstractmethod
+    def open(
+        self,
+        model: "ResolvedModel",
+        *,
+        longest: "Sequence[Request]",
+        rendering: PromptRendering,
+        log: Path,
+        on_progress: Callable[[str], None] | None = None,
+    ) -> Engine:
+        """Return the engine, which loads when it is entered and is gone when it is left.
+
+        Args:
+            model: Result of `resolve`.
+            longest: The longest requests, a few hundred by rough length; they decide `max_model_len` if it is not set.
+            rendering: How chat prompts become text.
+            log: File that takes the engine's own output.
+            on_progress: Called with a few words while the engine loads.
+
+        Raises:
+            SettingsError: Here or on entry, if the engine cannot be as asked.
+            NotInstalledError: On entry, if the engine's software is not installed.
+            EngineError: On entry, if the engine does not start.
+        """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_can_be_used(cls, given: object) -> object:
+        """Raise `PluginError` if `kind` names an installed engine that cannot be used."""
+        kind = given.get("kind") if isinstance(given, Mapping) else None
+        if kind in registry.names("engine"):
+            registry.load("engine", kind)
+        return given

@@ -3,6 +3,14 @@
 Importing this imports transformers, which whoever trains has imported already.
 """
 
-from regrade.hooks.callback import EvaluateCheckpoints
+from regrade.errors import NotInstalledError
+from regrade.project_folder import install_command
+
+try:
+    from regrade.hooks.callback import EvaluateCheckpoints
+except ModuleNotFoundError as error:
+    if error.name != "transformers":
+        raise
+    raise NotInstalledError("transformers", install_command("hooks", "install")) from error
 
 __all__ = ["EvaluateCheckpoints"]

@@ -92,7 +92,7 @@ def keep(folder: Path) -> Path:
         for path in sorted(folder.rglob("*")):
             relative = path.relative_to(folder)
             if path.is_file() and not any(
-                fnmatch(relative.parts[0], one) for one in _TRAINING_ONLY
+                fnmatch(relative.parts[0], pattern) for pattern in _TRAINING_ONLY
             ):
                 target = kept / relative
                 target.parent.mkdir(parents=True, exist_ok=True)

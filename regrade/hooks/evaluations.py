@@ -48,12 +48,12 @@ def environment_of(changes: Mapping[str, str]) -> dict[str, str]:
 
     vLLM would take its address and rank for its own.
     """
-    own = {
+    kept = {
         name: value
         for name, value in os.environ.items()
         if name not in _OF_RANKS and not name.startswith(_OF_LAUNCHERS)
     }
-    return own | dict(changes)
+    return kept | dict(changes)
 
 
 class Evaluation:
@@ -104,9 +104,9 @@ def metrics_of(document: Mapping[str, Any]) -> dict[str, float]:
     Names are `regrade/<benchmark>/<metric>`; a verdict is `regrade/gate`, with 0 pass, 1 regression, 2 cannot tell.
     """
     rows = [
-        {"benchmark": one["benchmark"], **score["metrics"]}
-        for one in document.get("answer_sets", ())
-        for score in one["scores"]
+        {"benchmark": answers["benchmark"], **score["metrics"]}
+        for answers in document.get("answer_sets", ())
+        for score in answers["scores"]
         if score["headline"]
     ]
     found: dict[str, float] = {}

@@ -78,7 +78,7 @@ def build(file: SourceFile, format_name: FormatName, found: ImportedSet, names: 
         format_name,
         description,
         pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA),
-        tuple((one, _scores(one, found.rows, rows)) for one in found.originals),
+        tuple((original, _scores(original, found.rows, rows)) for original in found.originals),
     )
 
 
@@ -138,16 +138,16 @@ def benchmark_name(text: str) -> str:
 
 
 def _targets(
-    file: SourceFile, found: ImportedSet, asked: ScorerName | None
+    file: SourceFile, found: ImportedSet, wanted: ScorerName | None
 ) -> tuple[list[str | None], ScorerName]:
     """Return the targets in the form that a scorer compares with, and the scorer that fits them."""
     raw = [row.target for row in found.rows]
     known = [target for target in raw if target is not None]
     if len(known) < len(raw) or not raw:
-        return list(raw), asked or "exact"  # which says that there is nothing to compare with
+        return list(raw), wanted or "exact"  # which says that there is nothing to compare with
     if found.method == "rank":
-        return list(raw), asked or "choice_logprob"
-    if all(2 <= len(row.choices) <= len(ascii_uppercase) for row in found.rows) and asked in (
+        return list(raw), wanted or "choice_logprob"
+    if all(2 <= len(row.choices) <= len(ascii_uppercase) for row in found.rows) and wanted in (
         None,
         "choice_letter",
     ):
@@ -158,17 +158,18 @@ def _targets(
                 f"{error.problem}. Name a scorer that does not choose, such as `--scorer exact`.",
                 error.row,
             ) from error
-    if asked in (None, "number", "number_strict"):
+    if wanted in (None, "number", "number_strict"):
         numbers = [number_target(target) for target in known]
         if None not in numbers:
-            return [*numbers], asked or "number"
-        if asked is not None:
+            return [*numbers], wanted or "number"
+        if wanted is not None:
             row = numbers.index(None)
             raise file.error(
-                f"the target {known[row]!r:.80} is not a number, as scorer '{asked}' needs it.", row
+                f"the target {known[row]!r:.80} is not a number, as scorer '{wanted}' needs it.",
+                row,
             )
     letters = all(re.fullmatch(r"[A-Z]", target) for target in known)
-    return [*known], asked or ("choice_letter" if letters else "exact")
+    return [*known], wanted or ("choice_letter" if letters else "exact")
 
 
 def _question(row: ImportedRow, target: str | None) -> Question:
@@ -211,36 +212,29 @@ def _scores(
         value = None if given is None or given.value is None else given.value
         share = None if value is None else (value - original.low) / (original.high - original.low)
         if share is not None and not 0 <= share <= 1:
-            share = (
-                None  # on a scale of its own, which we do not know: only the number itself is kept
-            )
+            share = None  # on a scale that is not known: only the number itself is kept
         extracted = given.extracted if given is not None else None
+        if extracted is None and value is not None and share is None:
+            extracted = f"{value:g}"
+        outcome = "unparsed" if given is not None and given.unread else "scored"
         table.append(
             {
                 "sample_id": generation["sample_id"],
                 "repeat": row.repeat,
                 "subset": row.subset,
                 "value": share,
-                "extracted": f"{value:g}"
-                if extracted is None and value is not None and share is None
-                else extracted,
-                "outcome": "failed"
-                if share is None
-                else _outcome(given is not None and given.unread),
+                "extracted": extracted,
+                "outcome": "failed" if share is None else outcome,
                 "truncated": row.finish_reason == "length",
             }
         )
     return pa.Table.from_pylist(table, schema=SCORE_SCHEMA)
 
 
-def _outcome(unread: bool) -> str:
-    return "unparsed" if unread else "scored"
-
-
 def _plain(value: Json) -> Json:
     """Return a recorded value as it may enter a specification: small, and the same as JSON on every machine."""
     if isinstance(value, Mapping):
-        flat = {clean(str(name)): _scalar(one) for name, one in value.items() if one is not None}
+        flat = {clean(str(name)): _scalar(part) for name, part in value.items() if part is not None}
         return dict(list(flat.items())[:100])
     return _scalar(value)
 

@@ -74,5 +74,4 @@ def _of_document(document: Json) -> FormatName | None:
 
 
 def _of_columns(columns: Sequence[str]) -> FormatName | None:
-    there = set(columns)
-    return next((name for name, needed in _BY_COLUMNS if needed <= there), None)
+    return next((name for name, needed in _BY_COLUMNS if needed <= set(columns)), None)

@@ -18,19 +18,18 @@ _NAME = re.compile(r"(?P<model>.+)-results")
 
 def read(file: SourceFile, options: TableOptions) -> ImportedSet:
     """Return the answers of a file. The model's name is that of the dataset, where the file bears it."""
-    there = set(file.columns)
     columns = Columns(
         text="answers",
         prompt="prompt",
-        question="instruction" if "instruction" in there else None,
-        target="output" if "output" in there else None,
+        question="instruction" if "instruction" in file.columns else None,
+        target="output" if "output" in file.columns else None,
     )
-    own = TableOptions(columns, options.target_after)
-    judged = [name for name in JUDGED if name in there]
+    table = TableOptions(columns, options.target_after)
+    judged = [name for name in JUDGED if name in file.columns]
     rows = []
     for index, record in enumerate(file.rows):
         given = {name: Given(finite(record.get(name))) for name in judged}
-        rows += [replace(row, given=given) for row in table_rows(index, record, own, "")]
+        rows += [replace(row, given=given) for row in table_rows(index, record, table, "")]
     name = _NAME.fullmatch(file.path.stem)
     return ImportedSet(
         rows,

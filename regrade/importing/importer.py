@@ -11,8 +11,8 @@ import pyarrow as pa
 from regrade.answers.base import Repository
 from regrade.answers.publishing import publish_files, publish_scores
 from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
+from regrade.answers.sealed import seal_table
 from regrade.answers.sets import AnswerSet
-from regrade.answers.spool import seal_table
 from regrade.errors import SettingsError
 from regrade.importing.base import FormatName, OriginalScore, TableOptions
 from regrade.importing.building import Built, Names, build, source_hash
@@ -74,7 +74,8 @@ def import_files(
         build(file, format_, load_reader(format_)(file, options), names or Names())
         for file, format_ in chosen
     ]
-    unique = list({one.description.specification.answer_set_id: one for one in built}.values())
+    by_id = {entry.description.specification.answer_set_id: entry for entry in built}
+    unique = list(by_id.values())
     if not unique:
         places = ", ".join(f"'{path}'" for path in paths) or "no file"
         raise SettingsError(
@@ -82,21 +83,30 @@ def import_files(
         )
     answers = _publish(repository, unique)
     scorings = [
-        (own, *_scoring(own, one, number, original, scores))
-        for own, one in zip(answers, unique, strict=True)
-        for number, (original, scores) in enumerate(one.originals)
+        (stored, *_scoring(stored, entry, number, original, scores))
+        for stored, entry in zip(answers, unique, strict=True)
+        for number, (original, scores) in enumerate(entry.originals)
     ]
-    there = {
-        (own.manifest.answer_set_id, known.label)
-        for own in answers
-        for known in own.readable_scores()
+    known = {
+        (stored.manifest.answer_set_id, file.label)
+        for stored in answers
+        for file in stored.readable_scores()
     }
-    new = [one for one in scorings if (one[0].manifest.answer_set_id, one[1].label) not in there]
+    new = [
+        (stored, file, scores)
+        for stored, file, scores in scorings
+        if (stored.manifest.answer_set_id, file.label) not in known
+    ]
     revision = publish_scores(repository, new) if new else answers[0].revision
     return Imports(
         tuple(
-            Imported(one.file.path, one.format, own, tuple(s[1] for s in scorings if s[0] is own))
-            for own, one in zip(answers, unique, strict=True)
+            Imported(
+                entry.file.path,
+                entry.format,
+                stored,
+                tuple(file for scored, file, _ in scorings if scored is stored),
+            )
+            for stored, entry in zip(answers, unique, strict=True)
         ),
         str(revision),
         tuple(skipped),
@@ -130,38 +140,38 @@ def _files(path: Path) -> Iterable[SourceFile]:
     if not path.is_dir():
         return [SourceFile(path)]
     # Results are read beside the samples that they belong to.
-    found = (one for one in sorted(path.rglob("*")) if one.is_file() and not one.is_symlink())
-    return [SourceFile(one) for one in found if not one.match("results_*.json")]
+    files = (file for file in sorted(path.rglob("*")) if file.is_file() and not file.is_symlink())
+    return [SourceFile(file) for file in files if not file.match("results_*.json")]
 
 
 def _publish(repository: Repository, sets: Sequence[Built]) -> list[AnswerSet]:
     message = f"Imported answers: {len(sets)} answer sets"
     with tempfile.TemporaryDirectory(prefix="regrade-import-") as folder:
         ready = []
-        for number, one in enumerate(sets):
+        for number, entry in enumerate(sets):
             files = []
-            if one.table.num_rows:
-                files.append(seal_table(one.table, Path(folder) / f"{number:05d}.parquet"))
-            ready.append((one.description, files))
+            if entry.table.num_rows:
+                files.append(seal_table(entry.table, Path(folder) / f"{number:05d}.parquet"))
+            ready.append((entry.description, files))
         return publish_files(repository, ready, message)
 
 
 def _scoring(
-    answers: AnswerSet, one: Built, number: int, original: OriginalScore, scores: pa.Table
+    answers: AnswerSet, built: Built, number: int, original: OriginalScore, scores: pa.Table
 ) -> tuple[ScoreFile, pa.Table]:
     reported = original.reported
     file = ScoreFile(
         answer_set_id=answers.manifest.answer_set_id,
         scorer=ORIGINAL,
         version=1,
-        source_hash=source_hash(one.file, number, original.name),
+        source_hash=source_hash(built.file, number, original.name),
         answers_revision=answers.revision,
         answers=tuple(shard.sha256 for shard in answers.manifest.shards),
         summary=summarise(scores, answers.manifest.groups),
         scored_at=datetime.now(UTC),
         score_seconds=0.0,
         original=OriginalScoring(
-            tool=one.format,
+            tool=built.format,
             name=original.name,
             low=original.low,
             high=original.high,

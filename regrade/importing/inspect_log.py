@@ -29,7 +29,7 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     eval_ = header.part("eval")
     config = eval_.part("config")
     ids = eval_.get("dataset.sample_ids")
-    places = {str(one): place for place, one in enumerate(ids)} if isinstance(ids, list) else {}
+    places = {str(name): place for place, name in enumerate(ids)} if isinstance(ids, list) else {}
     rows = []
     for sample in samples:
         name = str(sample.need("id"))
@@ -39,12 +39,12 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     results = header.part("results")
     total = results.integer("total_samples")
     limit = config.get("limit")
-    asked = total // epochs if total else eval_.integer("dataset.samples")
+    n_samples = total // epochs if total else eval_.integer("dataset.samples")
     return ImportedSet(
         rows,
         model=eval_.text("model"),
         benchmark=eval_.text("task"),
-        n_samples=asked,
+        n_samples=n_samples,
         repeats=epochs,
         format="chat",
         limit=limit if isinstance(limit, int) else None,
@@ -68,7 +68,7 @@ def _whole(file: SourceFile) -> tuple[Record, list[Record]]:
     found = log.get("samples") or []
     if not isinstance(found, list):
         raise file.error("'samples' should be a list.")
-    return log, [file.record(one, row) for row, one in enumerate(found)]
+    return log, [file.record(sample, row) for row, sample in enumerate(found)]
 
 
 def _zipped(file: SourceFile) -> tuple[Record, list[Record]]:
@@ -79,7 +79,8 @@ def _zipped(file: SourceFile) -> tuple[Record, list[Record]]:
         raise file.error("there is no 'header.json' in it: not a log of Inspect.")
     [(_, header)] = file.member_documents([head])
     chosen = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-    samples = [file.record(one, row) for row, (_, one) in enumerate(file.member_documents(chosen))]
+    documents = file.member_documents(chosen)
+    samples = [file.record(document, row) for row, (_, document) in enumerate(documents)]
     return file.record(header), samples
 
 
@@ -114,7 +115,7 @@ def _row(index: int, sample: Record) -> ImportedRow:
 
 def _question(sample: Record) -> str:
     found = sample.get("input")
-    return _resolved(found, sample) if isinstance(found, str) else as_json(_asked(found, sample))
+    return _resolved(found, sample) if isinstance(found, str) else as_json(_messages(found, sample))
 
 
 def _prompt(sample: Record) -> str | None:
@@ -122,19 +123,18 @@ def _prompt(sample: Record) -> str | None:
     messages = sample.get("messages")
     if not isinstance(messages, list) or not messages:
         return None
-    last = max(
-        (i for i, one in enumerate(messages) if _role(one) == "assistant"), default=len(messages)
-    )
-    return as_json(_asked(messages[:last], sample))
+    answers = (i for i, message in enumerate(messages) if _role(message) == "assistant")
+    last = max(answers, default=len(messages))
+    return as_json(_messages(messages[:last], sample))
 
 
-def _asked(messages: Json, sample: Record) -> Json:
+def _messages(messages: Json, sample: Record) -> Json:
     if not isinstance(messages, list):
         return messages
     return [
-        {"role": _role(one), "content": _content(one.get("content"), sample)[0]}
-        for one in messages
-        if isinstance(one, dict)
+        {"role": _role(message), "content": _content(message.get("content"), sample)[0]}
+        for message in messages
+        if isinstance(message, dict)
     ]
 
 
@@ -148,9 +148,11 @@ def _content(content: Json, sample: Record) -> tuple[str | None, str | None]:
         return _resolved(content, sample), None
     if not isinstance(content, list):
         return None, None
-    parts = [one for one in content if isinstance(one, dict)]
-    texts = [_resolved(one["text"], sample) for one in parts if isinstance(one.get("text"), str)]
-    thoughts = [clean(one["reasoning"]) for one in parts if isinstance(one.get("reasoning"), str)]
+    parts = [part for part in content if isinstance(part, dict)]
+    texts = [_resolved(part["text"], sample) for part in parts if isinstance(part.get("text"), str)]
+    thoughts = [
+        clean(part["reasoning"]) for part in parts if isinstance(part.get("reasoning"), str)
+    ]
     return "\n".join(texts) if texts else None, "\n".join(thoughts) or None
 
 
@@ -172,32 +174,28 @@ def _given(sample: Record) -> dict[str, Given]:
             continue
         value, answer = score.get("value"), score.get("answer")
         read = clean(answer) if isinstance(answer, str) else None
-        values = (
-            {f"{name}/{key}": one for key, one in value.items()}
-            if isinstance(value, dict)
-            else {name: value}
-        )
-        for own, one in values.items():
-            number = LETTERS.get(one) if isinstance(one, str) else finite(one)
-            given[clean(own)] = Given(number, read)
+        values = value if isinstance(value, dict) else {"": value}
+        for key, single in values.items():
+            number = LETTERS.get(single) if isinstance(single, str) else finite(single)
+            given[clean(f"{name}/{key}" if isinstance(value, dict) else name)] = Given(number, read)
     return given
 
 
 def _originals(results: Record, rows: list[ImportedRow]) -> tuple[OriginalScore, ...]:
     found = [
-        OriginalScore(one.text("name") or "score", _reported(one, results))
-        for one in results.parts("scores")
+        OriginalScore(score.text("name") or "score", _reported(score, results))
+        for score in results.parts("scores")
     ]
-    names = {one.name for one in found}
+    names = {score.name for score in found}
     more = dict.fromkeys(name for row in rows for name in row.given if name not in names)
     return (*found, *(OriginalScore(name) for name in more))
 
 
 def _reported(score: Record, results: Record) -> Reported | None:
     metrics = {
-        name: finite(one.get("value"))
-        for name, one in score.part("metrics").value.items()
-        if isinstance(one, dict)
+        name: finite(metric.get("value"))
+        for name, metric in score.part("metrics").value.items()
+        if isinstance(metric, dict)
     }
     value = metrics.get("accuracy", metrics.get("mean"))
     n = score.integer("scored_samples")

@@ -29,16 +29,16 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     Raises:
         ImportFileError: If a row lacks what lighteval writes.
     """
-    name = _NAME.fullmatch(file.path.name)
-    task, n_shots = _task(name["task"]) if name else (None, None)
-    results = _results(file, name["time"]) if name else None
+    match = _NAME.fullmatch(file.path.name)
+    task, n_shots = _task(match["task"]) if match else (None, None)
+    results = _results(file, match["time"]) if match else None
     known = results or Record({}, file.error)
     rows = [row for index, record in enumerate(file.rows) for row in _rows(index, _uniform(record))]
     config = _of_task(known.part("config_tasks"), task)
     n_samples = config.integer("effective_num_docs")
     found = _of_task(known.part("results"), task)
-    names = list(dict.fromkeys(one for row in rows for one in row.given))
-    names = names or [one for one in found.value if not one.endswith("_stderr")]
+    names = list(dict.fromkeys(name for row in rows for name in row.given))
+    names = names or [name for name in found.value if not name.endswith("_stderr")]
     general = known.part("config_general")
     return ImportedSet(
         rows,
@@ -56,13 +56,13 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
             "sampling": general.part("generation_parameters").value or None,
             "version": general.text("lighteval_sha"),
         },
-        originals=tuple(OriginalScore(one, _reported(one, found, n_samples)) for one in names),
+        originals=tuple(OriginalScore(name, _reported(name, found, n_samples)) for name in names),
     )
 
 
 def _uniform(record: Record) -> Record:
     """Return a row under the names of `doc`, `model_response` and `metric`, whichever version wrote it."""
-    value = {name.strip("_"): one for name, one in record.value.items()}
+    value = {name.strip("_"): field for name, field in record.value.items()}
     if "full_prompt" in value:
         value = {
             "doc": {
@@ -118,7 +118,7 @@ def _rows(index: int, record: Record) -> list[ImportedRow]:
     logprobs = response.get("logprobs")
     if not isinstance(logprobs, list) or len(logprobs) != len(choices) or not several:
         raise record.error("there is neither a text nor a log-probability for each choice.")
-    ranked = tuple(finite(one) for one in logprobs)
+    ranked = tuple(finite(logprob) for logprob in logprobs)
     if None in ranked:
         raise record.error(f"'logprobs' should be numbers, found {logprobs!r:.60}.")
     return [ImportedRow(**common, text=None, label_logprobs=ranked, given=given)]  # type: ignore[arg-type]

@@ -35,9 +35,9 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     Raises:
         ImportFileError: If a row lacks what the harness always writes.
     """
-    name = _NAME.fullmatch(file.path.name)
-    task = name["task"] if name else None
-    results_file = file.beside(f"results_{name['time']}.json") if name else None
+    match = _NAME.fullmatch(file.path.name)
+    task = match["task"] if match else None
+    results_file = file.beside(f"results_{match['time']}.json") if match else None
     results = (results_file or file).record(results_file.document if results_file else {})
     config = results.part("configs").part(task) if task else Record({}, file.error)
     answers: dict[int, list[ImportedRow]] = {}
@@ -51,7 +51,7 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
         if index not in answers:
             answers[index] = _rows(index, record, scores)
     rows = [row for index in sorted(answers) for row in answers[index]]
-    names = list(dict.fromkeys(one for scores in given.values() for one in scores))
+    names = list(dict.fromkeys(name for scores in given.values() for name in scores))
     effective = results.part("n-samples").part(task).integer("effective") if task else None
     return ImportedSet(
         rows,
@@ -73,8 +73,8 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
             "version": results.text("lm_eval_version"),
         },
         originals=tuple(
-            OriginalScore(one, _reported(one, results.part("results"), task, effective))
-            for one in names
+            OriginalScore(name, _reported(name, results.part("results"), task, effective))
+            for name in names
         ),
     )
 
@@ -115,12 +115,12 @@ def _rows(index: int, record: Record, given: Mapping[str, Given]) -> list[Import
 def _ranked(record: Record, responses: list[Any], common: dict[str, Any]) -> ImportedRow:
     """Return the row of a question whose choices were ranked: `resps` is `[[[logprob, greedy]], ...]`."""
     logprobs = []
-    for one in responses:
+    for response in responses:
         try:
-            logprobs.append(float(one[0][0]))
+            logprobs.append(float(response[0][0]))
         except (TypeError, ValueError, IndexError, KeyError):
             raise record.error(
-                f"'resps' should hold log-probabilities, found {one!r:.60}."
+                f"'resps' should hold log-probabilities, found {response!r:.60}."
             ) from None
     target = record.get("target")
     position = int(target) if str(target).isdecimal() else -1
@@ -156,8 +156,8 @@ def _choices(doc: Json) -> tuple[str, ...]:
     found = (doc.get("options") or doc.get("choices")) if isinstance(doc, dict) else None
     if isinstance(found, dict):
         found = found.get("text")
-    if isinstance(found, list) and all(isinstance(one, str) for one in found):
-        return tuple(clean(one) for one in found)
+    if isinstance(found, list) and all(isinstance(choice, str) for choice in found):
+        return tuple(clean(choice) for choice in found)
     return ()
 
 

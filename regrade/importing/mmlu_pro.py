@@ -31,11 +31,11 @@ _NAME = re.compile(r"model_outputs_(?P<model>.+)_(?P<shots>[0-9]+)shots?")
 
 def read(file: SourceFile, options: TableOptions) -> ImportedSet:
     """Return the answers of a file; the model's name and the number of examples are in the file's name."""
-    own = TableOptions(COLUMNS, options.target_after)
+    table = TableOptions(COLUMNS, options.target_after)
     rows = [
         _scored(row, record)
         for index, record in enumerate(file.rows)
-        for row in table_rows(index, record, own, SCORE)
+        for row in table_rows(index, record, table, SCORE)
     ]
     name = _NAME.fullmatch(file.path.stem)
     return ImportedSet(

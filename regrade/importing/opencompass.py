@@ -91,26 +91,26 @@ def _rows(index: int, record: Record, given: dict[str, Given]) -> list[ImportedR
 def _messages(prompt: list[Any]) -> str:
     """Return messages under the names that chat templates know."""
     messages = []
-    for one in prompt:
-        message = one if isinstance(one, dict) else {"content": one}
+    for part in prompt:
+        message = part if isinstance(part, dict) else {"content": part}
         role, content = message.get("role"), message.get("content", message.get("prompt"))
         messages.append({"role": _ROLES.get(str(role), role), "content": content})
     return as_json(messages)
 
 
 def _given(details: Json, index: int, name: str) -> dict[str, Given]:
-    one: Any = None
+    detail: Any = None
     if isinstance(details, dict):
-        one = details.get(str(index))
+        detail = details.get(str(index))
     elif isinstance(details, list) and index < len(details):
-        one = details[index]
-    if not isinstance(one, dict):
+        detail = details[index]
+    if not isinstance(detail, dict):
         return {}
-    correct = one.get("correct")
+    correct = detail.get("correct")
     if isinstance(correct, list) and len(correct) == 1:
         correct = correct[0]
     value = finite(correct)
-    read = one.get("predictions", one.get("pred"))
+    read = detail.get("predictions", detail.get("pred"))
     return (
         {name: Given(value, clean(read) if isinstance(read, str) else None)}
         if value is not None

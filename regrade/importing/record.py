@@ -56,8 +56,8 @@ class Record:
         found = self.get(path)
         if found is None:
             return None
-        if isinstance(found, list) and all(isinstance(one, str) for one in found):
-            return tuple(clean(one) for one in found)
+        if isinstance(found, list) and all(isinstance(text, str) for text in found):
+            return tuple(clean(text) for text in found)
         raise self.error(f"'{path}' should be a list of texts, found {found!r:.60}.")
 
     def integer(self, path: str) -> int | None:
@@ -87,9 +87,11 @@ class Record:
         found = self.get(path)
         if found is None:
             return []
-        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        if not isinstance(found, list) or not all(isinstance(part, dict) for part in found):
             raise self.error(f"'{path}' should be a list of objects, found {found!r:.60}.")
-        return [Record(one, lambda problem: self.error(f"in '{path}', {problem}")) for one in found]
+        return [
+            Record(part, lambda problem: self.error(f"in '{path}', {problem}")) for part in found
+        ]
 
     def _at(self, path: str) -> Json:
         if path in self.value:  # a column whose name has a dot in it

@@ -20,10 +20,8 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
         columns = COLUMNS
         if record.get("model_input") in (None, _NO_PROMPT):
             columns = columns.model_copy(update={"prompt": None})
-        own = TableOptions(
-            columns, options.target_after or ("# " if _is_gsm(record.get("answer")) else None)
-        )
-        rows += table_rows(index, record, own, SCORE)
+        target_after = options.target_after or ("# " if _is_gsm(record.get("answer")) else None)
+        rows += table_rows(index, record, TableOptions(columns, target_after), SCORE)
     return ImportedSet(
         rows,
         model=first.text("generator"),

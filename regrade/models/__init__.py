@@ -1,5 +1,7 @@
 """Which model, exactly: a folder, a model on the Hub, or what a server serves."""
 
-from regrade.models.resolving import ResolvedModel, resolve_model
+from regrade.models.base import ResolvedModel
+from regrade.models.resolving import resolve_here
+from regrade.models.served import resolve_served
 
-__all__ = ["ResolvedModel", "resolve_model"]
+__all__ = ["ResolvedModel", "resolve_here", "resolve_served"]

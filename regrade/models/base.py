@@ -1,7 +1,6 @@
 """What is known of a model before it is loaded."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +8,6 @@ from typing import Any
 
 from regrade.errors import ModelError
 from regrade.specification import ModelIdentity
-
-_CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +23,6 @@ class ResolvedModel:
     """None: only the server knows."""
     max_position_embeddings: int | None = None
     """Context in tokens that the model (or the server) allows; None where neither says."""
-    training_step: int | None = None
-    """Of a checkpoint in a folder named `checkpoint-<step>`."""
-    family: str = ""
-    """The name without the checkpoint: the same for all checkpoints of one training."""
-
-
-def training_step(folder: Path) -> int | None:
-    """Return the step that a checkpoint's folder is named after."""
-    match = _CHECKPOINT.fullmatch(folder.name)
-    return int(match[1]) if match else None
 
 
 def context_length(config: Mapping[str, Any]) -> int | None:

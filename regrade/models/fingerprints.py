@@ -1,41 +1,35 @@
-"""sha256 of files, remembered, so that the weights of one model are read only once for it."""
+"""Cached sha256 of files, so that the weights of one model are read only once for it."""
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
+from regrade.files import atomic_write, file_sha256
+
 CACHE_VARIABLE = "REGRADE_CACHE"
-"""Environment variable with the folder for what can be computed again."""
+"""Environment variable naming the cache folder."""
 
 
 def cache_folder() -> Path:
-    """Return the folder for what can be computed again."""
+    """Return the cache folder: `REGRADE_CACHE`, else the user's."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regrade"
 
 
-def file_sha256(path: Path) -> str:
+def cached_sha256(path: Path) -> str:
     """Return the sha256 of a file; a file of unchanged path, size and time is not read again.
 
-    The memory holds one small file per hashed file, so that several processes need no lock.
+    The cache holds one small file per hashed file, so that several processes need no lock.
     """
     stat = path.stat()
     key = f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}"
     entry = cache_folder() / "sha256" / hashlib.sha256(key.encode()).hexdigest()
     if entry.is_file() and len(known := entry.read_text()) == 64:
         return known
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = file_sha256(path)
     if path.stat().st_mtime_ns == stat.st_mtime_ns:  # not while someone still writes it
-        _remember(entry, digest)
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(entry) as file:
+            file.write(digest.encode())
     return digest
-
-
-def _remember(entry: Path, digest: str) -> None:
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=entry.parent)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(digest)
-    Path(temporary).replace(entry)

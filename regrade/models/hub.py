@@ -15,8 +15,9 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from regrade.errors import ModelError, OperationError
+from regrade.errors import HubError, ModelError, OperationError
 from regrade.models.base import ResolvedModel, context_length, has_chat_template, read_json
+from regrade.retries import is_transient
 from regrade.specification import ModelIdentity
 
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
@@ -31,20 +32,20 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
 
     Raises:
         ModelError: If there is no such model for this token, or no such revision.
-        OperationError: If the Hub cannot be reached.
+        HubError: If the Hub cannot be reached or fails.
     """
     repository, _, revision = name.partition("@")
     commit = _commit(name, repository, revision or None)
     # By the name of the revision, so that the cache knows next time, offline, which commit it names.
-    config = _file(name, repository, revision or None, "config.json")
+    config = _file(repository, revision or None, "config.json")
     if config is not None and config.parent.name != commit:
         commit = config.parent.name  # it moved in this very moment
     if config is None:
         raise ModelError(
             name, "has no 'config.json' on the Hub: it is not a model that vLLM can load."
         )
-    tokenizer_config = _file(name, repository, commit, "tokenizer_config.json")
-    templates = [_file(name, repository, commit, file) for file in _TEMPLATE_FILES]
+    tokenizer_config = _file(repository, commit, "tokenizer_config.json")
+    templates = [_file(repository, commit, file) for file in _TEMPLATE_FILES]
     return ResolvedModel(
         identity=ModelIdentity(
             name=repository, kind="hub", revision=commit, quantization=quantization
@@ -56,7 +57,6 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
             any(template is not None for template in templates),
         ),
         max_position_embeddings=context_length(read_json(config, name)),
-        family=repository,
     )
 
 
@@ -93,10 +93,11 @@ def _commit(name: str, repository: str, revision: str | None) -> str:
             name, "neither a folder nor in the Hub's cache here, and HF_HUB_OFFLINE forbids to ask."
         ) from error
     except (HfHubHTTPError, httpx2.HTTPError, OSError) as error:
-        raise OperationError(
-            f"The Hub at {_endpoint() or constants.ENDPOINT} could not be asked for model '{name}': {error}. "
+        problem = (
+            f"no commit from {_endpoint() or constants.ENDPOINT}: {error}. "
             "A folder, or HF_HUB_OFFLINE=1 with a model that is in the cache, needs no Hub."
-        ) from error
+        )
+        raise _hub_error(repository, "asking for its commit", problem, error) from error
     if commit is None:
         raise OperationError(f"The Hub names no commit for model '{name}'.")
     return commit
@@ -106,7 +107,7 @@ def _who() -> str:
     return "the token in use" if get_token() else "someone without a token"
 
 
-def _file(name: str, repository: str, revision: str | None, file: str) -> Path | None:
+def _file(repository: str, revision: str | None, file: str) -> Path | None:
     """Return a local copy of a file at a revision, or None if it has none."""
     try:
         return Path(
@@ -121,8 +122,12 @@ def _file(name: str, repository: str, revision: str | None, file: str) -> Path |
     except LocalEntryNotFoundError as error:
         if constants.is_offline_mode():
             return None
-        raise OperationError(f"'{file}' of model '{name}' could not be fetched: {error}") from error
+        raise _hub_error(repository, f"downloading '{file}'", str(error), error) from error
     except EntryNotFoundError:
         return None
     except (HfHubHTTPError, httpx2.HTTPError, OSError) as error:
-        raise OperationError(f"'{file}' of model '{name}' could not be fetched: {error}") from error
+        raise _hub_error(repository, f"downloading '{file}'", str(error), error) from error
+
+
+def _hub_error(repository: str, operation: str, problem: str, error: Exception) -> HubError:
+    return HubError(f"hf://{repository}", operation, problem, is_transient(error))

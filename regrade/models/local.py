@@ -5,15 +5,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from regrade.errors import ModelError
-from regrade.models.base import (
-    ResolvedModel,
-    context_length,
-    has_chat_template,
-    read_json,
-    training_step,
-)
-from regrade.models.fingerprints import file_sha256
-from regrade.specification import ModelIdentity
+from regrade.models.base import ResolvedModel, context_length, has_chat_template, read_json
+from regrade.models.fingerprints import cached_sha256
+from regrade.specification import CHECKPOINT, ModelIdentity
 
 _TOKENIZERS = (
     "tokenizer.json",
@@ -70,11 +64,11 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
     templates = _matching(folder, _TEMPLATES)
     files = {*weights, *_matching(folder, (*_TOKENIZERS, *_TEMPLATES, *_SETTINGS))}
     resolved = folder.resolve()
-    step = training_step(resolved)
+    is_checkpoint = CHECKPOINT.fullmatch(resolved.name) is not None
     return ResolvedModel(
         identity=ModelIdentity(
             # Every training has a `checkpoint-500`: the folder above tells them apart.
-            name=resolved.name if step is None else f"{resolved.parent.name}/{resolved.name}",
+            name=f"{resolved.parent.name}/{resolved.name}" if is_checkpoint else resolved.name,
             kind="local",
             revision=_fingerprint(folder, files),
             quantization=quantization,
@@ -85,8 +79,6 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
             bool(templates),
         ),
         max_position_embeddings=context_length(config),
-        training_step=step,
-        family=resolved.name if step is None else resolved.parent.name,
     )
 
 
@@ -132,5 +124,5 @@ def _matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
 def _fingerprint(folder: Path, files: set[Path]) -> str:
     total = hashlib.sha256()
     for path in sorted(files):
-        total.update(f"{path.relative_to(folder).as_posix()}\0{file_sha256(path)}\n".encode())
+        total.update(f"{path.relative_to(folder).as_posix()}\0{cached_sha256(path)}\n".encode())
     return total.hexdigest()

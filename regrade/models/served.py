@@ -10,50 +10,53 @@ from typing import Any
 
 from regrade.errors import ModelError, OperationError, SettingsError
 from regrade.models.base import ResolvedModel
-from regrade.settings import OpenAIEngine
 from regrade.specification import ModelIdentity
 
 _SECONDS = 20.0
 
 
-def resolve_served(name: str, engine: OpenAIEngine) -> ResolvedModel:
+def resolve_served(name: str, *, base_url: str, api_key_env: str) -> ResolvedModel:
     """Return the model as the server names it.
+
+    Args:
+        name: Name of the model at the server.
+        base_url: Address of the API, ending in `/v1`.
+        api_key_env: Environment variable that holds the key, if the server needs one.
 
     Raises:
         SettingsError: If the server cannot be reached, or takes no key of ours.
         ModelError: If it serves no such model.
         OperationError: If it answers, but not with a list of models.
     """
-    served = served_models(engine)
+    served = served_models(base_url, api_key_env)
     names = [str(entry["id"]) for entry in served if "id" in entry]
     if name not in names:
         close = get_close_matches(name, names, n=1)
         hint = f" Did you mean '{close[0]}'?" if close else ""
         raise ModelError(
             name,
-            f"not served at {engine.base_url}.{hint} Served: {', '.join(sorted(names)) or 'nothing'}.",
+            f"not served at {base_url}.{hint} Served: {', '.join(sorted(names)) or 'nothing'}.",
         )
     entry = served[names.index(name)]
     length = entry.get("max_model_len")
     return ResolvedModel(
-        identity=ModelIdentity(name=name, kind="served", revision=engine.base_url.rstrip("/")),
+        identity=ModelIdentity(name=name, kind="served", revision=base_url.rstrip("/")),
         path=name,
         max_position_embeddings=length if isinstance(length, int) else None,
-        family=name,
     )
 
 
-def served_models(engine: OpenAIEngine) -> list[dict[str, Any]]:
+def served_models(base_url: str, api_key_env: str) -> list[dict[str, Any]]:
     """Return what the server says of its models (`GET /models`)."""
-    url = f"{engine.base_url.rstrip('/')}/models"
-    key = os.environ.get(engine.api_key_env)
+    url = f"{base_url.rstrip('/')}/models"
+    key = os.environ.get(api_key_env)
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
     try:
         with urllib.request.urlopen(request, timeout=_SECONDS) as response:
             content = json.load(response)
     except urllib.error.HTTPError as error:
         error.close()
-        raise _refused(engine, url, error.code) from error
+        raise _refused(api_key_env, url, error.code) from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise SettingsError(
@@ -69,11 +72,11 @@ def served_models(engine: OpenAIEngine) -> list[dict[str, Any]]:
     return [entry for entry in data if isinstance(entry, dict)]
 
 
-def _refused(engine: OpenAIEngine, url: str, status: int) -> Exception:
+def _refused(api_key_env: str, url: str, status: int) -> Exception:
     if status in (401, 403):
-        state = "is refused" if os.environ.get(engine.api_key_env) else "is not set"
+        state = "is refused" if os.environ.get(api_key_env) else "is not set"
         return SettingsError(
-            f"{url} answers {status}: the key in environment variable {engine.api_key_env} {state}."
+            f"{url} answers {status}: the key in environment variable {api_key_env} {state}."
         )
     if status == 404:
         return SettingsError(f"{url} answers 404. engine.base_url usually ends in '/v1'.")

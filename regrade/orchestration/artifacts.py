@@ -1,9 +1,10 @@
-"""The result as people read it on the flow run's page: one markdown artifact."""
+"""Artifacts on a flow run's page: results, scorer changes, comparisons and verdicts."""
 
 import base64
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import httpx
@@ -32,14 +33,14 @@ _FENCE = "```"
 
 
 def report(evaluation: Evaluation) -> None:
-    """Put the table, links and a plot on the flow run's page."""
+    """Show the table of results, links and a plot; store the headline metrics for programs."""
     plot = accuracy_plot(evaluation) if evaluation.answer_sets else None
     show(RESULT_KEY, markdown_report(evaluation, plot), escape(headline(evaluation)))
     _show_metrics(evaluation)
 
 
 def _show_metrics(evaluation: Evaluation) -> None:
-    """Put the headline numbers where programs can read them, such as `regrade trigger --json`."""
+    """Store the headline metrics as a table artifact, which `regrade trigger --json` reads."""
     rows = [
         {"benchmark": answers.benchmark, "model": answers.model, "scorer": score.scorer}
         | {name: value for name, value in score.metrics.items() if value is not None}
@@ -47,29 +48,34 @@ def _show_metrics(evaluation: Evaluation) -> None:
         for score in answers.scores
         if score.headline
     ]
-    try:
+    with _optional(METRICS_KEY):
         create_table_artifact(rows, key=METRICS_KEY, description="The numbers for programs")
-    except (httpx.HTTPError, PrefectException) as error:
-        logger.warning("%s not shown in Prefect: %s", METRICS_KEY, error)
 
 
 def report_diffs(diffs: Sequence[Diff]) -> None:
-    """Put what new versions of scorers changed on the flow run's page."""
+    """Show the effect of changed scorers, if any."""
     if diffs:
-        what = "The scorer changed, the answers did not: what is graded differently now"
-        show("diff", diffs_markdown(diffs), what)
+        description = "The scorer changed, the answers did not: what is scored differently now"
+        show("diff", diffs_markdown(diffs), description)
 
 
 def show(key: str, markdown: str, description: str) -> None:
-    """Put a page on the flow run's page. A server that does not take it takes nothing from the result."""
-    try:
+    """Show a markdown artifact on the flow run's page; log a warning if the server refuses it."""
+    with _optional(key):
         create_markdown_artifact(markdown, key=key, description=description)
+
+
+@contextmanager
+def _optional(key: str) -> Iterator[None]:
+    """Log a warning if the server does not take an artifact, because the result is complete without it."""
+    try:
+        yield
     except (httpx.HTTPError, PrefectException) as error:
         logger.warning("%s not shown in Prefect: %s", key, error)
 
 
 def accuracy_plot(evaluation: Evaluation) -> str | None:
-    """Return a small bar chart of the headline accuracies as a `data:` URI; None where it cannot be drawn."""
+    """Return a small bar chart of the headline accuracies as a `data:` URI; None if drawing fails."""
     bars = []
     for answers in evaluation.answer_sets:
         for score in answers.scores:
@@ -87,27 +93,15 @@ def accuracy_plot(evaluation: Evaluation) -> str | None:
 
 
 def read_report(client: "SyncPrefectClient", flow_run_id: UUID | str) -> GateReport | None:
-    """Return the verdict that a flow run wrote, or None where it wrote none (yet).
+    """Return the verdict that a flow run wrote, or None if it wrote none (yet).
 
     Raises:
-        ValueError: If there is one that this version cannot read.
+        ValueError: If another version of regrade wrote it in a format this one cannot read.
     """
-    from prefect.client.schemas.filters import (  # noqa: PLC0415 - only who reads needs it
-        ArtifactFilter,
-        ArtifactFilterFlowRunId,
-        ArtifactFilterKey,
-    )
-
-    found = client.read_artifacts(
-        artifact_filter=ArtifactFilter(
-            flow_run_id=ArtifactFilterFlowRunId(any_=[UUID(str(flow_run_id))]),
-            key=ArtifactFilterKey(any_=[REPORT_KEY]),
-        )
-    )
-    if not found:
+    data = newest_artifact(client, UUID(str(flow_run_id)), REPORT_KEY)
+    if data is None:
         return None
-    newest = max(found, key=lambda artifact: str(artifact.created))
-    text = str(newest.data).split(_FENCE)[1].removeprefix("json")
+    text = str(data).split(_FENCE)[1].removeprefix("json")
     try:
         return GateReport.model_validate_json(text)
     except ValidationError as error:
@@ -117,7 +111,24 @@ def read_report(client: "SyncPrefectClient", flow_run_id: UUID | str) -> GateRep
         ) from error
 
 
+def newest_artifact(client: "SyncPrefectClient", flow_run_id: UUID, key: str) -> Any:  # noqa: ANN401 - any JSON
+    """Return the data of a flow run's newest artifact with this key, or None."""
+    from prefect.client.schemas.filters import (  # noqa: PLC0415 - only a reader needs it
+        ArtifactFilter,
+        ArtifactFilterFlowRunId,
+        ArtifactFilterKey,
+    )
+
+    found = client.read_artifacts(
+        artifact_filter=ArtifactFilter(
+            flow_run_id=ArtifactFilterFlowRunId(any_=[flow_run_id]),
+            key=ArtifactFilterKey(any_=[key]),
+        )
+    )
+    return max(found, key=lambda artifact: str(artifact.created)).data if found else None
+
+
 def as_artifact(report: GateReport) -> str:
-    """Return the report as a fenced block; JSON escapes keep whatever is in a name from ending it."""
+    """Return the report as a fenced block of JSON, with backticks escaped so that no name can end it."""
     document = report.model_dump_json(indent=1).replace("`", "\\u0060")
     return f"{_FENCE}json\n{document}\n{_FENCE}\n"

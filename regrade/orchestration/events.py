@@ -1,4 +1,4 @@
-"""Events by which other flows start: sent to the Prefect server, where prefect.yaml's triggers wait for them."""
+"""Events that start other flows through the triggers in prefect.yaml."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,10 @@ def announce(
     """Send one event.
 
     Args:
-        client: Of the server.
+        client: Client of the Prefect server.
         event: Name of the event.
-        resource: What it happened to, as an id.
-        payload: Values that JSON knows; a trigger can hand them on as parameters.
+        resource: Id of the resource it happened to.
+        payload: JSON values; a trigger can pass them on as parameters.
     """
     body = {
         "id": str(uuid4()),
@@ -43,23 +43,23 @@ def announce(
 
 
 def answers_published(published: Sequence[AnswerSet]) -> None:
-    """Tell the Prefect server of answers that wait to be scored. Never told by what scores them itself.
+    """Emit the event that starts `score-answers`. Flows that score their own answers do not call this.
 
-    Without a server there is nobody to tell. One that does not listen takes no answer away: they can be scored any time.
+    Does nothing without a server, and only logs a warning if the server refuses: the answers can be scored any time.
 
     Args:
-        published: Answer sets, each at the revision that published it. One event is sent for each repository, with
-            the newest of their revisions, which holds the others too.
+        published: Answer sets, each at the revision that published it. Each repository gets one event with its newest
+            revision, which includes the others.
     """
     if not published or PREFECT_API_URL.value() is None:
         return
     newest: dict[str, AnswerSet] = {}
-    for one in sorted(published, key=lambda one: one.manifest.updated_at):
-        newest[one.repository.uri] = one
+    for answers in sorted(published, key=lambda answers: answers.manifest.updated_at):
+        newest[answers.repository.uri] = answers
     try:
         with get_client(sync_client=True) as client:
-            for uri, one in newest.items():
-                payload = {"answers": uri, "revision": one.revision}
+            for uri, answers in newest.items():
+                payload = {"answers": uri, "revision": answers.revision}
                 announce(client, ANSWERS_PUBLISHED, f"regrade.answers.{uri}", payload)
     except (httpx.HTTPError, PrefectException) as error:
         logger.warning(

@@ -1,15 +1,16 @@
-"""How a flow's parameters become the form in the Prefect UI.
+"""Form of a flow's parameters in the Prefect UI.
 
-Prefect derives the form from the flow's signature. Some of that is no help to a person. It is mended in a signature
-that only `prefect deploy` reads; the function keeps its own, and so do the settings.
+Prefect derives the form from the flow's signature. `form` replaces that signature for `prefect deploy` only; the
+function and the settings stay as they are. Prefect's defaults, and what `form` does instead:
 
-- `X | None = None` of a text, a number or a list becomes two buttons, `int` and `None`. Here it is one input that may
-  stay empty: an empty one is not sent, and the default of the flow holds.
-- A model that was opened to change one field is sent with the defaults of all its fields. Where these replace the
-  benchmark's own values (`OVERRIDES`), its inputs are empty here, and only what was filled in is sent.
-- A field that can have only one value, which tells models apart, is shown, and wrong values of other fields are then
-  told as `kind: 'openai' was expected`. Here it may be sent, but is not shown.
-- A parameter is titled with its name.
+- `X | None = None` becomes two buttons, `int` and `None`. `form`: one input that may stay empty; an empty input is not
+  sent, so the flow's default applies.
+- A model is sent with the defaults of all its fields once one is changed. `form`: for models that override a
+  benchmark's values (`OVERRIDES`) the inputs are empty, and only filled ones are sent.
+- A `Literal` with one value, which discriminates a union, is shown, and errors of other fields then read
+  `kind: 'openai' was expected`. `form`: it may be sent, but is not shown, except for an engine of another package,
+  whose fields may be those of an engine of ours.
+- A parameter has no title. `form`: its name is the title.
 """
 
 import copy
@@ -32,21 +33,21 @@ _NONE = type(None)
 
 
 def form(**more: Mapping[str, Any]) -> Callable[[_F], _F]:
-    """Return a decorator for a flow that is started from a form.
+    """Return a decorator that gives a flow its form.
 
     Args:
-        more: What JSON schema is to say of a parameter beside its type, such as `title` or `minimum`.
+        more: Further JSON schema by parameter, such as `title` or `minimum`.
     """
     set_up_if_under_worker()
 
     def shape(flow: _F) -> _F:
-        own = inspect.signature(flow.fn, eval_str=True)
-        said = parameter_docstrings(inspect.getdoc(flow.fn))
+        signature = inspect.signature(flow.fn, eval_str=True)
+        descriptions = parameter_docstrings(inspect.getdoc(flow.fn))
         shown = [
-            _shown(one, more.get(one.name, {}), said.get(one.name))
-            for one in own.parameters.values()
+            _shown(parameter, more.get(name, {}), descriptions.get(name))
+            for name, parameter in signature.parameters.items()
         ]
-        flow.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
+        flow.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
         return flow
 
     return shape
@@ -68,28 +69,28 @@ def _shown(
 
 
 def _input_of(annotation: object, default: object) -> tuple[object, bool]:
-    """Return the type to show for a type, and whether it is one input that may stay empty."""
+    """Return the type to show, and True if it is one input that may stay empty."""
     some = _without_none(annotation) if default is None else None
     return (_shaped(annotation), False) if some is None else (_shaped(some), True)
 
 
 def _without_none(annotation: object) -> object:
-    """Return X of `X | None`; None where there are several, or a model, which the form folds away."""
+    """Return X of `X | None`; None for other types, and for models, which the form folds."""
     if get_origin(annotation) not in (Union, types.UnionType) or _NONE not in get_args(annotation):
         return None
-    (first, *more) = [one for one in get_args(annotation) if one is not _NONE]
+    (first, *more) = [member for member in get_args(annotation) if member is not _NONE]
     return None if more or _is_model(first) else first
 
 
 def _shaped(annotation: object) -> object:
-    """Return a type with the models in it as the form shows them."""
+    """Return the type with its models replaced by those of the form."""
     if _is_model(annotation):
         return _model(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is tuple:
-        return tuple[tuple(_shaped(one) for one in arguments)]  # type: ignore[misc]
+        return tuple[tuple(_shaped(member) for member in arguments)]  # type: ignore[misc]
     if origin in (Union, types.UnionType):
-        return Union[tuple(_shaped(one) for one in arguments)]  # noqa: UP007 - their number is not known
+        return Union[tuple(_shaped(member) for member in arguments)]  # noqa: UP007 - their number is not known
     return annotation
 
 
@@ -97,7 +98,7 @@ def _model(model: type[BaseModel]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     fixed: dict[str, JsonValue] = {}
     for name, info in model.model_fields.items():
-        if get_origin(info.annotation) is Literal and len(get_args(info.annotation)) == 1:
+        if _is_fixed(info) and model.__module__.startswith("regrade."):
             fixed[f"^{name}$"] = {}
             continue
         annotation, may_stay_empty = _input_of(info.annotation, info.default)
@@ -109,7 +110,7 @@ def _model(model: type[BaseModel]) -> type[BaseModel]:
         fields[name] = (annotation, field)
 
     class Base(Settings):
-        # With the title that the button shows.
+        # The title is the label of the button.
         model_config = ConfigDict(
             **{**model.model_config, "json_schema_extra": {"patternProperties": fixed}}
         )
@@ -117,8 +118,12 @@ def _model(model: type[BaseModel]) -> type[BaseModel]:
     return create_model(model.__name__, __base__=Base, __doc__=model.__doc__, **fields)
 
 
+def _is_fixed(info: FieldInfo) -> bool:
+    return get_origin(info.annotation) is Literal and len(get_args(info.annotation)) == 1
+
+
 def _when_empty(description: str | None) -> str | None:
-    """Return a description in the words of a form, where there is no None to choose."""
+    """Return a description for a form, which has no None to choose."""
     return description and description.replace("None: ", "Empty: ")
 
 

@@ -1,17 +1,36 @@
-"""Running a flow here, whether Prefect's server is temporary, unreachable, or goes away meanwhile."""
+"""Run a flow in this process, on the configured Prefect server or a temporary one.
 
+Prefect would start a temporary server by itself, but only once the flow begins, and would import the whole server here
+as well. Ours starts before anything slow is imported.
+"""
+
+import os
+import socket
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from regrade.errors import OperationError, RegradeError
-from regrade.orchestration.temporary_server import start_temporary_server
 from regrade.processes.shutdown import KEPT
+from regrade.processes.supervised import SupervisedProcess
 from regrade.reporting.results import Evaluation
 
+SERVER = "prefect.server.api.server:create_app"
+STARTUP_SECONDS = 180
+"""Longest start, in seconds; the first one, which makes the database, takes 18 s on two cores."""
+GRACE = 3.0
+"""Seconds that the server gets from SIGTERM to SIGKILL."""
+EPHEMERAL = {
+    "PREFECT_UI_ENABLED": "0",
+    "PREFECT__SERVER_EPHEMERAL": "1",
+    "PREFECT__SERVER_FINAL": "1",
+}
+"""Prefect's settings for an ephemeral server: no UI, no background services."""
 UNREACHABLE = "Failed to reach API at"
-"""How the `RuntimeError` begins that Prefect raises when its server is not there at the start."""
+"""Start of the message Prefect raises if its server cannot be reached."""
 
 
 class PrefectGoneError(OperationError):
@@ -20,7 +39,7 @@ class PrefectGoneError(OperationError):
     def __init__(self, problem: str) -> None:
         self.problem = problem
         self.temporary = False
-        """Whether it was our own, which ends with the command."""
+        """The server was a temporary one, which ends with the command."""
         super().__init__(problem)
 
     def __str__(self) -> str:
@@ -28,19 +47,72 @@ class PrefectGoneError(OperationError):
         return f"{self.problem} {run} the same command again. {KEPT}"
 
 
+class TemporaryServerError(OperationError):
+    """Prefect's temporary server did not start."""
+
+    def __init__(self, problem: str, log: Path) -> None:
+        self.problem, self.log = problem, log
+        super().__init__(problem, log)
+
+    def __str__(self) -> str:
+        return (
+            f"Prefect's temporary server {self.problem}; what it said is in {self.log}. Start one by hand "
+            "(`prefect server start`) and set PREFECT_API_URL to its address."
+        )
+
+
+class TemporaryServer:
+    """A Prefect server on a free port of 127.0.0.1. It ends with this process: Prefect still needs it at its exit."""
+
+    def __init__(self, log: Path) -> None:
+        """Start the server without waiting for it.
+
+        Args:
+            log: Takes the server's output, after its present content.
+        """
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        command = [sys.executable, "-m", "uvicorn", "--factory", SERVER, "--host", "127.0.0.1"]
+        command += ["--port", str(port), "--log-level", "error", "--lifespan", "on"]
+        self.api_url = f"http://127.0.0.1:{port}/api"
+        self._log = log
+        self._process = SupervisedProcess(command, log, os.environ | EPHEMERAL, grace=GRACE)
+
+    def wait(self) -> None:
+        """Wait until the server answers.
+
+        Raises:
+            TemporaryServerError: If it ended, or does not answer in time.
+        """
+        import httpx  # noqa: PLC0415 - the server starts before anything slow is imported
+
+        deadline = time.monotonic() + STARTUP_SECONDS
+        with httpx.Client() as client:
+            while time.monotonic() < deadline:
+                if self._process.has_ended():
+                    raise TemporaryServerError("ended at its start", self._log)
+                try:
+                    if client.get(f"{self.api_url}/health").is_success:
+                        return
+                except httpx.TransportError:
+                    time.sleep(0.05)
+        raise TemporaryServerError(f"did not answer in {STARTUP_SECONDS} s", self._log)
+
+
 @contextmanager
 def prefect_server(
     log: Path, *, meanwhile: Callable[[], object], heartbeats: bool = True
 ) -> Iterator[None]:
-    """Use the Prefect server that is set, or else a temporary one, within the block.
+    """Use the configured Prefect server, or else a temporary one, within the block.
 
     Args:
-        log: Takes what a temporary server prints.
-        meanwhile: Done while a temporary server starts, which takes some seconds; else not at all.
-        heartbeats: Let the server know all the time that the flow runs. Ending the thread that does takes a second.
+        log: Takes the output of a temporary server.
+        meanwhile: Called while a temporary server starts, which takes some seconds; else not at all.
+        heartbeats: Tell the server all the time that the flow runs. Ending the thread that does takes a second.
 
     Raises:
-        TemporaryServerError: If it does not start.
+        TemporaryServerError: If a temporary server does not start.
     """
     from prefect.settings import (  # noqa: PLC0415 - Prefect is imported only once our logging is set up
         PREFECT_API_URL,
@@ -53,7 +125,7 @@ def prefect_server(
         with temporary_settings({} if heartbeats else silent):
             yield
         return
-    server = start_temporary_server(log)
+    server = TemporaryServer(log)
     meanwhile()
     server.wait()
     # Nobody watches the heart of a run on a temporary server.
@@ -69,8 +141,8 @@ def flow_result(flow: Callable[..., Evaluation], parameters: dict[str, Any]) -> 
     """Run a flow and return its result.
 
     Raises:
-        RegradeError: What the flow fails with.
-        PrefectGoneError: If Prefect's server is not there, or went away meanwhile, maybe only at the very end.
+        RegradeError: If the flow fails on purpose.
+        PrefectGoneError: If Prefect's server cannot be reached, at the start or later.
     """
     import httpx  # noqa: PLC0415 - see above
     from prefect.settings import PREFECT_API_URL  # noqa: PLC0415
@@ -80,14 +152,14 @@ def flow_result(flow: Callable[..., Evaluation], parameters: dict[str, Any]) -> 
     except (httpx.HTTPError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not str(error).startswith(UNREACHABLE):
             raise
-        if (ours := _first_cause(error)) is not None:
-            raise ours from error  # Prefect could not be told of it, and is not what stands in the way
+        if (cause := _first_cause(error)) is not None:
+            raise cause from error  # Prefect failed only while reporting it
         problem = f"Prefect at {PREFECT_API_URL.value()} does not answer ({type(error).__name__}: {error})."
         raise PrefectGoneError(problem) from error
 
 
 def _first_cause(error: BaseException) -> RegradeError | None:
-    """Return what the flow itself failed with, while Prefect was to note that and failed on top of it."""
+    """Return the flow's own error if Prefect failed while reporting it."""
     context = error.__context__
     while context is not None and not isinstance(context, RegradeError):
         context = context.__context__

@@ -1,36 +1,38 @@
-"""A process that a worker started for a flow run: what its page says, and how it ends and does not end."""
+"""Set up a flow run that a Prefect worker started: logging, signals, output."""
 
 import logging
 import os
+import select
+import stat
 import threading
 from functools import cache
 
 from prefect.exceptions import ParameterTypeError
 
 from regrade.errors import RegradeError
-from regrade.orchestration.outliving import outlive_worker
 from regrade.processes.shutdown import end_soon_after_signals
 
 STARTED_BY_WORKER = "PREFECT__FLOW_RUN_ID"
 """Environment variable that Prefect sets in the process of a flow run."""
 _REPEATED = "Engine execution exited"
-"""How Prefect begins to tell the error of a flow once more."""
+"""Start of the log line in which Prefect repeats the flow's error."""
+_OUTPUTS = (1, 2)
 
 
 @cache
 def set_up_if_under_worker() -> None:
-    """Do what such a process needs, once; nothing in any other."""
+    """Set up logging, signals and output, once, if a worker started this process."""
     if STARTED_BY_WORKER not in os.environ:
         return
     if threading.current_thread() is threading.main_thread():
-        # Else a run that was cancelled while MLflow was asked waits for its threads until the worker kills it, 30 s later.
+        # Else a run that is cancelled while MLflow answers waits for its threads until the worker kills it, 30 s later.
         end_soon_after_signals()
-    outlive_worker()
-    tell_plainly()
+    discard_unread_output()
+    configure_run_logs()
 
 
-def tell_plainly() -> None:
-    """Show our log lines on the run's page, and errors raised on purpose as one line.
+def configure_run_logs() -> None:
+    """Send regrade's log lines to the run page; log our own errors without traceback.
 
     Prefect sends the records of `PREFECT_LOGGING_EXTRA_LOGGERS` to the page, but leaves their level at WARNING.
     """
@@ -40,7 +42,7 @@ def tell_plainly() -> None:
 
 
 def without_traceback(record: logging.LogRecord) -> bool:
-    """Make one line of an error that says all there is to say (a filter for loggers)."""
+    """Shorten the record of an error raised on purpose to one line (a filter for loggers)."""
     error = record.exc_info[1] if record.exc_info else None
     if not isinstance(error, RegradeError | ParameterTypeError):
         return True
@@ -49,3 +51,24 @@ def without_traceback(record: logging.LogRecord) -> bool:
     record.msg, record.args = f"{type(error).__name__}: {error}", ()
     record.exc_info = record.exc_text = None
     return True
+
+
+def discard_unread_output() -> None:
+    """Redirect stdout and stderr to /dev/null once the worker that reads them has ended.
+
+    Otherwise the next line printed would end the flow run: Prefect's console exits at a broken pipe. Log lines still
+    reach the server.
+    """
+    pipes = [number for number in _OUTPUTS if stat.S_ISFIFO(os.fstat(number).st_mode)]
+    if pipes:
+        threading.Thread(target=_redirect, args=(pipes,), name="output", daemon=True).start()
+
+
+def _redirect(pipes: list[int]) -> None:
+    poll = select.poll()
+    for number in pipes:
+        poll.register(number, 0)  # errors only: the reader has closed its end
+    poll.poll()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in pipes:
+        os.dup2(nowhere, number)

@@ -1,4 +1,4 @@
-"""Something done every few seconds beside the main thread, in the same Prefect run context."""
+"""A thread that repeats an action every few seconds, in the Prefect run context of its starter."""
 
 import contextvars
 import threading
@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import Self
 
 
-class Every:
-    """Calls an action every `seconds`, until the block ends. The action deals with its own errors.
+class RepeatingThread:
+    """Calls `action` every `seconds` seconds in a thread while the block runs; `action` must not raise.
 
-    The end of the block does not wait for a call that hangs on the network longer than `patience` seconds: that
-    call goes on beside what follows, and ends with the process.
+    The end of the block waits at most `patience` seconds for a call that hangs on the network. Such a call goes on in
+    its thread and ends with the process.
     """
 
     def __init__(
@@ -23,14 +23,14 @@ class Every:
         patience: float = 0.0,
         last: Callable[[], None] | None = None,
     ) -> None:
-        """Name the action.
+        """Prepare the thread; it starts with the block.
 
         Args:
-            seconds: From the end of one call to the begin of the next.
-            action: Called again and again.
-            name: Of the thread.
+            seconds: Pause between two calls.
+            action: Called repeatedly.
+            name: Name of the thread.
             patience: Seconds that the end of the block waits for a call.
-            last: Called once more at the end, where the block ended without an error.
+            last: Called once at the end, if the block ended without an error.
         """
         self._seconds, self._action = seconds, action
         self._patience, self._last = patience, last

@@ -1,7 +1,7 @@
-"""How a command ends that is interrupted or killed: soon, and with no process left behind.
+"""Shut down within seconds of SIGINT or SIGTERM, leaving no process behind.
 
-Everything is made to survive SIGKILL, so nothing has to be waited for. Prefect would wait: for a task that
-sleeps until its next try, for events that a server does not take.
+Everything survives SIGKILL, so nothing has to be waited for. Prefect would wait: for a task that sleeps until its
+next retry, for events that a server does not accept.
 """
 
 import os
@@ -13,16 +13,16 @@ from types import FrameType
 from typing import NoReturn
 
 GRACE = 6.0
-"""Seconds from SIGINT or SIGTERM to the end of the process, whatever hangs."""
+"""Longest time from SIGINT or SIGTERM to the end of the process, in seconds."""
 KEPT = "Answers so far are kept: the same command goes on from there, and `regrade publish` publishes them."
 
 
 class StoppedError(KeyboardInterrupt):
-    """SIGTERM, raised where the main thread is."""
+    """Raised in the main thread on SIGTERM."""
 
 
 def exit_code(error: KeyboardInterrupt) -> int:
-    """Return what a shell shows for the signal."""
+    """Return the exit code that shells use for the signal."""
     return 128 + (signal.SIGTERM if isinstance(error, StoppedError) else signal.SIGINT)
 
 
@@ -33,9 +33,9 @@ def end_on_signals() -> None:
 
 
 def end_soon_after_signals() -> None:
-    """End this process soon after SIGTERM or SIGINT, whatever its threads still wait for.
+    """End this process soon after SIGTERM or SIGINT, even if threads still wait.
 
-    Not by a handler: Prefect has its own while a flow runs.
+    Without a signal handler, because Prefect sets its own while a flow runs.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -43,8 +43,8 @@ def end_soon_after_signals() -> None:
     threading.Thread(target=_end_after_signal, args=(reader,), name="ending", daemon=True).start()
 
 
-def leave(code: int) -> NoReturn:
-    """End this process now, without what libraries do at its exit."""
+def exit_now(code: int) -> NoReturn:
+    """Exit immediately, skipping atexit handlers."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -60,4 +60,4 @@ def _end_after_signal(reader: int) -> None:
         number = os.read(reader, 1)[0]
     time.sleep(GRACE)
     sys.stderr.write(f"regrade: Interrupted. {KEPT}\n")
-    leave(128 + number)
+    exit_now(128 + number)

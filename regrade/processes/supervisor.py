@@ -1,111 +1,116 @@
-"""The process above an engine: takes the engine's whole tree down when either end goes away.
+"""Supervise a command: end its process tree when the command or its owner ends.
 
-`python -m regrade.processes.supervisor --lifeline FD --channel FD [--grace SECONDS] [--scratch FOLDER] -- COMMAND ...`
+`python -m regrade.processes.supervisor --lifeline FD [--channel FD] [--scratch FOLDER] [--grace SECONDS] -- COMMAND ...`
 
-The owner of the engine may be killed outright, and so may the engine's own top process, which would leave the
-processes that hold the GPU. The guard outlives both: it adopts orphans, waits for either end, sends SIGTERM to
-all that is left, SIGKILL after the grace, removes the scratch folder and ends as the engine ended. Only stdlib and
-psutil here: the guard must be up before anything slow begins.
+The owner may be killed outright, and so may the command's top process, which would leave processes that hold a GPU
+or a port. The supervisor outlives both: it adopts orphans, waits for either end, sends SIGTERM to all that is left,
+SIGKILL after the grace, removes the scratch folder and exits with the command's status.
+
+A lifeline is a pipe whose write end only the owner holds: it reads as ended once the owner is gone, also by SIGKILL.
+`PR_SET_PDEATHSIG` (prctl(2), Linux only) tells the same by a signal if a fork of the owner holds the pipe too; it also
+fires when merely the thread that started us ends, so the parent's id decides.
 """
 
-import argparse
+# Nothing may delay the command: no slow import up here, and no argparse, which takes as long as all the others.
 import os
 import selectors
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from regrade.processes.lifelines import (
-    CHANNEL_VARIABLE,
-    LIFELINE_VARIABLE,
-    adopt_orphans,
-    signal_when_parent_ends,
-)
-from regrade.processes.tree import end_descendants
+CHANNEL_VARIABLE = "REGRADE_ENGINE_CHANNEL"
+"""Environment variable with the descriptor of the command's socket to the owner (`--channel`)."""
+LIFELINE_VARIABLE = "REGRADE_ENGINE_LIFELINE"
+"""Environment variable with the descriptor of a lifeline that the supervisor holds."""
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _PARENT_ENDED = signal.SIGUSR1
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command until it ends or the owner does, and return the exit status to end with."""
-    options = _parse(arguments)
+def main(arguments: Sequence[str]) -> int:
+    """Run the command until it or its owner ends, and return the exit status to end with.
+
+    Args:
+        arguments: Pairs of an option and its value, `--`, the command.
+    """
     parent = os.getppid()
+    split = arguments.index("--")
+    options = dict(zip(arguments[:split:2], arguments[1:split:2], strict=True))
     wakeups = _wake_on_signals()
-    adopt_orphans()
-    signal_when_parent_ends(_PARENT_ENDED)
-    engine = _start(options.command, options.channel)
+    command = _start(arguments[split + 1 :], options.get("--channel"))
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_PR_SET_PDEATHSIG, _PARENT_ENDED)
+    from regrade.processes.tree import end_descendants  # noqa: PLC0415 - psutil is slow to import
+
     try:
-        _wait(engine, options.lifeline, wakeups, parent)
-        end_descendants(options.grace)
-        status = engine.wait()
+        _wait(command, int(options["--lifeline"]), wakeups, parent)
+        end_descendants(float(options.get("--grace", 3.0)))
+        status = command.wait()
     finally:
-        if options.scratch is not None:
-            shutil.rmtree(options.scratch, ignore_errors=True)
+        if "--scratch" in options:
+            import shutil  # noqa: PLC0415 - as above
+
+            shutil.rmtree(options["--scratch"], ignore_errors=True)
     return status if status >= 0 else 128 - status
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="regrade.processes.supervisor", description=__doc__)
-    parser.add_argument("--lifeline", type=int, required=True, help="read end; ends with the owner")
-    parser.add_argument("--channel", type=int, required=True, help="socket for the command")
-    parser.add_argument("--grace", type=float, default=3.0, help="seconds from SIGTERM to SIGKILL")
-    parser.add_argument("--scratch", help="folder to remove at the end")
-    parser.add_argument("command", nargs="+")
-    return parser.parse_args(arguments)
+def _wake_on_signals() -> int:
+    """Return a descriptor that yields the number of each signal that matters here."""
 
-
-def _wake_on_signals() -> socket.socket:
     def note(number: int, frame: FrameType | None) -> None:
         """Do nothing here: the number arrives through the wakeup descriptor."""
 
-    receiver, sender = socket.socketpair()
-    receiver.setblocking(False)
-    sender.setblocking(False)
-    signal.set_wakeup_fd(sender.detach(), warn_on_full_buffer=False)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (*_ENDING, signal.SIGCHLD, _PARENT_ENDED):
         signal.signal(number, note)
-    return receiver
+    return reader
 
 
-def _start(command: Sequence[str], channel: int) -> "subprocess.Popen[bytes]":
-    """Start the engine with the channel, which only it keeps, and a lifeline that ends with this process."""
+def _start(command: Sequence[str], channel: str | None) -> "subprocess.Popen[bytes]":
+    """Start the command with the channel, which only it keeps, and a lifeline that ends with this process."""
     lifeline, _ = os.pipe()  # the write end stays open, and here only, until this process ends
-    environment = {
-        **os.environ,
-        CHANNEL_VARIABLE: str(channel),
-        LIFELINE_VARIABLE: str(lifeline),
-    }
-    engine = subprocess.Popen(
-        command, env=environment, pass_fds=(channel, lifeline), stdin=subprocess.DEVNULL
+    variables = {LIFELINE_VARIABLE: str(lifeline)}
+    if channel is not None:
+        variables[CHANNEL_VARIABLE] = channel
+    passed = [int(descriptor) for descriptor in variables.values()]
+    process = subprocess.Popen(
+        command, env={**os.environ, **variables}, pass_fds=passed, stdin=subprocess.DEVNULL
     )
-    os.close(channel)
-    os.close(lifeline)
-    return engine
+    for descriptor in passed:
+        os.close(descriptor)
+    return process
 
 
-def _wait(
-    engine: "subprocess.Popen[bytes]", lifeline: int, wakeups: socket.socket, parent: int
-) -> None:
-    """Wait until the engine ends, or its owner ends or asks for the end."""
-    os.set_inheritable(lifeline, False)
+def _prctl(option: int, value: int) -> None:
+    """Set an attribute of this process (Linux; nothing elsewhere)."""
+    if sys.platform != "linux":
+        return
+    import ctypes  # noqa: PLC0415 - as above
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}, {value}) failed")
+
+
+def _wait(command: "subprocess.Popen[bytes]", lifeline: int, wakeups: int, parent: int) -> None:
+    """Wait until the command ends, or its owner ends or asks for the end."""
     with selectors.DefaultSelector() as selector:
         selector.register(lifeline, selectors.EVENT_READ)
         selector.register(wakeups, selectors.EVENT_READ)
-        while engine.poll() is None:
+        while command.poll() is None and os.getppid() == parent:
             ready = {key.fd for key, _ in selector.select()}
             if lifeline in ready and not os.read(lifeline, 1):
                 return
-            if wakeups.fileno() in ready and any(n in _ENDING for n in wakeups.recv(4096)):
-                return
-            if os.getppid() != parent:
+            if wakeups in ready and any(number in _ENDING for number in os.read(wakeups, 4096)):
                 return
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

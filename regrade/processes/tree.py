@@ -1,10 +1,10 @@
-"""Ending a tree of processes, so that its GPU memory and shared memory go back."""
+"""End trees of processes, so that their GPU memory and shared memory are freed."""
 
-import contextlib
 import os
 import time
 from collections.abc import Iterable
-from typing import Literal
+from contextlib import suppress
+from signal import SIGKILL, SIGTERM, Signals
 
 import psutil
 
@@ -19,46 +19,79 @@ def end_descendants(grace: float) -> None:
     known: set[psutil.Process] = set()
     while True:
         late = time.monotonic() >= deadline
-        found = set(_living(psutil.Process().children(recursive=True)))
-        _signal(found if late else found - known, "kill" if late else "terminate")
+        found = set(_running(psutil.Process().children(recursive=True)))
+        _send(found if late else found - known, SIGKILL if late else SIGTERM)
         known |= found
-        if not _living(known):
+        if not _running(known):
             break
         time.sleep(0.02)
-    _end_trackers(_living(known, trackers=True))
+    _end_trackers(_running(known, trackers=True))
 
 
 def end_session(session: int) -> None:
-    """Kill every process of a session but its leader, for when the leader ended without having done so."""
+    """Kill every process of a session except its leader, for when the leader ended without having done so."""
     members = []
     for pid in psutil.pids():
-        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
+        with suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
             if pid != session and os.getsid(pid) == session:
                 members.append(psutil.Process(pid))
-    _signal(_living(members), "kill")
-    _end_trackers(_living(members, trackers=True))
+    _send(_running(members), SIGKILL)
+    _end_trackers(_running(members, trackers=True))
+
+
+def end_tree(root: psutil.Process, first: Signals, grace: float) -> None:
+    """End a process and its descendants: `first` to the process alone, SIGKILL to all that is left when it has ended.
+
+    The process gets `grace` seconds to end; what it starts meanwhile is found as well.
+    """
+    deadline = time.monotonic() + grace
+    tree = {root, *_descendants(root)}
+    _send([root], first)
+    while is_running(root) and time.monotonic() < deadline:
+        tree.update(_descendants(root))
+        time.sleep(0.1)
+    _send(tree, SIGKILL)
+    deadline = time.monotonic() + 10
+    while _running(tree, trackers=True) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def is_running(process: psutil.Process) -> bool:
+    """Return whether a process runs; a zombie does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _end_trackers(trackers: list[psutil.Process]) -> None:
     """Let resource trackers unlink what the others left, which takes them a moment, and kill those that hang."""
-    _signal(psutil.wait_procs(trackers, timeout=1.0)[1], "kill")
+    _send(psutil.wait_procs(trackers, timeout=1.0)[1], SIGKILL)
 
 
-def _living(processes: Iterable[psutil.Process], *, trackers: bool = False) -> list[psutil.Process]:
-    """Return those that are neither gone nor zombies; resource trackers only where asked for."""
-    living = []
+def _running(
+    processes: Iterable[psutil.Process], *, trackers: bool = False
+) -> list[psutil.Process]:
+    """Return the running processes; resource trackers only if asked for."""
+    running = []
     for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if process.status() != psutil.STATUS_ZOMBIE and (trackers or not _is_tracker(process)):
-                living.append(process)
-    return living
+        with suppress(psutil.NoSuchProcess):
+            if is_running(process) and (trackers or not _is_tracker(process)):
+                running.append(process)
+    return running
+
+
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        return process.children(recursive=True)
+    return []
 
 
 def _is_tracker(process: psutil.Process) -> bool:
     return any("multiprocessing.resource_tracker" in part for part in process.cmdline())
 
 
-def _signal(processes: Iterable[psutil.Process], method: Literal["terminate", "kill"]) -> None:
+def _send(processes: Iterable[psutil.Process], number: Signals) -> None:
     for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.terminate() if method == "terminate" else process.kill()
+        with suppress(psutil.NoSuchProcess):  # also if the id is another process's by now
+            process.send_signal(number)

@@ -1,1 +1,1 @@
-"""Results as text: tables, pages, files, and the progress of a run."""
+"""Results as text: tables, markdown pages, report files; progress display of a run."""

@@ -1,10 +1,10 @@
-"""A comparison as people read it: rows of a table, and a page of markdown that nothing breaks out of."""
+"""A comparison of two models as table rows or a page of markdown; untrusted texts are escaped."""
 
 from collections.abc import Iterator
 
 from regrade.comparing.models import Comparison, Comparisons, FlipExample
-from regrade.reporting.diffs import tail
-from regrade.reporting.tables import escape, percent
+from regrade.reporting.tables import escape, markdown_table, percent
+from regrade.reporting.text import code_block, tail
 
 COLUMNS = (
     "benchmark",
@@ -19,63 +19,70 @@ COLUMNS = (
     "n",
 )
 MAX_SUBSETS = 20
+"""Most subsets listed for a benchmark."""
 MAX_EXAMPLES_CHARACTERS = 100_000
+"""Most characters of examples on a page, for a benchmark."""
 
 
 def points(value: float | None, digits: int = 2) -> str:
-    """Return a difference of shares in percentage points; a dash where there is none."""
+    """Return a difference of shares in percentage points; a dash for None."""
     return "-" if value is None else f"{100 * value:+.{digits}f}"
 
 
 def p_text(p: float | None) -> str:
-    """Return a p-value as people read it."""
+    """Return a p-value with four digits if it is small, else two."""
     if p is None:
         return "-"
     return "< 0.0001" if p < 1e-4 else f"{p:.4f}" if p < 0.1 else f"{p:.2f}"
 
 
-def comparison_row(one: Comparison) -> tuple[str, ...]:
-    """Return the cells of one benchmark, in the order of `COLUMNS`."""
+def comparison_row(found: Comparison) -> tuple[str, ...]:
+    """Return the cells of a benchmark, in the order of `COLUMNS`."""
     return (
-        one.benchmark,
-        percent(one.base_accuracy, 2),
-        percent(one.candidate_accuracy, 2),
-        points(one.difference),
-        f"{points(one.low)} to {points(one.high)}",
-        f"{one.right_to_wrong:,}",
-        f"{one.wrong_to_right:,}",
-        p_text(one.p_value),
-        f"{100 * one.detectable_drop:.2f}",
-        f"{one.n:,}" + ("" if one.coverage >= 1 else f" ({100 * one.coverage:.1f} %)"),
+        found.benchmark,
+        percent(found.base_accuracy, 2),
+        percent(found.candidate_accuracy, 2),
+        points(found.difference),
+        f"{points(found.low)} to {points(found.high)}",
+        f"{found.right_to_wrong:,}",
+        f"{found.wrong_to_right:,}",
+        p_text(found.p_value),
+        f"{100 * found.detectable_drop:.2f}",
+        n_text(found),
     )
 
 
-def remarks(one: Comparison) -> Iterator[str]:
-    """Yield what a reader should know beside the row: both sides, what moved, what differs, what is not known."""
-    for name, side in (("baseline", one.base), ("candidate", one.candidate)):
+def n_text(found: Comparison) -> str:
+    """Return the number of compared questions, and their share if some were left out."""
+    return f"{found.n:,}" + ("" if found.coverage >= 1 else f" ({100 * found.coverage:.1f} %)")
+
+
+def remarks(found: Comparison) -> Iterator[str]:
+    """Yield remarks on a comparison: both sides, the test, moved subsets, known differences, notes."""
+    for name, side in (("baseline", found.base), ("candidate", found.candidate)):
         counts = f"{side.unparsed:,} unparsed, {side.truncated:,} truncated, {side.failed:,} without an answer"
         rows = f"{side.rows:,} answers"
         if side.rows < side.expected_rows:
             rows += f" of {side.expected_rows:,}"
         yield f"{name}: {side.model}, answer set {side.answer_set_id}, {percent(side.accuracy, 2)} of {rows}; {counts}"
-    together = f", in {one.clusters:,} groups" if one.clusters < one.n else ""
-    by = "" if one.paired_by == "sample_id" else ", paired by prompt, target and choices"
-    yield f"{one.test}{together}{by}; both sides graded by {one.scorer}"
-    moved = [subset for subset in one.subsets if subset.moved]
-    if one.subsets:
-        yield f"{len(moved)} of {len(one.subsets)} subsets moved (Benjamini-Hochberg at 5 %)"
+    together = f", in {found.clusters:,} groups" if found.clusters < found.n else ""
+    by = "" if found.paired_by == "sample_id" else ", paired by prompt, target and choices"
+    yield f"{found.test}{together}{by}; both sides scored by {found.scorer}"
+    moved = [subset for subset in found.subsets if subset.moved]
+    if found.subsets:
+        yield f"{len(moved)} of {len(found.subsets)} subsets moved (Benjamini-Hochberg at 5 %)"
     for subset in sorted(moved, key=lambda each: each.p_adjusted)[:MAX_SUBSETS]:
         yield (
             f"subset {subset.name}: {percent(subset.base)} -> {percent(subset.candidate)} "
             f"({points(subset.difference, 1)} points, n={subset.n:,}, adjusted p {p_text(subset.p_adjusted)})"
         )
-    for text in one.allowed:
-        yield f"differs, as meant: {text}"
-    yield from one.notes
+    for text in found.allowed:
+        yield f"allowed difference: {text}"
+    yield from found.notes
 
 
-def beside(comparisons: Comparisons) -> Iterator[str]:
-    """Yield what was not compared, and why."""
+def not_compared(comparisons: Comparisons) -> Iterator[str]:
+    """Yield a line for each benchmark that was not compared."""
     for refused in comparisons.refused:
         yield f"{refused.benchmark}: {refused.reason}"
     if comparisons.only_base:
@@ -85,44 +92,36 @@ def beside(comparisons: Comparisons) -> Iterator[str]:
 
 
 def comparisons_markdown(comparisons: Comparisons) -> str:
-    """Return a page of markdown; what comes from a model, a prompt or a name is shown as it is."""
+    """Return a page of markdown; names and texts of models are escaped."""
     lines = [
         f"# {escape(comparisons.candidate)} against {escape(comparisons.base)}",
         "",
-        *table(COLUMNS, [comparison_row(one) for one in comparisons.compared]),
+        *markdown_table(COLUMNS, [comparison_row(each) for each in comparisons.compared]),
         "",
         "Differences are candidate minus baseline in percentage points, paired by question. `could show`: the smallest "
         "true drop that this many questions would have shown with a chance of 80 %.",
         "",
-        *(f"- Not compared: {escape(text)}" for text in beside(comparisons)),
+        *(f"- Not compared: {escape(text)}" for text in not_compared(comparisons)),
         "",
     ]
-    for one in comparisons.compared:
-        lines += [f"## {escape(one.benchmark)}", ""]
-        lines += [f"- {escape(text)}" for text in remarks(one)]
-        lines += ["", *examples_markdown(one)]
+    for found in comparisons.compared:
+        lines += [f"## {escape(found.benchmark)}", ""]
+        lines += [f"- {escape(text)}" for text in remarks(found)]
+        lines += ["", *examples_markdown(found)]
     return "\n".join(lines)
 
 
-def table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    """Return the lines of a table, texts on the left in the first column only; none where there are no rows."""
-    if not rows:
+def examples_markdown(found: Comparison) -> list[str]:
+    """Return the flipped answers, folded; beyond `MAX_EXAMPLES_CHARACTERS` the rest is only counted."""
+    if not found.examples:
         return []
-    head = ["| " + " | ".join(columns) + " |", "| --- |" + " ---: |" * (len(columns) - 1)]
-    return [*head, *("| " + " | ".join(escape(cell) for cell in row) + " |" for row in rows)]
-
-
-def examples_markdown(one: Comparison) -> list[str]:
-    """Return what flipped, folded; those that would make the page too long are only counted."""
-    if not one.examples:
-        return []
-    lines = [f"<details><summary>What flipped: {len(one.examples)} examples</summary>", ""]
+    lines = [f"<details><summary>What flipped: {len(found.examples)} examples</summary>", ""]
     size = 0
-    for number, example in enumerate(one.examples):
+    for number, example in enumerate(found.examples):
         shown = _example(example)
         size += sum(len(line) for line in shown)
         if size > MAX_EXAMPLES_CHARACTERS:
-            lines += [f"And {len(one.examples) - number} more.", ""]
+            lines += [f"And {len(found.examples) - number} more.", ""]
             break
         lines += shown
     return [*lines, "</details>", ""]
@@ -130,7 +129,7 @@ def examples_markdown(one: Comparison) -> list[str]:
 
 def _example(example: FlipExample) -> list[str]:
     subset = f" · {escape(example.subset)}" if example.subset else ""
-    said = (
+    texts = (
         ("prompt", example.prompt, None),
         ("baseline", example.base_text, example.base_extracted),
         ("candidate", example.candidate_text, example.candidate_extracted),
@@ -139,15 +138,7 @@ def _example(example: FlipExample) -> list[str]:
         f"**{example.kind}** · {escape(example.question)}{subset} · target: {escape(tail(example.target or '-'))}",
         "",
     ]
-    for name, text, read in said:
+    for name, text, read in texts:
         which = "" if name == "prompt" else f", read: {escape(tail(read)) if read else 'nothing'}"
-        lines += [f"{name}{which}:", "", *indented(text or ""), ""]
+        lines += code_block(f"{name}{which}", text or "")
     return lines
-
-
-def indented(text: str) -> list[str]:
-    """Return a text as indented code: no line of it can end that."""
-    visible = "".join(
-        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in tail(text)
-    )
-    return [f"    {line}" for line in visible.split("\n")]

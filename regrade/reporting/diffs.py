@@ -1,18 +1,18 @@
-"""A comparison of two scorings as people read it: one line, or a page of markdown that nothing breaks out of."""
+"""A comparison of two scorings as one line or a page of markdown; untrusted texts are escaped."""
 
 from collections.abc import Sequence
 
-from regrade.reporting.tables import escape, percent
+from regrade.reporting.tables import escape, markdown_table, percent
+from regrade.reporting.text import code_block, tail
 from regrade.scoring.diff import Changes, Diff, Example
 
-SHOWN_CHARACTERS = 600
-"""Of a prompt or an answer in an example: the end, where the question and the answer are."""
 MAX_MARKDOWN = 200_000
+"""Longest page, in characters."""
 COUNTS = ("right to wrong", "wrong to right", "newly parsed", "newly unparsed", "read differently")
 
 
 def what_changed(diff: Diff) -> str:
-    """Return the sentence that says that it is the scorer, and not the model, that changed."""
+    """Return the sentence that says: the scorer changed, not the model."""
     return (
         f"The scorer changed ({diff.before.title} -> {diff.after.title}). The {diff.rows:,} answers are the same, "
         "so nothing here says anything about the model."
@@ -20,7 +20,7 @@ def what_changed(diff: Diff) -> str:
 
 
 def diff_line(diff: Diff) -> str:
-    """Return the change in one line, with the command that shows it."""
+    """Return the change in one line, with the command that shows the details."""
     overall, before, after = diff.overall, diff.before, diff.after
     versions = f"v{before.version} -> v{after.version}"
     if before.version == after.version:
@@ -34,7 +34,7 @@ def diff_line(diff: Diff) -> str:
 
 
 def diff_command(diff: Diff) -> str:
-    """Return the command that shows a comparison of stored scorings."""
+    """Return the `regrade diff` command that shows this comparison."""
     return (
         f"regrade diff {diff.answer_set_id} --answers {diff.repository} "
         f"--from {diff.before.label} --to {diff.after.label}"
@@ -52,18 +52,13 @@ def change_text(changes: Changes) -> str:
 
 
 def table_rows(diff: Diff) -> list[tuple[str, ...]]:
-    """Return a row for all answers, and one for each subset in which something changed."""
+    """Return the cells of all answers, then of each changed subset."""
     parts = [("all answers", diff.overall), *((one.name, one.changes) for one in diff.subsets)]
     return [(name, *_counts(changes), change_text(changes)) for name, changes in parts]
 
 
-def tail(text: str, length: int = SHOWN_CHARACTERS) -> str:
-    """Return the end of a text, marked where something is left out."""
-    return text if len(text) <= length else f"… {text[-length:]}"
-
-
 def diffs_markdown(diffs: Sequence[Diff]) -> str:
-    """Return a page with several comparisons; those that would make it too long are only counted."""
+    """Return one page of several comparisons; beyond `MAX_MARKDOWN` the rest is only counted."""
     pages: list[str] = []
     size = 0
     for number, diff in enumerate(diffs):
@@ -77,15 +72,15 @@ def diffs_markdown(diffs: Sequence[Diff]) -> str:
 
 
 def diff_markdown(diff: Diff) -> str:
-    """Return a comparison as markdown; what comes from a model, a prompt or a name is shown as it is."""
+    """Return a comparison as markdown; names and texts of models are escaped."""
     lines = [
         f"## {escape(diff.benchmark)} · {escape(diff.model)}",
         "",
         what_changed(diff),
         "",
-        "| answers | " + " | ".join(COUNTS) + " | accuracy |",
-        "| --- |" + " ---: |" * len(COUNTS) + " --- |",
-        *("| " + " | ".join(escape(cell) for cell in row) + " |" for row in table_rows(diff)),
+        *markdown_table(
+            ("answers", *COUNTS, "accuracy"), table_rows(diff), text=("answers", "accuracy")
+        ),
         "",
         "Newly parsed and newly unparsed answers may be among those that went from wrong to right or back.",
         "",
@@ -110,14 +105,6 @@ def _example(example: Example) -> list[str]:
         "",
         f"read before: {before} · read now: {after} · target: {escape(tail(example.target))}",
         "",
-        *_block("prompt", example.prompt),
-        *_block("answer", example.text or ""),
+        *code_block("prompt", example.prompt),
+        *code_block("answer", example.text or ""),
     ]
-
-
-def _block(name: str, text: str) -> list[str]:
-    """Return a text as indented code: no line of it can end that."""
-    visible = "".join(
-        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in tail(text)
-    )
-    return [f"{name}:", "", *(f"    {line}" for line in visible.split("\n")), ""]

@@ -1,11 +1,15 @@
-"""Where a person watches: nothing by default, a progress bar on the command line."""
+"""Progress display: none by default, a progress bar on the command line; and the files of what libraries print."""
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol
 
+from regrade.answers.spool import spool_root
 from regrade.generation import Progress
 from regrade.reporting.results import Evaluation
 
@@ -13,7 +17,7 @@ logger = logging.getLogger("regrade.generate")
 
 
 class Display(Protocol):
-    """What a flow tells of its progress beside its log."""
+    """Progress of a flow, shown beside its log."""
 
     def loading(self, what: str) -> None:
         """An engine is being loaded."""
@@ -25,14 +29,14 @@ class Display(Protocol):
         """Some answers were finished."""
 
     def finished(self, evaluation: Evaluation) -> None:
-        """The result is known; what fails from now on takes none of it away."""
+        """Keep the result, to print it even if a later step fails."""
 
 
 class NoDisplay:
-    """For runs that nobody watches on a terminal: the log and Prefect's page have it all."""
+    """No display: for runs without a terminal, which have the log and Prefect's page."""
 
     def loading(self, what: str) -> None:
-        """Say so in the log, since it takes a minute and more."""
+        """Log it, since it takes a minute and more."""
         logger.info("loading %s", what)
 
     def loaded(self) -> None:
@@ -50,7 +54,7 @@ _display: ContextVar[Display] = ContextVar("display", default=_NOTHING)
 
 
 def current_display() -> Display:
-    """Return where the flow that is running shows its progress."""
+    """Return the display of the running flow."""
     return _display.get()
 
 
@@ -62,3 +66,10 @@ def shown_on(display: Display) -> Iterator[None]:
         yield
     finally:
         _display.reset(token)
+
+
+def log_file(kind: str) -> Path:
+    """Return a new file for what `kind` prints, in the folder `REGRADE_LOGS`, else `logs` beside the spool."""
+    folder = Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"

@@ -1,42 +1,59 @@
-"""A verdict as JUnit XML, which GitLab, Jenkins and others show beside the tests."""
+"""JUnit XML of a verdict or a failed run, which GitLab, Jenkins and others show beside the tests."""
 
 import re
 from xml.etree import ElementTree as ET
 
 from regrade.comparing.gate_report import BenchmarkVerdict, GateReport
 
-# All that XML 1.0 cannot hold, not even escaped.
+# Characters that XML 1.0 forbids, even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(report: GateReport) -> str:
     """Return the report as JUnit XML: one test case for each benchmark.
 
-    A regression is a failure; what cannot be told is an error, since nothing was shown.
+    A regression is a failure, `cannot tell` an error.
     """
     counts = {
         "tests": len(report.benchmarks),
-        "failures": sum(one.verdict == "regression" for one in report.benchmarks),
-        "errors": sum(one.verdict == "cannot tell" for one in report.benchmarks),
+        "failures": sum(judged.verdict == "regression" for judged in report.benchmarks),
+        "errors": sum(judged.verdict == "cannot tell" for judged in report.benchmarks),
     }
     attributes = {name: str(count) for name, count in counts.items()}
     root = ET.Element("testsuites", {"name": "regrade gate", **attributes})
     name = _text(f"{report.candidate} against {report.base}")
     suite = ET.SubElement(root, "testsuite", {"name": name, **attributes})
-    for one in report.benchmarks:
-        _case(suite, one, report)
+    for judged in report.benchmarks:
+        _case(suite, judged, report)
     ET.SubElement(suite, "system-out").text = _text(report.summary)
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+    return _document(root)
 
 
-def _case(suite: ET.Element, one: BenchmarkVerdict, report: GateReport) -> None:
+def junit_run(name: str, problem: str) -> str:
+    """Return JUnit XML of a run without a verdict: one test case, an error if there is a problem."""
+    errors = str(int(bool(problem)))
+    root = ET.Element(
+        "testsuite", {"name": _text(f"regrade {name}"), "tests": "1", "errors": errors}
+    )
+    case = ET.SubElement(root, "testcase", {"classname": "regrade", "name": _text(name)})
+    if problem:
+        ET.SubElement(case, "error", {"message": _text(problem)})
+    return _document(root)
+
+
+def _case(suite: ET.Element, judged: BenchmarkVerdict, report: GateReport) -> None:
+    name = _text(judged.benchmark)
     classname = _text(f"regrade.gate.{report.candidate}")
-    case = ET.SubElement(suite, "testcase", {"classname": classname, "name": _text(one.benchmark)})
-    if one.verdict != "pass":
-        tag = "failure" if one.verdict == "regression" else "error"
-        problem = ET.SubElement(case, tag, {"type": one.verdict, "message": _text(one.reason)})
-        problem.text = _text(one.reason)
+    case = ET.SubElement(suite, "testcase", {"classname": classname, "name": name})
+    if judged.verdict != "pass":
+        tag = "failure" if judged.verdict == "regression" else "error"
+        reason = _text(judged.reason)
+        ET.SubElement(case, tag, {"type": judged.verdict, "message": reason}).text = reason
+
+
+def _document(root: ET.Element) -> str:
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
 
 def _text(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a flow returns, and `--json` prints."""
+"""Results of the flows; `--json` prints them."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -20,47 +20,47 @@ class ScoreResult(Result):
     version: int
     source_hash: str
     headline: bool
-    """Whether this scorer gives the benchmark's headline number."""
+    """True if this scorer gives the benchmark's headline number."""
     intact_only: str | None = None
-    """Set where damaged shards were left out, such as `intact only: 3 of 4 shards`: not the answer set's score."""
+    """Set if damaged shards were left out, such as `intact only: 3 of 4 shards`: not the answer set's score."""
     metrics: dict[str, float | int | None]
-    """Everything in `regrade.stats.metrics.Summary` that is one number."""
+    """Scalars of `regrade.stats.metrics.Summary` by name; see `flat_metrics`."""
     mlflow_run_id: str | None = None
 
 
 class AnswerSetResult(Result):
-    """One answer set, as far as the flow went with it."""
+    """One answer set: rows, scores, costs."""
 
     benchmark: str
     model: str
     answer_set_id: str
     revision: str | None
-    """Commit of the repository that holds these answers (and scores, where the flow wrote some)."""
+    """Commit of the repository that holds these answers, and scores if the flow wrote any."""
     url: str | None
     rows: int
     expected_rows: int
     generated: int
-    """Rows that this flow run generated; 0 where the answers were there."""
+    """Rows that this flow run generated; 0 if all were stored already."""
     scores: tuple[ScoreResult, ...] = ()
     mlflow_run_id: str | None = None
     """MLflow run of the headline scoring."""
     mlflow_url: str | None = None
-    """Page of the model's evaluation in MLflow; None where no server is known that shows it."""
+    """Page of the model's evaluation in MLflow; None without an MLflow server."""
     seconds: dict[str, float]
     tokens_per_second: float | None = None
 
 
 class NotScored(Result):
-    """A scoring, or a whole answer set, that was asked for and is not there."""
+    """A requested scoring, or all those of an answer set, that could not be made."""
 
     answer_set: str
     """Its id, or the path of a manifest that cannot be read."""
     title: str = ""
-    """Benchmark and model, where they are known."""
+    """Benchmark and model, if known."""
     scorer: str | None = None
     reason: str
     damaged: bool
-    """Whether the stored answers are to blame, rather than what was asked."""
+    """True if the stored answers are damaged, False if the request does not fit them."""
 
     @property
     def text(self) -> str:
@@ -70,18 +70,18 @@ class NotScored(Result):
 
 
 class Evaluation(Result):
-    """What `evaluate`, `generate` and `score` give."""
+    """Result of `evaluate`, `generate` or `score`."""
 
     answer_sets: tuple[AnswerSetResult, ...]
     not_scored: tuple[NotScored, ...] = ()
     repository: str
     """Answer repository."""
     tracking_uri: str | None = None
-    """Where MLflow keeps the runs, without credentials; None where nothing was tracked."""
+    """MLflow URI without credentials; None if nothing was tracked."""
 
 
 def flat_metrics(summary: Summary) -> dict[str, float | int | None]:
-    """Return every single number of a summary by name."""
+    """Return the scalars of a summary by name."""
     flat: dict[str, float | int | None] = dict(summary.overall.model_dump())
     flat["macro_accuracy"] = summary.macro_accuracy
     flat.update({f"pass_at_{k}": value for k, value in summary.pass_at.items()})
@@ -91,21 +91,22 @@ def flat_metrics(summary: Summary) -> dict[str, float | int | None]:
     return flat
 
 
-def score_result(one: Scored, mlflow_run_id: str | None) -> ScoreResult:
+def score_result(scored: Scored, mlflow_run_id: str | None) -> ScoreResult:
     """Return the result of one scoring."""
     return ScoreResult(
-        scorer=one.file.scorer,
-        version=one.file.version,
-        source_hash=one.file.source_hash,
-        headline=one.file.scorer == one.answers.manifest.scorers[0] and not one.file.left_out,
-        intact_only=one.file.intact_only,
-        metrics=flat_metrics(one.file.summary),
+        scorer=scored.file.scorer,
+        version=scored.file.version,
+        source_hash=scored.file.source_hash,
+        headline=scored.file.scorer == scored.answers.manifest.scorers[0]
+        and not scored.file.left_out,
+        intact_only=scored.file.intact_only,
+        metrics=flat_metrics(scored.file.summary),
         mlflow_run_id=mlflow_run_id,
     )
 
 
 class SomeNotScoredError(OperationError):
-    """Some scorings were made and kept, others could not be made since the stored answers are damaged."""
+    """Some answers could not be scored because they are damaged; the other scorings were kept."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self.evaluation = evaluation
@@ -116,7 +117,7 @@ class SomeNotScoredError(OperationError):
 
 
 class SomeUnfitError(SettingsError):
-    """Some scorings were made and kept; for other answer sets the scorer that was asked for is not made."""
+    """The requested scorer does not fit some answer sets; the other scorings were kept."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self.evaluation = evaluation
@@ -127,7 +128,7 @@ class SomeUnfitError(SettingsError):
 
 
 def some_not_scored(evaluation: Evaluation) -> str:
-    """Return what was not scored, one line each."""
-    done = sum(len(one.scores) for one in evaluation.answer_sets)
+    """Return the number of scorings, then a line for each one that failed."""
+    done = sum(len(answers.scores) for answers in evaluation.answer_sets)
     lines = [f"{done} scorings are done, {len(evaluation.not_scored)} are not:"]
-    return "\n  ".join([*lines, *(one.text for one in evaluation.not_scored)])
+    return "\n  ".join([*lines, *(failed.text for failed in evaluation.not_scored)])

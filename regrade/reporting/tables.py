@@ -1,47 +1,33 @@
-"""The one table: every number with its error, its n and what is missing, the same wherever it is shown."""
+"""The table of results: accuracy with its standard error, counts, seconds; the same on every page."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from regrade.reporting.results import AnswerSetResult, Evaluation, ScoreResult
 
-COLUMNS = (
-    "model",
-    "benchmark",
-    "scorer",
-    "accuracy",
-    "n",
-    "unparsed",
-    "truncated",
-    "failed",
-    "load s",
-    "generate s",
-    "publish s",
-    "score s",
-    "track s",
-    "tokens/s",
-)
+TEXT_COLUMNS = ("model", "benchmark", "scorer")
+RESULT_COLUMNS = (*TEXT_COLUMNS, "accuracy", "n", "unparsed", "truncated", "failed")
+STAGES = ("load", "generate", "publish", "score", "track")
+COLUMNS = (*RESULT_COLUMNS, *(f"{stage} s" for stage in STAGES), "tokens/s")
 _SPECIAL = re.compile(r"[&\\`*_{}\[\]<>#|!~$]")
 _COMMON = "_#~!{}$\\"
-TEXT_COLUMNS = 3
-"""The first columns are text, the others numbers."""
-_N_RESULTS = COLUMNS.index("load s")
-"""The first columns are what was found, the others what it cost."""
 
 
 def table_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of one row per scoring, in the order of `COLUMNS`."""
+    """Yield the cells of one row per scoring, in the order of `COLUMNS`; costs only in an answer set's first row."""
     for answers in evaluation.answer_sets:
-        for number, score in enumerate(answers.scores):
-            yield _row(answers, score, first=number == 0)
+        costs = _costs(answers)
+        for score in answers.scores:
+            yield *_results(answers, score), *costs
+            costs = ("",) * len(costs)
 
 
 def percent(value: float | int | None, digits: int = 1) -> str:
-    """Return a share as a percentage; a dash where there is none."""
+    """Return a share as a percentage; a dash for None."""
     return "-" if value is None else f"{100 * value:.{digits}f} %"
 
 
-def _row(answers: AnswerSetResult, score: ScoreResult, *, first: bool) -> tuple[str, ...]:
+def _results(answers: AnswerSetResult, score: ScoreResult) -> tuple[str, ...]:
     metrics = score.metrics
     accuracy, error = metrics["accuracy"], metrics["accuracy_stderr"]
     shown = percent(accuracy)
@@ -50,7 +36,6 @@ def _row(answers: AnswerSetResult, score: ScoreResult, *, first: bool) -> tuple[
     expected = f"{metrics['n']}"
     if answers.rows < answers.expected_rows:
         expected += f" (of {answers.expected_rows}: incomplete)"
-    speed = answers.tokens_per_second
     return (
         answers.model,
         answers.benchmark,
@@ -61,48 +46,57 @@ def _row(answers: AnswerSetResult, score: ScoreResult, *, first: bool) -> tuple[
         percent(metrics["unparsed_rate"]),
         percent(metrics["truncated_rate"]),
         f"{metrics['failed']}",
-        *(
-            f"{answers.seconds[stage]:.1f}" if first and stage in answers.seconds else ""
-            for stage in ("load", "generate", "publish", "score", "track")
-        ),
-        f"{speed:,.0f}" if first and speed is not None else "",
+    )
+
+
+def _costs(answers: AnswerSetResult) -> tuple[str, ...]:
+    speed = answers.tokens_per_second
+    return (
+        *(f"{answers.seconds[stage]:.1f}" if stage in answers.seconds else "" for stage in STAGES),
+        "" if speed is None else f"{speed:,.0f}",
     )
 
 
 def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
-    """Return the results with links, an embedded plot and the command that grades again, as markdown.
+    """Return the results with links, an embedded plot and the command that scores again, as markdown.
 
-    The page is narrow: what the numbers cost is a table of its own, below.
+    The page is narrow: seconds and tokens/s are a second table, below.
 
     Args:
-        evaluation: What was found.
+        evaluation: Results of a flow run.
         plot: `data:` URI of a picture.
     """
-    rows = list(table_rows(evaluation))
+    rows = [
+        _results(answers, score) for answers in evaluation.answer_sets for score in answers.scores
+    ]
     lines = [
-        *_table(COLUMNS[:_N_RESULTS], [row[:_N_RESULTS] for row in rows]),
+        *markdown_table(RESULT_COLUMNS, rows, text=TEXT_COLUMNS),
         "",
         "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing.",
         "",
     ]
     if plot is not None:
         lines += [f"![accuracy]({plot})", ""]
-    lines += [f"- Not scored: {escape(one.text)}" for one in evaluation.not_scored]
+    lines += [f"- Not scored: {escape(failed.text)}" for failed in evaluation.not_scored]
     lines += [_links(answers) for answers in evaluation.answer_sets]
     if not evaluation.answer_sets:
         return "\n".join([*lines, ""])
-    lines += ["", "Grade the same answers again, without a model:", "", "```"]
+    lines += ["", "Score the same answers again, without a model:", "", "```"]
     lines += [
         f"regrade score --answers {evaluation.repository} --answer-set {answers.answer_set_id}"
         for answers in evaluation.answer_sets
     ]
-    costs = [(row[1], *row[_N_RESULTS:]) for row in rows if any(row[_N_RESULTS:])]
-    columns = ("seconds", *(name.removesuffix(" s") for name in COLUMNS[_N_RESULTS:]))
-    return "\n".join([*lines, "```", "", *_table(columns, costs, n_text=1), ""])
+    costs = [
+        (answers.benchmark, *cells)
+        for answers in evaluation.answer_sets
+        if answers.scores and any(cells := _costs(answers))
+    ]
+    columns = ("seconds", *STAGES, "tokens/s")
+    return "\n".join([*lines, "```", "", *markdown_table(columns, costs), ""])
 
 
 def headline(evaluation: Evaluation) -> str:
-    """Return the result in a few words: each benchmark with its headline accuracy."""
+    """Return one line: the model, and each benchmark with its headline accuracy."""
     found = [
         f"{answers.benchmark} {percent(score.metrics['accuracy'])}"
         for answers in evaluation.answer_sets
@@ -113,12 +107,22 @@ def headline(evaluation: Evaluation) -> str:
     return f"{models}: {', '.join(found)}" if found else models
 
 
-def _table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, n_text: int = TEXT_COLUMNS
+def markdown_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, text: Collection[str] = ()
 ) -> list[str]:
+    """Return the lines of a table with escaped cells; no lines without rows.
+
+    Args:
+        columns: Names of the columns.
+        rows: Cells in the order of the columns.
+        text: Columns aligned left, by default the first one; the others are numbers.
+    """
+    if not rows:
+        return []
+    left = text or columns[:1]
     return [
         "| " + " | ".join(columns) + " |",
-        "|" + "".join(" --- |" if i < n_text else " ---: |" for i in range(len(columns))),
+        "|" + "".join(" --- |" if name in left else " ---: |" for name in columns),
         *("| " + " | ".join(escape(cell) for cell in row) + " |" for row in rows),
     ]
 
@@ -134,10 +138,10 @@ def _links(answers: AnswerSetResult) -> str:
 
 
 def escape(text: str) -> str:
-    """Return a text from outside so that markdown and HTML show it as it is, in one table cell.
+    """Return an untrusted text so that markdown and HTML show it unchanged, in one table cell.
 
-    What names hold is escaped by a backslash, since Prefect's page shows entities as they are written; what makes
-    HTML, links, code or cells by an entity, since that holds wherever the text ends up.
+    Characters common in names get a backslash, because Prefect's page does not decode entities; those that make
+    HTML, links, code or cells become entities, which are safe on any page.
     """
     visible = "".join(
         c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text

@@ -1,7 +1,7 @@
 """What every scorer offers, and the one place where answers begin and where scores are made of what was read."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import pyarrow as pa
 
@@ -12,6 +12,9 @@ from regrade.settings import ScorerName
 
 SHARED_COLUMNS = ("sample_id", "repeat", "subset", "finish_reason", "error", "reasoning_open")
 """Columns of `GENERATION_SCHEMA` that scoring always needs, whatever the scorer."""
+
+TargetKind = Literal["number", "letter", "text"]
+"""Kind of the targets that a scorer compares with; `letter` is the letter of a choice."""
 
 _NEXT_QUESTION = r"\n[ \t]*(?:Question|Q):"
 
@@ -26,6 +29,8 @@ class Scorer(Protocol):
     """What it extracts, in one or two sentences."""
     unparsed: str
     """What it calls unparsed."""
+    targets: TargetKind
+    """Kind of the targets that it compares with: a dataset's target column becomes that."""
     columns: tuple[str, ...]
     """Columns of `GENERATION_SCHEMA` that it needs beyond `SHARED_COLUMNS`."""
 

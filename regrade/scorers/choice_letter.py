@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from regrade.scorers.base import Reading, answer_part, score_rows
+from regrade.scorers.base import Reading, TargetKind, answer_part, score_rows
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.choices import chosen_by_text, existing, target_letters
 from regrade.scorers.extraction.letters import first_letter, leading_letter, only_letter
@@ -28,6 +28,7 @@ class ChoiceLetterScorer:
     unparsed = (
         "An answer that gives no letter in one of these ways, or one beyond the row's choices."
     )
+    targets: TargetKind = "letter"
     columns: tuple[str, ...] = ("target", "choices", "text")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -64,3 +65,6 @@ def _repeated(texts: c.Strings, choices: c.Lists) -> c.Strings:
 def _left(texts: c.Strings, letter: c.Strings) -> c.Strings:
     """Return the texts that gave no letter so far."""
     return c.choose(c.is_missing(letter), texts, None)
+
+
+scorer = ChoiceLetterScorer

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from regrade.scorers.base import Reading, score_rows
+from regrade.scorers.base import Reading, TargetKind, score_rows
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.choices import letters_at, target_letters
 from regrade.settings import ScorerName
@@ -18,6 +18,7 @@ class ChoiceLogprobScorer:
     version = 1
     description = "The letter whose label has the highest log-probability; of equal ones the first."
     unparsed = "A row without log-probabilities, or in which one is not a number or all are minus infinity."
+    targets: TargetKind = "letter"
     columns: tuple[str, ...] = ("target", "label_logprobs")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -43,3 +44,6 @@ def _first_greatest(lists: c.Lists) -> NDArray[np.int64]:
     found = np.isfinite(greatest[owners])
     best[filled[owners[found]]] = (hits[first] - starts[owners])[found]
     return best
+
+
+scorer = ChoiceLogprobScorer

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from regrade.scorers.base import Reading, answer_part, score_rows
+from regrade.scorers.base import Reading, TargetKind, answer_part, score_rows
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.wording import comparable
 from regrade.settings import ScorerName
@@ -21,6 +21,7 @@ class ExactScorer:
         "quotes and Markdown emphasis around it. It must equal the target, treated the same way."
     )
     unparsed = "An answer of white space only."
+    targets: TargetKind = "text"
     columns: tuple[str, ...] = ("target", "text")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -29,3 +30,6 @@ class ExactScorer:
         words = c.choose(c.is_equal(words, ""), None, words)
         correct = c.is_equal(words, comparable(c.column(batch, "target")))
         return score_rows(batch, Reading(c.shortened(words, _KEPT), correct))
+
+
+scorer = ExactScorer

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from regrade.scorers.base import answer_part
+from regrade.scorers.base import TargetKind, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.numerals import first_number, last_number
 from regrade.scorers.number_strict import number_after_hashes, score_numbers
@@ -27,6 +27,7 @@ class NumberScorer:
     unparsed = (
         "An answer without any number, or with `answer:` or a box and no number in or after it."
     )
+    targets: TargetKind = "number"
     columns: tuple[str, ...] = ("target", "text")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -38,3 +39,6 @@ class NumberScorer:
         rest = c.choose(c.is_missing(marked), rest, None)
         last = last_number(c.coalesced(c.after_last(rest, _SLOT), rest))
         return score_numbers(self.name, batch, c.coalesced(number, marked, last))
+
+
+scorer = NumberScorer

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from regrade.scorers.base import Reading, answer_part, check_targets, score_rows
+from regrade.scorers.base import Reading, TargetKind, answer_part, check_targets, score_rows
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.numerals import first_number, whole_number
 from regrade.settings import ScorerName
@@ -20,6 +20,7 @@ class NumberStrictScorer:
         "The number after the last `####` that a number follows. Compared as numbers: 72 is $72.00."
     )
     unparsed = "An answer without `####` and a number after it."
+    targets: TargetKind = "number"
     columns: tuple[str, ...] = ("target", "text")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -53,3 +54,6 @@ def score_numbers(scorer: ScorerName, batch: pa.RecordBatch, numbers: c.Strings)
     targets = whole_number(c.column(batch, "target"))
     check_targets(scorer, "a number", batch, c.is_present(targets))
     return score_rows(batch, Reading(numbers, c.is_equal(numbers, targets)))
+
+
+scorer = NumberStrictScorer

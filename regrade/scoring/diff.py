@@ -13,6 +13,7 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError, SettingsError
 from regrade.stats.estimates import FloatArray, IntArray
+from regrade.stats.metrics import score_values
 from regrade.stats.paired import PairedDifference, paired_difference
 
 SHOWN = ("sample_id", "repeat", "prompt", "target", "text", "reasoning")
@@ -170,7 +171,7 @@ class _Rows:
         self.subset = _strings(before, "subset")
         encoded = before["sample_id"].combine_chunks().dictionary_encode()
         self.sample: IntArray = encoded.indices.to_numpy().astype(np.int64)
-        self.value: tuple[FloatArray, FloatArray] = (_values(before), _values(after))
+        self.value: tuple[FloatArray, FloatArray] = (score_values(before), score_values(after))
         unparsed = tuple(_strings(table, "outcome") == "unparsed" for table in self.tables)
         failed = tuple(np.isnan(value) for value in self.value)
         right = tuple(value == 1 for value in self.value)
@@ -282,10 +283,3 @@ def _side(file: ScoreFile, stored: bool) -> Side:
 def _strings(table: pa.Table, column: str) -> NDArray[np.object_]:
     found: NDArray[np.object_] = table[column].to_numpy()
     return found
-
-
-def _values(table: pa.Table) -> FloatArray:
-    value = table["value"].to_numpy().astype(np.float64)
-    failed = _strings(table, "outcome") == "failed"
-    values: FloatArray = np.where(np.isfinite(value) & ~failed, value, np.nan)
-    return values

@@ -8,7 +8,7 @@ import pyarrow as pa
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.errors import SettingsError
-from regrade.scorers.registry import scorer_names
+from regrade.scorers import scorer_names
 from regrade.scoring.diff import Diff, compare
 from regrade.scoring.score import Scored, label_of, score_answers
 
@@ -79,26 +79,26 @@ def diff_scorings(
     )
 
 
-def diff_with_before(one: Scored, *, examples: int = 3) -> Diff | None:
-    """Return how a new scoring differs from the newest other one that its scorer made of the same answers, if any.
+def diff_with_before(scored: Scored, *, examples: int = 3) -> Diff | None:
+    """Compare a new scoring with the newest other one that its scorer made of the same answers; None if there is none.
 
     Raises:
         DamagedAnswersError: If that scoring is not what it should be.
     """
-    if one.table is None:
+    if scored.table is None:
         return None
     before = [
         file
-        for file in one.answers.readable_scores()
-        if file.scorer == one.file.scorer
-        and file.label != one.file.label
-        and set(file.answers) == set(one.file.answers)
+        for file in scored.answers.readable_scores()
+        if file.scorer == scored.file.scorer
+        and file.label != scored.file.label
+        and set(file.answers) == set(scored.file.answers)
     ]
     if not before:
         return None
     newest = max(before, key=lambda file: file.scored_at)
-    table = one.answers.score_table(newest.label)
-    return compare(one.answers, (newest, table), (one.file, one.table), examples=examples)
+    table = scored.answers.score_table(newest.label)
+    return compare(scored.answers, (newest, table), (scored.file, scored.table), examples=examples)
 
 
 def _stored(answers: AnswerSet, files: list[ScoreFile], asked: str | None) -> ScoreFile | None:
@@ -129,7 +129,7 @@ def _read(answers: AnswerSet, file: ScoreFile) -> _Chosen:
 
 
 def _scored(answers: AnswerSet, name: str) -> _Chosen:
-    one = score_answers(answers, name)
-    if one.table is None:
-        return _read(answers, one.file)
-    return _Chosen(one.file, one.table, False)
+    scored = score_answers(answers, name)
+    if scored.table is None:
+        return _read(answers, scored.file)
+    return _Chosen(scored.file, scored.table, False)

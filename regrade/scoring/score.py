@@ -13,10 +13,11 @@ import pyarrow as pa
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.answers.verify import check_rows, intact_part
-from regrade.errors import SettingsError
+from regrade.errors import PluginError, SettingsError, UnknownNameError
 from regrade.records import SCORE_SCHEMA
+from regrade.scorers import load_scorer, method_of
 from regrade.scorers.base import SHARED_COLUMNS, Scorer
-from regrade.scorers.registry import load_scorer, scorer_names, source_hash
+from regrade.scoring.source_hash import source_hash
 from regrade.stats.metrics import summarise
 
 logger = logging.getLogger("regrade.score")
@@ -39,19 +40,27 @@ def label_of(scorer: str) -> str:
     return f"{scorer}-{load_scorer(scorer).version}-{source_hash(scorer)}"
 
 
+def label_now(scorer: str) -> str | None:
+    """Return `label_of` a scorer, or None if it is not installed or cannot be used."""
+    try:
+        return label_of(scorer)
+    except (UnknownNameError, PluginError):
+        return None
+
+
 def is_stale(file: ScoreFile, answers: AnswerSet) -> bool:
     """Return whether a scoring is of an older scorer, or of fewer answers than there are now.
 
-    What was scored by a scorer that this regrade does not have cannot be told to be older.
+    What was scored by a scorer that is not installed here cannot be told to be older.
     """
     shards = {shard.sha256 for shard in answers.manifest.shards}
-    older = file.scorer in scorer_names() and file.label != label_of(file.scorer)
+    older = label_now(file.scorer) not in (None, file.label)
     return older or bool(file.left_out) or set(file.answers) != shards
 
 
 def stale_scorers(answers: AnswerSet) -> tuple[str, ...]:
     """Return the scorers that have scored an answer set before, but never as they are now or not all of it."""
-    files = [file for file in answers.scores() if file.scorer in scorer_names()]
+    files = [file for file in answers.scores() if label_now(file.scorer)]
     current = {file.scorer for file in files if not is_stale(file, answers)}
     return tuple(dict.fromkeys(file.scorer for file in files if file.scorer not in current))
 
@@ -69,7 +78,8 @@ def score_answers(
             stands for the answer set.
 
     Raises:
-        UnknownNameError: If there is no such scorer.
+        UnknownNameError: If no such scorer is installed.
+        PluginError: If it is installed and cannot be used.
         SettingsError: If the scorer cannot compare with the targets of these answers.
         DamagedAnswersError: If the answers are not what their manifest says.
     """
@@ -80,9 +90,9 @@ def score_answers(
                 return Scored(answers, known, None)
     scorer = load_scorer(scorer_name)
     specification = answers.manifest.specification
-    if scorer_name == "choice_logprob" and specification.method != "rank":
+    if method_of(scorer) == "rank" and specification.method != "rank":
         raise SettingsError(
-            f"Scorer 'choice_logprob' compares log-probabilities, but answer set "
+            f"Scorer '{scorer_name}' compares log-probabilities, but answer set "
             f"'{answers.manifest.answer_set_id}' ({specification.benchmark.name}) holds generated text. "
             "Choose another scorer with `--scorer`."
         )
@@ -109,11 +119,11 @@ def score_answers(
 def _without_damaged(answers: AnswerSet) -> tuple[AnswerSet, tuple[str, ...]]:
     """Return what is intact of an answer set, and the names of the other shards."""
     kept, problems = intact_part(answers)
-    for one in problems:
-        logger.warning("left out: %s: %s", one.path, one.problem)
-    there = {shard.name for shard in kept.manifest.shards}
+    for problem in problems:
+        logger.warning("left out: %s: %s", problem.path, problem.problem)
+    intact = {shard.name for shard in kept.manifest.shards}
     names = [shard.name for shard in answers.manifest.shards]
-    return kept, tuple(name for name in names if name not in there)
+    return kept, tuple(name for name in names if name not in intact)
 
 
 def _scores(answers: AnswerSet, scorer: Scorer) -> Iterator[pa.RecordBatch]:

@@ -121,12 +121,17 @@ def summarise(scores: pa.Table, groups: Mapping[str, Sequence[str]]) -> Summary:
     )
 
 
+def score_values(scores: pa.Table) -> FloatArray:
+    """Return the value of each row, shape (n_rows,); NaN for a missing one: failed, null or not finite."""
+    value: FloatArray = scores["value"].to_numpy().astype(np.float64)
+    failed = scores["outcome"].to_numpy() == "failed"
+    return np.where(np.isfinite(value) & ~failed, value, np.nan)
+
+
 def _rows(scores: pa.Table) -> _Rows:
     sample, _ = _codes(scores, "sample_id")
-    outcome = scores["outcome"].to_numpy()
-    value = scores["value"].to_numpy().astype(np.float64)
-    value = np.where(np.isfinite(value) & (outcome != "failed"), value, np.nan)
-    unparsed = (outcome == "unparsed") & ~np.isnan(value)
+    value = score_values(scores)
+    unparsed = (scores["outcome"].to_numpy() == "unparsed") & ~np.isnan(value)
     return _Rows(sample, value, unparsed, scores["truncated"].to_numpy())
 
 

@@ -15,28 +15,6 @@ MAX_EXACT = 20_000
 """Largest sum of changes for which the distribution of all sign flips is computed in full."""
 
 
-def mcnemar_p(gained: int, lost: int, alternative: Alternative = "two-sided") -> float:
-    """Return the p-value of McNemar's exact test: of the answers that changed, half should be gains.
-
-    Args:
-        gained: Questions that went from wrong to right.
-        lost: Questions that went from right to wrong.
-        alternative: `less` asks for more losses than gains only.
-
-    Raises:
-        ValueError: If a count is negative.
-    """
-    if gained < 0 or lost < 0:
-        raise ValueError(f"{gained} gained and {lost} lost are no counts.")
-    if gained + lost == 0:
-        return 1.0
-    from scipy.special import bdtr
-
-    if alternative == "less":
-        return float(bdtr(gained, gained + lost, 0.5))
-    return min(1.0, 2 * float(bdtr(min(gained, lost), gained + lost, 0.5)))
-
-
 def sign_flip_p(sums: FloatArray, alternative: Alternative = "two-sided") -> float:
     """Return the p-value of the paired permutation test: each cluster's change might as well have the other sign.
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from regrade.errors import TrackingError
+from regrade.processes.environment import TELEMETRY_OFF
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 # Only what the user did not set. MLflow reads most of it at each call, telemetry when it is imported.
 _ENVIRONMENT = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "true",
+    **TELEMETRY_OFF,
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",

@@ -41,11 +41,11 @@ def tag_answer_sets(
         if known is None:
             return 0
         parents: set[str] = set()
-        for answer_set_id, own in tags.items():
+        for answer_set_id, run_tags in tags.items():
             for run in _runs(client, known.experiment_id, "regrade.answer_set", answer_set_id):
                 found += 1
                 parents.add(run.data.tags.get(_PARENT, ""))
-                _set(client, run, own)
+                _set(client, run, run_tags)
         for parent in sorted(parents - {""}):
             _set(client, client.get_run(parent), model_tags)
     return found
@@ -75,11 +75,9 @@ def move_alias_tag(
         if known is None:
             return 0
         for run in [*_runs(client, known.experiment_id, tag, "true")]:
-            own = run.data.tags
-            if answer_sets.get(own.get("regrade.benchmark", "")) not in (
-                None,
-                own.get("regrade.answer_set"),
-            ):
+            benchmark = run.data.tags.get("regrade.benchmark", "")
+            answer_set = run.data.tags.get("regrade.answer_set")
+            if answer_sets.get(benchmark) not in (None, answer_set):
                 client.delete_tag(run.info.run_id, tag)
         for answer_set_id in answer_sets.values():
             for run in _runs(client, known.experiment_id, "regrade.answer_set", answer_set_id):

@@ -64,19 +64,19 @@ def prepare(log: Path | None = None) -> None:
     with _one_caller:
         if _started:
             return
-        ours, theirs = Pipe()
-        command = [sys.executable, "-m", "regrade.tracking.process", str(theirs.fileno())]
+        connection, child_connection = Pipe()
+        command = [sys.executable, "-m", "regrade.tracking.process", str(child_connection.fileno())]
         with nullcontext(sys.stderr) if log is None else log.open("ab") as output:
             process = subprocess.Popen(
                 command,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(child_connection.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,  # Ctrl-C is for us
             )
-        theirs.close()
-        _started.append(_Started(process, ours))
+        child_connection.close()
+        _started.append(_Started(process, connection))
         _started[0].send((_import_all, (), {}))
 
 

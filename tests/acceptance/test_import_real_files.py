@@ -7,7 +7,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.verify import verify
-from regrade.benchmarks.opening import open_benchmark
+from regrade.benchmarks import open_benchmark
 from regrade.scoring.score import score_answers
 from tests.command_line import DATA, Ran, regrade
 

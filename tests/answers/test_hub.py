@@ -14,8 +14,8 @@ import pytest
 
 from regrade.answers.hub import FILES_PER_COMMIT, HubRepository
 from regrade.answers.hub_http import bound_requests
-from regrade.answers.retries import RetryPolicy
 from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
+from regrade.retries import RetryPolicy
 from tests.hub_server.faults import (
     Action,
     Answer,

@@ -16,9 +16,9 @@ from regrade.answers.base import Repository
 from regrade.answers.card import CardRow, render_card
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
-from regrade.answers.retries import RetryPolicy
 from regrade.errors import DamagedAnswersError, HeadMovedError, RepositoryError
 from regrade.records import GENERATION_SCHEMA, Completion, Sample, generation_row
+from regrade.retries import RetryPolicy
 from tests.hub_server.faults import Corrupt
 from tests.hub_server.fixtures import Hub
 

@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-from regrade.benchmarks.opening import open_benchmark, open_dataset
+from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.errors import RegradeError
 from regrade.settings import DatasetBenchmark, PromptSettings
 
@@ -23,7 +23,6 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         "identity": benchmark.identity.model_dump(),
         "targets": [sample.target for sample in samples],
         "prompt": benchmark.prompt(samples[0]),
-        "source_path": benchmark.source_path,
     }
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.benchmarks.base import Benchmark
-from regrade.benchmarks.opening import open_benchmark, open_dataset
 from regrade.benchmarks.questions.targets import LETTERS
 from regrade.records import GENERATION_SCHEMA, Completion, Sample, generation_row
-from regrade.scorers.registry import load_scorer
+from regrade.scorers import load_scorer
 from regrade.settings import DatasetBenchmark, PromptSettings, ScorerName
 from tests.benchmarks.files import shared, write_jsonl
 

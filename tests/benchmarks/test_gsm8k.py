@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.benchmarks.opening import open_benchmark
+from regrade.benchmarks import open_benchmark
 from regrade.errors import SourceError
 from regrade.settings import PromptSettings
 from tests.benchmarks.files import GSM8K_TEST, gsm8k_folder, write_jsonl

@@ -1,7 +1,7 @@
 from pathlib import Path
 
+from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.gsm8k_chat import INSTRUCTION
-from regrade.benchmarks.opening import open_benchmark
 from regrade.settings import PromptSettings
 from tests.benchmarks.files import GSM8K_TEST, gsm8k_folder, write_jsonl
 

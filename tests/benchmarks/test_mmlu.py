@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from regrade.benchmarks.opening import open_benchmark
+from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.questions.mmlu_subjects import CATEGORIES, SUBJECTS
 from regrade.errors import SourceError
 from regrade.settings import PromptFormat, PromptSettings

@@ -1,7 +1,7 @@
 from pathlib import Path
 
+from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.mmlu_generative import INSTRUCTION
-from regrade.benchmarks.opening import open_benchmark
 from regrade.settings import PromptSettings
 from tests.benchmarks.files import mmlu_folder
 

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
+from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.base import Benchmark
-from regrade.benchmarks.opening import open_benchmark
 from regrade.benchmarks.questions.mmlu_subjects import CATEGORIES
 from tests.benchmarks.files import shared
 

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.browser.pages import Pages, opened
-from tests.command_line import ROOT, run
+from tests.command_line import regrade
 
 
 @pytest.fixture(scope="session")
 def deployments(prefect_server: str) -> None:
     """The deployments of prefect.yaml on the session's server."""
-    environment = {"PREFECT_API_URL": prefect_server, "REGRADE_HOME": str(ROOT)}
-    deployed = run(["bash", "infra/deploy.sh"], 250, environment)
+    deployed = regrade("deploy", timeout=250, PREFECT_API_URL=prefect_server)
     assert deployed.code == 0, deployed.out + deployed.err
 
 

@@ -23,7 +23,7 @@ from tests.command_line import DEMO, ROOT, Ran
 
 MARK = "REGRADE_TEST_MARK"
 ENDING_SECONDS = 15.0
-"""What a guard, a tether and an engine may take to go after their owner was killed."""
+"""Longest time that supervisors, an engine and a server take to end after their owner was killed."""
 Key = tuple[str, int]
 Row = tuple[str | None, float | None]
 """Text and latency: an answer that was generated again has another latency."""

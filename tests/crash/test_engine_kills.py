@@ -14,8 +14,8 @@ from tests.crash.harness import Account, Command, Started, config, spooled, stor
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
 
 LIMIT = 240
-FRESH = "Going on once more, with a fresh engine"
-GUARD, WORKER, CORE = (
+FRESH = "Retrying once with a new engine"
+SUPERVISOR, WORKER, CORE = (
     "regrade.processes.supervisor",
     "regrade.engines.vllm_process.worker",
     "VLLM::EngineCore",
@@ -39,7 +39,7 @@ def kill_engine(command: Command, run: Started, process: str, moment: float) -> 
     )
     time.sleep(moment)
     for pid in command.processes(process):
-        if process != GUARD or pid == min(command.processes(process)):
+        if process != SUPERVISOR or pid == min(command.processes(process)):
             os.kill(pid, signal.SIGKILL)
 
 
@@ -98,6 +98,6 @@ def test_any_process_of_the_engine_may_be_killed_and_the_run_goes_on_when_run_ag
 ):
     tell(f"seed {seed}")
     rng = random.Random(seed)
-    for process in rng.sample([GUARD, WORKER, CORE], 2):
+    for process in rng.sample([SUPERVISOR, WORKER, CORE], 2):
         kill_both_engines(command, account, process, rng.uniform(0, 0.2))
     finish(command, account)

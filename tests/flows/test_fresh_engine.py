@@ -12,6 +12,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from flows.generate_answers import generate_answers
 from regrade.answers.local import LocalRepository
 from regrade.engines.base import EngineInfo
+from regrade.engines.vllm import VllmEngine
 from regrade.errors import EngineError
 from regrade.records import Completion, Request
 from tests.command_line import DEMO
@@ -62,7 +63,7 @@ def evaluate(
     def run(*engines: MortalEngine) -> LocalRepository:
         MortalEngine.opened = []
         waiting = iter(engines)
-        monkeypatch.setattr("flows.generating.open_engine", lambda *_, **__: next(waiting))
+        monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: next(waiting))
         with temporary_settings({PREFECT_API_URL: prefect_server}):
             generate_answers(
                 model=str(DEMO / "model"),

@@ -1,8 +1,8 @@
 """The flow that compares, with a real Prefect server; what generates is gated in tests/flows/test_evaluate.py."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Comparisons
 from regrade.errors import RepositoryError, SettingsError
 from regrade.orchestration.artifacts import COMPARISON_KEY, read_report
-from regrade.reporting.results import AnswerSetResult, Evaluation
+from regrade.reporting.results import Evaluation
 from regrade.settings import DatasetBenchmark, GateSettings
 from tests.comparing.sides import answer
 from tests.prefect_fixtures import free_port
@@ -115,22 +115,9 @@ def evaluate(
     good = answer(repository, "org/good", right=400)
     move_alias(repository, "baseline", [good])
     bad = answer(repository, "org/bad", right=300)
-    work = SimpleNamespace(
-        published=bad, plan=SimpleNamespace(specification=bad.manifest.specification)
-    )
-    result = AnswerSetResult(
-        benchmark="sums",
-        model="org/bad",
-        answer_set_id=bad.manifest.answer_set_id,
-        revision=bad.revision,
-        url=None,
-        rows=400,
-        expected_rows=400,
-        generated=400,
-        seconds={"load": 1.0, "generate": 1.0, "publish": 1.0},
-    )
-    monkeypatch.setattr("flows.evaluate_model.generate_all", lambda *_, **__: [work])
-    monkeypatch.setattr("flows.evaluate_model.generated_result", lambda _: result)
+    monkeypatch.setattr("flows.generating.plan", lambda _: nullcontext([]))
+    monkeypatch.setattr("flows.generating.generate", lambda *_: None)
+    monkeypatch.setattr("flows.generating.publish", lambda _: [bad])
     return lambda tracking_uri: evaluate_model(
         "org/bad",
         datasets=(DatasetBenchmark(name="sums", path="unused"),),

@@ -7,10 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from flows.stored import score_stored
+from flows.scoring import score_stored
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.errors import UserError
+from regrade.job import ScoringJob
 from regrade.tracking.connection import connect
 from tests.builders import row
 from tests.command_line import Ran, regrade
@@ -131,8 +132,6 @@ def test_a_damaged_set_costs_the_others_nothing_and_intact_says_so_in_every_numb
         ({"since": date(2999, 1, 1)}, "no answer set fits"),
         ({"until": date(2001, 1, 1)}, "no answer set fits"),
         ({"model": "nobody"}, "no answer set fits"),
-        ({"since": date(2026, 2, 1), "until": date(2026, 1, 1)}, "exchange the two"),
-        ({"stale": True, "force": True}, "choose one"),
     ],
 )
 def test_filters_that_fit_nothing_say_so(
@@ -141,12 +140,17 @@ def test_filters_that_fit_nothing_say_so(
     publish(LocalRepository(tmp_path / "answers"), numbers(0, 2))
 
     with pytest.raises(UserError, match=says):
-        score_stored(str(tmp_path / "answers"), **filters)
+        score_stored(ScoringJob(answers=str(tmp_path / "answers"), **filters))
 
 
 def test_a_day_that_is_none_is_bad_usage(repository: LocalRepository) -> None:
     ran = score(repository, "--since", "yesterday", code=2)
     assert "`--since yesterday` should be a day" in ran.err
+
+
+def test_filters_that_contradict_each_other_are_bad_usage(repository: LocalRepository) -> None:
+    ran = score(repository, "--since", "2026-09-02", "--until", "2026-09-01", code=2)
+    assert ran.err == "regrade: `--since 2026-09-02` is after `--until 2026-09-01`.\n"
 
 
 def test_diff_and_verify_on_the_command_line(repository: LocalRepository, sums: AnswerSet) -> None:

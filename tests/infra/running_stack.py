@@ -91,7 +91,7 @@ class Stack:
         return process.children(recursive=True)
 
     def engine_processes(self) -> list[psutil.Process]:
-        """Those of the engine that the GPU worker runs: its guard, our worker, vLLM's own."""
+        """Those of the engine that the GPU worker runs: its supervisor, our worker, vLLM's own."""
         words = ("regrade.processes.supervisor", "regrade.engines.vllm_process.worker", "VLLM::")
         found = []
         for process in self.below("worker-gpu"):

@@ -16,6 +16,7 @@ import pytest
 
 from infra.stack.parts import client_environment
 from infra.stack.postgres import passwords
+from regrade.processes.environment import TELEMETRY_OFF
 from tests.command_line import DEMO, Ran, run
 from tests.infra.conftest import N
 from tests.infra.running_stack import Stack
@@ -186,9 +187,4 @@ def test_every_part_runs_with_telemetry_off(stack: Stack):
     for name, part in stack.parts().items():
         process = part.process()
         assert process is not None, name
-        environment = process.environ()
-        assert environment["DO_NOT_TRACK"] == "1"
-        assert environment["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
-        assert environment["MLFLOW_DISABLE_TELEMETRY"] == "true"
-        assert environment["VLLM_NO_USAGE_STATS"] == "1"
-        assert environment["HF_HUB_DISABLE_TELEMETRY"] == "1"
+        assert process.environ().items() >= TELEMETRY_OFF.items(), name

@@ -12,12 +12,12 @@ import pytest
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from infra.deployment.heartbeats import MESSAGE, crash_silent_runs
 from regrade.answers.local import LocalRepository
+from regrade.orchestration.deployment.heartbeats import MESSAGE, crash_silent_runs
 from tests.command_line import DEMO
 from tests.crash.harness import Account, stored
 from tests.infra.running_stack import Stack, living, wait_until
-from tests.infra.test_heartbeats import heartbeat
+from tests.orchestration.deployment.test_heartbeats import heartbeat
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(1200)]
 
@@ -126,13 +126,13 @@ def test_a_run_whose_machine_died_has_crashed_and_a_retry_goes_on(
 
 
 def fall_silent(stack: Stack, flow_run_id: str) -> None:
-    """See the run end, with an automation as `make deploy` makes it that waits for seconds instead of minutes."""
+    """See the run end, with an automation as `regrade deploy` creates it that waits for seconds instead of minutes."""
     name = f"silent {uuid4()}"
     with (
         temporary_settings({PREFECT_API_URL: stack.api}),
         get_client(sync_client=True) as client,
     ):
-        crash_silent_runs(client, print, name=name, silence=SILENCE)
+        crash_silent_runs(client, name=name, silence=SILENCE)
         deadline = time.monotonic() + 150
         while stack.flow_run(flow_run_id)["state_type"] == "RUNNING":
             assert time.monotonic() < deadline, "nobody noticed"

@@ -108,7 +108,7 @@ def watch(pages: Pages, flow_run: dict[str, Any], stack: Stack) -> None:
 def cancel(pages: Pages, flow_run: dict[str, Any], stack: Stack) -> None:
     """Press Cancel and see the run end, with its engine."""
     engines = stack.engine_processes()  # after the flow's end they would be nobody's children
-    assert len(engines) >= 4  # guard, worker, and vLLM's two
+    assert len(engines) >= 4  # supervisor, worker, and vLLM's two
     pages.press("Cancel")
     pages.press("Confirm")
     wait_until(lambda: ended(pages, flow_run), 90, lambda: stack.told(flow_run["id"]))

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from huggingface_hub import HfApi
 
-from regrade.errors import ModelError, OperationError, SettingsError
-from regrade.models import resolve_model
-from regrade.models.fingerprints import cache_folder, file_sha256
-from regrade.settings import OpenAIEngine, VllmEngine
+from regrade.errors import HubError, ModelError, OperationError, SettingsError
+from regrade.models import resolve_here, resolve_served
+from regrade.models.fingerprints import cache_folder, cached_sha256
+from tests.hub_server.faults import Answer
 from tests.hub_server.fixtures import Hub
 
-VLLM = VllmEngine()
 CONFIG = {"model_type": "qwen3", "max_position_embeddings": 4096}
 
 
@@ -31,11 +30,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _revision(folder: Path) -> str:
-    return resolve_model(str(folder), VLLM).identity.revision
+    return resolve_here(str(folder)).identity.revision
 
 
 def test_a_folder_is_a_local_model(folder: Path):
-    model = resolve_model(str(folder), VLLM)
+    model = resolve_here(str(folder))
 
     assert model.identity.kind == "local"
     assert model.identity.name == "run-7/checkpoint-1500"
@@ -46,22 +45,17 @@ def test_a_folder_is_a_local_model(folder: Path):
     assert model.max_position_embeddings == 4096
 
 
-def test_a_checkpoint_folder_names_its_step_and_its_training(folder: Path):
-    model = resolve_model(f"{folder}/", VLLM)
+@pytest.mark.parametrize("name", ["final", "my-checkpoint-7"])
+def test_a_folder_of_another_name_than_a_checkpoints_is_named_without_its_parent(
+    folder: Path, name: str
+):
+    model = resolve_here(f"{folder.rename(folder.parent / name)}/")
 
-    assert model.training_step == 1500
-    assert model.family == "run-7"
-
-
-def test_another_folder_has_no_step(folder: Path):
-    model = resolve_model(str(folder.rename(folder.parent / "final")), VLLM)
-
-    assert model.training_step is None
-    assert model.family == "final"
+    assert model.identity.name == name
 
 
 def test_the_quantization_asked_for_is_part_of_the_identity(folder: Path):
-    model = resolve_model(str(folder), VllmEngine(quantization="fp8"))
+    model = resolve_here(str(folder), quantization="fp8")
 
     assert model.identity.quantization == "fp8"
 
@@ -105,16 +99,16 @@ def test_other_files_do_not_change_the_revision(folder: Path, file: str):
 
 def test_a_chat_template_may_be_a_file(folder: Path):
     (folder / "tokenizer_config.json").write_text("{}")
-    assert resolve_model(str(folder), VLLM).has_chat_template is False
+    assert resolve_here(str(folder)).has_chat_template is False
 
     (folder / "chat_template.jinja").write_text("{{ messages }}")
-    assert resolve_model(str(folder), VLLM).has_chat_template is True
+    assert resolve_here(str(folder)).has_chat_template is True
 
 
 def test_the_context_may_be_that_of_the_text_model(folder: Path):
     (folder / "config.json").write_text('{"text_config": {"max_position_embeddings": 77}}')
 
-    assert resolve_model(str(folder), VLLM).max_position_embeddings == 77
+    assert resolve_here(str(folder)).max_position_embeddings == 77
 
 
 @pytest.mark.parametrize(
@@ -131,7 +125,7 @@ def test_a_folder_that_lacks_a_part_is_refused_with_what_was_expected(
     (folder / missing).unlink()
 
     with pytest.raises(ModelError, match=said) as caught:
-        resolve_model(str(folder), VLLM)
+        resolve_here(str(folder))
 
     assert "save_pretrained" in str(caught.value)
     assert str(folder) in str(caught.value)
@@ -142,14 +136,14 @@ def test_what_trainers_leave_behind_is_no_weights(folder: Path):
     (folder / "training_args.bin").write_bytes(b"x")
 
     with pytest.raises(ModelError, match="no weights"):
-        resolve_model(str(folder), VLLM)
+        resolve_here(str(folder))
 
 
 def test_an_adapter_is_told_from_a_model(folder: Path):
     (folder / "config.json").rename(folder / "adapter_config.json")
 
     with pytest.raises(ModelError, match="merge it"):
-        resolve_model(str(folder), VLLM)
+        resolve_here(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +162,7 @@ def test_a_missing_shard_is_named(folder: Path, index: str, shards: tuple[str, s
     with pytest.raises(
         ModelError, match=f"1 of the weight files .* missing, such as '{shards[1]}'"
     ):
-        resolve_model(str(folder), VLLM)
+        resolve_here(str(folder))
 
     (folder / shards[1]).write_bytes(b"y")
     assert _revision(folder)
@@ -178,20 +172,20 @@ def test_an_empty_weight_file_is_refused(folder: Path):
     (folder / "model.safetensors").write_bytes(b"")
 
     with pytest.raises(ModelError, match="'model.safetensors' is empty"):
-        resolve_model(str(folder), VLLM)
+        resolve_here(str(folder))
 
 
 def test_dummy_weights_need_no_file(folder: Path):
     (folder / "model.safetensors").unlink()
 
-    assert resolve_model(str(folder), VllmEngine(extra=("load_format=dummy",))).identity
+    assert resolve_here(str(folder), needs_weights=False).identity
 
 
 def test_a_damaged_config_is_refused(folder: Path):
     (folder / "config.json").write_text("{")
 
     with pytest.raises(ModelError, match=r"'config\.json' cannot be read as JSON"):
-        resolve_model(str(folder), VLLM)
+        resolve_here(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -205,23 +199,23 @@ def test_a_damaged_config_is_refused(folder: Path):
 )
 def test_a_path_that_is_not_there_is_not_looked_for_on_the_hub(name: str, said: str):
     with pytest.raises(ModelError, match=said):
-        resolve_model(name, VLLM)
+        resolve_here(name)
 
 
 def test_a_file_is_no_model(folder: Path):
     with pytest.raises(ModelError, match="is a file"):
-        resolve_model(str(folder / "config.json"), VLLM)
+        resolve_here(str(folder / "config.json"))
 
 
 def test_an_unchanged_file_is_hashed_once(folder: Path):
     weights = folder / "model.safetensors"
-    digest = file_sha256(weights)
+    digest = cached_sha256(weights)
     (entry,) = (cache_folder() / "sha256").iterdir()
     entry.write_text("f" * 64)
 
-    assert file_sha256(weights) == "f" * 64, "the memory is asked"
+    assert cached_sha256(weights) == "f" * 64, "the memory is asked"
     weights.write_bytes(b"WEIGHTS")
-    assert file_sha256(weights) not in (digest, "f" * 64), "a changed file is read again"
+    assert cached_sha256(weights) not in (digest, "f" * 64), "a changed file is read again"
 
 
 # On the Hub
@@ -249,7 +243,7 @@ def _upload(api: HfApi, name: str, path: str, content: str) -> None:
 def test_a_hub_model_is_its_commit(hub: Hub, published: str):
     head = HfApi(endpoint=hub.endpoint).model_info(published).sha
 
-    model = resolve_model(published, VLLM)
+    model = resolve_here(published)
 
     assert model.identity.kind == "hub"
     assert (model.identity.name, model.path) == (published, published)
@@ -259,7 +253,7 @@ def test_a_hub_model_is_its_commit(hub: Hub, published: str):
 
 
 def test_a_revision_may_be_named(published: str):
-    first, newest = resolve_model(f"{published}@first", VLLM), resolve_model(published, VLLM)
+    first, newest = resolve_here(f"{published}@first"), resolve_here(published)
 
     assert first.path == newest.path == published
     assert first.revision != newest.revision
@@ -268,18 +262,18 @@ def test_a_revision_may_be_named(published: str):
 
 def test_an_unknown_revision_is_refused(published: str):
     with pytest.raises(ModelError, match="no revision 'third'"):
-        resolve_model(f"{published}@third", VLLM)
+        resolve_here(f"{published}@third")
 
 
 def test_an_unknown_model_is_refused(published: str):
     with pytest.raises(ModelError, match="neither a folder nor a model on the Hub"):
-        resolve_model(f"{published}er", VLLM)
+        resolve_here(f"{published}er")
 
 
 @pytest.mark.parametrize("name", ["not a name", "org/ü"])
 def test_what_cannot_be_a_name_is_refused(published: str, name: str):
     with pytest.raises(ModelError, match="neither a folder nor"):
-        resolve_model(name, VLLM)
+        resolve_here(name)
 
 
 def test_a_hub_that_cannot_be_reached_is_not_an_unknown_model(
@@ -287,17 +281,31 @@ def test_a_hub_that_cannot_be_reached_is_not_an_unknown_model(
 ):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
 
-    with pytest.raises(OperationError, match=r"127\.0\.0\.1:9"):
-        resolve_model(published, VLLM)
+    with pytest.raises(HubError, match=r"127\.0\.0\.1:9") as caught:
+        resolve_here(published)
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("path", ["/api/models/", "/resolve/"])
+def test_a_failure_of_the_hub_that_may_pass_is_worth_another_try(
+    hub: Hub, published: str, path: str, status: int
+):
+    method = "HEAD" if path == "/resolve/" else "GET"
+    hub.fail(method, path, Answer(status, {"Retry-After": "0"}), count=20)
+
+    with pytest.raises(HubError) as caught:
+        resolve_here(published)
+    assert caught.value.retryable
 
 
 def test_offline_the_cache_is_asked(published: str, monkeypatch: pytest.MonkeyPatch):
-    online = resolve_model(published, VLLM)
+    online = resolve_here(published)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
-    assert resolve_model(published, VLLM) == online
+    assert resolve_here(published) == online
     with pytest.raises(ModelError, match="HF_HUB_OFFLINE"):
-        resolve_model("someone/else", VLLM)
+        resolve_here("someone/else")
 
 
 # At a server
@@ -328,7 +336,7 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_a_served_model_is_its_name_and_address(url: str):
-    model = resolve_model("small", OpenAIEngine(base_url=f"{url}/"))
+    model = resolve_served("small", base_url=f"{url}/", api_key_env="OPENAI_API_KEY")
 
     assert model.identity.kind == "served"
     assert model.identity.revision == url
@@ -339,17 +347,17 @@ def test_a_served_model_is_its_name_and_address(url: str):
 
 def test_a_model_that_is_not_served_is_refused_with_those_that_are(url: str):
     with pytest.raises(ModelError, match="Did you mean 'small'.*Served: large, small"):
-        resolve_model("smal", OpenAIEngine(base_url=url))
+        resolve_served("smal", base_url=url, api_key_env="OPENAI_API_KEY")
 
 
 def test_a_server_that_does_not_answer_is_bad_input_and_named():
     with pytest.raises(SettingsError, match=r"http://127\.0\.0\.1:9/v1/models.*vllm serve"):
-        resolve_model("small", OpenAIEngine(base_url="http://127.0.0.1:9/v1"))
+        resolve_served("small", base_url="http://127.0.0.1:9/v1", api_key_env="OPENAI_API_KEY")
 
 
 def test_an_address_without_the_api_is_bad_input(url: str):
     with pytest.raises(SettingsError, match="'/v1'"):
-        resolve_model("small", OpenAIEngine(base_url=url.removesuffix("/v1")))
+        resolve_served("small", base_url=url.removesuffix("/v1"), api_key_env="OPENAI_API_KEY")
 
 
 @pytest.mark.parametrize(("key", "state"), [(None, "is not set"), ("secret", "is refused")])
@@ -362,7 +370,7 @@ def test_a_refused_key_is_bad_input_and_its_variable_is_named(
         monkeypatch.setenv("MY_KEY", key)
 
     with pytest.raises(SettingsError, match=f"MY_KEY {state}") as caught:
-        resolve_model("small", OpenAIEngine(base_url=url, api_key_env="MY_KEY"))
+        resolve_served("small", base_url=url, api_key_env="MY_KEY")
 
     assert "secret" not in str(caught.value)
 
@@ -371,4 +379,4 @@ def test_a_server_that_names_no_models_is_no_such_server(url: str, monkeypatch: 
     monkeypatch.setattr(_Models, "body", ["hello"])
 
     with pytest.raises(OperationError, match="OpenAI-compatible"):
-        resolve_model("small", OpenAIEngine(base_url=url))
+        resolve_served("small", base_url=url, api_key_env="OPENAI_API_KEY")

@@ -14,7 +14,7 @@ import yaml
 from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.schema_tools.validation import validate
 
-from tests.command_line import DEMO, ROOT, run
+from tests.command_line import DEMO, ROOT, regrade, run
 
 DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
 
@@ -49,13 +49,12 @@ def workers(
     home = tmp_path_factory.mktemp("workers")
     environment = {
         "PREFECT_API_URL": prefect_server,
-        "REGRADE_HOME": str(ROOT),
         "REGRADE_SPOOL": str(home / "spool"),
         "REGRADE_LOGS": str(home / "logs"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
     for _ in range(2):  # as often as one likes
-        deployed = run(["bash", "infra/deploy.sh"], 200, environment)
+        deployed = regrade("deploy", timeout=200, **environment)
         assert deployed.code == 0, deployed.out + deployed.err
     processes = []
     for pool in ("gpu", "cpu"):

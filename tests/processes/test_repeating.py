@@ -3,12 +3,12 @@ import time
 
 import pytest
 
-from regrade.processes.repeating import Every
+from regrade.processes.repeating import RepeatingThread
 
 
 def test_the_action_is_called_again_and_again_and_the_last_one_at_the_end():
     calls: list[str] = []
-    with Every(
+    with RepeatingThread(
         0.01, lambda: calls.append("every"), "test", patience=5, last=lambda: calls.append("last")
     ):
         while len(calls) < 3:
@@ -25,7 +25,7 @@ def test_the_end_does_not_wait_for_an_action_that_hangs():
         release.wait(30)
 
     begin = time.monotonic()
-    with Every(0.01, hang, "test", patience=0.1):
+    with RepeatingThread(0.01, hang, "test", patience=0.1):
         assert hanging.wait(10)
     assert time.monotonic() - begin < 10
     release.set()
@@ -35,7 +35,7 @@ def test_after_an_error_nothing_is_called_any_more():
     calls: list[str] = []
     with (
         pytest.raises(KeyboardInterrupt),
-        Every(60, lambda: None, "test", patience=60, last=lambda: calls.append("last")),
+        RepeatingThread(60, lambda: None, "test", patience=60, last=lambda: calls.append("last")),
     ):
         raise KeyboardInterrupt
     time.sleep(0.05)

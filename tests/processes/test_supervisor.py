@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from regrade.engines.vllm_process.process import EngineProcess
+from regrade.processes.supervised import SupervisedProcess
 from tests.processes.trees import living, owner, read_pids, wait_until, worker
 
 _ROOT = Path(__file__).parents[2]
@@ -53,6 +54,17 @@ def test_ending_ends_all_processes(pids: Path, log: Path):
     assert time.monotonic() - started < 1, "compliant processes need no grace"
 
 
+def test_a_command_needs_no_channel(pids: Path, log: Path):
+    server = SupervisedProcess(worker(pids), log, os.environ | {"PYTHONPATH": str(_ROOT)}, grace=1)
+    tree = read_pids(pids)
+    assert not server.has_ended()
+
+    server.end()
+
+    assert server.has_ended()
+    assert living([server.pid, *tree]) == []
+
+
 def test_processes_that_ignore_sigterm_are_killed_after_the_grace(pids: Path, log: Path):
     engine = EngineProcess(worker(pids, stubborn=True), log, grace=0.5)
     tree = read_pids(pids)
@@ -68,12 +80,12 @@ def test_processes_that_ignore_sigterm_are_killed_after_the_grace(pids: Path, lo
 def test_nothing_outlives_an_owner_that_is_killed(pids: Path, log: Path, stubborn: bool):
     process = _start_owner(pids, log, "time.sleep(600)", stubborn=stubborn)
     tree = read_pids(pids)
-    guard = psutil.Process(tree[0]).ppid()
+    supervisor = psutil.Process(tree[0]).ppid()
 
     process.send_signal(signal.SIGKILL)
     _finish(process)
 
-    wait_until(lambda: living([guard, *tree]) == [])
+    wait_until(lambda: living([supervisor, *tree]) == [])
 
 
 @pytest.mark.parametrize(
@@ -136,7 +148,7 @@ def test_when_the_worker_is_killed_the_rest_goes_too(pids: Path, log: Path):
     assert engine.end() == 128 + signal.SIGKILL
 
 
-def test_when_the_guard_is_killed_the_worker_ends_its_own_tree(pids: Path, log: Path):
+def test_when_the_supervisor_is_killed_the_worker_ends_its_own_tree(pids: Path, log: Path):
     engine = EngineProcess(worker(pids, notices=True), log)
     tree = read_pids(pids)
 
@@ -146,7 +158,7 @@ def test_when_the_guard_is_killed_the_worker_ends_its_own_tree(pids: Path, log: 
     assert engine.end() == -signal.SIGKILL
 
 
-def test_what_a_killed_guard_left_is_ended_by_the_owner(
+def test_what_a_killed_supervisor_left_is_ended_by_the_owner(
     pids: Path, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
@@ -173,7 +185,7 @@ def test_orphans_are_ended(pids: Path, log: Path):
     assert engine.end() == 0
 
 
-def test_the_exit_status_of_the_engine_is_that_of_the_guard(log: Path):
+def test_the_exit_status_of_the_engine_is_that_of_the_supervisor(log: Path):
     engine = EngineProcess([sys.executable, "-c", "raise SystemExit(7)"], log)
 
     assert engine.channel.receive() is None

@@ -1,4 +1,4 @@
-"""Small process trees that stand in for an engine: what the guard sees is real processes."""
+"""Small process trees that stand in for an engine: the supervisor sees real processes."""
 
 import contextlib
 import sys
@@ -20,9 +20,9 @@ time.sleep(600)
 WORKER = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from regrade.processes.lifelines import LIFELINE_VARIABLE, end_with_guard, take_descriptor
+from regrade.processes.supervised import end_with_supervisor
 if {notices}:
-    end_with_guard(take_descriptor(LIFELINE_VARIABLE), 0.5)
+    end_with_supervisor(0.5)
 if {stubborn}:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 children = [subprocess.Popen([sys.executable, "-c", {grandchild!r}], stdout=subprocess.PIPE) for _ in range(2)]

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from regrade.records import GENERATION_SCHEMA, Completion, Sample, generation_row
+from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
-from regrade.scorers.registry import load_scorer
 
 
 def generations(

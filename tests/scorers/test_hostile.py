@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regrade.records import SCORE_SCHEMA
-from regrade.scorers.registry import scorer_names
+from regrade.scorers import scorer_names
 from tests.scorers.batches import generations, graded
 
 MEGABYTE = 1_000_000

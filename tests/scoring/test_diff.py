@@ -141,7 +141,7 @@ def test_a_scorer_that_never_scored_is_run_for_the_comparison(repository: LocalR
     [
         (None, None, "nothing to compare.*Stored: 'number-1-"),
         ("number@3", None, "no scoring 'number@3'.*Stored"),
-        (None, "nonsense", "no scoring 'nonsense'.*Scorers: number"),
+        (None, "nonsense", "no scoring 'nonsense'.*Scorers: choice_letter"),
     ],
 )
 def test_what_cannot_be_compared_is_answered_with_what_there_is(

@@ -5,7 +5,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.gate import gate
-from regrade.reporting.files import tag_candidate
+from regrade.comparing.gate_report import tag_candidate
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings
 from regrade.tracking import Scoring, track

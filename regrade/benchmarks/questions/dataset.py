@@ -1,12 +1,12 @@
 """Any dataset as a benchmark: on the Hub, or in parquet, jsonl, json or csv files.
 
-Columns, the prompt's Jinja template and the scorer come from `settings.DatasetBenchmark`. The scorer decides what
-the target column may hold:
+Columns, the prompt's Jinja template and the scorer come from `settings.DatasetBenchmark`. The scorer's
+`targets` decide what the target column may hold:
 
-- `number`, `number_strict`: a number, or a text with `#### N` in it, which means N; thousands commas are dropped.
-- `choice_logprob`, `choice_letter`: the index of the right choice (from 0), its letter, or its text, the same way
+- `number` (`number`, `number_strict`): a number, or a text with `#### N` in it, which means N; thousands commas are dropped.
+- `letter` (`choice_logprob`, `choice_letter`): the index of the right choice (from 0), its letter, or its text, the same way
   in all rows; the target becomes the letter. `choice_logprob` ranks the letters instead of generating.
-- `exact`: a text or number, as it stands.
+- `text` (`exact`): a text or number, as it stands.
 
 Ids follow from the columns that the prompt reads, so a change of wording keeps them and prompts can be compared.
 """
@@ -32,7 +32,8 @@ from regrade.benchmarks.questions.targets import (
 from regrade.benchmarks.questions.templates import RowTemplate, TemplateValueError
 from regrade.errors import SettingsError, SourceError
 from regrade.records import Sample
-from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams, ScorerName
+from regrade.scorers import load_scorer, method_of
+from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
 
 PLAIN_PROMPT = DatasetBenchmark.model_fields["prompt"].default
 CHOICE_PROMPT = "{{ question }}\n{{ listed_choices }}\nAnswer:"
@@ -56,9 +57,10 @@ class DatasetQuestions(StandardBenchmark):
         self.description = f"Questions of the dataset '{Path(settings.path).name}'."
         self.split, self.shots_split = settings.split, settings.shots_split
         self.scorers = (settings.scorer,)
-        self.method = "rank" if settings.scorer == "choice_logprob" else "generate"
+        scorer = load_scorer(settings.scorer)
+        self.method = method_of(scorer)
         self._settings = settings
-        self._kind = _TARGETS[settings.scorer]
+        self._kind = scorer.targets
         has_choices = settings.choices_column is not None
         if self._kind == "letter" and not has_choices:
             raise SettingsError(
@@ -202,15 +204,6 @@ class DatasetQuestions(StandardBenchmark):
                 f"the subset (column '{column}') is {row[column]!r}; expected a text or number",
             )
         return subset
-
-
-_TARGETS: Mapping[ScorerName, str] = {
-    "number": "number",
-    "number_strict": "number",
-    "choice_logprob": "letter",
-    "choice_letter": "letter",
-    "exact": "text",
-}
 
 
 def _check_content(index: int, content: Mapping[str, Any]) -> None:

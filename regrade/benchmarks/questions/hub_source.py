@@ -19,6 +19,7 @@ from huggingface_hub.errors import (
 
 from regrade.benchmarks.questions.reading import UnreadableError, quiet_datasets, take_rows
 from regrade.errors import HubError, SourceError
+from regrade.retries import causes, is_transient_status
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -34,8 +35,6 @@ _INSTEAD = "Try again later, or read a file or folder with the same columns inst
 
 class HubSource:
     """A Hub dataset. The commit is resolved once; what is loaded is that commit or an error."""
-
-    path = None
 
     def __init__(
         self, benchmark: str, repo_id: str, config: str | None, revision: str | None = None
@@ -116,11 +115,12 @@ class HubSource:
 
         `datasets` hides failed requests behind errors of its own, so the whole chain is looked at.
         """
-        for link in _chain(error):
+        links = list(causes(error, hidden=True))
+        for link in links:
             if _is_failure(link):
                 retryable = not isinstance(link, OfflineModeIsEnabled)
                 return self._hub_error(doing, f"{_reason(link)}. {_INSTEAD}", retryable)
-        for link in _chain(error):
+        for link in links:
             if isinstance(link, GatedRepoError):
                 return self.error(_ACCESS)
             if isinstance(link, RepositoryNotFoundError):
@@ -138,16 +138,9 @@ class HubSource:
         return HubError(f"hf://datasets/{self.name}", doing, problem, retryable)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    link: BaseException | None = error
-    while link is not None:
-        yield link
-        link = link.__cause__ or link.__context__
-
-
 def _is_failure(error: BaseException) -> bool:
     if isinstance(error, HfHubHTTPError | httpx2.HTTPStatusError):
-        return error.response.status_code in (408, 429) or error.response.status_code >= 500
+        return is_transient_status(error.response.status_code)
     return isinstance(
         error, httpx2.TransportError | ConnectionError | TimeoutError | LocalEntryNotFoundError
     )

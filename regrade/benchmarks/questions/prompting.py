@@ -51,8 +51,11 @@ def chat_settings(prompt: PromptSettings) -> dict[str, Any]:
     Raises:
         SettingsError: If the template cannot be read, or an argument is not `name=value`.
     """
+    template = read_chat_template(prompt.chat_template)
     return {
-        "chat_template": _template_digest(prompt.chat_template),
+        "chat_template": None
+        if template is None
+        else hashlib.sha256(template.encode()).hexdigest(),
         "chat_template_args": chat_template_arguments(prompt.chat_template_args),
     }
 
@@ -79,12 +82,18 @@ def chat_template_arguments(arguments: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def _template_digest(path: str | None) -> str | None:
+def read_chat_template(path: str | None) -> str | None:
+    """Return the text of a chat template file, or None for the model's own template.
+
+    Raises:
+        SettingsError: If the file cannot be read, or is not UTF-8.
+    """
     if path is None:
         return None
     try:
-        return hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
-    except OSError as error:
+        return Path(path).expanduser().read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        problem = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SettingsError(
-            f"The chat template '{path}' cannot be read ({error.strerror}). Give a file with a Jinja template."
+            f"The chat template '{path}' cannot be read ({problem}). Give a file with a Jinja template."
         ) from error

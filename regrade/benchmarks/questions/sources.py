@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from regrade.benchmarks.questions.reading import FILE_TYPES, UnreadableError, read_file
 from regrade.errors import SourceError
+from regrade.files import file_sha256
 
 REPOSITORY_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}")
 """Names of Hub datasets, `org/name`."""
@@ -19,10 +20,6 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """Hub dataset id, or `local`."""
-
-    @property
-    def path(self) -> str | None:
-        """Local file or folder, None for the Hub."""
 
     @property
     def config(self) -> str | None:
@@ -85,7 +82,6 @@ class LocalSource:
         """
         self._benchmark, self._split = benchmark, split
         self._root = Path(path).expanduser().absolute()
-        self.path = str(self._root)
         self._files = {name: Path(file).expanduser() for name, file in (files or {}).items()}
         if not self._root.exists():
             raise self.error("there is no such file or folder")
@@ -104,8 +100,7 @@ class LocalSource:
         digest = hashlib.sha256()
         for split in splits:
             try:
-                with self._file(split).open("rb") as file:
-                    content = hashlib.file_digest(file, "sha256").hexdigest()
+                content = file_sha256(self._file(split))
             except OSError as error:
                 raise self.error(
                     f"'{self._file(split)}' cannot be read: {error.strerror}"
@@ -125,7 +120,7 @@ class LocalSource:
 
     def error(self, problem: str) -> SourceError:
         """Return an error that names the benchmark and this source."""
-        return SourceError(self._benchmark, self.path, problem)
+        return SourceError(self._benchmark, str(self._root), problem)
 
     def _file(self, split: str) -> Path:
         if split not in self._files:
@@ -161,8 +156,8 @@ class LocalSource:
     def _not_found(self, split: str, folder: Path) -> str:
         expected = f"'{split}' with one of {', '.join(FILE_TYPES)}"
         if split == self._split:
-            there = [file.name for file in self._listed(folder)[:20]]
-            return f"there is no {expected} in the folder; found {', '.join(there) or 'nothing'}"
+            names = [file.name for file in self._listed(folder)[:20]]
+            return f"there is no {expected} in the folder; found {', '.join(names) or 'nothing'}"
         return (
             f"the worked examples come from split '{split}', but there is no {expected} in '{folder}'; add it, give "
             "another folder, or set n_shots to 0"

@@ -114,11 +114,6 @@ class StandardBenchmark(ABC):
         return self.opening_template.format(subject=subset.replace("_", " "))
 
     @property
-    def source_path(self) -> str | None:
-        """Local file or folder that is read; None for the Hub."""
-        return self._source.path
-
-    @property
     def parameters(self) -> dict[str, Any]:
         """What else decides questions and targets."""
         return {}

@@ -1,15 +1,14 @@
 """`regrade trigger`."""
 
-import sys
-import time
 from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from regrade.cli.options import GenerationOptions, Json, TrackingUri
-from regrade.cli.terminal import visible
+from regrade.cli.options import GenerationOptions, TrackingUri
+from regrade.cli.output import TABLE, Output
+from regrade.cli.terminal import show_logs
 from regrade.cli.trigger.options import RUN, Following
-from regrade.processes.shutdown import leave
+from regrade.processes.shutdown import exit_now
 from regrade.settings import GateSettings
 
 GATE = Group(
@@ -28,8 +27,6 @@ def trigger(
         tuple[str, ...],
         Parameter(
             group=RUN,
-            negative="",
-            show_default=False,
             help="`NAME=VALUE`: any other parameter of the deployment, such as `stale=true`.",
         ),
     ] = (),
@@ -38,12 +35,12 @@ def trigger(
     ] = None,
     following: Following | None = None,
     tracking_uri: TrackingUri = None,
-    json: Json = False,
+    output: Output = TABLE,
 ) -> None:
-    """Start a run of a deployment on the Prefect server that PREFECT_API_URL names.
+    """Start a deployment on the Prefect server at PREFECT_API_URL.
 
-    Exit codes: 0 started, or with `--wait` done and no regression; 1 regression; 2 cannot tell; 3 could not be run,
-    4 cancelled, 5 not in time.
+    Exit codes: 0 started, or with `--wait` done and no regression; 1 regression; 2 cannot tell; 3 could not be run;
+    4 cancelled; 5 not in time.
     """
     chosen = (options or GenerationOptions()).parameters(needs_model=False)
     if tracking_uri is not None:
@@ -53,15 +50,10 @@ def trigger(
             **(chosen.get("gate") or {}),
             **gate.model_dump(mode="json", exclude_unset=True),
         }
-    how = following or Following()
-    # Prefect takes a second to import, and `regrade --help` needs none of it.
+    # Prefect takes a second to import, and `regrade trigger --help` does not need it.
     from regrade.cli.trigger.run import trigger_run  # noqa: PLC0415
 
-    if code := trigger_run(deployment, chosen, param, how, _say, json=json):
-        leave(code)
-
-
-def _say(line: str) -> None:
-    """Print one line at once: who reads a job's log while it runs sees no buffer."""
-    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {visible(line)}\n")
-    sys.stderr.flush()
+    # Prefect's handler of the root logger would print the lines a second time.
+    show_logs("regrade.trigger", quiet=output.quiet).propagate = False
+    if code := trigger_run(deployment, chosen, param, following or Following(), output):
+        exit_now(code)

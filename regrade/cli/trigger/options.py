@@ -1,4 +1,4 @@
-"""Options of `regrade trigger` that say how a run is followed."""
+"""Options of `regrade trigger` for following a run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,31 +14,31 @@ RUN = Group("The run", sort_key=0)
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Following:
-    """How a run is followed, and where its reports go."""
+    """Waiting for a run, and its report files."""
 
     wait: Annotated[
         bool,
-        Parameter(
-            negative="", group=RUN, help="Follow the run to its end; the exit code is its verdict."
-        ),
+        Parameter(group=RUN, help="Follow the run to its end; the exit code is its verdict."),
     ] = False
     start_timeout: Annotated[
         float,
         Parameter(
             group=RUN,
-            help="Seconds until a worker has to have taken the run; it is cancelled then.",
+            help="Seconds until a worker must have taken the run; after that it is cancelled.",
         ),
     ] = 3600.0
     timeout: Annotated[
         float | None,
-        Parameter(group=RUN, help="Seconds until the run has to have ended; it is cancelled then."),
+        Parameter(
+            group=RUN, help="Seconds until the run must have ended; after that it is cancelled."
+        ),
     ] = None
     patience: Annotated[
-        float, Parameter(group=RUN, help="Seconds for which the Prefect server may be away.")
+        float, Parameter(group=RUN, help="Seconds for which the Prefect server may be down.")
     ] = 180.0
     id_file: Annotated[
         Path | None,
-        Parameter(group=RUN, help="File for the flow run's id, written when it exists."),
+        Parameter(group=RUN, help="File for the flow run's id, written when the run is created."),
     ] = None
     markdown: Annotated[
         Path | None, Parameter(group=WHERE, help="File for the report as markdown.")

@@ -1,4 +1,4 @@
-"""From options to the parameters of a deployment, as its own form knows them."""
+"""Convert options to the parameters of a deployment, checked against its JSON schema."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -10,19 +10,19 @@ Schema = Mapping[str, Any]
 
 
 def fitting(chosen: Mapping[str, Any], given: Iterable[str], schema: Schema) -> dict[str, Any]:
-    """Return parameters that a deployment knows, ready to be sent.
+    """Return the parameters to send to a deployment.
 
     Args:
-        chosen: Parameters that options named.
-        given: `name=value` each, on top; `name` may go into a group, such as `sampling.temperature`.
-        schema: The deployment's parameters, as JSON schema.
+        chosen: Parameters from options.
+        given: `name=value` each; they override `chosen`. Dots lead into groups, such as `sampling.temperature`.
+        schema: JSON schema of the deployment's parameters.
 
     Raises:
-        UnknownNameError: If the deployment has no parameter of a name.
-        SettingsError: If one is not `name=value`.
+        UnknownNameError: If the deployment does not have a parameter.
+        SettingsError: If an item of `given` is not `name=value`.
     """
     known = schema.get("properties", {})
-    found: dict[str, Any] = json.loads(json.dumps(dict(chosen)))  # tuples, as the server has them
+    found: dict[str, Any] = json.loads(json.dumps(dict(chosen)))  # tuples become lists
     if "benchmarks" in found and "benchmarks" not in known and "benchmark" in known:
         (found["benchmark"], *more) = found.pop("benchmarks")
         if more:
@@ -45,8 +45,8 @@ def fitting(chosen: Mapping[str, Any], given: Iterable[str], schema: Schema) -> 
 
 
 def _value(text: str, schema: Schema | None) -> Any:  # noqa: ANN401 - any JSON
-    """Return what a text stands for: itself where the deployment wants a text, else JSON where it is JSON."""
-    kinds = {one.get("type") for one in (schema or {}).get("anyOf", [schema or {}])}
+    """Return the text itself if the deployment expects a text, else its JSON value if it is JSON."""
+    kinds = {option.get("type") for option in (schema or {}).get("anyOf", [schema or {}])}
     if "string" in kinds and not kinds & {"integer", "number", "boolean"}:
         return text
     try:

@@ -1,119 +1,91 @@
-"""One flow run of a deployment, from the first request to its reports; cancelled when the job is that waits for it."""
+"""Start a flow run, follow it, write its reports; cancel it if the CI job is cancelled."""
 
+import logging
 import signal
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from prefect.client.schemas.objects import FlowRun
-
-from regrade.cli.output import print_json
-from regrade.cli.trigger.client import Server, ServerGoneError, connected, page
-from regrade.cli.trigger.follow import POLL, Follower, NotInTimeError
+from regrade.cli.output import Output
+from regrade.cli.terminal import stdout
 from regrade.cli.trigger.options import Following
-from regrade.cli.trigger.outcome import outcome
 from regrade.cli.trigger.parameters import fitting
-from regrade.cli.trigger.reports import write_reports
+from regrade.orchestration.remote.client import (
+    CANCEL_SECONDS,
+    Server,
+    ServerGoneError,
+    connected,
+    page,
+)
+from regrade.orchestration.remote.follow import Follower
+from regrade.orchestration.remote.outcome import outcome
 from regrade.processes.shutdown import exit_code
+from regrade.reporting.files import write_reports
 
-CANCEL_SECONDS = 20.0
-"""How long to wait for the end of a flow run that is being cancelled; its worker goes on with that in any case."""
-Say = Callable[[str], None]
+logger = logging.getLogger("regrade.trigger")
 
 
 def trigger_run(
     deployment: str,
     chosen: Mapping[str, Any],
     params: Sequence[str],
-    how: Following,
-    say: Say,
-    *,
-    json: bool,
+    following: Following,
+    output: Output,
 ) -> int:
     """Start a run of a deployment and return the exit code: 0 started, or the verdict if it is followed.
 
     Args:
-        deployment: Its name.
-        chosen: Parameters that options named.
-        params: `name=value` each, on top.
-        how: How the run is followed, and where its reports go.
-        say: Prints a line.
-        json: Print one JSON document instead of the report's page.
+        deployment: Name of the deployment.
+        chosen: Parameters from options.
+        params: `name=value` each; they override `chosen`.
+        following: How to follow the run, and where to write its reports.
+        output: Form of the output on stdout.
 
     Raises:
-        SettingsError: If there is no such deployment, or it does not take the parameters.
-        ServerGoneError: If the server is away for too long.
+        SettingsError: If the deployment does not exist or refuses the parameters.
+        ServerGoneError: If the server is down for too long.
     """
-    with connected(how.patience, say) as server:
+    with connected(following.patience) as server:
         found = server.deployment(deployment)
         parameters = fitting(chosen, params, found.parameter_openapi_schema or {})
         key = uuid4().hex
-        signal.set_wakeup_fd(
-            -1
-        )  # `end_on_signals` would end this process before the run is cancelled
+        # `end_on_signals` would end this process before the run is cancelled
+        signal.set_wakeup_fd(-1)
         try:
             flow_run = server.start(found, parameters, key)
-            say(f"started {flow_run.name}: {page(flow_run.id)}")
-            if how.id_file is not None:
-                how.id_file.write_text(f"{flow_run.id}\n")
-            if not how.wait:
-                _print_started(flow_run, json=json)
+            url = page(flow_run.id)
+            logger.info("started %s: %s", flow_run.name, url)
+            if following.id_file is not None:
+                following.id_file.write_text(f"{flow_run.id}\n")
+            if not following.wait:
+                document = {"flow_run": {"id": str(flow_run.id)}, "url": url}
+                output.show(document, lambda: None)
                 return 0
-            follower = Follower(server, flow_run.id, found.work_pool_name, say)
-            ended, problem = _followed(follower, how)
+            ended, problem = Follower(server, flow_run.id, found.work_pool_name).follow(
+                start_timeout=following.start_timeout, timeout=following.timeout
+            )
         except KeyboardInterrupt as error:
-            _cancel_interrupted(server, key, say)
+            _cancel_interrupted(server, key)
             return exit_code(error)
         result = outcome(server, deployment, ended, gated="gate" in parameters, problem=problem)
-        write_reports(result, how.markdown, how.junit)
-        if json:
-            print_json(result.document())
-        else:
-            sys.stdout.write(f"{result.markdown()}\n")
-        verdict = result.gate.summary if result.gate else result.problem or result.state.lower()
-        say(f"{result.name}: {verdict}")
+        markdown = result.markdown()
+        write_reports(markdown, (following.markdown, markdown), (following.junit, result.junit()))
+        output.show(result.document(), lambda: stdout.out(markdown))
+        logger.info("%s: %s", result.name, result.summary)
         return result.exit_code
 
 
-def _followed(follower: Follower, how: Following) -> tuple[FlowRun, str]:
-    """Return the flow run at its end, and why it was given up if it was."""
-    try:
-        ended = follower.follow(start_timeout=how.start_timeout, timeout=how.timeout)
-    except NotInTimeError as error:
-        return _cancel(follower.server, follower.step()), f"Given up and cancelled: {error}."
-    return ended, ""
-
-
-def _cancel_interrupted(server: Server, key: str, say: Say) -> None:
-    """Cancel the run that this process started; nobody waits for it any more."""
+def _cancel_interrupted(server: Server, key: str) -> None:
+    """Cancel the run that this process started, because the job that waits for it is cancelled."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # CI sends several; the first one is being obeyed
+        signal.signal(number, signal.SIG_IGN)  # CI sends several; the first one is obeyed
     server.patience = CANCEL_SECONDS / 2
     try:
         flow_run = server.started(key)
         if flow_run is None:
-            say("interrupted before a flow run was started")
+            logger.info("interrupted before a flow run was started")
             return
-        say(f"interrupted: cancelling {flow_run.name}")
-        ended = _cancel(server, flow_run)
-        say(f"{flow_run.name}: {ended.state_name}")
+        logger.info("interrupted: cancelling %s", flow_run.name)
+        logger.info("%s: %s", flow_run.name, server.cancel(flow_run.id).state_name)
     except ServerGoneError as error:
-        say(f"the flow run may go on, cancel it in the UI: {error}")
-
-
-def _cancel(server: Server, flow_run: FlowRun) -> FlowRun:
-    """Cancel a run and return it once it has ended, or as it is after `CANCEL_SECONDS`."""
-    server.cancel(flow_run.id)
-    deadline = time.monotonic() + CANCEL_SECONDS
-    while True:
-        now = server.ask(lambda: server.client.read_flow_run(flow_run.id))
-        if (now.state is not None and now.state.is_final()) or time.monotonic() > deadline:
-            return now
-        time.sleep(POLL / 4)
-
-
-def _print_started(flow_run: FlowRun, *, json: bool) -> None:
-    if json:
-        print_json({"flow_run": {"id": str(flow_run.id)}, "url": page(flow_run.id)})
+        logger.warning("the flow run may go on, cancel it in the UI: %s", error)

@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from regrade.engines.base import EngineInfo, PromptRendering
+from regrade.engines.openai import OpenAIEngine
 from regrade.engines.openai_api import bodies
 from regrade.engines.openai_api.transport import RefusedError, Server
 from regrade.errors import SettingsError
 from regrade.models import ResolvedModel
 from regrade.models.served import served_models
 from regrade.records import Completion, LabelMethod, Request
-from regrade.settings import OpenAIEngine
 
 _TOPS = (20, 5, 1)
 """How many of the likeliest tokens are asked for: vLLM's limit, OpenAI's, and the least."""
@@ -57,8 +57,11 @@ class OpenAIClient:
         return self._info
 
     def __enter__(self) -> Self:
-        started = time.monotonic()
-        served = {entry.get("id"): entry for entry in served_models(self._settings)}
+        started, settings = time.monotonic(), self._settings
+        served = {
+            entry.get("id"): entry
+            for entry in served_models(settings.base_url, settings.api_key_env)
+        }
         self._is_vllm = served.get(self._model.path, {}).get("owned_by") == "vllm"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="openai", daemon=True)
@@ -72,7 +75,6 @@ class OpenAIClient:
             max_model_len=self._model.max_position_embeddings,
             chat_template_sha256=None,
             load_seconds=time.monotonic() - started,
-            details={"server": "vllm"} if self._is_vllm else {},
         )
         return self
 

@@ -5,8 +5,6 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
@@ -19,10 +17,13 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from regrade.engines.openai import OpenAIEngine
 from regrade.errors import EngineError, SettingsError
-from regrade.settings import OpenAIEngine
+from regrade.retries import retry_after
 
 _LONGEST_WAIT = 60.0
+_LONGEST_ASKED = 300.0
+"""Longest wait in seconds, even if the server asks for more."""
 
 
 class RefusedError(Exception):
@@ -112,20 +113,19 @@ class Server:
         except aiohttp.ClientError as error:
             raise _TryAgainError(str(error) or type(error).__name__) from error
         if status == 429 or status >= 500:
-            said = _said(content)
-            raise _TryAgainError(f"{status}: {said}", status, _retry_after(headers))
+            raise _TryAgainError(f"{status}: {_message(content)}", status, retry_after(headers))
         if status in (401, 403):
             state = "is refused" if self._settings.api_key_env in os.environ else "is not set"
             raise SettingsError(
                 f"{url} answers {status}: the key in environment variable {self._settings.api_key_env} {state}. "
-                f"The server says: {_said(content)}"
+                f"The server says: {_message(content)}"
             )
         if status == 404:
             raise SettingsError(
-                f"{url} answers 404: {_said(content)} Check engine.base_url and the model."
+                f"{url} answers 404: {_message(content)} Check engine.base_url and the model."
             )
         if status >= 400:
-            raise RefusedError(status, f"The server refuses it ({status}): {_said(content)}")
+            raise RefusedError(status, f"The server refuses it ({status}): {_message(content)}")
         try:
             answer = orjson.loads(content)
         except orjson.JSONDecodeError as error:
@@ -148,26 +148,11 @@ _grow = wait_random_exponential(multiplier=0.5, max=_LONGEST_WAIT)
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
     if isinstance(error, _TryAgainError) and error.after is not None:
-        return error.after
+        return min(error.after, _LONGEST_ASKED)
     return _grow(state)
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a Retry-After header, which holds seconds or a date, at most a few minutes."""
-    value = headers.get("Retry-After")
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-        except (TypeError, ValueError):
-            return None
-    return min(max(seconds, 0.0), 5 * _LONGEST_WAIT)
-
-
-def _said(content: bytes) -> str:
+def _message(content: bytes) -> str:
     """Return the message in a server's error, whatever its form."""
     try:
         answer = orjson.loads(content)

@@ -1,9 +1,9 @@
-"""On a CPU, an engine beside servers leaves the cores to them.
+"""Lower the engine's CPU priority if servers share its cores (REGRADE_CPU_NICE).
 
 vLLM's CPU backend never sleeps: its processes wait for each other in loops of `sched_yield`. On two cores a Prefect
-server beside it was seen to take 8 to 50 s for an answer of 2 ms; with a nice value of 10 it takes 2 ms. That was seen to cost up to
-a tenth of the speed (docs/performance.md), so it is done only where it was asked for: prefect.yaml does for what workers run.
-On a GPU the cores are what feeds it, and nothing is changed.
+server took 8 to 50 s for an answer of 2 ms beside it; with a nice value of 10 it takes 2 ms. It costs up to a tenth of
+the speed (docs/performance.md), so it happens on request only: prefect.yaml requests it for flow runs of workers.
+On a GPU nothing changes: the cores feed it.
 """
 
 import os
@@ -16,11 +16,11 @@ VARIABLE = "REGRADE_CPU_NICE"
 AUTOGROUP = Path("/proc/self/autogroup")
 
 
-def give_way() -> None:
-    """Lower the priority of this process, its session and all that it starts from now on, if `REGRADE_CPU_NICE` says so.
+def lower_priority() -> None:
+    """Lower the priority of this process, its session and its future children to `REGRADE_CPU_NICE`, if set.
 
     Linux weighs sessions against each other before it looks at the processes in them (`man 7 sched`, autogroups), so
-    both have to be told. The session is the engine's own: see regrade/engines/vllm_process/process.py.
+    both are set. The session is the engine's own: see regrade/processes/supervised.py.
 
     Raises:
         SettingsError: If the variable is not a whole number from 0 to 19.

@@ -11,7 +11,7 @@ from regrade.engines.vllm_process.loop import Refusal
 
 if TYPE_CHECKING:
     from vllm import RequestOutput, SamplingParams
-    from vllm.config import ModelConfig, VllmConfig
+    from vllm.config import ModelConfig
     from vllm.engine.arg_utils import EngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
@@ -27,11 +27,6 @@ class DataParallelEngine:
         threading.Thread(target=self._loop.run_forever, name="AsyncLLM", daemon=True).start()
         opening = asyncio.run_coroutine_threadsafe(_open(arguments), self._loop)
         self._engine: AsyncLLM = opening.result()
-
-    @property
-    def vllm_config(self) -> "VllmConfig":
-        """All of the configuration."""
-        return self._engine.vllm_config
 
     @property
     def model_config(self) -> "ModelConfig":

@@ -10,14 +10,14 @@ from typing import Any, Self
 import yaml
 
 from regrade.engines.base import EngineInfo, PromptRendering
+from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.channel import Message
-from regrade.engines.vllm_process.environment import engine_python, install_command
-from regrade.engines.vllm_process.logs import killed, telling_line
-from regrade.engines.vllm_process.process import EngineProcess, status_in_words
+from regrade.engines.vllm_process.environment import engine_python, install_vllm_command
+from regrade.engines.vllm_process.logs import last_error, status_in_words
+from regrade.engines.vllm_process.process import EngineProcess
 from regrade.errors import EngineError, NotInstalledError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Request
-from regrade.settings import VllmEngine
 
 _CHUNK = 64
 """Requests per message: few enough to begin at once, and to look for completions in between."""
@@ -68,7 +68,7 @@ class VllmProcess:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the guard, above all processes of the engine; None where there is none."""
+        """Process id of the supervisor, above all processes of the engine; None if none runs."""
         return None if self._process is None else self._process.pid
 
     def __enter__(self) -> Self:
@@ -157,14 +157,15 @@ class VllmProcess:
             raise self._failure(process, when)
         if message["type"] == "error":
             if message["kind"] == "not_installed":
-                raise NotInstalledError(f"vLLM (for '{message['message']}')", install_command())
+                raise NotInstalledError(
+                    f"vLLM (for '{message['message']}')", install_vllm_command()
+                )
             raise SettingsError(message["message"])
         return message
 
     def _failure(self, process: EngineProcess, when: str) -> EngineError:
         status = process.end()
-        reason = telling_line(self._log, self._log_start) or killed(status)
-        reason = reason or status_in_words(status)
+        reason = last_error(self._log, self._log_start) or status_in_words(status)
         problem = f"The engine {when}: {reason.rstrip('.')}."
         return EngineError(problem, str(self._log), self._answered)
 

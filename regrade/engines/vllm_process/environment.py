@@ -1,4 +1,4 @@
-"""The environment that an engine's worker runs in; ours stays as it is."""
+"""Environment variables and the Python of an engine's worker."""
 
 import getpass
 import os
@@ -10,17 +10,16 @@ from pathlib import Path
 
 import regrade
 from regrade.errors import SettingsError
+from regrade.processes.environment import LIBRARY_DEFAULTS
+from regrade.project_folder import install_command, is_checkout
 
 ENGINE_PYTHON = "REGRADE_ENGINE_PYTHON"
 """Environment variable with the Python of another environment that has vLLM."""
 
 _DEFAULTS = {
-    "DO_NOT_TRACK": "1",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
+    **LIBRARY_DEFAULTS,
     "PYTHONUNBUFFERED": "1",
     "VLLM_LOGGING_LEVEL": "INFO",
-    "VLLM_NO_USAGE_STATS": "1",
     # The worker has threads, and a fork would take the channel along.
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
@@ -30,7 +29,7 @@ def engine_python() -> str:
     """Return the Python that vLLM runs under.
 
     Raises:
-        SettingsError: If the one that was asked for is not there.
+        SettingsError: If `REGRADE_ENGINE_PYTHON` is not a program.
     """
     asked = os.environ.get(ENGINE_PYTHON) or sys.executable
     found = shutil.which(asked)
@@ -39,13 +38,17 @@ def engine_python() -> str:
     return found
 
 
-def install_command() -> str:
-    """Return what installs vLLM on this machine."""
-    return "make install" if shutil.which("nvidia-smi") is None else "make install-cuda"
+def install_vllm_command() -> str:
+    """Command that installs vLLM's build for this machine."""
+    if shutil.which("nvidia-smi") is None:
+        # vLLM's CPU build pins a build of torch that is on this index only.
+        index = "" if is_checkout() else " --extra-index-url https://download.pytorch.org/whl/cpu"
+        return install_command("vllm", "install") + index
+    return install_command("cuda", "install-cuda")
 
 
 def worker_environment(current: Mapping[str, str], scratch: Path) -> dict[str, str]:
-    """Return the variables for the guard and the worker; what the user set stays.
+    """Return the variables of the supervisor and the worker; what the user set stays.
 
     Args:
         current: The variables of this process.
@@ -53,10 +56,7 @@ def worker_environment(current: Mapping[str, str], scratch: Path) -> dict[str, s
     """
     root = Path(regrade.__file__).parents[1]
     paths = [current["PYTHONPATH"]] if current.get("PYTHONPATH") else []
-    if root.name not in (
-        "site-packages",
-        "dist-packages",
-    ):  # there, it would shadow the worker's own
+    if root.name not in ("site-packages", "dist-packages"):  # would shadow the worker's packages
         paths.insert(0, str(root))
     inductor = Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
     return {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from regrade.engines.vllm_process.context import choose_max_model_len
-from regrade.engines.vllm_process.cpu_priority import give_way
+from regrade.engines.vllm_process.cpu_priority import lower_priority
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.loop import Refusal, VllmEngine
 from regrade.engines.vllm_process.prompts import Prompts
@@ -54,7 +54,7 @@ def load(order: Mapping[str, Any], on_progress: Callable[[str], None]) -> Loaded
 
     is_cpu = current_platform.is_cpu()
     if is_cpu:
-        give_way()
+        lower_priority()
     arguments = engine_arguments(order, is_cpu=is_cpu)
     on_progress("reading the longest prompts")
     no_length: dict[str, Any] = {"max_model_len": None}  # says what the model itself allows
@@ -86,7 +86,6 @@ def load(order: Mapping[str, Any], on_progress: Callable[[str], None]) -> Loaded
         engine.logger_manager = None
     on_progress("warming up")
     _warm_up(engine, ranks=any(request["labels"] for request in order["longest"]))
-    cache = engine.vllm_config.cache_config
     return Loaded(
         engine=engine,
         prompts=prompts,
@@ -102,11 +101,6 @@ def load(order: Mapping[str, Any], on_progress: Callable[[str], None]) -> Loaded
             if isinstance(template, str)
             else None,
             "load_seconds": time.monotonic() - started,
-            "details": {
-                "model_max_model_len": model.max_model_len,
-                "max_num_seqs": config.scheduler_config.max_num_seqs,
-                "kv_cache_tokens": (cache.num_gpu_blocks or 0) * cache.block_size,
-            },
         },
     )
 
@@ -148,7 +142,7 @@ def engine_arguments(order: Mapping[str, Any], *, is_cpu: bool) -> "EngineArgs":
     if is_cpu and settings["dtype"] == "auto":
         # bfloat16 needs instructions that many (virtual) CPUs lack, and vLLM does not check all of them.
         settings["dtype"] = "float32"
-    if is_cpu and (not order["longest"] or any(_samples(one) for one in order["longest"])):
+    if is_cpu and (not order["longest"] or any(_samples(request) for request in order["longest"])):
         # Of a prompt that it computes in pieces, vLLM 0.32 turns back the request's random generator, which torch
         # cannot do on a CPU ("Generator does not use offset"): the engine would end.
         extra.setdefault("enable_chunked_prefill", False)
@@ -198,5 +192,5 @@ def _context(order: Mapping[str, Any], prompts: Prompts, *, limit: int, has_temp
 def _refusal(error: Exception) -> str:
     """Return one line for what pydantic says in several."""
     errors = getattr(error, "errors", None)
-    said = "; ".join(str(e["msg"]) for e in errors()) if callable(errors) else str(error)
-    return f"vLLM refuses the engine settings: {' '.join(said.split())}"
+    message = "; ".join(str(e["msg"]) for e in errors()) if callable(errors) else str(error)
+    return f"vLLM refuses the engine settings: {' '.join(message.split())}"

@@ -1,7 +1,8 @@
-"""What an engine's log says about its end."""
+"""Find the reason for an engine's end in its log."""
 
 import re
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 _TAIL_BYTES = 512 * 1024
@@ -22,35 +23,38 @@ _REMEDY = (
 )
 
 
-def telling_line(log: Path, start: int = 0) -> str:
-    """Return the last error that a log names and what to do about it, or "" where it names none.
+def last_error(log: Path, start: int = 0) -> str:
+    """Return the last error in the log, with advice; "" if there is none.
 
     Args:
         log: The file.
-        start: Bytes to leave out at the beginning, which are of an earlier engine.
+        start: Bytes to skip at the beginning, written by an earlier engine.
     """
     text = _tail(log, start)
     errors = [
-        f"{name}: {said.strip()}"
-        for name, said in _ERROR.findall(text)
-        if not _ABOUT_ANOTHER.search(said) and not _ABOUT_ANOTHER.search(name)
+        f"{name}: {message.strip()}"
+        for name, message in _ERROR.findall(text)
+        if not _ABOUT_ANOTHER.search(message) and not _ABOUT_ANOTHER.search(name)
     ]
     memory = [line.strip() for line in text.splitlines() if _OUT_OF_MEMORY.search(line)]
     if memory:
-        said = _ERROR.search(memory[-1])
-        line = f"{said[1]}: {said[2]}" if said else memory[-1]
+        error = _ERROR.search(memory[-1])
+        line = f"{error[1]}: {error[2]}" if error else memory[-1]
         return f"{_shorten(line)} {_REMEDY}"
     return _shorten(errors[-1]) if errors else ""
 
 
-def killed(status: int) -> str:
-    """Return what it means that an engine's process was killed outright, or "" for any other exit status."""
-    if status not in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        return ""
-    return (
-        "signal SIGKILL, which is how Linux ends a process when the machine's memory runs out (`dmesg` says so). "
-        "If nobody sent it: lower engine.max_num_seqs or engine.max_model_len, or run less beside it."
-    )
+def status_in_words(status: int) -> str:
+    """Return the meaning of the supervisor's exit status, such as `signal SIGTERM`; with advice for SIGKILL."""
+    number = -status if status < 0 else status - 128
+    if number == signal.SIGKILL:
+        return (
+            "signal SIGKILL, which is how Linux ends a process when the machine's memory runs out (`dmesg` says so). "
+            "If nobody sent it: lower engine.max_num_seqs or engine.max_model_len, or run less beside it."
+        )
+    with suppress(ValueError):
+        return f"signal {signal.Signals(number).name}"
+    return f"status {status}"
 
 
 def _tail(log: Path, start: int) -> str:

@@ -103,14 +103,12 @@ class Prompts:
 
     def _render(self, messages: list[Mapping[str, str]]) -> tuple[str, str | None]:
         """Return the text of a chat, or what the chat template says against it."""
-        prefilled = messages[-1]["role"] == "assistant"
         try:
             text = self._tokenizer.apply_chat_template(
                 messages,
                 chat_template=self._chat_template,
                 tokenize=False,
-                add_generation_prompt=not prefilled,
-                continue_final_message=prefilled,
+                add_generation_prompt=True,
                 **self._arguments,
             )
         except jinja2.TemplateError as error:

@@ -1,4 +1,4 @@
-"""The process that holds vLLM: `python -m regrade.engines.vllm_process.worker`, started by the guard.
+"""The process that holds vLLM: `python -m regrade.engines.vllm_process.worker`, started by the supervisor.
 
 It may run in another environment than the owner (`REGRADE_ENGINE_PYTHON`), and so imports nothing of regrade that
 needs more than the standard library, orjson and what vLLM itself installs. All output goes to the log; what the
@@ -20,22 +20,18 @@ from regrade.engines.vllm_process.channel import Channel
 from regrade.engines.vllm_process.loading import Loaded, load
 from regrade.engines.vllm_process.loop import Loop, WireCompletion, Work
 from regrade.errors import SettingsError
-from regrade.processes.lifelines import (
-    CHANNEL_VARIABLE,
-    LIFELINE_VARIABLE,
-    end_with_guard,
-    take_descriptor,
-)
+from regrade.processes.supervised import end_with_supervisor, take_descriptor
+from regrade.processes.supervisor import CHANNEL_VARIABLE
 
 GRACE = 2.0
-"""Seconds that vLLM's processes get to end by themselves when the guard is gone."""
+"""Seconds that vLLM's processes get to end by themselves when the supervisor is gone."""
 SETTINGS_STATUS = 3
 """Exit status where the owner was told what is wrong with the settings."""
 
 
 def main() -> int:
     """Load the model that the owner orders, then serve it until the channel ends."""
-    end_with_guard(take_descriptor(LIFELINE_VARIABLE), GRACE)
+    end_with_supervisor(GRACE)
     channel = Channel(socket.socket(fileno=take_descriptor(CHANNEL_VARIABLE)))
     order = channel.receive()
     if order is None:
@@ -67,7 +63,7 @@ def _start(name: str, target: Callable[[], int]) -> None:
 
 
 def _or_end(target: Callable[[], int]) -> None:
-    """Run a thread's work; when it ends or fails, end the process: the guard clears up after it."""
+    """Run a thread's work; when it ends or fails, end the process: the supervisor clears up after it."""
     status = 1
     try:
         status = target()

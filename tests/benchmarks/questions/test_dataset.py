@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from regrade.benchmarks import open_dataset
 from regrade.benchmarks.base import Benchmark
-from regrade.benchmarks.opening import open_dataset
 from regrade.errors import SettingsError, SourceError
 from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
 from tests.benchmarks.files import Rows, write_jsonl, write_parquet

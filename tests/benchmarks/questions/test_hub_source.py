@@ -122,7 +122,6 @@ def test_gsm8k_is_loaded_from_the_hub_at_its_newest_commit(
     assert answer["identity"]["config"] == "main"
     assert answer["targets"] == ["2000", "-3"]
     assert answer["prompt"].startswith("Question: One and one?\nAnswer: 1 + 1 = 2.\n#### 2\n\n")
-    assert answer["source_path"] is None
 
 
 def test_a_pinned_commit_stays_what_it_was(hub: Hub, answers: dict[str, dict[str, Any]]) -> None:

@@ -78,6 +78,14 @@ def test_a_chat_template_is_known_by_its_content(tmp_path: Path) -> None:
     assert digest == hashlib.sha256(b"{{ messages }}").hexdigest()
 
 
+def test_a_chat_template_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "template.jinja"
+    file.write_bytes(b"\xff")
+
+    with pytest.raises(SettingsError, match="not UTF-8"):
+        chat_settings(PromptSettings(chat_template=str(file)))
+
+
 def test_a_chat_template_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read"):
         chat_settings(PromptSettings(chat_template=str(tmp_path / "absent")))

@@ -14,7 +14,6 @@ def test_a_file_is_the_question_split(tmp_path: Path) -> None:
     source = LocalSource("demo", str(write_jsonl(tmp_path / "any.jsonl", ROW)), "test")
 
     assert source.rows("test", ["q"]) == ROW
-    assert source.path == str(tmp_path / "any.jsonl")
 
 
 def test_a_folder_has_a_file_for_each_split(tmp_path: Path) -> None:

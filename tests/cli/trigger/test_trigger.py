@@ -150,6 +150,12 @@ def test_a_gate_without_a_verdict_did_not_pass(served: str) -> None:
     assert "wrote no verdict" in ran.err
 
 
+def test_a_quiet_run_is_its_exit_code(served: str) -> None:
+    ran = trigger(served, "stand-in", "--model", "m", "--wait", "--quiet")
+
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+
+
 @pytest.mark.parametrize(
     "number",
     [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],

@@ -10,11 +10,11 @@ import pytest
 from aiohttp import web
 
 from regrade.engines.base import PromptRendering
+from regrade.engines.openai import OpenAIEngine
 from regrade.engines.openai_api.client import OpenAIClient
 from regrade.errors import EngineError, SettingsError
-from regrade.models import resolve_model
 from regrade.records import Completion, Request
-from regrade.settings import OpenAIEngine, SamplingParams
+from regrade.settings import SamplingParams
 
 Behaviour = Callable[[dict], web.Response]
 SAMPLING = SamplingParams(max_tokens=4)
@@ -102,7 +102,7 @@ def run(
     server: Misbehaving, prompts: list, *, sampling: SamplingParams = SAMPLING, **settings
 ) -> list[Completion]:
     engine = OpenAIEngine(base_url=server.url, **{"max_retries": 2, **settings})
-    client = OpenAIClient(engine, resolve_model("small", engine), rendering=PromptRendering())
+    client = OpenAIClient(engine, engine.resolve("small"), rendering=PromptRendering())
     requests = [Request(key, prompt, sampling) for key, prompt in enumerate(prompts)]
     with client:
         completions = [c for batch in client.generate(requests) for c in batch]
@@ -286,7 +286,7 @@ def test_sampling_that_does_nothing_is_not_sent_to_servers_that_may_not_know_it(
 def test_a_stream_may_be_left_early(server):
     server.delay = 0.02
     engine = OpenAIEngine(base_url=server.url, max_concurrency=2)
-    client = OpenAIClient(engine, resolve_model("small", engine), rendering=PromptRendering())
+    client = OpenAIClient(engine, engine.resolve("small"), rendering=PromptRendering())
     taken = []
 
     def requests() -> Iterator[Request]:
@@ -375,7 +375,7 @@ def test_a_server_that_gives_fewer_likeliest_tokens_is_asked_for_fewer(server):
 
 def rank(server: Misbehaving, prompt: str, labels: tuple[str, ...]) -> list[Completion]:
     engine = OpenAIEngine(base_url=server.url, max_retries=0)
-    client = OpenAIClient(engine, resolve_model("small", engine), rendering=PromptRendering())
+    client = OpenAIClient(engine, engine.resolve("small"), rendering=PromptRendering())
     with client:
         return [c for b in client.generate([Request(0, prompt, SAMPLING, labels)]) for c in b]
 
@@ -384,6 +384,4 @@ def test_truncation_is_refused_because_only_the_server_has_the_tokenizer(server)
     engine = OpenAIEngine(base_url=server.url)
 
     with pytest.raises(SettingsError, match="truncate"):
-        OpenAIClient(
-            engine, resolve_model("small", engine), rendering=PromptRendering(truncate=True)
-        )
+        OpenAIClient(engine, engine.resolve("small"), rendering=PromptRendering(truncate=True))

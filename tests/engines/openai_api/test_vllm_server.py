@@ -5,11 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from regrade.engines.base import Engine, PromptRendering
-from regrade.engines.opening import open_engine
+from regrade.engines.openai import OpenAIEngine
 from regrade.errors import ModelError
-from regrade.models import resolve_model
 from regrade.records import Completion, Request
-from regrade.settings import OpenAIEngine, SamplingParams
+from regrade.settings import SamplingParams
 from tests.engine_fixtures import SERVED_NAME
 
 pytestmark = pytest.mark.vllm
@@ -28,9 +27,8 @@ def engine(
 
 
 def _open(settings: OpenAIEngine, tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    return open_engine(
-        settings,
-        resolve_model(SERVED_NAME, settings),
+    return settings.open(
+        settings.resolve(SERVED_NAME),
         longest=(),
         rendering=PromptRendering(),
         log=tmp_path_factory.mktemp("openai") / "log",
@@ -46,12 +44,11 @@ def test_the_server_is_known(engine: Engine):
     assert engine.info.engine == "openai"
     assert engine.info.version
     assert engine.info.max_model_len == 512
-    assert engine.info.details == {"server": "vllm"}
 
 
 def test_a_model_that_is_not_served_is_refused_with_those_that_are(served_settings: OpenAIEngine):
     with pytest.raises(ModelError, match="Did you mean 'demo'"):
-        resolve_model("demos", served_settings)
+        served_settings.resolve("demos")
 
 
 def test_text_and_chat_give_what_the_offline_engine_gives(engine: Engine, vllm_engine: Engine):

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.engines.vllm_process.logs import killed, telling_line
+from regrade.engines.vllm_process.logs import last_error, status_in_words
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def test_the_cause_is_named_and_not_what_followed_from_it(log: Path):
         "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
     )
 
-    assert telling_line(log) == "ValueError: head size 7 is not supported"
+    assert last_error(log) == "ValueError: head size 7 is not supported"
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_lack_of_memory_says_which_settings_help(log: Path, line: str):
         f"{line}\nRuntimeError: Engine core initialization failed. See root cause above.\n"
     )
 
-    told = telling_line(log)
+    told = last_error(log)
 
     assert told.startswith(line.removeprefix("torch.")[:40])
     for setting in ("gpu_memory_utilization", "max_model_len", "max_num_seqs"):
@@ -51,17 +51,18 @@ def test_an_earlier_engine_in_the_same_log_is_not_blamed(log: Path):
     with log.open("a") as file:
         file.write("all well today\n")
 
-    assert telling_line(log, start) == ""
+    assert last_error(log, start) == ""
 
 
 def test_no_log_tells_nothing(log: Path):
-    assert telling_line(log) == ""
+    assert last_error(log) == ""
 
 
 def test_a_process_that_was_killed_is_told_with_the_settings_to_lower():
     for status in (-9, 137):
-        told = killed(status)
+        told = status_in_words(status)
         assert "SIGKILL" in told
         for setting in ("max_num_seqs", "max_model_len"):
             assert setting in told
-    assert killed(1) == ""
+    assert status_in_words(143) == "signal SIGTERM"
+    assert status_in_words(1) == "status 1"

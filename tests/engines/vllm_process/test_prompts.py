@@ -64,12 +64,6 @@ def test_the_order_of_requests_is_kept(small: Small):
     assert [prepared.key for prepared in small.prompts.prepare(mixed)] == [5, 2, 8, 1]
 
 
-def test_an_answer_that_was_begun_is_continued(small: Small):
-    (prepared,) = small.prompts.prepare([request(0, chat(("user", "q"), ("assistant", "It is")))])
-
-    assert prepared.text == "<user>q</><assistant>It is"
-
-
 def test_another_template_and_its_arguments_are_used(small: Small):
     prompts = Prompts(small.tokenizer, chat_template=f"other {TEMPLATE}", arguments={"loud": True})
 

@@ -1,0 +1,1 @@
+"""`regrade deploy`: work pools, deployments, triggers and automations on a Prefect server."""

@@ -1,0 +1,48 @@
+"""An automation that ends a flow run as Crashed if its heartbeats stop.
+
+A worker reports the runs whose process died. If the worker or its machine dies too, nothing reports the run, and it
+would stay Running for ever. Prefect has each run send a heartbeat (every 3 minutes by default) and leaves it to
+an automation to notice that they stopped: https://docs.prefect.io/v3/advanced/detect-zombie-flows
+"""
+
+from datetime import timedelta
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.objects import StateType
+from prefect.events import EventTrigger, Posture, ResourceSpecification
+from prefect.events.actions import ChangeFlowRunState
+from prefect.events.schemas.automations import AutomationCore
+
+from regrade.orchestration.deployment.outcome import Outcome
+
+NAME = "regrade: a run that fell silent has crashed"
+MESSAGE = "No sign of life: its worker or machine is gone. Answers so far are kept; run it again, and it goes on from there."
+SILENCE = timedelta(minutes=10)
+"""Three heartbeats: long enough for a server that is restarted, or whose database is away for a minute."""
+HEARTBEAT = "prefect.flow-run.heartbeat"
+ENDS = ("Completed", "Failed", "Cancelled", "Crashed")
+
+
+def crash_silent_runs(
+    client: SyncPrefectClient, *, name: str = NAME, silence: timedelta = SILENCE
+) -> Outcome:
+    """Create the automation unless one of that name exists."""
+    if client.read_automations_by_name(name):
+        return Outcome("automation", name, "unchanged")
+    client.create_automation(
+        AutomationCore(
+            name=name,
+            description=MESSAGE,
+            trigger=EventTrigger(
+                after={HEARTBEAT},
+                expect={HEARTBEAT, *(f"prefect.flow-run.{end}" for end in ENDS)},
+                match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+                for_each={"prefect.resource.id"},
+                posture=Posture.Proactive,
+                threshold=1,
+                within=silence,
+            ),
+            actions=[ChangeFlowRunState(state=StateType.CRASHED, message=MESSAGE)],
+        )
+    )
+    return Outcome("automation", name, "created")

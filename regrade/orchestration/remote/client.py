@@ -1,0 +1,198 @@
+"""Client for the Prefect server at PREFECT_API_URL; waits while the server is down."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterName,
+    FlowRunFilter,
+    FlowRunFilterIdempotencyKey,
+    WorkerFilter,
+)
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.settings import PREFECT_API_URL
+from prefect.utilities.urls import url_for
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
+from regrade.errors import OperationError, SettingsError
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+logger = logging.getLogger("regrade.trigger")
+CANCEL_SECONDS = 20.0
+"""Longest wait for the end of a cancelled flow run; its worker goes on cancelling in any case."""
+_Result = TypeVar("_Result")
+_PAUSE = 2.0
+"""Seconds between two attempts."""
+_CANCEL_POLL = 0.5
+"""Seconds between two looks at a flow run that is being cancelled."""
+_REFUSED = (400, 409, 422)
+"""HTTP status codes of requests that the server refuses because of their parameters."""
+
+
+class ServerGoneError(OperationError):
+    """The Prefect server did not answer within `--patience` seconds."""
+
+
+class Server:
+    """A client that retries while the server is down, restarting or locked (SQLite)."""
+
+    def __init__(self, client: "SyncPrefectClient", patience: float) -> None:
+        self.client = client
+        self.patience = patience
+        """Seconds for which a request is retried."""
+
+    def deployment(self, name: str) -> DeploymentResponse:
+        """Return a deployment by `flow/deployment`, or by its name if that is unique.
+
+        Raises:
+            SettingsError: If there is none, or several.
+        """
+        if "/" in name:
+            try:
+                return self.ask(lambda: self.client.read_deployment_by_name(name))
+            except ObjectNotFound:
+                found: list[DeploymentResponse] = []
+        else:
+            wanted = DeploymentFilter(name=DeploymentFilterName(any_=[name]))
+            found = self.ask(lambda: self.client.read_deployments(deployment_filter=wanted))
+        if len(found) == 1:
+            return found[0]
+        known = sorted({known.name for known in self.ask(self.client.read_deployments)})
+        problem = (
+            f"is the name of {len(found)} deployments: say `flow/{name}`"
+            if found
+            else f"is not on the Prefect server {address()}. It has: {', '.join(known) or 'none; `regrade deploy` creates them'}"
+        )
+        raise SettingsError(f"Deployment '{name}' {problem}.")
+
+    def start(
+        self, deployment: DeploymentResponse, parameters: dict[str, Any], key: str
+    ) -> FlowRun:
+        """Create a run of a deployment; retries with the same idempotency key create no second run.
+
+        Raises:
+            SettingsError: If the server refuses the parameters.
+        """
+        try:
+            return self.ask(
+                lambda: self.client.create_flow_run_from_deployment(
+                    deployment.id, parameters=parameters, idempotency_key=key
+                )
+            )
+        except PrefectHTTPStatusError as error:
+            if error.response.status_code not in _REFUSED:
+                raise
+            raise SettingsError(f"Prefect refused the parameters: {_detail(error)}") from error
+
+    def started(self, key: str) -> FlowRun | None:
+        """Return the run created for an idempotency key, or None."""
+        wanted = FlowRunFilter(idempotency_key=FlowRunFilterIdempotencyKey(any_=[key]))
+        found = self.ask(lambda: self.client.read_flow_runs(flow_run_filter=wanted))
+        return found[0] if found else None
+
+    def read(self, flow_run_id: UUID) -> FlowRun:
+        """Return a flow run in its current state."""
+        return self.ask(lambda: self.client.read_flow_run(flow_run_id))
+
+    def cancel(self, flow_run_id: UUID) -> FlowRun:
+        """Cancel a flow run, as the UI does; return it once it has ended, or after `CANCEL_SECONDS`."""
+        state: State[Any] = State(type=StateType.CANCELLING, message="Cancelled by regrade trigger")
+        self.ask(lambda: self.client.set_flow_run_state(flow_run_id, state))
+        deadline = time.monotonic() + CANCEL_SECONDS
+        while True:
+            now = self.read(flow_run_id)
+            if (now.state is not None and now.state.is_final()) or time.monotonic() > deadline:
+                return now
+            time.sleep(_CANCEL_POLL)
+
+    def has_worker(self, pool: str) -> bool:
+        """Return True if a worker polls the pool."""
+        online = WorkerFilter.model_validate({"status": {"any_": ["ONLINE"]}})
+        found = self.ask(lambda: self.client.read_workers_for_work_pool(pool, online))
+        return bool(found)
+
+    def ask(self, request: Callable[[], _Result]) -> _Result:
+        """Return the answer to a request, which is retried for `patience` seconds.
+
+        Raises:
+            ServerGoneError: If the server does not answer in that time.
+        """
+        retrying = Retrying(
+            retry=retry_if_exception(_is_away),
+            stop=stop_after_delay(self.patience),
+            wait=wait_fixed(_PAUSE),
+            before_sleep=self._warn_once,
+            reraise=True,
+        )
+        try:
+            return retrying(request)
+        except PrefectHTTPStatusError as error:
+            if not _is_away(error):
+                raise
+            raise ServerGoneError(self._gone(_detail(error))) from error
+        except httpx.TransportError as error:
+            raise ServerGoneError(self._gone(f"{type(error).__name__}: {error}")) from error
+
+    def _gone(self, problem: str) -> str:
+        return (
+            f"The Prefect server {address()} did not answer for {self.patience:.0f} s ({problem})."
+        )
+
+    def _warn_once(self, attempt: RetryCallState) -> None:
+        if attempt.attempt_number == 1:
+            logger.warning(
+                "the Prefect server does not answer; asking again for %.0f s", self.patience
+            )
+
+
+@contextmanager
+def connected(patience: float) -> Iterator[Server]:
+    """Yield a client for the server at PREFECT_API_URL.
+
+    Args:
+        patience: Seconds for which a request is retried.
+
+    Raises:
+        SettingsError: If PREFECT_API_URL is not set.
+    """
+    if PREFECT_API_URL.value() is None:
+        raise SettingsError(
+            "PREFECT_API_URL is not set. Name the server, such as http://127.0.0.1:4200/api."
+        )
+    with get_client(sync_client=True) as client:
+        yield Server(client, patience)
+
+
+def address() -> str:
+    """Return the server's address."""
+    return str(PREFECT_API_URL.value())
+
+
+def page(flow_run_id: UUID) -> str:
+    """Return the URL of a flow run's page."""
+    return url_for("flow-run", obj_id=flow_run_id) or f"flow run {flow_run_id}"
+
+
+def _is_away(error: BaseException) -> bool:
+    if isinstance(error, PrefectHTTPStatusError):
+        return error.response.status_code >= 500 or error.response.status_code == 429
+    return isinstance(error, httpx.TransportError)
+
+
+def _detail(error: PrefectHTTPStatusError) -> str:
+    try:
+        detail = error.response.json().get("detail")
+    except (ValueError, AttributeError):
+        detail = None
+    return str(detail or error.response.text or error).strip()

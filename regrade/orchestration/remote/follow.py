@@ -1,0 +1,138 @@
+"""Log the states, log lines and progress of a flow run on another machine until it ends."""
+
+import logging
+import time
+from datetime import timedelta
+from uuid import UUID
+
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    ArtifactFilterType,
+    LogFilter,
+)
+from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.sorting import LogSort
+
+from regrade.orchestration.remote.client import Server
+
+logger = logging.getLogger("regrade.trigger")
+POLL = 2.0
+"""Seconds between two looks at the flow run."""
+PROGRESS_SECONDS = 15.0
+"""Least seconds between two lines of progress."""
+_PAGE = 200
+"""Log lines per request; the server's limit."""
+_LATE = timedelta(seconds=20)
+"""Log lines arrive out of order; read this far back again."""
+_WAITING = ("AwaitingConcurrencySlot", "AwaitingRetry")
+"""Scheduled states that only a worker sets."""
+
+
+class Follower:
+    """Follows a flow run; remembers what it has logged already."""
+
+    def __init__(self, server: Server, flow_run_id: UUID, pool: str | None) -> None:
+        self.server = server
+        self.flow_run_id = flow_run_id
+        self.pool = pool
+        self._state = ""
+        self._lines: set[UUID] = set()
+        self._newest: LogFilter = self._log_filter({})
+        self._progress = ""
+        self._progress_at = -PROGRESS_SECONDS
+        self._warned = False
+
+    def follow(self, *, start_timeout: float, timeout: float | None) -> tuple[FlowRun, str]:
+        """Follow the flow run to its end; cancel it if it is late.
+
+        Args:
+            start_timeout: Seconds until a worker must have taken it. Waiting for a concurrency slot does not count.
+            timeout: Seconds until it must have ended. None: no limit.
+
+        Returns:
+            The flow run as it ended, and why it was cancelled; "" if it was not.
+        """
+        begin = unclaimed_since = time.monotonic()
+        while True:
+            flow_run = self.step()
+            now = time.monotonic()
+            if flow_run.state is not None and flow_run.state.is_final():
+                return flow_run, ""
+            if flow_run.start_time is not None or flow_run.state_name in _WAITING:
+                unclaimed_since = now
+            elif now - unclaimed_since > 10:
+                self._warn_of_no_worker()
+            if now - unclaimed_since > start_timeout:
+                return self._give_up(f"no worker took it in {start_timeout:.0f} s")
+            if timeout is not None and now - begin > timeout:
+                return self._give_up(f"it did not end in {timeout:.0f} s")
+            time.sleep(POLL)
+
+    def step(self) -> FlowRun:
+        """Log everything new, and return the flow run."""
+        flow_run = self.server.read(self.flow_run_id)
+        self._log_lines()
+        self._log_progress()
+        if flow_run.state is not None and self._state != flow_run.state.name:
+            self._state = flow_run.state.name or ""
+            message = f": {flow_run.state.message}" if flow_run.state.message else ""
+            logger.info("%s: %s%s", flow_run.name, self._state, message)
+        return flow_run
+
+    def _give_up(self, problem: str) -> tuple[FlowRun, str]:
+        self.step()
+        return self.server.cancel(self.flow_run_id), f"Given up and cancelled: {problem}."
+
+    def _log_lines(self) -> None:
+        found = self.server.ask(
+            lambda: self.server.client.read_logs(
+                log_filter=self._newest, limit=_PAGE, sort=LogSort.TIMESTAMP_ASC
+            )
+        )
+        new = [line for line in found if line.id not in self._lines]
+        for line in new:
+            self._lines.add(line.id)
+            if line.name == "prefect.task_runs" and line.level < logging.WARNING:
+                continue  # "Finished in state Completed()": our own lines say more
+            level = "" if line.level < logging.WARNING else f"{logging.getLevelName(line.level)} "
+            message = line.message.replace("\n", "\n    ")
+            logger.log(
+                line.level, "  %s %s%s", f"{line.timestamp.astimezone():%H:%M:%S}", level, message
+            )
+        if found and (new or len(found) == _PAGE):
+            last = found[-1].timestamp
+            after = last - _LATE if len(found) < _PAGE else last
+            self._newest = self._log_filter({"timestamp": {"after_": after}})
+        if len(found) == _PAGE:
+            self._log_lines()
+
+    def _log_progress(self) -> None:
+        if time.monotonic() - self._progress_at < PROGRESS_SECONDS:
+            return
+        wanted = ArtifactFilter(
+            flow_run_id=ArtifactFilterFlowRunId(any_=[self.flow_run_id]),
+            type=ArtifactFilterType(any_=["progress"]),
+        )
+        found = self.server.ask(lambda: self.server.client.read_artifacts(artifact_filter=wanted))
+        if not found:
+            return
+        newest = max(found, key=lambda artifact: str(artifact.updated))
+        self._progress_at = time.monotonic()
+        if newest.description and newest.description != self._progress:
+            self._progress = newest.description
+            logger.info("  %s", newest.description)
+
+    def _warn_of_no_worker(self) -> None:
+        if not self._warned and self.pool and not self.server.has_worker(self.pool):
+            self._warned = True
+            logger.warning(
+                "no worker of the pool '%s' is online; `prefect worker start --pool %s` starts one",
+                self.pool,
+                self.pool,
+            )
+
+    def _log_filter(self, more: dict[str, object]) -> LogFilter:
+        return LogFilter.model_validate(
+            {"flow_run_id": {"any_": [self.flow_run_id]}, "level": {"ge_": logging.INFO}, **more}
+        )

@@ -1,0 +1,112 @@
+"""Outcome of a flow run for CI: exit code, markdown, JUnit XML, JSON."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from prefect.client.schemas.objects import FlowRun
+
+from regrade.comparing.gate_report import GateReport
+from regrade.errors import COULD_NOT_RUN
+from regrade.orchestration.artifacts import METRICS_KEY, RESULT_KEY, newest_artifact, read_report
+from regrade.orchestration.remote.client import Server, page
+from regrade.reporting.junit import junit, junit_run
+from regrade.reporting.tables import escape
+from regrade.reporting.verdicts import gate_markdown
+
+CANCELLED = 4
+"""Exit code of a flow run that somebody cancelled."""
+NOT_IN_TIME = 5
+"""Exit code of a flow run that `regrade trigger` cancelled because it was late."""
+_IMAGE = re.compile(r"!\[[^\]]*\]\(data:[^)]*\)\n*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """Outcome of a flow run."""
+
+    deployment: str
+    flow_run_id: UUID
+    name: str
+    state: str
+    exit_code: int
+    """0 done or passed, 1 regression, 2 cannot tell, 3 or more no verdict."""
+    problem: str = ""
+    """Reason for an exit code of 3 or more."""
+    gate: GateReport | None = None
+    result: str | None = None
+    """The result as markdown without images, which CI comments do not render."""
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    """Headline metrics, one dictionary for each answer set."""
+
+    @property
+    def summary(self) -> str:
+        """The verdict, the problem or the state in one line."""
+        return self.gate.summary if self.gate else self.problem or self.state.lower()
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON document of `regrade trigger --json`."""
+        return {
+            "deployment": self.deployment,
+            "flow_run": {"id": str(self.flow_run_id), "name": self.name, "state": self.state},
+            "url": page(self.flow_run_id),
+            "exit_code": self.exit_code,
+            "problem": self.problem or None,
+            "gate": self.gate.model_dump(mode="json") if self.gate else None,
+            "metrics": self.metrics,
+        }
+
+    def markdown(self) -> str:
+        """Return the verdict, the problem or the result as a page."""
+        link = f"[{escape(self.name)}]({page(self.flow_run_id)})"
+        if self.gate is not None:
+            return f"{gate_markdown(self.gate).rstrip()}\n\nFlow run: {link}\n"
+        if self.problem:
+            return f"# {self.deployment} could not be run\n\n{escape(self.problem)}\n\nFlow run: {link}\n"
+        return f"# {self.deployment}\n\n{self.result or 'Done.'}\n\nFlow run: {link}\n"
+
+    def junit(self) -> str:
+        """Return the verdict or the problem as JUnit XML."""
+        return junit(self.gate) if self.gate else junit_run(self.deployment, self.problem)
+
+
+def outcome(
+    server: Server, deployment: str, flow_run: FlowRun, *, gated: bool, problem: str = ""
+) -> Outcome:
+    """Return the outcome of a flow run.
+
+    Args:
+        server: Server of the flow run.
+        deployment: Name of its deployment.
+        flow_run: The flow run, ended.
+        gated: True if a verdict was requested.
+        problem: Why `regrade trigger` cancelled it; "" if it did not.
+    """
+    gate = server.ask(lambda: read_report(server.client, flow_run.id)) if not problem else None
+    code = 0
+    if gate is not None:
+        code = gate.exit_code
+    elif problem:
+        code = NOT_IN_TIME
+    elif flow_run.state is not None and flow_run.state.is_cancelled():
+        code, problem = CANCELLED, "It was cancelled."
+    elif flow_run.state is None or not flow_run.state.is_completed():
+        message = flow_run.state.message if flow_run.state else ""
+        code, problem = COULD_NOT_RUN, f"{flow_run.state_name}: {message or 'no reason given'}"
+    elif gated:
+        code, problem = COULD_NOT_RUN, "It is done, but wrote no verdict."
+    result = server.ask(lambda: newest_artifact(server.client, flow_run.id, RESULT_KEY))
+    metrics = server.ask(lambda: newest_artifact(server.client, flow_run.id, METRICS_KEY))
+    return Outcome(
+        deployment=deployment,
+        flow_run_id=flow_run.id,
+        name=flow_run.name,
+        state=(flow_run.state_name or "unknown").upper(),
+        exit_code=code,
+        problem=problem,
+        gate=gate,
+        result=_IMAGE.sub("", result) if isinstance(result, str) else None,
+        metrics=json.loads(metrics) if isinstance(metrics, str) else metrics or [],
+    )

@@ -1,0 +1,14 @@
+"""Environment variables that switch off telemetry.
+
+Files that cannot import them (prefect.yaml, infra/compose.yaml, images) repeat them; tests/infra/test_telemetry.py compares.
+"""
+
+TELEMETRY_OFF = {
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+LIBRARY_DEFAULTS = {**TELEMETRY_OFF, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+"""Variables for every process that runs flows, servers or engines."""

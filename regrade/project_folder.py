@@ -1,0 +1,38 @@
+"""The folder of the Prefect project: `flows`, `tasks` and `prefect.yaml`.
+
+In a checkout it is the root, beside this package. A wheel carries it inside the package, as `regrade/project`: a
+top-level package `flows` in site-packages would hide the `flows` folder of every other project in that environment.
+"""
+
+import sys
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+
+
+def is_checkout() -> bool:
+    """True in a checkout, also in an editable installation of one."""
+    root = _PACKAGE.parent
+    return (root / "prefect.yaml").is_file() and (root / "flows").is_dir()
+
+
+def project_folder() -> Path:
+    """Absolute path of the project folder."""
+    return _PACKAGE.parent if is_checkout() else _PACKAGE / "project"
+
+
+def make_flows_importable() -> None:
+    """Put the project folder first on `sys.path`, so that `import flows` finds regrade's flows."""
+    folder = str(project_folder())
+    if sys.path[:1] != [folder]:
+        sys.path.insert(0, folder)
+
+
+def install_command(extra: str, target: str) -> str:
+    """Command that installs an optional part.
+
+    Args:
+        extra: Extra of the wheel, such as `vllm`.
+        target: Target of the Makefile that does it in a checkout.
+    """
+    return f"make {target}" if is_checkout() else f"pip install 'regrade[{extra}]'"

@@ -1,0 +1,21 @@
+"""Untrusted texts as a reader may see them: no control characters, no endless lines."""
+
+SHOWN_CHARACTERS = 600
+"""Longest part of a prompt or an answer shown in an example: its end, which holds the question or the answer."""
+
+
+def visible(text: str) -> str:
+    """Return a text with its control characters replaced, such as those that begin terminal escape codes."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
+def tail(text: str, length: int = SHOWN_CHARACTERS) -> str:
+    """Return the end of a text, with an ellipsis if it was cut."""
+    return text if len(text) <= length else f"… {text[-length:]}"
+
+
+def code_block(heading: str, text: str) -> list[str]:
+    """Return the lines of a heading and the end of a text as indented code, which no line of it can leave."""
+    return [f"{heading}:", "", *(f"    {line}" for line in visible(tail(text)).split("\n")), ""]

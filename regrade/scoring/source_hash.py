@@ -1,0 +1,211 @@
+"""Hash of a scorer's code: it tells the scores of today's scorer from those of an older one.
+
+The hash covers what the code does, not how it is written down: comments, docstrings, blank lines, spaces, line breaks,
+the order of imports and the places of our modules are left out. It is computed from tokens, which are the same on every
+supported Python. (`ast.dump` differs between versions, and `ast.parse` crashes in threads of Python 3.11 up to 3.11.7:
+https://github.com/python/cpython/issues/106905.)
+"""
+
+import hashlib
+import io
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, resolve_name
+from pathlib import Path
+
+from regrade import registry
+
+_LAYOUT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER})
+_BLOCKS = {tokenize.INDENT: "\0indent", tokenize.DEDENT: "\0dedent"}
+_OPENING, _CLOSING = "([{", ")]}"
+_SEPARATOR = "\x1f"
+
+
+@dataclass
+class ModuleCode:
+    """The code of one module without its layout."""
+
+    statements: list[tuple[str, ...]] = field(default_factory=list)
+    """Tokens of each statement but imports and docstrings, in their order."""
+    imports: set[tuple[str, ...]] = field(default_factory=set)
+    """Module, name and bound name of each import; of our own modules only the names."""
+    imported_modules: set[str] = field(default_factory=set)
+    """Full names of the modules of ours that are imported."""
+
+    @property
+    def digest(self) -> str:
+        """sha256 of imports and statements, in hexadecimal."""
+        lines = [_SEPARATOR.join(tokens) for tokens in (*sorted(self.imports), *self.statements)]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+@cache
+def source_hash(scorer: str) -> str:
+    """Return the hash of a scorer's code: the first 8 hex digits of a sha256.
+
+    It changes with the code of the scorer's module and of every module that it imports, directly or not, from
+    `regrade.scorers` and, for a scorer of another package, from that package. It does not change with another scorer.
+
+    Raises:
+        UnknownNameError: If no scorer of this name is installed.
+        PluginError: If it is installed and cannot be used.
+    """
+    module = registry.module("scorer", scorer)
+    ours = registry.package("scorer")
+    return hash_of(module, (ours,) if _is_in(module, (ours,)) else (ours, module.partition(".")[0]))
+
+
+def hash_of(module: str, packages: Sequence[str]) -> str:
+    """Return the first 8 hex digits of the sha256 over a module and the modules it imports from some packages.
+
+    Args:
+        module: Full name of the module.
+        packages: Packages whose modules are part of the code, such as `regrade.scorers`.
+    """
+    digests = sorted(code.digest for code in module_codes(module, packages).values())
+    return hashlib.sha256("".join(digests).encode()).hexdigest()[:8]
+
+
+def module_codes(module: str, packages: Sequence[str]) -> dict[str, ModuleCode]:
+    """Return the code of a module and of all modules in `packages` that it imports, directly or not, by name."""
+    ours = (*packages, __name__.partition(".")[0], module.partition(".")[0])
+    found: dict[str, ModuleCode] = {}
+    waiting = {module}
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = _code_of(name, ours)
+            waiting |= {one for one in found[name].imported_modules if _is_in(one, packages)}
+    return found
+
+
+@cache
+def _code_of(name: str, ours: tuple[str, ...]) -> ModuleCode:
+    spec = _find(name)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"No source file of module '{name}' is found.", name=name)
+    return module_code(Path(spec.origin).read_text(encoding="utf-8"), spec.parent or "", ours)
+
+
+def module_code(source: str, package: str, ours: Sequence[str]) -> ModuleCode:
+    """Return the code of a source text without its layout.
+
+    Args:
+        source: Text of the module.
+        package: Package that relative imports of the module are relative to.
+        ours: Packages whose module paths are left out.
+    """
+    code = ModuleCode()
+    for statement in _statements(source):
+        blocks = tuple(token for token in statement if token in _BLOCKS.values())
+        tokens = statement[len(blocks) :]
+        if tokens[:1] in (("import",), ("from",)):
+            _add_imports(code, tokens, package, ours)
+            tokens = ()
+        elif all(_is_plain_text(token) for token in tokens):  # a docstring, or nothing
+            tokens = ()
+        if blocks or tokens:
+            code.statements.append(blocks + tokens)
+    return code
+
+
+def _statements(source: str) -> Iterator[tuple[str, ...]]:
+    statement: list[str] = []
+    for kind, text in _whole_strings(source):
+        if kind == tokenize.NEWLINE:
+            yield tuple(_without_trailing_commas(statement))
+            statement = []
+        elif kind in _BLOCKS:
+            statement.append(_BLOCKS[kind])
+        elif kind not in _LAYOUT:
+            statement.append(text)
+    yield tuple(statement)
+
+
+def _whole_strings(source: str) -> Iterator[tuple[int, str]]:
+    """Yield kind and text of each token; an f-string is one token, as before Python 3.12."""
+    lines = list(io.StringIO(source))
+    begins: list[tuple[int, int]] = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        name = tokenize.tok_name[token.type]
+        if name == "FSTRING_START":
+            begins.append(token.start)
+        elif name == "FSTRING_END":
+            begin = begins.pop()
+            if not begins:
+                yield tokenize.STRING, _between(lines, begin, token.end)
+        elif not begins:
+            yield token.type, token.string
+
+
+def _between(lines: Sequence[str], begin: tuple[int, int], end: tuple[int, int]) -> str:
+    part = list(lines[begin[0] - 1 : end[0]])
+    part[-1] = part[-1][: end[1]]
+    part[0] = part[0][begin[1] :]
+    return "".join(part)
+
+
+def _without_trailing_commas(tokens: Sequence[str]) -> Iterator[str]:
+    """Leave out a last comma that a formatter adds when it breaks a line: one after another comma, or in a call."""
+    redundant: list[bool] = []
+    for position, token in enumerate(tokens):
+        following = tokens[position + 1] if position + 1 < len(tokens) else ""
+        before = tokens[position - 1] if position else ""
+        if token == "," and redundant:
+            if following and following in _CLOSING and redundant[-1]:
+                continue
+            redundant[-1] = True
+        elif token and token in _OPENING:
+            redundant.append(token == "(" and (before.isidentifier() or before in (")", "]")))
+        elif token and token in _CLOSING and redundant:
+            redundant.pop()
+        yield token
+
+
+def _is_plain_text(token: str) -> bool:
+    return token.lstrip("bBrRuU")[:1] in ('"', "'")
+
+
+def _add_imports(
+    code: ModuleCode, tokens: Sequence[str], package: str, ours: Sequence[str]
+) -> None:
+    """Note what an import statement binds: `import a.b as c, d`, or `from a.b import (c as d, e)`."""
+    place = tokens.index("import")
+    module = "".join(tokens[1:place])
+    if module.startswith("."):
+        module = resolve_name(module, package)
+    for alias in _split([token for token in tokens[place + 1 :] if token not in ("(", ")")]):
+        name = "".join(alias[: alias.index("as")] if "as" in alias else alias)
+        path = f"{module}.{name}" if module else name
+        if not _is_in(path, ours):
+            code.imports.add((module, name, alias[-1]))
+        elif _find(path) is not None:
+            code.imports.add(("", "", alias[-1]))
+            code.imported_modules.add(path)
+        else:
+            code.imports.add(("", name, alias[-1]))
+            code.imported_modules.add(module)
+
+
+def _find(name: str) -> ModuleSpec | None:
+    try:
+        return find_spec(name)
+    except ModuleNotFoundError:  # what would hold it is no package
+        return None
+
+
+def _split(names: Sequence[str]) -> Iterator[list[str]]:
+    alias: list[str] = []
+    for token in (*names, ","):
+        if token != ",":
+            alias.append(token)
+        elif alias:
+            yield alias
+            alias = []
+
+
+def _is_in(name: str, packages: Sequence[str]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)

@@ -1,0 +1,51 @@
+"""Help of the command line: complete, quick and in plain words."""
+
+import subprocess
+import sys
+from importlib import import_module
+from inspect import getdoc
+
+import pytest
+
+from regrade.cli.main import COMMANDS, command_line, run
+
+ALL_MODULES = {f"regrade.cli.{function.partition(':')[0]}" for function, _ in COMMANDS.values()}
+
+
+def test_a_commands_docstring_begins_with_its_line_in_the_list():
+    for function, line in COMMANDS.values():
+        module, _, name = function.partition(":")
+        docstring = getdoc(getattr(import_module(f"regrade.cli.{module}"), name)) or ""
+        assert docstring.splitlines()[0] == line
+
+
+def test_the_list_of_commands_imports_none_of_them():
+    code = (
+        "import sys; from regrade.cli.main import run; run(['--help']); "
+        f"print([name for name in {sorted({*ALL_MODULES, 'prefect', 'pydantic'})} if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_free_of_python(name: str, capsys: pytest.CaptureFixture[str]):
+    assert run([name, "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for leak in ("None", "empty-", "False", "()"):
+        assert leak not in shown
+
+
+def test_help_holds_the_exit_codes(capsys: pytest.CaptureFixture[str]):
+    run(["gate", "--help"])
+    assert "Exit code 3 or more: no verdict" in capsys.readouterr().out
+    run(["trigger", "--help"])
+    assert "4 cancelled; 5 not in time" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_switch_that_is_on_can_be_switched_off():
+    words = ["evaluate", "--engine.no-enable-prefix-caching", "--truncate=false"]
+    _, bound, _ = command_line().parse_args(words, exit_on_error=False, print_error=False)
+    options = bound.arguments["options"]
+    assert not options.vllm.enable_prefix_caching
+    assert options.prompt.model_dump(exclude_unset=True) == {"truncate": False}

@@ -1,0 +1,107 @@
+"""The three forms of output that all commands share."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from regrade.answers.local import LocalRepository
+from regrade.cli.main import run
+from regrade.cli.output import Output
+from regrade.cli.terminal import show_logs
+from tests.comparing.sides import answer
+from tests.stored import numbers, publish
+
+
+class Found(BaseModel):
+    name: str = "ä"
+    n: int = 1
+
+
+@pytest.fixture
+def drawn() -> list[str]:
+    return []
+
+
+@pytest.mark.parametrize("document", [Found(), Found().model_dump()])
+def test_a_document_and_a_model_are_the_same_json(
+    document: BaseModel | dict[str, object], drawn: list[str], capsys: pytest.CaptureFixture[str]
+):
+    Output(json=True).show(document, lambda: drawn.append("table"))
+    assert capsys.readouterr().out == '{\n  "name": "ä",\n  "n": 1\n}\n'
+    assert drawn == []
+
+
+def test_a_table_is_drawn_unless_quiet(drawn: list[str], capsys: pytest.CaptureFixture[str]):
+    Output(quiet=True).show(Found(), lambda: drawn.append("quiet"))
+    Output().show(Found(), lambda: drawn.append("table"))
+    assert drawn == ["table"]
+    assert capsys.readouterr().out == ""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    repository = LocalRepository(tmp_path / "answers")
+    answer(repository, "org/good", right=20, total=20)
+    answer(repository, "org/bad", right=2, total=20)
+    return repository
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["list", "verify", "compare good bad", "promote good", "benchmarks", "scorers"],
+)
+def test_quiet_commands_print_nothing(
+    repository: LocalRepository, arguments: str, capfd: pytest.CaptureFixture[str]
+):
+    where = () if arguments in ("benchmarks", "scorers") else ("--answers", repository.uri)
+    assert run([*arguments.split(), *where, "-q"]) == 0
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_quiet_verdict_is_the_exit_code(
+    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as ended:
+        run(["gate", "bad", "--baseline", "good", "--answers", repository.uri, "-q"])
+    assert ended.value.code == 1
+    assert capfd.readouterr() == ("", "")
+
+
+def test_errors_are_told_however_quiet(capfd: pytest.CaptureFixture[str]):
+    assert run(["list", "--answers", "/nowhere", "--quiet"]) == 2
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    assert "/nowhere" in shown.err
+
+
+def test_json_and_quiet_exclude_each_other(capfd: pytest.CaptureFixture[str]):
+    assert run(["scorers", "--json", "-q"]) == 2
+    assert run(["gate", "m", "--json", "-q"]) == 3
+    assert "Mutually exclusive" in capfd.readouterr().err
+
+
+def test_quiet_logs_are_warnings_and_errors(capfd: pytest.CaptureFixture[str]):
+    logger = show_logs("regrade.quiet-test", quiet=True)
+    logger.info("unimportant")
+    logger.warning("important, and longer than the eighty columns that a terminal has: not wrapped")
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.endswith("not wrapped")
+    logging.getLogger("regrade.quiet-test").handlers.clear()
+
+
+def test_verify_counts_its_problems(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    repository = LocalRepository(tmp_path / "answers")
+    publish(repository, numbers(0, 4))
+    (shard,) = repository.folder.rglob("*.parquet")
+    where = ("--answers", repository.uri)
+
+    assert run(["verify", *where, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["problems"] == []
+    assert run(["verify", *where]) == 0
+    assert capfd.readouterr().out.rstrip().endswith(": 0 problems")
+    shard.write_bytes(b"damaged")
+    assert run(["verify", *where]) == 1
+    assert capfd.readouterr().out.rstrip().endswith(": 1 problem")

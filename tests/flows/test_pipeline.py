@@ -1,0 +1,68 @@
+"""A whole evaluation with a stand-in for the engine: real flow, tasks, spool, repository and MLflow."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows.evaluate_model import evaluate_model
+from regrade.engines.vllm import VllmEngine
+from regrade.errors import SettingsError
+from regrade.reporting.results import Evaluation
+from tests.command_line import DEMO
+from tests.flows.test_fresh_engine import MortalEngine
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
+ROWS = 6
+
+
+@pytest.fixture
+def evaluate(
+    prefect_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    data = tmp_path / "questions.jsonl"
+    rows = [{"question": f"{number}?", "answer": "1"} for number in range(ROWS)]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def run(*engines: MortalEngine, names: tuple[str, ...] = ("one", "two")) -> Evaluation:
+        waiting = iter(engines)
+        monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: next(waiting))
+        with temporary_settings({PREFECT_API_URL: prefect_server}):
+            found = evaluate_model(
+                model=str(DEMO / "model"),
+                datasets=tuple(
+                    {"name": name, "path": str(data), "scorer": "number"} for name in names
+                ),
+                answers=str(tmp_path / "answers"),
+                tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}",
+            )
+        assert isinstance(found, Evaluation)
+        return found
+
+    return run
+
+
+def test_what_is_missing_is_generated_published_scored_tracked_and_reported(evaluate: Any) -> None:
+    first = evaluate(MortalEngine(ROWS + 1), names=("one",))
+    again = evaluate(MortalEngine(2), MortalEngine(ROWS + 1))
+
+    (one,) = first.answer_sets
+    assert (one.generated, one.rows, one.expected_rows) == (ROWS, ROWS, ROWS)
+    assert list(one.seconds) == ["load", "generate", "publish", "track", "score"]
+    assert one.seconds["publish"] > 0
+    old, new = again.answer_sets
+    assert (old.benchmark, old.generated, old.rows) == ("one", 0, ROWS)
+    assert (new.benchmark, new.generated, new.rows) == ("two", ROWS - 2, ROWS)
+    assert old.mlflow_run_id == one.mlflow_run_id is not None
+    assert old.revision == new.revision != one.revision  # all scores in one commit
+    for result in (one, old, new):
+        (score,) = result.scores
+        assert score.metrics["accuracy"] == 1.0
+        assert score.mlflow_run_id == result.mlflow_run_id
+
+
+def test_a_benchmark_that_is_asked_for_twice_is_refused(evaluate: Any) -> None:
+    with pytest.raises(SettingsError, match="asked for twice"):
+        evaluate(names=("one", "one"))

@@ -1,0 +1,265 @@
+"""`regrade deploy` on a real Prefect server: safe to repeat, and what a person changed stays."""
+
+import io
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from regrade.answers.local import LocalRepository
+from regrade.cli.deploy import deploy
+from regrade.errors import SettingsError
+from regrade.orchestration.deployment.desired import read_desired
+from tests.command_line import regrade, run
+from tests.prefect_fixtures import running_server
+from tests.stored import numbers, publish
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
+SCORE = "deployment score-answers/score-answers"
+
+
+class Server:
+    """A Prefect server as a person sees it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def deploy(self, *, force: bool = False) -> str:
+        """Deploy in this process, which spares importing Prefect each time, and return the output."""
+        output = io.StringIO()
+        with temporary_settings({PREFECT_API_URL: self.url}), redirect_stdout(output):
+            deploy(force=force)
+        return output.getvalue()
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        def answered() -> httpx.Response | None:
+            response = httpx.request(method, f"{self.url}{path}", json=body, timeout=30)
+            return None if response.status_code >= 500 else response  # a locked SQLite
+
+        response = soon(answered)
+        assert response.is_success, response.text
+        return response.json() if response.content else None
+
+    def deployment(self, name: str) -> Any:
+        return self.call("GET", f"/deployments/name/{name}/{name}")
+
+    def automations(self) -> dict[str, Any]:
+        return {one["name"]: one for one in self.call("POST", "/automations/filter", {})}
+
+    def runs(self, name: str) -> list[dict[str, Any]]:
+        return list(self.call("POST", "/flow_runs/filter", {"flows": {"name": {"any_": [name]}}}))
+
+
+def soon(found: Callable[[], Any], seconds: float = 90) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if result := found():
+            return result
+        time.sleep(0.3)
+    raise AssertionError(f"nothing came in {seconds} s")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running_server(tmp_path_factory.mktemp("deploy-server")) as (url, _):
+        found = Server(url)
+        first = regrade("deploy", "--json", PREFECT_API_URL=url)
+        assert first.code == 0, first.out + first.err
+        states = {(one["kind"], one["state"]) for one in first.document["objects"]}
+        assert states == {(kind, "created") for kind in ("pool", "deployment", "automation")}
+        yield found
+
+
+def test_one_flow_at_a_time_runs_on_the_gpu(server: Server) -> None:
+    assert server.call("GET", "/work_pools/gpu")["concurrency_limit"] == 1
+    assert server.call("GET", "/work_pools/cpu")["concurrency_limit"] is None
+
+
+def test_deploying_again_changes_nothing_and_says_so(server: Server) -> None:
+    before = server.deployment("score-answers"), server.automations()
+
+    said = server.deploy()
+
+    assert f"{SCORE}: unchanged" in said
+    assert "stays" not in said
+    after = server.deployment("score-answers"), server.automations()
+    for one in (before[0], after[0]):
+        one.pop("updated")
+    assert after == before
+
+
+def test_the_schedule_is_there_and_off(server: Server) -> None:
+    (schedule,) = server.deployment("score-answers")["schedules"]
+    assert (schedule["slug"], schedule["active"]) == ("nightly", False)
+
+
+def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Server) -> None:
+    there = server.deployment("score-answers")
+    path = f"/deployments/{there['id']}"
+    server.call(
+        "PATCH",
+        path,
+        {"parameters": {"benchmark": "gsm8k"}, "concurrency_limit": 3, "description": "Ours"},
+    )
+    server.call("PATCH", f"{path}/schedules/{there['schedules'][0]['id']}", {"active": True})
+    trigger = server.automations()["score published answers"]
+    server.call("PATCH", f"/automations/{trigger['id']}", {"enabled": False})
+    server.call("PATCH", "/work_pools/gpu", {"concurrency_limit": 2})
+
+    for _ in range(2):  # named each time, not only the first
+        said = server.deploy()
+
+        assert "pool gpu: unchanged. Its limit is 2, a new one gets 1." in said
+        assert f'{SCORE}: parameters.benchmark was changed on the server and stays "gsm8k"' in said
+        assert f"{SCORE}: concurrency limit was changed on the server and stays 3" in said
+        assert f'{SCORE}: description was changed on the server and stays "Ours"' in said
+        assert f"{SCORE}: schedule nightly was changed on the server" in said
+        assert f"{SCORE}: trigger score published answers was changed on the server" in said
+        kept = server.deployment("score-answers")
+        assert kept["parameters"] == {"benchmark": "gsm8k"}
+        assert kept["global_concurrency_limit"]["limit"] == 3
+        assert kept["description"] == "Ours"
+        assert [one["active"] for one in kept["schedules"]] == [True]
+        assert not server.automations()["score published answers"]["enabled"]
+        assert server.call("GET", "/work_pools/gpu")["concurrency_limit"] == 2
+
+    said = server.deploy(force=True)
+
+    assert "stays" not in said
+    reset = server.deployment("score-answers")
+    assert reset["parameters"] == {}
+    assert reset["global_concurrency_limit"] is None
+    assert [one["active"] for one in reset["schedules"]] == [False]
+    assert server.automations()["score published answers"]["enabled"]
+    server.call("PATCH", "/work_pools/gpu", {"concurrency_limit": 1})
+
+
+def test_a_schedule_that_a_person_added_stays(server: Server) -> None:
+    there = server.deployment("rescore-answers")
+    weekly = {"schedule": {"cron": "0 4 * * 0", "timezone": "UTC"}, "active": False}
+    server.call("POST", f"/deployments/{there['id']}/schedules", [weekly])
+
+    server.deploy()
+
+    crons = [one["schedule"]["cron"] for one in server.deployment("rescore-answers")["schedules"]]
+    assert crons == ["0 4 * * 0"]
+
+
+def test_published_answers_are_scored_by_whoever_is_there(server: Server, tmp_path: Path) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    table = tmp_path / "answers.jsonl"
+    rows = [
+        f'{{"question": "{n}+1?", "response": "#### {n + 1}", "answer": "{n + 1}"}}'
+        for n in range(3)
+    ]
+    table.write_text("\n".join(rows))
+
+    imported = regrade(
+        "import",
+        table,
+        *(
+            "--answers",
+            repository.uri,
+            "--format",
+            "table",
+            "--model",
+            "a",
+            "--benchmark",
+            "b",
+            "--json",
+        ),
+        *(
+            "--column.question",
+            "question",
+            "--column.text",
+            "response",
+            "--column.target",
+            "answer",
+        ),
+        PREFECT_API_URL=server.url,
+    )
+
+    assert imported.code == 0, imported.err
+    (flow_run,) = soon(lambda: server.runs("score-answers"))
+    assert flow_run["parameters"] == {
+        "answers": repository.uri,
+        "revision": imported.document["revision"],
+    }
+    assert flow_run["state_type"] == "SCHEDULED"
+
+
+def test_a_deployment_of_a_changed_scorer_grades_what_is_stale(server: Server) -> None:
+    assert server.runs("rescore-answers") == []  # the first deployment changed no scorer
+    memory = server.call("GET", "/variables/name/regrade_deployed_scorers")
+    older = memory["value"] | {"number": "number-0-00000000"}
+    server.call("PATCH", "/variables/name/regrade_deployed_scorers", {"value": older})
+
+    said = server.deploy()
+
+    assert "scorer number: updated. number-0-00000000 -> number-" in said
+    (flow_run,) = soon(lambda: server.runs("rescore-answers"))
+    assert flow_run["parameters"]["stale"] is True
+    assert "scorer number" not in server.deploy()
+
+
+def test_without_a_server_the_command_says_what_to_set_or_that_none_answers() -> None:
+    missing = regrade("deploy")
+    assert missing.code == 2
+    assert "PREFECT_API_URL is not set" in missing.err
+
+    nobody = regrade("deploy", PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert nobody.code == 1
+    assert "The Prefect server http://127.0.0.1:9/api does not answer" in nobody.err
+
+
+def test_a_server_that_refuses_is_named(server: Server) -> None:
+    refused = regrade("deploy", PREFECT_API_URL=f"{server.url}/nothing")
+    assert refused.code == 1
+    assert f"The Prefect server {server.url}/nothing refused" in refused.err
+
+
+def test_a_setting_that_would_not_be_deployed_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "prefect.yaml"
+    file.write_text("deployments: [{name: evaluate, retries: 3}]")
+    with pytest.raises(
+        SettingsError, match="'evaluate' has \\['retries'\\], which is not deployed"
+    ):
+        read_desired(file)
+
+
+@pytest.mark.slow
+def test_scoring_what_was_published_starts_no_further_scoring(
+    server: Server, tmp_path: Path
+) -> None:
+    from regrade.orchestration.events import answers_published
+
+    repository = LocalRepository(tmp_path / "answers")
+    answers = publish(repository, numbers(0, 3))
+    earlier = {one["id"] for one in server.runs("score-answers")}
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        answers_published([answers])
+
+    def new() -> list[dict[str, Any]]:
+        return [one for one in server.runs("score-answers") if one["id"] not in earlier]
+
+    (flow_run,) = soon(new)
+    assert flow_run["parameters"]["revision"] == answers.revision
+    environment = {"PREFECT_API_URL": server.url, "PREFECT_HOME": str(tmp_path / "prefect")}
+    executed = run(
+        [sys.executable, "-m", "prefect", "flow-run", "execute", flow_run["id"]],
+        200,
+        {**environment, "PATH": os.environ["PATH"]},
+    )
+    assert executed.code == 0, executed.out + executed.err
+    (done,) = new()
+    assert done["state_type"] == "COMPLETED", done["state"]
+    assert repository.head() != answers.revision  # the scores are there
+    time.sleep(15)  # the answers' own event took less than that
+    assert len(new()) == 1

@@ -1,0 +1,52 @@
+"""A flow run that nobody runs any more ends as Crashed, on a real Prefect server."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from regrade.orchestration.deployment.heartbeats import HEARTBEAT, MESSAGE, crash_silent_runs
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
+
+
+def heartbeat(flow_run_id: str) -> dict[str, Any]:
+    """The event that a flow run sends every three minutes."""
+    return {
+        "id": str(uuid4()),
+        "event": HEARTBEAT,
+        "occurred": datetime.now(UTC).isoformat(),
+        "resource": {"prefect.resource.id": f"prefect.flow-run.{flow_run_id}"},
+    }
+
+
+@pytest.mark.slow
+def test_a_run_that_fell_silent_has_crashed(prefect_server: str):
+    name = f"silent {uuid4()}"
+    with (
+        temporary_settings({PREFECT_API_URL: prefect_server}),
+        get_client(sync_client=True) as client,
+    ):
+        for state in ("created", "unchanged"):
+            silence = timedelta(seconds=10)
+            assert crash_silent_runs(client, name=name, silence=silence).state == state
+        assert len(client.read_automations_by_name(name)) == 1
+
+    with httpx.Client(base_url=prefect_server, timeout=60) as api:
+        flow = api.post("/flows/", json={"name": "silent"}).json()
+        body = {"flow_id": flow["id"], "state": {"type": "RUNNING", "name": "Running"}}
+        run = api.post("/flow_runs/", json=body).json()
+        time.sleep(3)  # automations are loaded by the server's own service
+        api.post("/events", json=[heartbeat(run["id"])]).raise_for_status()
+
+        deadline = time.monotonic() + 120
+        while (found := api.get(f"/flow_runs/{run['id']}").json())["state_type"] == "RUNNING":
+            assert time.monotonic() < deadline, "the run is Running for ever"
+            time.sleep(0.5)
+        assert found["state_type"] == "CRASHED"
+        assert found["state"]["message"] == MESSAGE

@@ -1,0 +1,57 @@
+"""`regrade deploy` and a worker, both of the installed wheel, started in a user's own Prefect project."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from regrade.answers.local import LocalRepository
+from tests.packaging.conftest import Installed
+from tests.stored import numbers, publish
+
+pytestmark = pytest.mark.prefect
+QUEUE = "packaging"
+"""Other tests of the session schedule runs in the same pool."""
+
+
+@pytest.fixture(scope="module")
+def deployment(installed: Installed, prefect_server: str) -> dict[str, Any]:
+    """The deployment `score-answers`, made by the wheel."""
+    deployed = installed.regrade("deploy", "--json", PREFECT_API_URL=prefect_server)
+    assert deployed.code == 0, deployed.err
+    assert deployed.document["project"] == str(installed.package / "project")
+    names = {one["name"] for one in deployed.document["objects"] if one["kind"] == "deployment"}
+    assert "score-answers/score-answers" in names
+    path = f"{prefect_server}/deployments/name/score-answers/score-answers"
+    return dict(httpx.get(path, timeout=60).raise_for_status().json())
+
+
+def test_a_deployment_names_no_path_of_the_machine_that_deployed_it(
+    deployment: dict[str, Any], installed: Installed
+):
+    assert str(installed.environment) not in str(deployment)
+
+
+def test_a_worker_with_the_wheel_runs_the_deployment_in_a_folder_that_has_its_own_flows(
+    deployment: dict[str, Any], installed: Installed, prefect_server: str, tmp_path: Path
+):
+    repository = LocalRepository(tmp_path / "answers")
+    answers = publish(repository, numbers(0, 3))
+    before = {path for path in installed.package.rglob("*") if path.suffix != ".pyc"}
+    with httpx.Client(base_url=prefect_server, timeout=60) as api:
+        body = {"parameters": {"answers": repository.uri}, "work_queue_name": QUEUE}
+        path = f"/deployments/{deployment['id']}/create_flow_run"
+        created = api.post(path, json=body).raise_for_status().json()
+
+        worker = [installed.python, "-m", "prefect", "worker", "start", "--type", "process"]
+        worker += ["--pool", "cpu", "--work-queue", QUEUE, "--run-once"]
+        spool = str(tmp_path / "spool")
+        done = installed.run(worker, {"PREFECT_API_URL": prefect_server, "REGRADE_SPOOL": spool})
+
+        ended = api.get(f"/flow_runs/{created['id']}").json()
+    assert ended["state_type"] == "COMPLETED", (ended["state"], done.out, done.err)
+    assert repository.head() != answers.revision  # the scores
+    after = {path for path in installed.package.rglob("*") if path.suffix != ".pyc"}
+    assert after - before <= {path for path in after if path.name == "__pycache__"}
+    assert installed.imported("import flows.etl; print(flows.etl.ours)") == "True"

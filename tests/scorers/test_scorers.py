@@ -1,0 +1,68 @@
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from regrade.errors import UnknownNameError
+from regrade.records import GENERATION_SCHEMA, SCORE_SCHEMA
+from regrade.scorers import load_scorer, scorer_names
+from regrade.scorers.base import SHARED_COLUMNS, TargetKind
+from regrade.scoring.source_hash import module_codes, source_hash
+from tests.scorers.batches import generations
+
+
+@pytest.mark.parametrize("name", scorer_names())
+def test_a_scorer_says_what_it_is(name: str) -> None:
+    scorer = load_scorer(name)
+
+    assert scorer.name == name
+    assert scorer.version >= 1
+    assert scorer.description.endswith(".")
+    assert scorer.unparsed.endswith(".")
+    assert scorer.targets in get_args(TargetKind)
+    assert set(scorer.columns) <= set(GENERATION_SCHEMA.names) - set(SHARED_COLUMNS)
+
+
+@pytest.mark.parametrize("name", scorer_names())
+def test_scores_have_their_schema_and_a_row_for_each_generation(name: str) -> None:
+    target = "1" if name.startswith("number") else "A"
+    batch = generations(["1", "A", None, ""], target, choices=["x", "y"], subset="part")
+
+    scores = load_scorer(name).score(batch)
+
+    assert scores.schema.equals(SCORE_SCHEMA, check_metadata=True)
+    assert scores.select(["sample_id", "repeat", "subset"]).to_pylist() == (
+        batch.select(["sample_id", "repeat", "subset"]).to_pylist()
+    )
+    scores.validate(full=True)
+
+
+@pytest.mark.parametrize("name", scorer_names())
+def test_the_table_in_the_docs_has_the_scorer_as_it_is(name: str) -> None:
+    page = (Path(__file__).parents[2] / "docs/scorers.md").read_text(encoding="utf-8")
+    scorer = load_scorer(name)
+
+    assert f"| `{name}` | {scorer.version} | {scorer.description} | {scorer.unparsed} |" in page
+
+
+def test_an_unknown_name_is_refused_with_a_hint() -> None:
+    with pytest.raises(UnknownNameError, match="Unknown scorer 'numbr'. Did you mean 'number'"):
+        load_scorer("numbr")
+    with pytest.raises(UnknownNameError):
+        source_hash("numbr")
+
+
+def test_a_hash_is_over_the_scorer_and_what_it_is_made_of() -> None:
+    found = module_codes("regrade.scorers.choice_logprob", ("regrade.scorers",))
+
+    assert {name.rpartition(".")[2] for name in found} == {
+        "base",
+        "choice_logprob",
+        "choices",
+        "columns",
+        "wording",
+    }
+
+
+def test_each_scorer_has_a_hash_of_its_own() -> None:
+    assert len({source_hash(name) for name in scorer_names()}) == len(scorer_names())
