@@ -286,8 +286,8 @@ def test_a_broken_package_is_listed_as_such_and_disturbs_no_other_command(tmp_pa
         "model: m\nbenchmarks: [gsm8k]\nengine: {kind: broken}\n" + f"answers: {folder}\n"
     )
     used = python(
-        "import yaml; from flows.generating import make_job; from regrade.errors import PluginError\n"
-        f"try: make_job(**yaml.safe_load(open({str(config)!r})))\n"
+        "import yaml; from regrade.job import GenerationJob, make_job; from regrade.errors import PluginError\n"
+        f"try: make_job(GenerationJob, yaml.safe_load(open({str(config)!r})))\n"
         "except PluginError as error: print(error)",
         site,
     )
