@@ -22,7 +22,7 @@ from regrade.reporting.results import (
     SomeUnfitError,
     score_result,
 )
-from regrade.scoring.score import Scored, label_of, stale_scorers
+from regrade.scoring.score import Scored, label_now, stale_scorers
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from tasks.publish import publish_scores
 from tasks.score import ScoredSet, score_set
@@ -152,12 +152,11 @@ def score(
         works: Answer sets that this flow run generated.
 
     Raises:
-        UnknownNameError: If a scorer does not exist.
-        SettingsError: If there is one scoring to make, and its scorer does not fit.
+        SettingsError: If there is one scoring to make, and its scorer does not exist or does not fit.
         DamagedAnswersError: The same, if its answers are damaged.
     """
     for name in dict.fromkeys(name for _, names in chosen for name in names):
-        label_of(name)  # imported and hashed here, once, and not in several threads
+        label_now(name)  # imported and hashed here, once, and not in several threads
     futures = [
         score_set.submit(hidden(answers), names, force=force, intact=intact)
         for answers, names in chosen

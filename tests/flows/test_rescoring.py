@@ -100,6 +100,19 @@ def test_a_scorer_that_does_not_fit_one_set_costs_the_others_nothing(
     assert "1 scorings are done, 1 are not" in ran.err
 
 
+def test_a_set_whose_scorer_is_not_installed_costs_the_others_nothing(
+    repository: LocalRepository, sums: AnswerSet
+) -> None:
+    other = publish(repository, numbers(0, 2), benchmark="products", scorers=("theirs",))
+
+    ran = score(repository, code=2)
+
+    assert len(stored(sums)) == 2
+    (missing,) = ran.document["not_scored"]
+    assert missing["answer_set"] == other.manifest.answer_set_id
+    assert "Unknown scorer 'theirs'" in missing["reason"]
+
+
 def test_a_damaged_set_costs_the_others_nothing_and_intact_says_so_in_every_number(
     repository: LocalRepository, sums: AnswerSet, tmp_path: Path
 ) -> None:
