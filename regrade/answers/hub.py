@@ -121,13 +121,13 @@ class HubRepository:
                 fitting = [commit_id for commit_id in ids if commit_id.startswith(revision)]
                 return fitting[0] if len(fitting) == 1 else None
 
-        found = self._calls.ask(f"looking up '{revision}'", read)
-        if found is None:
+        commit = self._calls.ask(f"looking up '{revision}'", read)
+        if commit is None:
             raise RepositoryError(
                 self.uri,
                 f"'{revision}' is not a branch, tag or commit of it, or matches several commits.",
             )
-        return found
+        return commit
 
     def files(self, revision: str, prefix: str = "") -> dict[str, StoredFile]:
         """Return the files in a folder at a revision, by path; empty if the folder does not exist."""
@@ -262,23 +262,23 @@ class HubRepository:
         for (listed, _), entries in list(self._listings.items()):
             if listed == revision and path in entries:
                 return entries[path]
-        found = self._calls.ask(
+        entries = self._calls.ask(
             f"looking for '{path}'", lambda api: self._entries(api, [path], revision)
         )
-        if path not in found:
+        if path not in entries:
             raise RepositoryError(self.uri, f"there is no file '{path}' at revision {revision}.")
-        return found[path]
+        return entries[path]
 
     def _entries(self, api: HfApi, paths: Sequence[str], revision: str) -> dict[str, RepoFile]:
-        found = {}
+        entries = {}
         for start in range(0, len(paths), PATHS_PER_REQUEST):
             part = list(paths[start : start + PATHS_PER_REQUEST])
             for entry in api.get_paths_info(
                 self.repo_id, part, revision=revision, repo_type="dataset"
             ):
                 if isinstance(entry, RepoFile):
-                    found[entry.path] = entry
-        return found
+                    entries[entry.path] = entry
+        return entries
 
     def _listing(self, revision: str, prefix: str) -> dict[str, RepoFile]:
         self._check_revision(revision)

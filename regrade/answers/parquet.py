@@ -118,9 +118,9 @@ class ParquetReader:
                 f"written with schema {shown}, this regrade reads up to {SCHEMA_VERSION}; upgrade regrade.",
             )
 
-    def _check_columns(self, found: pa.Schema) -> None:
+    def _check_columns(self, stored: pa.Schema) -> None:
         for name in self._columns:
-            types = [field.type for field in found if field.name == name]
+            types = [field.type for field in stored if field.name == name]
             expected = self._schema.field(name).type
             if types != [expected]:
                 shown = ", ".join(str(type_) for type_ in types) or "no such column"
@@ -131,14 +131,14 @@ class ParquetReader:
     def _check_sizes(self) -> None:
         # Not the sizes of single columns: pyarrow crashes on reading them if the metadata is false.
         groups = [self._metadata.row_group(i) for i in range(self._metadata.num_row_groups)]
-        stored = max((group.total_byte_size for group in groups), default=0)
-        for what, found, limit in (
+        largest = max((group.total_byte_size for group in groups), default=0)
+        for what, claimed, limit in (
             ("rows", self.rows, MAX_ROWS),
-            ("bytes in a row group", stored, MAX_GROUP_BYTES),
+            ("bytes in a row group", largest, MAX_GROUP_BYTES),
         ):
-            if not 0 <= found <= limit:
+            if not 0 <= claimed <= limit:
                 raise DamagedAnswersError(
-                    self._name, f"it claims {found:,} {what}, the limit is {limit:,}."
+                    self._name, f"it claims {claimed:,} {what}, the limit is {limit:,}."
                 )
         share = min(
             (BATCH_BYTES * g.num_rows // (g.total_byte_size + 1) for g in groups), default=1

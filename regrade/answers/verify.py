@@ -68,27 +68,27 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
         HubError: If the repository cannot be read.
     """
     sets, damaged = readable_sets(repository, revision, answer_set_id=answer_set_id)
-    found = Verified(answer_sets=len(sets) + len(damaged))
-    found.problems += [Problem(error.path, error.problem) for error in damaged]
+    verified = Verified(answer_sets=len(sets) + len(damaged))
+    verified.problems += [Problem(error.path, error.problem) for error in damaged]
     for answers in sets:
         for number, shard in enumerate(answers.manifest.shards):
             if shard.name[5:10] != f"{number:05d}" or shard.name[11:19] != shard.sha256[:8]:
                 path = f"{answers.folder}/{shard.name}"
-                found.problems.append(
+                verified.problems.append(
                     Problem(path, "its name does not match its number and sha256.")
                 )
         intact, problems = intact_part(answers)
-        found.shards += len(answers.manifest.shards)
-        found.rows += intact.manifest.rows
-        found.problems += problems
+        verified.shards += len(answers.manifest.shards)
+        verified.rows += intact.manifest.rows
+        verified.problems += problems
         if not problems and (wrong := _state_problem(answers.manifest)):
-            found.problems.append(Problem(f"{answers.folder}/manifest.json", wrong))
-        found.problems += _strays(answers)
-        _verify_scores(answers, intact, found)
+            verified.problems.append(Problem(f"{answers.folder}/manifest.json", wrong))
+        verified.problems += _strays(answers)
+        _verify_scores(answers, intact, verified)
     if answer_set_id is None:
-        found.problems += _orphans(repository, revision)
-        found.problems += _alias_problems(repository, revision)
-    return found
+        verified.problems += _orphans(repository, revision)
+        verified.problems += _alias_problems(repository, revision)
+    return verified
 
 
 def intact_part(answers: AnswerSet) -> tuple[AnswerSet, list[Problem]]:
@@ -232,22 +232,22 @@ def _alias_problems(repository: Repository, revision: str) -> Iterator[Problem]:
             yield Problem(error.path, error.problem)
 
 
-def _verify_scores(answers: AnswerSet, intact: AnswerSet, found: Verified) -> None:
+def _verify_scores(answers: AnswerSet, intact: AnswerSet, verified: Verified) -> None:
     files = answers.repository.files(answers.revision, answers.scores_folder)
     for path, file in sorted(files.items()):
         stem, _, suffix = path.rpartition(".")
         if suffix == "json":
-            found.scorings += 1
+            verified.scorings += 1
             try:
                 record = answers.score_file(file)
                 problems = list(_score_problems(answers, intact, record))
             except DamagedAnswersError as error:
                 problems = [Problem(path, error.problem)]
-            found.problems += problems
+            verified.problems += problems
         elif suffix != "parquet":
-            found.problems.append(Problem(path, "it is not the file of a scoring."))
+            verified.problems.append(Problem(path, "it is not the file of a scoring."))
         elif f"{stem}.json" not in files:
-            found.problems.append(Problem(path, "the scoring has no JSON file."))
+            verified.problems.append(Problem(path, "the scoring has no JSON file."))
 
 
 def _score_problems(answers: AnswerSet, intact: AnswerSet, record: ScoreFile) -> Iterator[Problem]:
