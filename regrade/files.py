@@ -1,4 +1,4 @@
-"""Files: sha256, and writing whole or not at all."""
+"""Files: sha256, and durable atomic writes."""
 
 import hashlib
 import os
@@ -17,9 +17,9 @@ def file_sha256(path: Path) -> str:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file that replaces `path` when the block ends: durable then, and gone after an error.
+    """Yield a file that durably replaces `path` when the block ends, and is deleted after an error.
 
-    Until then it lies beside `path` under a name of its own, which ends in `.tmp`.
+    Until then it is a file `<name>.<random>.tmp` in the same folder.
     """
     temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
     try:
@@ -34,7 +34,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
 
 def sync(path: Path) -> None:
-    """Make a file, or the names in a folder, durable."""
+    """Flush a file, or the names in a folder, to disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
-"""Failed HTTP calls, most of them to the Hub: is it worth another try, and how long to wait before it.
+"""Retries of failed HTTP calls: classify errors as transient, and choose the wait.
 
-huggingface_hub retries uploads and listings itself. It retries neither the commit nor `repo_info`,
-`paths-info`, `create_repo` and the first look at a download.
+huggingface_hub retries only uploads and listings: not the commit, `repo_info`, `paths-info`, `create_repo` or the
+first request of a download.
 """
 
 import json
@@ -30,36 +30,37 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 FAILURES = (httpx2.HTTPError, OSError, RuntimeError, ValueError)
-"""All that huggingface_hub raises when a call fails; its own classes derive from these."""
+"""Base classes of all errors that huggingface_hub raises for a failed call."""
 
 
 class NotSettledError(Exception):
-    """The Hub does not show yet what it has already confirmed."""
+    """The Hub does not show a confirmed commit yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how long a call is tried again; a longer wait that the Hub asks for is honoured."""
+    """Number of tries and waits between them; a longer wait that the Hub asks for is respected."""
 
     attempts: int = 8
     first_wait: float = 1.0
-    """Seconds before the second try; doubled before each further one, plus up to as much at random."""
+    """Seconds before the second try, doubled for each later try; up to `first_wait` is added at random."""
     longest_wait: float = 60.0
+    """Upper limit of the doubled wait, in seconds."""
     total: float = 900.0
-    """Seconds after which no further try is begun."""
+    """Seconds after which no new try begins."""
 
     def call(self, operation: str, function: Callable[[], Result]) -> Result:
-        """Return what `function` returns, after trying again where that may help.
+        """Return the result of `function`, with retries after transient errors.
 
         Raises:
-            Exception: The last error of `function`, as it was.
+            Exception: The last error of `function`, unchanged.
         """
 
         def log(state: RetryCallState) -> None:
             outcome, action = state.outcome, state.next_action
             if outcome is not None and action is not None:
                 logger.warning(
-                    "The Hub did not answer as hoped while %s (%s); trying again in %.1f s",
+                    "The Hub failed while %s (%s); retrying in %.1f s",
                     operation,
                     brief(outcome.exception()),
                     action.sleep,
@@ -70,8 +71,8 @@ class RetryPolicy:
         )
 
         def wait(state: RetryCallState) -> float:
-            asked = seconds_asked(state.outcome.exception()) if state.outcome else None
-            return backoff(state) if asked is None else asked + backoff(state) / 10
+            requested = seconds_asked(state.outcome.exception()) if state.outcome else None
+            return backoff(state) if requested is None else requested + backoff(state) / 10
 
         retrying = Retrying(
             retry=retry_if_exception(is_transient),
@@ -84,22 +85,22 @@ class RetryPolicy:
 
 
 def status_of(error: BaseException | None) -> int | None:
-    """Return the HTTP status behind an error, or None where no response came."""
+    """Return the HTTP status behind an error, or None if no response came."""
     response = _response(error)
     return None if response is None else response.status_code
 
 
 def is_transient_status(status: int) -> bool:
-    """Return whether the same request may succeed later: after 408, 429 and 5xx."""
+    """Return True if the same request may succeed later: 408, 429 and 5xx."""
     return status in (408, 429) or status >= 500
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the same call may succeed later."""
+    """Return True if the same call may succeed later."""
     for cause in causes(error):
         if isinstance(cause, HfHubHTTPError):
             status = cause.response.status_code
-            # huggingface_hub wraps what a storage server said; 400 there means bytes lost on their way.
+            # huggingface_hub wraps errors of storage servers in RuntimeError; 400 means that bytes were lost.
             lost = status == 400 and isinstance(error, RuntimeError)
             return is_transient_status(status) or lost
         if isinstance(cause, OfflineModeIsEnabled | httpx2.LocalProtocolError):
@@ -109,18 +110,18 @@ def is_transient(error: BaseException) -> bool:
             httpx2.TransportError
             | ConnectionError
             | TimeoutError
-            | json.JSONDecodeError  # a gateway's page in place of the Hub's answer
+            | json.JSONDecodeError  # a gateway's error page instead of JSON
             | NotSettledError,
         ):
             return True
         if type(cause) is OSError and cause.errno is None:
-            return True  # huggingface_hub: a download of the wrong length
-    # hf_xet has no finer class for what fails on the way, nor has a client that another thread closed.
+            return True  # huggingface_hub: a download has the wrong length
+    # Raised by hf_xet for network errors, and by a client that another thread closed.
     return type(error) is RuntimeError
 
 
 def seconds_asked(error: BaseException | None) -> float | None:
-    """Return how long the Hub asks to wait (`RateLimit`, `Retry-After`), or None where it does not say."""
+    """Return the wait in seconds that the Hub asks for (`RateLimit`, `Retry-After`), or None."""
     response = _response(error)
     if response is None:
         return None
@@ -131,10 +132,10 @@ def seconds_asked(error: BaseException | None) -> float | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a `Retry-After` header (seconds or a date), at least 0; None if it has no such time.
+    """Return the wait in seconds (at least 0) of a `Retry-After` header with seconds or a date; None if it has neither.
 
     Args:
-        headers: Headers of a response, by names in any case (as httpx and aiohttp give them).
+        headers: Headers of a response, with case-insensitive names (as in httpx and aiohttp).
     """
     value = headers.get("Retry-After", "")
     try:
@@ -142,27 +143,25 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         try:
             seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-        except (TypeError, ValueError):  # no date, or one without a time zone
+        except (TypeError, ValueError):  # not a date, or a date without a time zone
             return None
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 def brief(error: BaseException | None) -> str:
-    """Return what went wrong in a few words that never hold a header, an address or a token."""
+    """Describe an error in a few words, without headers, addresses or tokens."""
     status = status_of(error)
     if status is not None:
         return f"HTTP status {status}"
     if isinstance(error, NotSettledError):
-        return "it does not show yet what was committed"
+        return "it does not show the new commit yet"
     chain = list(causes(error))
-    return type(chain[-1]).__name__ if chain else "no reason given"
+    return type(chain[-1]).__name__ if chain else "unknown reason"
 
 
 def _response(error: BaseException | None) -> httpx2.Response | None:
-    for cause in causes(error):
-        if isinstance(cause, HfHubHTTPError):
-            return cause.response
-    return None
+    responses = (cause.response for cause in causes(error) if isinstance(cause, HfHubHTTPError))
+    return next(responses, None)
 
 
 def causes(error: BaseException | None, *, hidden: bool = False) -> Iterator[BaseException]:
@@ -170,8 +169,7 @@ def causes(error: BaseException | None, *, hidden: bool = False) -> Iterator[Bas
 
     Args:
         error: Last error.
-        hidden: Also follow errors during whose handling another was raised, even `from None`. Such an error may
-            have nothing to do with the later one.
+        hidden: Also follow `__context__`, even of errors raised `from None`; such an error may be unrelated.
     """
     while error is not None:
         yield error

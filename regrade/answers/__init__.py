@@ -1,1 +1,1 @@
-"""Where answers and scores are kept: the Hub or a folder, and the spool in front of them."""
+"""Answer repositories, on the Hub or in a folder, and the spool of rows not published yet."""

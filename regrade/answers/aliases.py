@@ -1,7 +1,7 @@
-"""Aliases: names such as `baseline` that stand for one answer set of each benchmark, and can be moved.
+"""Aliases: movable names such as `baseline` for one answer set of each benchmark.
 
-`aliases/<name>.json` in the answer repository. Like all of a repository it may come from a stranger: it is
-validated on reading, and only ever names answer sets of the same repository.
+An alias is the file `aliases/<name>.json` in the answer repository. It is untrusted input: it is validated on
+reading, and can only name answer sets of the same repository.
 """
 
 import re
@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field
 
 from regrade.answers.base import Repository
 from regrade.answers.documents import read_json
-from regrade.answers.publishing import on_moving_head
+from regrade.answers.publishing import retry_on_conflict
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
 from regrade.records import SCHEMA_VERSION
@@ -27,7 +27,7 @@ AnswerSetId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 
 class Alias(Settings):
-    """What a name stands for."""
+    """The answer sets that a name stands for."""
 
     schema_version: int = SCHEMA_VERSION
     name: str = Field(pattern=NAME)
@@ -37,15 +37,15 @@ class Alias(Settings):
 
 
 def is_alias_name(text: str) -> bool:
-    """Return whether a text could be the name of an alias."""
+    """Return True if a text is a valid alias name."""
     return re.fullmatch(NAME, text) is not None
 
 
 def read_alias(repository: Repository, revision: str, name: str) -> Alias | None:
-    """Return an alias, or None where there is none of that name.
+    """Return an alias, or None if no alias of that name exists.
 
     Raises:
-        DamagedAnswersError: If its file is not what it should be.
+        DamagedAnswersError: If its file is not valid.
     """
     if not is_alias_name(name):
         return None
@@ -55,7 +55,7 @@ def read_alias(repository: Repository, revision: str, name: str) -> Alias | None
         return None
     alias = read_json(repository, path, revision, Alias, "an alias", known.size)
     if alias.name != name:
-        raise DamagedAnswersError(path, f"it is of alias '{alias.name}'.")
+        raise DamagedAnswersError(path, f"its content belongs to alias '{alias.name}'.")
     return alias
 
 
@@ -63,9 +63,9 @@ def aliased_sets(repository: Repository, revision: str, alias: Alias) -> dict[st
     """Return the answer sets that an alias stands for, by benchmark.
 
     Raises:
-        DamagedAnswersError: If one is not there, or is of another benchmark.
+        DamagedAnswersError: If an answer set is missing or belongs to another benchmark.
     """
-    found: dict[str, AnswerSet] = {}
+    sets: dict[str, AnswerSet] = {}
     path = f"{FOLDER}/{alias.name}.json"
     for benchmark, answer_set_id in alias.answer_sets.items():
         try:
@@ -75,26 +75,26 @@ def aliased_sets(repository: Repository, revision: str, alias: Alias) -> dict[st
         except RepositoryError as error:
             raise DamagedAnswersError(
                 path,
-                f"there are no answers '{answer_set_id}' to {benchmark}. Move the alias with `regrade promote`.",
+                f"{benchmark} has no answer set '{answer_set_id}'. Move the alias with `regrade promote`.",
             ) from error
-        found[benchmark] = answers
-    return found
+        sets[benchmark] = answers
+    return sets
 
 
 def move_alias(repository: Repository, name: str, sets: Sequence[AnswerSet]) -> tuple[Alias, str]:
-    """Let an alias stand for some answer sets, in one commit; other benchmarks keep what they had.
+    """Point an alias at answer sets, in one commit; its entries for other benchmarks stay.
 
     Args:
-        repository: That holds the answer sets.
+        repository: Repository of the answer sets.
         name: Lower-case letters, digits, `-` and `_`.
         sets: At most one of each benchmark.
 
     Returns:
-        The alias as it is now, and the commit that holds it.
+        The new alias, and the commit that contains it.
 
     Raises:
-        SettingsError: If the name cannot be one, or there are two sets of one benchmark.
-        DamagedAnswersError: If the alias that is there cannot be read.
+        SettingsError: If the name is not valid, or two sets belong to one benchmark.
+        DamagedAnswersError: If the stored alias cannot be read.
     """
     if not is_alias_name(name):
         raise SettingsError(
@@ -105,7 +105,7 @@ def move_alias(repository: Repository, name: str, sets: Sequence[AnswerSet]) -> 
         for answers in sets
     }
     if not sets or len(moved) != len(sets):
-        raise SettingsError(f"Alias '{name}' stands for one answer set of each benchmark.")
+        raise SettingsError(f"Alias '{name}' needs one answer set of each benchmark.")
 
     def attempt() -> tuple[Alias, str]:
         head = repository.head()
@@ -118,4 +118,4 @@ def move_alias(repository: Repository, name: str, sets: Sequence[AnswerSet]) -> 
         message = f"Alias {name}: {', '.join(f'{key} {value}' for key, value in moved.items())}"
         return alias, repository.commit({f"{FOLDER}/{name}.json": content}, message, parent=head)
 
-    return on_moving_head(attempt)
+    return retry_on_conflict(attempt)

@@ -1,4 +1,4 @@
-"""What an answer repository can do, whether it lies on the Hub or in a folder."""
+"""Interface of answer repositories, on the Hub and in a folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One file at one revision."""
+    """A file at one revision."""
 
     path: str
     size: int
     sha256: str | None
-    """None where the store keeps no sha256 for it (small text files on the Hub)."""
+    """None if the store has no sha256 for it (small text files on the Hub)."""
 
 
 class Repository(Protocol):
@@ -24,24 +24,24 @@ class Repository(Protocol):
         """`hf://datasets/ORG/NAME`, or the absolute path of a folder."""
 
     def head(self) -> str | None:
-        """Return the newest revision, or None where nothing was ever committed (or no repository exists yet)."""
+        """Return the newest revision, or None before the first commit."""
 
     def resolve(self, revision: str) -> str:
         """Return the 40-digit revision that a branch, tag or (shortened) commit names.
 
         Raises:
-            RepositoryError: If there is no such revision.
+            RepositoryError: If the revision does not exist.
         """
 
     def files(self, revision: str, prefix: str = "") -> dict[str, StoredFile]:
-        """Return the files at a revision whose path starts with a folder `prefix`, by path."""
+        """Return the files in folder `prefix` at a revision, by path."""
 
     def fetch(self, path: str, revision: str) -> Path:
-        """Return a local file with the content of `path` at a revision; where a sha256 is known, it is checked.
+        """Return a local file with the content of `path` at a revision, after checking its sha256 (if known).
 
         Raises:
-            RepositoryError: If there is no such file at that revision.
-            DamagedAnswersError: If the content is not what was committed.
+            RepositoryError: If the file does not exist at that revision.
+            DamagedAnswersError: If the content differs from the committed content.
         """
 
     def commit(
@@ -55,10 +55,10 @@ class Repository(Protocol):
             parent: The head that `additions` were derived from.
 
         Raises:
-            HeadMovedError: If someone else committed since `parent`: read the head and derive again.
-            HubError: If the store failed, after retrying what could be retried.
-            RepositoryError: If writing is not allowed (missing or refused token, read-only folder).
+            HeadMovedError: If another commit followed `parent`: read the head and derive again.
+            HubError: If the store failed, after all retries.
+            RepositoryError: If writing is not allowed (missing or rejected token, read-only folder).
         """
 
     def url(self, revision: str, path: str = "") -> str | None:
-        """Return a link for people to a file or folder at a revision; None for a local folder."""
+        """Return the web page of a file or folder at a revision; None for a local folder."""

@@ -1,8 +1,8 @@
-"""The dataset card: what makes `load_dataset(repository, "gsm8k")` and the Hub's viewer work, and a table.
+"""The dataset card: a table of answer sets, and the YAML for `load_dataset(repository, "gsm8k")` and the Hub's viewer.
 
-What a person wrote stays byte for byte: we add to `configs` and `tags` what is missing there, and replace
-what lies between our two marks. Each benchmark is a configuration with the one split `train`, which is what
-`datasets` calls the rows of a dataset that has no splits.
+Text written by people stays byte for byte: regrade adds missing `configs` and `tags`, and replaces the section
+between its two marks. Each benchmark is a configuration with a single split `train`, the name that `datasets`
+gives to rows without splits.
 """
 
 import html
@@ -18,17 +18,17 @@ TAGS = ("regrade", "evaluation")
 _FRONT = re.compile(
     r"\A(\ufeff?---[ \t]*\r?\n)(.*?)(^---[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE
 )
-_OURS = re.compile(
+_SECTION = re.compile(
     r"<!-- regrade:begin\b(?:(?!<!-- regrade:begin\b).)*?<!-- regrade:end -->", re.DOTALL
 )
 _CONFIG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SPECIAL = re.compile(r"[\\`*|\[\]{}~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-_TITLE = "# Answers and scores\n\nKept by regrade: generated once, graded as often as wanted.\n\n"
+_TITLE = "# Answers and scores\n\nStored by regrade: generated once, scored as often as needed.\n\n"
 
 
 @dataclass(frozen=True, slots=True)
 class CardRow:
-    """One answer set in the table."""
+    """An answer set in the table."""
 
     benchmark: str
     model: str
@@ -36,14 +36,14 @@ class CardRow:
     rows: int
     state: str
     scores: Sequence[tuple[str, float | None, float | None, int]]
-    """Scorer, accuracy, its standard error (None where there is none), and n."""
+    """Scorer, accuracy, standard error (None if unknown) and n."""
 
 
 def render_card(existing: str | None, sets: Sequence[CardRow]) -> str:
-    """Return the card with the table and `configs` brought up to date.
+    """Return the card with an updated table and updated `configs`.
 
     Args:
-        existing: The card as it is, with its own line ends; None where there is none.
+        existing: Current card, line ends unchanged; None if it does not exist.
         sets: All answer sets of the repository.
     """
     ordered = sorted(sets, key=lambda row: (row.benchmark, row.model, row.answer_set_id))
@@ -54,9 +54,8 @@ def render_card(existing: str | None, sets: Sequence[CardRow]) -> str:
 
 
 def _with_section(text: str, section: str) -> str:
-    found = list(_OURS.finditer(text))
-    if found:
-        return text[: found[-1].start()] + section + text[found[-1].end() :]
+    if sections := list(_SECTION.finditer(text)):
+        return text[: sections[-1].start()] + section + text[sections[-1].end() :]
     return text + "\n" * (2 - min(2, len(text) - len(text.rstrip("\n")))) + section + "\n"
 
 
@@ -68,11 +67,11 @@ def _with_front_matter(text: str, benchmarks: Sequence[str]) -> str:
 
 
 def _completed(front: str, benchmarks: Sequence[str]) -> str:
-    """Return the YAML with what is missing; as it was where it is not a mapping or not YAML at all."""
+    """Return the YAML with missing entries added; unchanged if it is not a mapping or not YAML."""
     for key, wanted in (("tags", TAGS), ("configs", benchmarks)):
         try:
             root = yaml.compose(front, Loader=yaml.SafeLoader)
-        except (yaml.YAMLError, RecursionError):  # the latter for what is nested absurdly deep
+        except (yaml.YAMLError, RecursionError):  # RecursionError: absurdly deep nesting
             return front
         if root is None:
             front += _block(key, wanted, "")
@@ -86,7 +85,7 @@ def _extended(front: str, root: yaml.MappingNode, key: str, wanted: Sequence[str
     if value is None:
         return front + ("" if front.endswith("\n") else "\n") + _block(key, wanted, "")
     if not isinstance(value, yaml.SequenceNode) or value.flow_style or not value.value:
-        return front  # a person's own way of writing it, which we cannot extend safely
+        return front  # written in a style that cannot be extended safely
     listed = set(_names(value))
     missing = [name for name in wanted if name not in listed]
     lines = front.splitlines(keepends=True)
@@ -145,7 +144,7 @@ def _score(scorer: str, accuracy: float | None, stderr: float | None, n: int) ->
 
 
 def _escaped(text: str) -> str:
-    """Return text as it is to be read: nothing in it is Markdown, HTML, or the end of a cell."""
+    """Escape text for a table cell: no Markdown, no HTML, no cell separator."""
     visible = "".join(
         c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(text.split())
     )

@@ -1,4 +1,4 @@
-"""What a commit writes: checked paths, and the hashes by which both stores recognise content."""
+"""Files of a commit: checked paths, and the hashes by which the stores recognise content."""
 
 import hashlib
 import io
@@ -17,25 +17,25 @@ _COMPONENT = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]*")
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """One file to be written."""
+    """A file to write."""
 
     path: str
     source: Path | bytes
     size: int
     sha256: str
     git_oid: str
-    """sha1 that git (and the Hub, for small text files) gives the same content."""
+    """sha1 of the content as a git blob; the Hub uses it for small text files."""
 
     def open(self) -> BinaryIO:
-        """Return the content for reading."""
+        """Open the content for reading."""
         return io.BytesIO(self.source) if isinstance(self.source, bytes) else self.source.open("rb")
 
 
 def describe(uri: str, additions: Mapping[str, Path | bytes]) -> list[Content]:
-    """Return the additions of a commit with their hashes, ordered by path.
+    """Return the additions of a commit with their hashes, sorted by path.
 
     Raises:
-        RepositoryError: If there are none, or a path is not one that a repository takes.
+        RepositoryError: If there are no additions, or a path is not allowed.
     """
     if not additions:
         raise RepositoryError(uri, "a commit needs at least one file.")
@@ -45,7 +45,7 @@ def describe(uri: str, additions: Mapping[str, Path | bytes]) -> list[Content]:
 
 
 def check_path(uri: str, path: str) -> None:
-    """Refuse a path that could leave the repository or hide in it.
+    """Refuse a path outside the repository, and hidden files.
 
     Raises:
         RepositoryError: If `path` is not relative with `/` between names that do not start with a dot.
@@ -53,7 +53,7 @@ def check_path(uri: str, path: str) -> None:
     if not all(_COMPONENT.fullmatch(part) for part in path.split("/")):
         raise RepositoryError(
             uri,
-            f"'{path}' cannot be a file in it: expected a relative path with '/' between names "
+            f"'{path}' is not a valid path: expected a relative path with '/' between names "
             "that do not start with a dot.",
         )
 

@@ -21,28 +21,26 @@ def read_manifest(repository: Repository, path: str, revision: str, size: int = 
     """Return the manifest at a path.
 
     Args:
-        repository: Where it lies.
+        repository: Repository to read from.
         path: `answers/<benchmark>/<model>/<answer_set_id>/manifest.json`.
         revision: 40-digit revision.
-        size: Its size in bytes, where it is known before it is fetched.
+        size: Size in bytes, 0 if unknown before the download.
 
     Raises:
-        DamagedAnswersError: If it is not a manifest, belongs elsewhere, or is newer than this version reads.
+        DamagedAnswersError: If it is not a manifest, lies at the wrong path, or was written by a newer regrade.
     """
     manifest = read_json(repository, path, revision, Manifest, "a manifest", size)
     specified = manifest.specification
     if specified.answer_set_id != manifest.answer_set_id:
-        raise DamagedAnswersError(path, "its specification does not give its answer set id.")
+        raise DamagedAnswersError(path, "its answer set id is not that of its specification.")
     if path != f"answers/{specified.folder}/manifest.json":
         raise DamagedAnswersError(
-            path, f"its specification belongs in 'answers/{specified.folder}'."
+            path, f"by its specification it belongs in 'answers/{specified.folder}'."
         )
     if not manifest.scorers:
-        raise DamagedAnswersError(path, "it names no scorer.")
+        raise DamagedAnswersError(path, "it names no scorer; expected at least one.")
     if None in (manifest.created_at.tzinfo, manifest.updated_at.tzinfo):
-        raise DamagedAnswersError(
-            path, "its `created_at` and `updated_at` should name a time zone."
-        )
+        raise DamagedAnswersError(path, "its `created_at` and `updated_at` need a time zone.")
     rows = sum(shard.rows for shard in manifest.shards)
     if manifest.rows != rows:
         raise DamagedAnswersError(
@@ -57,18 +55,18 @@ def read_manifest(repository: Repository, path: str, revision: str, size: int = 
 def read_json(
     repository: Repository, path: str, revision: str, kind: type[Document], what: str, size: int
 ) -> Document:
-    """Return a JSON file of a repository, which may come from a stranger.
+    """Return a JSON file of a repository, read as untrusted input.
 
     Args:
-        repository: Where it lies.
-        path: Its path.
+        repository: Repository to read from.
+        path: Path of the file.
         revision: 40-digit revision.
-        kind: What it should be.
-        what: The same as words, for errors.
-        size: Its size in bytes, 0 where it is not known before it is fetched.
+        kind: Model that it must match.
+        what: The model in words, for error messages.
+        size: Size in bytes, 0 if unknown before the download.
 
     Raises:
-        DamagedAnswersError: If it is something else, too large, or newer than this version reads.
+        DamagedAnswersError: If it does not match, is too large, or was written by a newer regrade.
     """
     check_size(path, size, MAX_JSON_BYTES)
     content = repository.fetch(path, revision).read_bytes()
@@ -83,11 +81,11 @@ def read_json(
 
 
 def _check_version(path: str, content: bytes) -> None:
-    """Refuse what is newer first: it may hold fields that this version does not know."""
+    """Refuse newer versions before validation, because they may have unknown fields."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
-        return  # the model says better what is wrong
+        return  # pydantic gives the better message
     version = document.get("schema_version") if isinstance(document, dict) else None
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise DamagedAnswersError(
@@ -103,4 +101,4 @@ def check_size(path: str, size: int, limit: int) -> None:
         DamagedAnswersError: If it is larger.
     """
     if size > limit:
-        raise DamagedAnswersError(path, f"it has {size:,} bytes; up to {limit:,} are read.")
+        raise DamagedAnswersError(path, f"it has {size:,} bytes, the limit is {limit:,}.")

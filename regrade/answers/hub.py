@@ -1,6 +1,6 @@
 """Answer repositories on the Hugging Face Hub: dataset repositories, written with `create_commit` only.
 
-`upload_folder` and `push_to_hub` may split what they write into several commits, so neither is used.
+`upload_folder` and `push_to_hub` are not used, because they may split an upload into several commits.
 """
 
 import re
@@ -25,15 +25,18 @@ from regrade.errors import DamagedAnswersError, HeadMovedError, RepositoryError
 from regrade.retries import NotSettledError, RetryPolicy
 
 FILES_PER_COMMIT = 100
+"""Most files in a commit, as the Hub recommends."""
 PATHS_PER_REQUEST = 100
+"""Most paths in a `paths-info` request."""
 LISTINGS_KEPT = 64
+"""Most cached listings; beyond that, the cache is emptied."""
 SHORTENED = re.compile(r"[0-9a-f]{7,39}")
 INITIAL_FILES = {".gitattributes"}
-"""What the Hub itself commits to a repository when it is made."""
+"""Files that the Hub commits itself when a repository is created."""
 
 
 class HubRepository:
-    """A dataset repository on the Hub. The first commit makes it, private unless asked otherwise."""
+    """A dataset repository on the Hub. The first commit creates it (private by default)."""
 
     def __init__(
         self,
@@ -46,16 +49,16 @@ class HubRepository:
         timeout: float = 120.0,
         retries: RetryPolicy | None = None,
     ) -> None:
-        """Name a repository; nothing is asked of the Hub yet.
+        """Name a repository; no request is sent yet.
 
         Args:
             repo_id: `ORG/NAME`.
-            private: Whether a repository that the first commit makes is private.
+            private: Create the repository as private.
             endpoint: Address of the Hub. None: `HF_ENDPOINT`, else https://huggingface.co.
-            token: None: `HF_TOKEN`, else that of `hf auth login`, looked up at each call.
-            cache: Folder for downloads. None: that of huggingface_hub (`HF_HUB_CACHE`).
-            timeout: Seconds without progress after which a request is given up, for all of the process.
-            retries: How calls are repeated that failed for a reason that may pass.
+            token: None: `HF_TOKEN`, else the token of `hf auth login`, read at each call.
+            cache: Download cache. None: the cache of huggingface_hub (`HF_HUB_CACHE`).
+            timeout: Seconds without progress after which a request fails; applies to the whole process.
+            retries: Retry policy for transient errors.
         """
         self.repo_id = repo_id
         self._private = private
@@ -69,10 +72,10 @@ class HubRepository:
         return f"hf://datasets/{self.repo_id}"
 
     def head(self) -> str | None:
-        """Return the newest commit of `main`, or None where the repository does not exist yet.
+        """Return the newest commit of `main`, or None if the repository does not exist yet.
 
         Raises:
-            RepositoryError: If it is not there and no token is set: it may as well be private.
+            RepositoryError: If it is not found without a token, because it may be private.
         """
 
         def read(api: HfApi) -> str | None:
@@ -88,12 +91,11 @@ class HubRepository:
         return self._calls.ask("reading its head", read)
 
     def check_writable(self) -> None:
-        """Ask the Hub whether the token in use may write, where the repository exists already.
+        """Check that the token may write; an existing repository is asked on the Hub.
 
         Raises:
-            RepositoryError: If it may not, or there is no token.
+            RepositoryError: If it may not, or no token is set.
         """
-        operation = "asking for write access"
         if self._calls.token() is None:
             raise RepositoryError(
                 self.uri,
@@ -101,7 +103,7 @@ class HubRepository:
             )
         if self.head() is not None:
             self._calls.ask(
-                operation,
+                "asking for write access",
                 lambda api: api.auth_check(self.repo_id, repo_type="dataset", write=True),
             )
 
@@ -119,25 +121,25 @@ class HubRepository:
                 fitting = [commit_id for commit_id in ids if commit_id.startswith(revision)]
                 return fitting[0] if len(fitting) == 1 else None
 
-        found = self._calls.ask(f"looking up '{revision}'", read)
-        if found is None:
+        commit = self._calls.ask(f"looking up '{revision}'", read)
+        if commit is None:
             raise RepositoryError(
                 self.uri,
-                f"'{revision}' is no branch, tag or commit in it, or fits several commits.",
+                f"'{revision}' is not a branch, tag or commit of it, or matches several commits.",
             )
-        return found
+        return commit
 
     def files(self, revision: str, prefix: str = "") -> dict[str, StoredFile]:
-        """Return the files below a folder at a revision, by path; none where there is no such folder."""
+        """Return the files in a folder at a revision, by path; empty if the folder does not exist."""
         return {
             path: StoredFile(path, entry.size, entry.lfs.sha256 if entry.lfs else None)
             for path, entry in self._listing(revision, prefix.strip("/")).items()
         }
 
     def fetch(self, path: str, revision: str) -> Path:
-        """Download a file once and return it; its sha256 (small text: git's sha1) is checked every time."""
+        """Return a file, downloaded once; its sha256 (small text: git's sha1) is checked every time."""
         entry = self._entry(path, revision)
-        for again in (False, True):  # huggingface_hub checks no more than the size
+        for again in (False, True):  # huggingface_hub checks only the size
             local = Path(
                 self._calls.ask(
                     f"downloading '{path}'",
@@ -157,16 +159,16 @@ class HubRepository:
                 return local
         raise DamagedAnswersError(
             path,
-            f"what '{self.uri}' sends for {revision[:8]} is not what was committed, twice.",
+            f"downloaded twice from '{self.uri}' at {revision[:8]}, its content differs from the committed content.",
         )
 
     def commit(
         self, additions: Mapping[str, Path | bytes], message: str, *, parent: str | None
     ) -> str:
-        """Commit files on top of `parent` and return the new head; what is there already is not sent again.
+        """Commit files on top of `parent` and return the new head; existing files are not uploaded again.
 
-        The Hub asks for no more than 100 files a commit. Of more, new Parquet files go ahead in commits of
-        their own. The last commit, with the manifests that name them, is the one that makes them count.
+        The Hub recommends at most 100 files per commit. If there are more, new Parquet files are committed
+        first. They take effect with the last commit, which holds the manifests that list them.
         """
         contents = describe(self.uri, additions)
         base = self._begin(contents) if parent is None else parent
@@ -177,15 +179,15 @@ class HubRepository:
         return base
 
     def url(self, revision: str, path: str = "") -> str:
-        """Return the page of a file or folder at a revision."""
+        """Return the web page of a file or folder at a revision."""
         kind = "blob" if path.endswith((".parquet", ".json", ".md")) else "tree"
         page = f"{self._calls.api().endpoint}/datasets/{self.repo_id}/{kind}/{revision}"
         return f"{page}/{path}" if path else page
 
     def _begin(self, contents: Sequence[Content]) -> str:
-        """Make the repository and return the commit that the Hub begins it with."""
+        """Create the repository and return its initial commit."""
         self._calls.ask(
-            "making the repository",
+            "creating the repository",
             lambda api: api.create_repo(
                 self.repo_id, repo_type="dataset", private=self._private, exist_ok=True
             ),
@@ -195,7 +197,7 @@ class HubRepository:
         if stored.keys() <= INITIAL_FILES or all(_holds(stored.get(c.path), c) for c in contents):
             return head
         raise HeadMovedError(
-            self.uri, "committing", f"it was to be made, but there are files already at {head[:8]}."
+            self.uri, "committing", f"expected no files yet, but revision {head[:8]} has some."
         )
 
     def _batches(self, contents: Sequence[Content], base: str) -> list[Sequence[Content]]:
@@ -222,13 +224,13 @@ class HubRepository:
                 ).oid
             except HfHubHTTPError as error:
                 if error.response.status_code == 412:
-                    return None  # the head moved, maybe by an earlier try whose answer was lost
+                    return None  # the head moved, possibly by an earlier try whose answer was lost
                 raise
 
         revision = self._calls.ask("committing", attempt)
 
         def read_back(api: HfApi) -> str:
-            """Return the revision that holds the contents, whoever committed them and however late it shows."""
+            """Return the revision with the contents, even if another client committed them."""
             if revision is not None and self._same(api, contents, revision):
                 return revision
             head = self._existing_head(api)
@@ -245,7 +247,7 @@ class HubRepository:
     def _same(self, api: HfApi, contents: Sequence[Content], revision: str) -> bool:
         try:
             entries = self._entries(api, [content.path for content in contents], revision)
-        except RevisionNotFoundError:  # not everywhere on the Hub yet
+        except RevisionNotFoundError:  # not on all servers of the Hub yet
             return False
         return all(_holds(entries.get(content.path), content) for content in contents)
 
@@ -260,23 +262,23 @@ class HubRepository:
         for (listed, _), entries in list(self._listings.items()):
             if listed == revision and path in entries:
                 return entries[path]
-        found = self._calls.ask(
+        entries = self._calls.ask(
             f"looking for '{path}'", lambda api: self._entries(api, [path], revision)
         )
-        if path not in found:
+        if path not in entries:
             raise RepositoryError(self.uri, f"there is no file '{path}' at revision {revision}.")
-        return found[path]
+        return entries[path]
 
     def _entries(self, api: HfApi, paths: Sequence[str], revision: str) -> dict[str, RepoFile]:
-        found = {}
+        entries = {}
         for start in range(0, len(paths), PATHS_PER_REQUEST):
             part = list(paths[start : start + PATHS_PER_REQUEST])
             for entry in api.get_paths_info(
                 self.repo_id, part, revision=revision, repo_type="dataset"
             ):
                 if isinstance(entry, RepoFile):
-                    found[entry.path] = entry
-        return found
+                    entries[entry.path] = entry
+        return entries
 
     def _listing(self, revision: str, prefix: str) -> dict[str, RepoFile]:
         self._check_revision(revision)
@@ -302,7 +304,7 @@ class HubRepository:
     def _check_revision(self, revision: str) -> None:
         if not REVISION.fullmatch(revision):
             raise RepositoryError(
-                self.uri, f"'{revision}' should be a commit of 40 hex digits; resolve it first."
+                self.uri, f"'{revision}' is not a commit of 40 hex digits; resolve it first."
             )
 
 

@@ -1,4 +1,4 @@
-"""How we speak to the Hub: requests that end, tries that are repeated, errors that say what to do."""
+"""Calls to the Hub with timeouts and retries; errors say what to do."""
 
 import os
 import re
@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HubCalls:
-    """Calls about one repository; every failure comes out as one of our errors, without the token."""
+    """Calls about one repository; every failure becomes a `RegradeError` without the token."""
 
     uri: str
     endpoint: str | None
@@ -52,20 +52,21 @@ class HubCalls:
     retries: RetryPolicy
 
     def token(self) -> str | None:
-        """Return the token to use: the one given, else `HF_TOKEN`, else that of `hf auth login`.
+        """Return the token: `given_token`, else `HF_TOKEN`, else the token of `hf auth login`.
 
         Raises:
-            RepositoryError: If it cannot be one; it would end up in an error about a malformed header.
+            RepositoryError: If it has a wrong format: an error about a malformed header would show it.
         """
         token = self.given_token or get_token()
         if token and not (token.isascii() and token.isprintable() and " " not in token):
             raise RepositoryError(
-                self.uri, "the token in use is not one: it holds blanks or other odd characters."
+                self.uri,
+                "the token is malformed: it has blanks or special characters. Check `HF_TOKEN`.",
             )
         return token
 
     def api(self) -> HfApi:
-        """Return a client; its requests are bounded."""
+        """Return a client whose requests have a timeout."""
         bound_requests(self.timeout)
         return HfApi(endpoint=self.address(), token=self.token(), library_name="regrade")
 
@@ -74,11 +75,11 @@ class HubCalls:
         return self.endpoint or os.environ.get("HF_ENDPOINT") or constants.ENDPOINT
 
     def ask(self, operation: str, question: Callable[[HfApi], Result]) -> Result:
-        """Return what `question` returns, asked again where that may help.
+        """Return the result of `question`, with retries after transient errors.
 
         Raises:
-            RepositoryError: Where a person must act.
-            HubError: Where the Hub failed, after the last try.
+            RepositoryError: If a person must act.
+            HubError: If the Hub failed, after the last try.
         """
         try:
             return self.retries.call(operation, lambda: question(self.api()))
@@ -90,10 +91,10 @@ class HubCalls:
 
 
 def bound_requests(seconds: float) -> None:
-    """Make every request of huggingface_hub in this process give up after `seconds` without progress.
+    """Time out every huggingface_hub request of this process after `seconds` without progress.
 
-    Its own client waits for ever, and some of its calls pass `timeout=None` explicitly: those are bounded too.
-    The setting is the process's, so the latest caller's value holds.
+    By default its client waits for ever, and some calls pass `timeout=None`, which is replaced too. The setting
+    is global: the last call of this function decides.
     """
     global _bound  # noqa: PLW0603 - huggingface_hub keeps one client factory for the process
     with _lock:
@@ -121,15 +122,16 @@ def bound_requests(seconds: float) -> None:
         set_client_factory(factory)
         _bound = seconds
     if "HF_HUB_DISABLE_PROGRESS_BARS" not in os.environ:
-        disable_progress_bars()  # a bar for every file would bury our own lines
+        disable_progress_bars()  # progress bars for every file would hide the log lines
 
 
 def explain(
     uri: str, operation: str, error: Exception, *, address: str, token: str | None
 ) -> RegradeError:
-    """Return our error for what huggingface_hub raised.
+    """Convert an error of huggingface_hub.
 
-    It is a `RepositoryError` where a person must act, else a `HubError` that says whether to try again.
+    Returns:
+        A `RepositoryError` if a person must act, else a `HubError` with `retryable` set.
     """
     if (advice := _advice(uri, error, token)) is not None:
         return RepositoryError(uri, f"while {operation}: {advice}")
@@ -153,7 +155,7 @@ def _advice(uri: str, error: Exception, token: str | None) -> str | None:
     name = uri.removeprefix("hf://datasets/")
     set_token = f"et `HF_TOKEN` to a token with write access to '{name}' ({TOKENS_PAGE})."
     if isinstance(error, OfflineModeIsEnabled):
-        return "the Hub is switched off here. Unset `HF_HUB_OFFLINE`."
+        return "offline mode is on. Unset `HF_HUB_OFFLINE`."
     if isinstance(error, GatedRepoError):
         return "it is gated. Ask for access on its page."
     if isinstance(error, RevisionNotFoundError | RemoteEntryNotFoundError):
@@ -173,7 +175,7 @@ def _advice(uri: str, error: Exception, token: str | None) -> str | None:
 
 
 def _server_message(error: BaseException, token: str | None) -> str:
-    """Return the Hub's own words, cut short and without anything that looks like a token."""
+    """Return the Hub's error message, shortened and with tokens masked."""
     text = ""
     for cause in causes(error):
         if isinstance(cause, HfHubHTTPError):

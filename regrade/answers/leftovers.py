@@ -1,4 +1,4 @@
-"""Answers that an earlier run left in a spool: published without an engine, from what the spool itself knows."""
+"""Publish answers that an earlier run left in a spool, without an engine."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from regrade.errors import RegradeError
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What became of one spool."""
+    """Result of publishing one spool."""
 
     folder: Path
     repository: str | None
     published: AnswerSet | None
     error: RegradeError | None
-    """Why it could not be published; None where it was, or where there was nothing."""
+    """Reason why it could not be published; None if it was published or empty."""
 
 
 def origin_of(repository_uri: str, description: SetDescription, session: Session) -> dict[str, Any]:
-    """Return what a spool keeps so that it can be published by itself."""
+    """Return the JSON that lets `regrade publish` publish a spool without its run."""
     return {
         "repository": repository_uri,
         "description": description.model_dump(mode="json"),
@@ -36,13 +36,13 @@ def origin_of(repository_uri: str, description: SetDescription, session: Session
 
 
 def publish_leftovers(repository_uri: str | None = None) -> Iterator[Leftover]:
-    """Publish what is in the spools of this machine, one after the other.
+    """Publish all spools of this machine, one after the other.
 
     Args:
-        repository_uri: Only what belongs to this repository, as `Repository.uri` gives it. None: everything.
+        repository_uri: Only spools of this repository (`Repository.uri`). None: all.
 
     Yields:
-        What became of each spool. One that fails does not stop the others, and stays as it was.
+        The result of each spool. A spool that fails stays unchanged, and the others go on.
     """
     for path in sorted(spool_root().glob(f"*/*/{ORIGIN}")):
         yield from _publish(path.parent, repository_uri)

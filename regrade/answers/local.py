@@ -1,6 +1,6 @@
-"""Answer repositories in a folder: the files lie at their paths, `.regrade/` holds what makes them versioned.
+"""Answer repositories in a folder: files at their paths, and their history in `.regrade/`.
 
-Why it is made this way: docs/decisions/0002-local-repository.md.
+Design: docs/decisions/0002-local-repository.md.
 """
 
 import errno
@@ -19,26 +19,27 @@ from regrade.answers.local_log import Change, LogLine, append, new_line, read_lo
 from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 
 CARD = "README.md"
-"""The one file that people may edit in place."""
+"""The only file that people may edit in place."""
 LOCK_SECONDS = 300.0
+"""Longest wait for another process's commit, in seconds."""
 _READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_CONTENT = {".cache", ".DS_Store", ".git", ".gitattributes", ".gitignore", ".gitkeep"}
 
 
 class LocalRepository:
-    """A folder with the layout of a repository on the Hub. The first commit makes it."""
+    """A folder with the layout of a repository on the Hub. The first commit creates it."""
 
     def __init__(self, folder: Path, *, lock_seconds: float = LOCK_SECONDS) -> None:
-        """Name a folder; nothing is read or made yet.
+        """Name a folder; nothing is read or created yet.
 
         Args:
-            folder: Where it lies or is to lie.
-            lock_seconds: How long a commit waits for another process's commit.
+            folder: Existing or future folder.
+            lock_seconds: Longest wait for another process's commit.
         """
         self.folder = Path(os.path.abspath(folder.expanduser()))  # noqa: PTH100 - links stay as named
-        self._own = self.folder / ".regrade"
-        self._log_file = self._own / "log.jsonl"
-        self._writer = FileWriter(self.folder, self._own)
+        self._history = self.folder / ".regrade"
+        self._log_file = self._history / "log.jsonl"
+        self._writer = FileWriter(self.folder, self._history)
         self._lock_seconds = lock_seconds
         self._read: tuple[object, tuple[list[LogLine], int]] | None = None
         self._adopted: tuple[object, LogLine] | None = None
@@ -50,19 +51,19 @@ class LocalRepository:
         return str(self.folder)
 
     def head(self) -> str | None:
-        """Return the newest revision, or None where the folder is missing or empty.
+        """Return the newest revision, or None if the folder is missing or empty.
 
         Raises:
-            RepositoryError: If the folder holds something else than an answer repository.
+            RepositoryError: If the folder has files but no answer repository.
         """
         lines, _ = self._lines()
         return lines[-1].revision if lines else None
 
     def check_writable(self) -> None:
-        """Find out whether a commit could write here.
+        """Check that a commit can write into the folder.
 
         Raises:
-            RepositoryError: If it could not.
+            RepositoryError: If it cannot.
         """
         self.head()
         folder = self.folder
@@ -73,24 +74,24 @@ class LocalRepository:
             raise self._not_writable(f"no write access to '{folder}'")
 
     def resolve(self, revision: str) -> str:
-        """Return the whole of a shortened revision (4 digits or more); `main` is the head."""
+        """Return the full form of a shortened revision (4 digits or more); `main` is the head."""
         revisions = [line.revision for line in self._lines()[0]]
         if revision == "main" and revisions:
             return revisions[-1]
         fitting = [full for full in revisions if full.startswith(revision)]
         if len(revision) < 4 or len(fitting) != 1:
             raise RepositoryError(
-                self.uri, f"'{revision}' should name one revision, it fits {len(fitting)}."
+                self.uri, f"'{revision}' should match one revision, it matches {len(fitting)}."
             )
         return fitting[0]
 
     def files(self, revision: str, prefix: str = "") -> dict[str, StoredFile]:
-        """Return the files below a folder at a revision, by path. The card at the head is the one in the folder."""
+        """Return the files in a folder at a revision, by path. The head has the card as people edited it."""
         start = prefix.strip("/") + "/" if prefix.strip("/") else ""
         return {p: file for p, file in self._state(revision).items() if p.startswith(start)}
 
     def fetch(self, path: str, revision: str) -> Path:
-        """Return the file with the content of `path` at a revision, after checking its sha256."""
+        """Return a file with the content of `path` at a revision, after checking its sha256."""
         stored = self._state(revision).get(path)
         if stored is None:
             raise RepositoryError(self.uri, f"there is no file '{path}' at revision {revision}.")
@@ -101,19 +102,19 @@ class LocalRepository:
         found = f"{working.stat().st_size} bytes" if working.is_file() else "no file"
         raise DamagedAnswersError(
             str(working),
-            f"revision {revision[:8]} has {stored.size} bytes with sha256 {stored.sha256} there, the folder "
-            f"holds {found} of other content. Put the file back, or remove its answer set and generate again.",
+            f"revision {revision[:8]} has {stored.size} bytes with sha256 {stored.sha256}, the folder has {found} "
+            "of other content. Restore the file, or remove its answer set and generate again.",
         )
 
     def commit(
         self, additions: Mapping[str, Path | bytes], message: str, *, parent: str | None
     ) -> str:
-        """Write files and return the new head; files that are there already make no new commit."""
+        """Write files and return the new head; unchanged files make no new commit."""
         with self._writing():
             contents = describe(self.uri, additions)
-            self._lines()  # before anything is made in a folder that is not ours
-            self._own.mkdir(parents=True, exist_ok=True)
-            with FileLock(self._own / "lock", timeout=self._lock_seconds):
+            self._lines()  # refuses a folder with other files before anything is created
+            self._history.mkdir(parents=True, exist_ok=True)
+            with FileLock(self._history / "lock", timeout=self._lock_seconds):
                 return self._commit(contents, message, parent)
 
     def url(self, revision: str, path: str = "") -> None:  # noqa: ARG002 - a folder has no page
@@ -122,7 +123,7 @@ class LocalRepository:
 
     def _commit(self, contents: Sequence[Content], message: str, parent: str | None) -> str:
         lines, length = self._lines()
-        if lines and length == 0:  # the files that were there before the log
+        if lines and length == 0:  # files older than the log
             append(self._log_file, length, lines)
             lines, length = self._lines()
         self._writer.prepare()
@@ -147,7 +148,7 @@ class LocalRepository:
         return str(head)
 
     def _lines(self) -> tuple[list[LogLine], int]:
-        """Return the commits, and the length of the log in bytes (0 where they are not in it)."""
+        """Return the commits, and the length of the log in bytes (0 if they are not in it)."""
         if self.folder.exists() and not self.folder.is_dir():
             raise RepositoryError(self.uri, "it is a file. Name a folder.")
         lines, length = self._logged()
@@ -155,13 +156,13 @@ class LocalRepository:
             return lines, length
         if any(self.folder.glob("answers/*/*/*/manifest.json")):
             return [self._adoption()], 0
-        if self.folder.is_dir() and not self._own.is_dir():
+        if self.folder.is_dir() and not self._history.is_dir():
             others = sorted({entry.name for entry in self.folder.iterdir()} - _NO_CONTENT)
             if others:
                 raise RepositoryError(
                     self.uri,
-                    f"it holds other things ('{others[0]}') and no answers. Name an empty folder, a new one, "
-                    "or one that regrade wrote.",
+                    f"it has other files ('{others[0]}') and no answers. Name a new or empty folder, or an "
+                    "answer repository.",
                 )
         return [], 0
 
@@ -178,7 +179,7 @@ class LocalRepository:
     def _adoption(self) -> LogLine:
         """Return the first commit of a folder that has answers but no log, such as a copy from the Hub.
 
-        It follows from the files alone, so that readers see the same revision until the first commit writes it.
+        It depends only on the files, so that readers see the same revision until the first commit writes it.
         """
         files = {
             path: (entry.stat().st_size, entry.stat().st_mtime_ns)
@@ -210,9 +211,7 @@ class LocalRepository:
             state = dict(self._folded[2])
         except KeyError as error:
             shape = "" if REVISION.fullmatch(revision) else " (40 hex digits; resolve it first)"
-            raise RepositoryError(
-                self.uri, f"there is no revision '{revision}'{shape} in it."
-            ) from error
+            raise RepositoryError(self.uri, f"it has no revision '{revision}'{shape}.") from error
         card = self.folder / CARD
         if revision == lines[-1].revision and card.is_file():
             size, sha256, _ = file_hashes(card)
@@ -231,12 +230,10 @@ class LocalRepository:
                 raise self._not_writable(f"{error.strerror}: '{error.filename}'") from error
             problem = error.strerror or type(error).__name__
             if error.errno in FULL:
-                problem = (
-                    f"the disk is full ({problem}). Nothing was committed. Make room, then repeat."
-                )
+                problem = f"the disk is full ({problem}). Nothing was committed. Free some space, then repeat."
             raise HubError(self.uri, "committing", problem, False) from error
 
     def _not_writable(self, reason: str) -> RepositoryError:
         return RepositoryError(
-            self.uri, f"cannot be written to ({reason}). Name another folder, or change its rights."
+            self.uri, f"is not writable ({reason}). Name another folder, or change its permissions."
         )

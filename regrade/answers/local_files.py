@@ -1,4 +1,4 @@
-"""Durable writing into a folder: what is replaced is kept, and an error leaves everything as it was."""
+"""Durable writes into a folder: replaced files are kept, and an error changes nothing."""
 
 import errno
 import hashlib
@@ -14,28 +14,29 @@ from regrade.errors import HubError
 from regrade.files import sync
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Error numbers for a full disk, an exceeded quota and a file that is too large."""
 
 
 class FileWriter:
-    """Writes files below `folder`, by way of `own`, a folder on the same file system."""
+    """Writes files into `folder`; `history`, on the same file system, has replaced and temporary files."""
 
-    def __init__(self, folder: Path, own: Path) -> None:
+    def __init__(self, folder: Path, history: Path) -> None:
         self.folder = folder
-        self.objects = own / "objects"
-        self._temporary = own / "tmp"
+        self.objects = history / "objects"
+        self._temporary = history / "tmp"
 
     def prepare(self) -> None:
-        """Make the folders to work in."""
+        """Create the working folders."""
         self._temporary.mkdir(exist_ok=True)
         self.objects.mkdir(exist_ok=True)
 
     def write(self, contents: Sequence[Content], edited: str, undo: ExitStack) -> None:
-        """Put files in their places: first all copies, where a disk runs full, then only renames.
+        """Write files: first copy all of them, because a disk may be full, then only rename.
 
         Args:
-            contents: What to write.
-            edited: Path of a file that people edit in place: of this one a copy is kept at once.
-            undo: Gets what takes everything back.
+            contents: Files to write.
+            edited: Path of a file that people edit in place, which is copied to `objects` at once.
+            undo: Receives the callbacks that undo all changes.
 
         Raises:
             OSError: If the file system refuses; the caller closes `undo`.
@@ -76,7 +77,7 @@ class FileWriter:
             raise HubError(str(self.folder), "committing", problem, True)
 
     def _duplicate(self, source: Path, target: Path, *, link: bool) -> None:
-        """Let `target` appear with the content of `source`: whole or not at all, linked where that works."""
+        """Create `target` atomically with the content of `source`, as a hard link if possible."""
         temporary = self._new_name()
         with ExitStack() as undo:
             undo.callback(temporary.unlink, missing_ok=True)

@@ -1,6 +1,6 @@
-"""The log that makes a folder versioned: one line a commit, and a line that is whole is what commits.
+"""The log of a versioned folder: one line per commit, and a complete line is what commits.
 
-The log may come from a stranger, with a downloaded folder: it is validated on reading.
+The log of a downloaded folder is untrusted input: it is validated on reading.
 """
 
 import hashlib
@@ -18,20 +18,20 @@ from regrade.settings import Settings
 
 
 class Change(Settings):
-    """What a commit wrote at one path."""
+    """The file that a commit wrote at a path."""
 
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     size: int = Field(ge=0)
 
 
 class LogLine(Settings):
-    """One commit."""
+    """A commit."""
 
     revision: str = Field(pattern=r"^[0-9a-f]{40}$")
-    """sha1 of all else in the line, as JSON with sorted keys."""
+    """sha1 of the other fields, as JSON with sorted keys."""
     parent: str | None
     date: str | None
-    """ISO 8601 in UTC; None for the files that were there before the log."""
+    """ISO 8601 in UTC; None for files older than the log."""
     message: str
     changes: dict[str, Change]
 
@@ -47,10 +47,10 @@ def new_line(
 
 
 def read_log(path: Path) -> tuple[list[LogLine], int]:
-    """Return the commits, oldest first, and the length in bytes of the log up to the last whole line.
+    """Return the commits, oldest first, and the length in bytes up to the end of the last complete line.
 
     Raises:
-        DamagedAnswersError: If any line but the last is not one: the last may have been cut by a crash.
+        DamagedAnswersError: If a line is invalid, except the last, which a crash can cut off.
     """
     try:
         content = path.read_bytes()
@@ -72,11 +72,11 @@ def read_log(path: Path) -> tuple[list[LogLine], int]:
 
 
 def append(path: Path, length: int, lines: Sequence[LogLine]) -> None:
-    """Add lines after the first `length` bytes, durably; on an error the log is as it was."""
+    """Append lines durably after the first `length` bytes; an error leaves the log unchanged."""
     content = b"".join(orjson.dumps(line.model_dump(mode="json")) + b"\n" for line in lines)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
     try:
-        os.ftruncate(descriptor, length)  # what a crash left of a line
+        os.ftruncate(descriptor, length)  # removes a line cut off by a crash
         try:
             written = os.pwrite(descriptor, content, length)
             while written < len(content):

@@ -1,6 +1,6 @@
-"""The manifest of an answer set: what was asked, what is there, and how it came about.
+"""The manifest of an answer set: its specification, its files, and the sessions that generated them.
 
-A manifest may come from a stranger: it is validated on reading, and shard names are single path components.
+A manifest is untrusted input: it is validated on reading, and shard names are single path components.
 """
 
 from datetime import datetime
@@ -14,17 +14,17 @@ from regrade.specification import Specification
 
 
 class Shard(Settings):
-    """One Parquet file of generations; its name never stands for other content."""
+    """A Parquet file of generations; its name includes the hash of its content."""
 
     name: str = Field(pattern=r"^part-[0-9]{5}-[0-9a-f]{8}\.parquet$")
-    """`part-<number>-<first 8 digits of sha256>.parquet`, beside the manifest."""
+    """`part-<number>-<first 8 digits of sha256>.parquet`, in the folder of the manifest."""
     rows: int = Field(ge=1)
     bytes: int = Field(ge=1)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class Session(Settings):
-    """One stretch of generation: an answer set that was continued has several."""
+    """A run of generation; an answer set that was continued has several."""
 
     started_at: datetime
     regrade_version: str
@@ -45,20 +45,20 @@ class Session(Settings):
 
 
 class Manifest(Settings):
-    """What an answer set is."""
+    """Description and contents of an answer set."""
 
     schema_version: int = SCHEMA_VERSION
     answer_set_id: str = Field(pattern=r"^[0-9a-f]{16}$")
     specification: Specification
     state: Literal["incomplete", "complete"]
     n_samples: int = Field(ge=1)
-    """Questions; rows expected are these times `specification.repeats`."""
+    """Number of questions; `n_samples * specification.repeats` rows are expected."""
     rows: int = Field(ge=0)
     shards: tuple[Shard, ...]
     sessions: tuple[Session, ...]
     scorers: tuple[StoredName, ...]
-    """Scorers of the benchmark, the first of which gives its headline number."""
+    """Scorers of the benchmark; the first gives its headline number."""
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Categories of subsets, such as MMLU's `STEM`: name to subsets."""
+    """Subsets by category, such as MMLU's `STEM`."""
     created_at: datetime
     updated_at: datetime

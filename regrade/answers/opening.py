@@ -1,4 +1,4 @@
-"""From the address of an answer repository to the repository."""
+"""Open an answer repository by its address."""
 
 import re
 from pathlib import Path
@@ -14,16 +14,16 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
 def open_repository(uri: str, *, create: bool) -> Repository:
-    """Return the answer repository at an address, after a look at whether it can be used.
+    """Return the answer repository at an address, after checking that it can be used.
 
     Args:
         uri: `hf://datasets/ORG/NAME`, or a folder as a path or `file://` address.
-        create: Whether it is to be written to. It need not exist then, and what stands against writing is
-            found now instead of after hours of generating.
+        create: Open for writing. It need not exist, and missing write access is reported now instead of after
+            hours of generating.
 
     Raises:
-        RepositoryError: If this is no such address, there is nothing there (without `create`), there is
-            something else, or access is missing.
+        RepositoryError: If the address is not valid, it has no repository (without `create`), it has other
+            files, or access is missing.
         HubError: If the Hub does not answer.
     """
     if uri.startswith("hf://"):
@@ -35,7 +35,7 @@ def _on_hub(uri: str, *, create: bool) -> Repository:
     match = _DATASET.fullmatch(uri)
     if match is None or ".." in uri or "--" in match[1]:
         raise RepositoryError(uri, "expected `hf://datasets/ORG/NAME`, a dataset on the Hub.")
-    from regrade.answers.hub import HubRepository  # noqa: PLC0415 - a folder needs no Hub client
+    from regrade.answers.hub import HubRepository  # noqa: PLC0415 - slow import that folders do not need
 
     repository = HubRepository(match[1])
     if create:
@@ -52,7 +52,7 @@ def _in_folder(uri: str, folder: Path, *, create: bool) -> Repository:
     if create:
         repository.check_writable()
     elif repository.head() is None:
-        problem = "nothing was published in it" if folder.exists() else "there is no such folder"
+        problem = "it has no answers yet" if folder.exists() else "there is no such folder"
         hint = f" For the Hub write `hf://datasets/{uri}`." if _HUB_NAME.fullmatch(uri) else ""
         raise RepositoryError(
             repository.uri,

@@ -1,10 +1,11 @@
-"""Reading Parquet of strangers: column by column as expected, in batches that fit into memory whatever the file claims.
+"""Read untrusted Parquet files: expected columns only, in batches that fit into memory.
 
-A few kilobytes can hold terabytes: a value that is repeated is stored once. Sizes are therefore looked at before
-anything is decoded, and again before each batch is.
+A few kilobytes can decode to terabytes, because a repeated value is stored once. Sizes are therefore checked before
+decoding, first of the file and then of each batch.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,39 +18,42 @@ from regrade.errors import DamagedAnswersError
 from regrade.records import SCHEMA_VERSION
 
 BATCH_ROWS = 8192
+"""Most rows per batch."""
 BATCH_BYTES = 64 * 2**20
-"""Text in a batch; a single row may have more."""
+"""Text per batch, in bytes; a single row may exceed it."""
 MAX_FILE_BYTES = 4 * 2**30
+"""Largest file read, in bytes."""
 MAX_ROWS = 5_000_000
 MAX_GROUP_BYTES = 2 * 2**30
-"""Of a row group, as stored before compression."""
+"""Largest row group, in bytes before compression."""
 MAX_BATCH_BYTES = 2 * 2**30
-"""Of what is not text: of lists, which Arrow unpacks whole."""
+"""Largest batch before its text is decoded, in bytes: Arrow decodes lists at once."""
 MAX_TEXT_BYTES = 64 * 2**20
-"""Of one text."""
+"""Longest text, in bytes."""
 MAX_DECODED_BYTES = 16 * 2**30
-"""Text in a file."""
+"""Largest file after decoding, in bytes."""
 
 _VERSION_KEY = b"regrade_schema_version"
 
 
 class ParquetReader:
-    """One Parquet file, checked on opening. Use it as an iterator of batches, once."""
+    """A Parquet file, checked on opening."""
 
     def __init__(self, name: str, local: Path, schema: pa.Schema, columns: Sequence[str]) -> None:
-        """Open a file and check everything that can be known before decoding.
+        """Open a file and check everything that can be checked before decoding.
 
         Args:
-            name: What errors call it: its path in the repository.
-            local: Where it lies.
-            schema: What its columns should be.
-            columns: Those to read, out of `schema`.
+            name: Name in error messages: the path in the repository.
+            local: Local path.
+            schema: Expected schema.
+            columns: Columns of `schema` to read.
 
         Raises:
-            DamagedAnswersError: If it is not such a file, is newer than this version reads, or is absurdly large.
+            DamagedAnswersError: If it does not match, was written by a newer regrade, or is too large.
         """
         self._name, self._local = name, local
-        self._schema, self._columns = schema, list(columns)
+        self._columns = list(columns)
+        self._schema = pa.schema([schema.field(name) for name in columns])
         with _readable(name), pq.ParquetFile(local) as file:
             self._metadata = file.metadata
             self._check_version(file.schema_arrow.metadata or {})
@@ -64,21 +68,20 @@ class ParquetReader:
         return int(self._metadata.num_rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the columns in the schema's types, a few thousand rows or about `BATCH_BYTES` of text at a time.
+        """Yield batches of up to `BATCH_ROWS` rows and about `BATCH_BYTES` of text, in the schema's types.
 
         Raises:
-            DamagedAnswersError: If the content cannot be decoded, holds a null where there must be a value, or is
-                absurdly large.
+            DamagedAnswersError: If the content cannot be decoded, has a null in a required column, or is too large.
         """
         decoded = 0
-        # What is repeated stays so until its size is known; what a file says of that itself may be a lie.
+        # Text stays dictionary-encoded until its size is known: sizes in the file's metadata may be false.
         texts = [name for name in self._columns if self._schema.field(name).type == pa.string()]
         with (
             _readable(self._name),
             pq.ParquetFile(self._local, metadata=self._metadata, read_dictionary=texts) as file,
         ):
             for batch in file.iter_batches(batch_size=self._batch_rows, columns=self._columns):
-                batch.validate(full=True)  # places beyond the dictionary, texts that are not UTF-8
+                batch.validate(full=True)  # indices beyond the dictionary, invalid UTF-8
                 self._check_nulls(batch)
                 lengths = _text_lengths(batch)
                 decoded += int(lengths.sum()) + batch.nbytes
@@ -89,24 +92,22 @@ class ParquetReader:
                 ):
                     raise DamagedAnswersError(
                         self._name,
-                        f"it unpacks to texts of more than {MAX_TEXT_BYTES:,} bytes each or "
-                        f"{MAX_DECODED_BYTES:,} bytes together.",
+                        f"it decodes to more than the limit of {MAX_TEXT_BYTES:,} bytes per text or "
+                        f"{MAX_DECODED_BYTES:,} bytes in total.",
                     )
                 for start, stop in _spans(lengths):
                     yield self._plain(batch.slice(start, stop - start))
 
     def table(self) -> pa.Table:
-        """Return the whole file; see `batches`."""
-        schema = pa.schema([self._schema.field(name) for name in self._columns])
-        return pa.Table.from_batches(self.batches(), schema=schema)
+        """Return the whole file as a table; errors as in `batches`."""
+        return pa.Table.from_batches(self.batches(), schema=self._schema)
 
     def _plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         arrays = [
             column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
             for column in (batch.column(name) for name in self._columns)
         ]
-        fields = [self._schema.field(name) for name in self._columns]
-        return pa.record_batch(arrays, schema=pa.schema(fields))
+        return pa.record_batch(arrays, schema=self._schema)
 
     def _check_version(self, metadata: dict[bytes, bytes]) -> None:
         written = metadata.get(_VERSION_KEY, str(SCHEMA_VERSION).encode())
@@ -117,9 +118,9 @@ class ParquetReader:
                 f"written with schema {shown}, this regrade reads up to {SCHEMA_VERSION}; upgrade regrade.",
             )
 
-    def _check_columns(self, found: pa.Schema) -> None:
+    def _check_columns(self, stored: pa.Schema) -> None:
         for name in self._columns:
-            types = [field.type for field in found if field.name == name]
+            types = [field.type for field in stored if field.name == name]
             expected = self._schema.field(name).type
             if types != [expected]:
                 shown = ", ".join(str(type_) for type_ in types) or "no such column"
@@ -128,16 +129,16 @@ class ParquetReader:
                 )
 
     def _check_sizes(self) -> None:
-        # Not the sizes of single columns: asking for them, pyarrow ends the process where a file lies about some.
+        # Not the sizes of single columns: pyarrow crashes on reading them if the metadata is false.
         groups = [self._metadata.row_group(i) for i in range(self._metadata.num_row_groups)]
-        stored = max((group.total_byte_size for group in groups), default=0)
-        for what, found, limit in (
+        largest = max((group.total_byte_size for group in groups), default=0)
+        for what, claimed, limit in (
             ("rows", self.rows, MAX_ROWS),
-            ("bytes in a row group", stored, MAX_GROUP_BYTES),
+            ("bytes in a row group", largest, MAX_GROUP_BYTES),
         ):
-            if not 0 <= found <= limit:
+            if not 0 <= claimed <= limit:
                 raise DamagedAnswersError(
-                    self._name, f"it claims {found:,} {what}; up to {limit:,} are read."
+                    self._name, f"it claims {claimed:,} {what}, the limit is {limit:,}."
                 )
         share = min(
             (BATCH_BYTES * g.num_rows // (g.total_byte_size + 1) for g in groups), default=1
@@ -148,28 +149,23 @@ class ParquetReader:
         for name in self._columns:
             if not self._schema.field(name).nullable and batch.column(name).null_count:
                 raise DamagedAnswersError(
-                    self._name, f"column '{name}' has a null, where there must be a value."
+                    self._name, f"column '{name}' has a null, but needs a value in every row."
                 )
 
 
-class _readable:  # noqa: N801 - reads as a statement
-    """Turns what Arrow raises for content that it cannot read into `DamagedAnswersError`."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        # Arrow raises OSError for pages that are cut or do not decompress.
-        if isinstance(error, (pa.ArrowException, OSError, UnicodeDecodeError)):
-            reason = " ".join(str(error).split())[:200]
-            raise DamagedAnswersError(self._name, f"not readable as Parquet: {reason}.") from error
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Convert Arrow's errors about unreadable content into `DamagedAnswersError`."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        # Arrow raises OSError for truncated pages and failed decompression.
+        reason = " ".join(str(error).split())[:200]
+        raise DamagedAnswersError(name, f"not readable as Parquet: {reason}.") from error
 
 
 def _text_lengths(batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """Return, for each row, the bytes of text that are not decoded yet."""
+    """Return the length in bytes of the encoded text of each row."""
     total = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
         if isinstance(column, pa.DictionaryArray):
@@ -181,7 +177,7 @@ def _text_lengths(batch: pa.RecordBatch) -> NDArray[np.int64]:
 
 
 def _spans(lengths: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield first and last + 1 of runs of rows with about `BATCH_BYTES` of text."""
+    """Yield start and stop of runs of rows with about `BATCH_BYTES` of text."""
     ends = np.cumsum(lengths)
     start, n = 0, len(lengths)
     while start < n:

@@ -1,4 +1,4 @@
-"""What is kept of one scoring, beside its table of scores. Scores never overwrite those of other scorers."""
+"""The JSON file of a scoring, beside its table of scores. Scorings never overwrite each other."""
 
 from pydantic import AwareDatetime, Field
 
@@ -7,30 +7,31 @@ from regrade.settings import Settings, StoredName
 from regrade.stats.metrics import Summary
 
 ORIGINAL = "original"
-"""Takes the place of the scorer's name where the scores are those that came with imported answers."""
+"""Scorer name of the scores that came with imported answers."""
 
 
 class OriginalScoring(Settings):
-    """What another tool said of answers that were imported, in its own words and numbers."""
+    """Scores that came with imported answers, on the original tool's scale."""
 
     tool: str
-    """Format that was imported, such as `lm-eval`."""
+    """Imported format, such as `lm-eval`."""
     name: str
-    """Its scorer or metric, such as `exact_match,strict-match`."""
+    """Scorer or metric of the tool, such as `exact_match,strict-match`."""
     low: float = 0.0
-    """Worst value of its scale; the values in the table are shares of the way from `low` to `high`."""
+    """Worst value of the scale; the table has values scaled so that `low` is 0 and `high` is 1."""
     high: float = 1.0
+    """Best value of the scale."""
     reported: float | None = None
-    """What it reported for its whole run, which may have had more answers than were imported. None: nothing."""
+    """Result that the tool reported for its whole run, which may include answers that were not imported."""
     reported_stderr: float | None = None
     reported_n: int | None = None
-    """Answers that `reported` is over; None: not known."""
+    """Number of answers behind `reported`; None: unknown."""
     reported_out_of: float = 1.0
-    """What a perfect score is: 1, or 100 where it reports percentages."""
+    """Value of a perfect score in `reported`: 1, or 100 for percentages."""
 
     @property
     def title(self) -> str:
-        """Tool and metric, with what was reported and of how many answers: it may be of more than are here."""
+        """Tool and metric, with the reported result and its number of answers."""
         title = f"{self.tool} {self.name}"
         if self.reported is None:
             return title
@@ -39,45 +40,45 @@ class OriginalScoring(Settings):
 
 
 class ScoreFile(Settings):
-    """The JSON file of one scoring: `scores/<folder>/<scorer>-<version>-<hash>.json`."""
+    """The JSON file of a scoring: `scores/<folder>/<scorer>-<version>-<hash>.json`."""
 
     schema_version: int = SCHEMA_VERSION
     answer_set_id: str = Field(pattern=r"^[0-9a-f]{16}$")
     scorer: StoredName
     version: int
     source_hash: str = Field(pattern=r"^[0-9a-f]{8}$")
-    """First digits of the sha256 of the scorer's source."""
+    """First 8 digits of the sha256 of the scorer's source."""
     answers_revision: str
-    """Commit of the answers that were scored."""
+    """Commit of the scored answers."""
     answers: tuple[str, ...]
-    """sha256 of the shards that were scored; other shards in the manifest make the scores stale."""
+    """sha256 of the scored shards; the scores are stale if the manifest has others."""
     left_out: tuple[str, ...] = ()
-    """Names of the shards that are damaged and were left out, because that was asked for. Such a scoring is never
-    the scoring of its answer set: its label says so, and it is stale from the beginning."""
+    """Names of damaged shards that were left out on request (`--intact`). Such a scoring is always stale, and its
+    label names the number of shards."""
     summary: Summary
     scored_at: AwareDatetime
     score_seconds: float
     original: OriginalScoring | None = None
-    """Set where `scorer` is `original`: these scores came with the answers, `source_hash` is of their file."""
+    """Set if `scorer` is `original`: imported scores, with the `source_hash` of their file."""
 
     @property
     def label(self) -> str:
-        """`<scorer>-<version>-<hash>`, the name of its files; with `-intact-<k>-of-<n>` where shards were left out."""
+        """File name without extension: `<scorer>-<version>-<hash>`, plus `suffix`."""
         return f"{self.scorer}-{self.version}-{self.source_hash}{self.suffix}"
 
     @property
     def suffix(self) -> str:
-        """`-intact-<k>-of-<n>` where shards were left out, else nothing."""
+        """`-intact-<k>-of-<n>` if shards were left out, else empty."""
         return f"-intact-{self._parts}".replace(" ", "-") if self.left_out else ""
 
     @property
     def intact_only(self) -> str | None:
-        """`intact only: 3 of 4 shards`, for every place that shows its numbers; None for a normal scoring."""
+        """Note to show with the numbers, such as `intact only: 3 of 4 shards`; None if no shard was left out."""
         return f"intact only: {self._parts} shards" if self.left_out else None
 
     @property
     def title(self) -> str:
-        """Scorer and version as people read it, with `intact_only` where shards were left out."""
+        """Scorer and version for display, with the note `intact_only` if there is one."""
         if self.original is not None:
             return f"{self.scorer} ({self.original.title})"
         name = f"{self.scorer} v{self.version}"

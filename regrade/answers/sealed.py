@@ -1,4 +1,4 @@
-"""Sealed files: Parquet files of generations that are ready to be published."""
+"""Sealed files: Parquet files of generations, ready to be published."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from regrade.files import atomic_write, file_sha256
 
 @dataclass(frozen=True, slots=True)
 class SealedFile:
-    """A Parquet file that is ready to be published."""
+    """A Parquet file ready to be published."""
 
     path: Path
     rows: int
@@ -26,7 +26,7 @@ class SealedFile:
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:
-    """Write a table as Parquet (zstd), durable and whole or not at all."""
+    """Write a table as Parquet (zstd), durably and atomically."""
     with atomic_write(path) as file:
         pq.write_table(table, file, compression="zstd", row_group_size=10_000)
 

@@ -1,4 +1,4 @@
-"""Answer sets in a repository: finding and reading them, always at one pinned revision."""
+"""Find and read the answer sets of a repository at a pinned revision."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -43,82 +43,80 @@ class AnswerSet:
             columns: Names out of `GENERATION_SCHEMA`.
 
         Raises:
-            DamagedAnswersError: If a shard is not what the manifest says.
+            DamagedAnswersError: If a shard does not match the manifest.
         """
         for shard in self.manifest.shards:
             yield from self.shard(shard, columns).batches()
 
     def keys(self) -> set[RowKey]:
         """Return the sample and repeat of every generation."""
-        found: set[RowKey] = set()
+        keys: set[RowKey] = set()
         for batch in self.batches(["sample_id", "repeat"]):
-            found.update(row_keys(pa.Table.from_batches([batch])))
-        return found
+            keys.update(row_keys(pa.Table.from_batches([batch])))
+        return keys
 
     def scores(self) -> list[ScoreFile]:
-        """Return what is kept of all scorings of this answer set.
+        """Return the score files of all scorings of this answer set.
 
         Raises:
-            DamagedAnswersError: If one is not a scoring, belongs elsewhere, or is newer than this version reads.
+            DamagedAnswersError: If a file is not a scoring, has the wrong name, or was written by a newer regrade.
         """
         files = self.repository.files(self.revision, self.scores_folder)
         return [self.score_file(files[path]) for path in sorted(files) if path.endswith(".json")]
 
     def readable_scores(self) -> list[ScoreFile]:
-        """Return what is kept of all scorings that can be read."""
-        found: list[ScoreFile] = []
+        """Return the score files that can be read."""
+        records: list[ScoreFile] = []
         for path, file in sorted(self.repository.files(self.revision, self.scores_folder).items()):
             if path.endswith(".json"):
                 with suppress(DamagedAnswersError):
-                    found.append(self.score_file(file))
-        return found
+                    records.append(self.score_file(file))
+        return records
 
     def score_file(self, file: StoredFile) -> ScoreFile:
-        """Return what is kept of a scoring; see `scores`."""
+        """Return the score file of one scoring; errors as in `scores`."""
         path, what = file.path, "the JSON of a scoring"
-        found = read_json(self.repository, path, self.revision, ScoreFile, what, file.size)
-        if path != f"{self.scores_folder}/{found.label}.json":
-            raise DamagedAnswersError(
-                path, f"it is of '{found.label}', and belongs under that name."
-            )
-        if found.answer_set_id != self.manifest.answer_set_id:
-            raise DamagedAnswersError(path, f"it is of answer set '{found.answer_set_id}'.")
-        return found
+        record = read_json(self.repository, path, self.revision, ScoreFile, what, file.size)
+        if path != f"{self.scores_folder}/{record.label}.json":
+            raise DamagedAnswersError(path, f"its name should be '{record.label}.json'.")
+        if record.answer_set_id != self.manifest.answer_set_id:
+            raise DamagedAnswersError(path, f"it belongs to answer set '{record.answer_set_id}'.")
+        return record
 
     def score_table(self, label: str) -> pa.Table:
-        """Return the scores of one scoring: `SCORE_SCHEMA`, one row per generation.
+        """Return the table of a scoring: `SCORE_SCHEMA`, one row per generation.
 
         Raises:
-            DamagedAnswersError: If it is not there, or not a table of scores.
+            DamagedAnswersError: If it is missing, or not a table of scores.
         """
         path = f"{self.scores_folder}/{label}.parquet"
         known = self.repository.files(self.revision, self.scores_folder).get(path)
         if known is None:
-            raise DamagedAnswersError(path, "there is JSON of this scoring, but no table.")
+            raise DamagedAnswersError(path, "the scoring has a JSON file, but no table.")
         check_size(path, known.size, MAX_FILE_BYTES)
         local = self.repository.fetch(path, self.revision)
         return ParquetReader(path, local, SCORE_SCHEMA, SCORE_SCHEMA.names).table()
 
     def only(self, shards: Collection[str]) -> "AnswerSet":
-        """Return the answer set with no other shards than these (sha256)."""
+        """Return the answer set reduced to shards with the given sha256."""
         kept = tuple(shard for shard in self.manifest.shards if shard.sha256 in shards)
         changes = {"shards": kept, "rows": sum(shard.rows for shard in kept)}
         return replace(self, manifest=self.manifest.model_copy(update=changes))
 
     def shard(self, shard: Shard, columns: Sequence[str]) -> ParquetReader:
-        """Return the reader of one shard, which is what the manifest says.
+        """Return the reader of a shard, after checking the shard against the manifest.
 
         Raises:
-            DamagedAnswersError: If it is not.
+            DamagedAnswersError: If it does not match.
         """
         path = f"{self.folder}/{shard.name}"
         known = self.repository.files(self.revision, self.folder).get(path)
         if known is None:
-            raise DamagedAnswersError(path, "the manifest lists it, but it is not there.")
+            raise DamagedAnswersError(path, "the manifest lists it, but it does not exist.")
         if known.size != shard.bytes or known.sha256 not in (None, shard.sha256):
             raise DamagedAnswersError(
                 path,
-                f"the manifest says {shard.bytes} bytes with sha256 {shard.sha256}, there are "
+                f"the manifest says {shard.bytes} bytes with sha256 {shard.sha256}, the file has "
                 f"{known.size} bytes with sha256 {known.sha256}.",
             )
         check_size(path, known.size, MAX_FILE_BYTES)
@@ -126,7 +124,7 @@ class AnswerSet:
         reader = ParquetReader(path, local, GENERATION_SCHEMA, columns)
         if reader.rows != shard.rows:
             raise DamagedAnswersError(
-                path, f"the manifest says {shard.rows} rows, there are {reader.rows}."
+                path, f"the manifest says {shard.rows} rows, the file has {reader.rows}."
             )
         return reader
 
@@ -134,7 +132,7 @@ class AnswerSet:
 def find_set(
     repository: Repository, specification: Specification, revision: str | None
 ) -> AnswerSet | None:
-    """Return the answer set of a specification at a revision, or None where there is none yet."""
+    """Return the answer set of a specification at a revision, or None if it does not exist yet."""
     if revision is None:
         return None
     folder = f"answers/{specification.folder}"
@@ -156,22 +154,22 @@ def list_sets(
     """Return the answer sets at a revision, oldest first.
 
     Args:
-        repository: Where to look.
+        repository: Repository to read from.
         revision: 40-digit revision.
         benchmark: Only this benchmark.
-        model: Only this model, by name, by its last part (`org/name` or `name`) or by its folder.
-        answer_set_id: Only this one; the first digits are enough where they are unambiguous.
+        model: Only this model, given as name, last part of a name (`org/name` or `name`) or folder.
+        answer_set_id: Only this answer set; the first digits are enough if they are unambiguous.
 
     Raises:
-        RepositoryError: If `answer_set_id` fits no answer set, or several.
+        RepositoryError: If `answer_set_id` matches no answer set, or several.
         DamagedAnswersError: If a manifest cannot be read.
     """
-    found, damaged = readable_sets(
+    sets, damaged = readable_sets(
         repository, revision, benchmark=benchmark, model=model, answer_set_id=answer_set_id
     )
     if damaged:
         raise damaged[0]
-    return found
+    return sets
 
 
 def readable_sets(
@@ -182,9 +180,9 @@ def readable_sets(
     model: str | None = None,
     answer_set_id: str | None = None,
 ) -> tuple[list[AnswerSet], list[DamagedAnswersError]]:
-    """Return the answer sets whose manifest can be read, oldest first, and what is wrong with the others.
+    """Return the answer sets with a readable manifest, oldest first, and the errors of the others.
 
-    Args and errors are those of `list_sets`.
+    Arguments: see `list_sets`.
     """
     files = repository.files(revision, "answers")
     paths = [
@@ -196,21 +194,21 @@ def readable_sets(
         matches = ", ".join(PurePosixPath(path).parts[3] for path in paths) or "none"
         raise RepositoryError(
             repository.uri,
-            f"'{answer_set_id}' should fit one answer set, it fits {matches}. See `regrade list`.",
+            f"'{answer_set_id}' should match one answer set, it matches {matches}. See `regrade list`.",
         )
-    found: list[AnswerSet] = []
+    sets: list[AnswerSet] = []
     damaged: list[DamagedAnswersError] = []
     for path in paths:
         try:
             manifest = read_manifest(repository, path, revision, files[path].size)
-            found.append(AnswerSet(repository, revision, manifest))
+            sets.append(AnswerSet(repository, revision, manifest))
         except DamagedAnswersError as error:
             damaged.append(error)
-    return sorted(found, key=lambda entry: entry.manifest.created_at), damaged
+    return sorted(sets, key=lambda answers: answers.manifest.created_at), damaged
 
 
 def manifest_paths(files: Iterable[str]) -> list[str]:
-    """Return those paths that are of manifests."""
+    """Return the paths of manifests, sorted."""
     return [
         path
         for path in sorted(files)
@@ -230,7 +228,7 @@ def _fits(
 
 def _is_model(asked: str, slug: str) -> bool:
     if asked.startswith((".", "/", "~")) or asked.count("/") > 1:
-        # A folder, under the names that regrade/models/local.py gives one.
+        # A folder: compare with both names that regrade/models/local.py can give it.
         *_, above, last = ("", "", *Path(asked).expanduser().resolve().parts)
         return slug in (path_component(last), path_component(f"{above}/{last}"))
     component = path_component(asked)

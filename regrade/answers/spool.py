@@ -1,11 +1,11 @@
-"""The spool: rows that were reported as done are on disk, whatever happens next.
+"""The spool: a crash-safe journal of generated rows that are not published yet.
 
-Rows are appended to a journal of JSON lines and fsynced per batch. A closed journal is sealed as Parquet, which
-is what gets published. A line that was cut off by a crash was never reported, and is dropped on opening.
+Rows are appended to a journal of JSON lines and fsynced per batch. A closed journal is sealed as a Parquet file for
+publishing. A line cut off by a crash was never reported as done, and is dropped when the spool is opened.
 
     <root>/<repository>/<answer_set_id>/
-        origin.json           where these answers belong, and what the engine was
-        journal-00000.jsonl   rows as they come
+        origin.json           repository, description and session of these answers
+        journal-00000.jsonl   rows in the order of generation
         sealed-00000.parquet  rows ready to be published
 """
 
@@ -37,11 +37,12 @@ from regrade.records import GENERATION_SCHEMA
 logger = logging.getLogger(__name__)
 
 RowKey = tuple[str, int]
-"""`sample_id` and `repeat`."""
+"""`sample_id` and `repeat` of a row."""
 
 MAX_JOURNAL_BYTES = 64 * 2**20
+"""Size at which a journal is closed and a new one begins, in bytes."""
 JOURNAL_ROWS = 4096
-"""Rows of a journal that are Python objects at a time: these take several times what the journal does."""
+"""Rows of a journal decoded at a time: Python objects take several times the memory of their JSON."""
 ORIGIN = "origin.json"
 
 
@@ -54,9 +55,9 @@ class SpoolError(OperationError):
 
     def __str__(self) -> str:
         return (
-            f"Spool '{self.folder}': {self.problem}. Answers up to here are kept in it. Make room there, or make it "
-            "writable, and run the same command again. (Another folder in REGRADE_SPOOL works too, but answers that "
-            "lie only in this one would be generated again.)"
+            f"Spool '{self.folder}': {self.problem}. It keeps the answers so far. Free some space, or make it writable, "
+            "and run the same command again. (REGRADE_SPOOL can name another folder, but the answers in this spool "
+            "would then be generated again.)"
         )
 
 
@@ -70,12 +71,12 @@ class SpoolBusyError(UserError):
     def __str__(self) -> str:
         return (
             f"Another run ({self.owner}) is generating this answer set right now. Wait for it, or stop it; "
-            f"what it has done so far is kept in '{self.folder}'."
+            f"its answers so far are kept in '{self.folder}'."
         )
 
 
 def spool_root() -> Path:
-    """Return the folder of all spools: `REGRADE_SPOOL`, else the user's state folder."""
+    """Return the folder of all spools: `REGRADE_SPOOL`, or a folder in the user's state folder."""
     if configured := os.environ.get("REGRADE_SPOOL"):
         return Path(configured).expanduser().absolute()
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -83,13 +84,13 @@ def spool_root() -> Path:
 
 
 def spool_folder(repository_uri: str, answer_set_id: str) -> Path:
-    """Return the spool of one answer set of one repository."""
+    """Return the spool folder of an answer set."""
     repository = hashlib.sha256(repository_uri.encode()).hexdigest()[:12]
     return spool_root() / repository / answer_set_id
 
 
 class Spool:
-    """One answer set's spool, held by one process at a time. Use it as a context manager.
+    """The spool of an answer set, locked by one process at a time. Use it as a context manager.
 
     Thread-safe: rows are appended by one thread while another seals and publishes.
     """
@@ -97,7 +98,7 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.publishing = threading.Lock()
-        """Held by whoever publishes from it: one at a time, while others append."""
+        """Held while publishing; other threads can append meanwhile."""
         self._guard = threading.Lock()
         self._journal: FileIO | None = None
         self._number = 0
@@ -136,7 +137,7 @@ class Spool:
         return self.folder.with_name(self.folder.name + ".owner")
 
     def note_origin(self, origin: dict[str, Any]) -> None:
-        """Keep beside the rows what is needed to publish them without the run that made them."""
+        """Store the JSON needed to publish the rows without their run; see `origin_of`."""
         try:
             with atomic_write(self.folder / ORIGIN) as file:
                 file.write(orjson.dumps(origin))
@@ -144,12 +145,12 @@ class Spool:
             raise SpoolError(str(self.folder), str(error.strerror or error)) from error
 
     def origin(self) -> dict[str, Any] | None:
-        """Return what `note_origin` kept, or None where no rows were ever expected."""
+        """Return the JSON that `note_origin` stored, or None."""
         path = self.folder / ORIGIN
         return dict(orjson.loads(path.read_bytes())) if path.exists() else None
 
     def append(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Write rows of `GENERATION_SCHEMA`; when this returns they are on disk.
+        """Write rows of `GENERATION_SCHEMA` durably.
 
         Raises:
             SpoolError: If the disk is full or read-only.
@@ -171,16 +172,16 @@ class Spool:
 
     def keys(self) -> set[RowKey]:
         """Return the sample and repeat of every row in the spool."""
-        found: set[RowKey] = set()
+        keys: set[RowKey] = set()
         for table in self._tables():
-            found.update(row_keys(table))
-        return found
+            keys.update(row_keys(table))
+        return keys
 
     def seal(self) -> list[SealedFile]:
-        """Close the journal, and return all rows of the spool as Parquet files.
+        """Close the journal and return all rows of the spool as Parquet files.
 
         Raises:
-            SpoolError: If the disk is full or read-only; the rows are where they were.
+            SpoolError: If the disk is full or read-only; no row is lost.
         """
         with self._guard:
             self._close_journal()
@@ -196,28 +197,28 @@ class Spool:
         return [SealedFile.at(path) for path in sorted(self.folder.glob("sealed-*.parquet"))]
 
     def release(self, published: Iterable[Path]) -> None:
-        """Remove sealed files whose rows are safe elsewhere."""
+        """Remove sealed files whose rows are published."""
         for path in published:
             path.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove the whole spool, once its answer set is complete elsewhere."""
+        """Remove the whole spool after its answer set is published."""
         with self._guard:
             self._close_journal()
         self._remove()
 
     def _remove(self) -> None:
-        with suppress(OSError):  # what stays is empty, or published: no harm, only untidy
+        with suppress(OSError):  # harmless: leftover files are empty or published
             shutil.rmtree(self.folder)
             self._owner.unlink(missing_ok=True)
 
     @staticmethod
     def _write(journal: FileIO, payload: bytes) -> None:
-        """Append whole lines durably, or nothing: half a line would spoil the one after it."""
+        """Append complete lines durably, or nothing: the next line must not follow half a line."""
         before = journal.seek(0, os.SEEK_END)
         try:
             written = 0
-            while written < len(payload):  # a disk that fills up takes a part first
+            while written < len(payload):  # a full disk may accept a part
                 written += journal.write(payload[written:])
             os.fsync(journal.fileno())
         except OSError:
@@ -244,13 +245,13 @@ class Spool:
             if whole < len(content):
                 if b"\n" in content[whole:-1]:
                     logger.warning(
-                        "'%s' cannot be read from byte %d on; what follows is left out and generated again",
+                        "'%s' is damaged from byte %d on; the rows after it are generated again",
                         journal,
                         whole,
                     )
                 os.truncate(journal, whole)
             if (sealed := journal.with_name(_sealed_name(journal))).exists():
-                journal.unlink()  # the crash came between sealing and removing the journal
+                journal.unlink()  # crash between sealing and removing the journal
             numbers.append(int(re.findall(r"\d+", sealed.name)[0]) + 1)
         sealed_files = self.folder.glob("sealed-*.parquet")
         numbers.extend(int(re.findall(r"\d+", path.name)[0]) + 1 for path in sealed_files)
@@ -278,7 +279,7 @@ def _read_journal(path: Path) -> pa.Table:
 
 
 def _whole_lines(content: bytes) -> int:
-    """Return the length of the rows at the beginning that can be read: a power cut may leave zeros behind them."""
+    """Return the length in bytes of the readable rows at the start; a power cut may leave zeros after them."""
     length = 0
     for line in content.splitlines(keepends=True):
         try:

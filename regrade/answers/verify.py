@@ -1,4 +1,4 @@
-"""Whether an answer repository holds what it says: checksums, row counts, duplicates, schema, manifests, scores."""
+"""Verify an answer repository: checksums, row counts, duplicates, schema, manifests, scores."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ KEYS = ("sample_id", "repeat")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is not as it should be."""
+    """A damaged or unexpected file."""
 
     path: str
     problem: str
@@ -31,7 +31,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Verified:
-    """What was looked at, and what was found."""
+    """Counts of the verified parts, and the problems."""
 
     answer_sets: int = 0
     shards: int = 0
@@ -41,58 +41,60 @@ class Verified:
 
 
 class NotIntactError(OperationError):
-    """Verification found problems, which were reported one by one."""
+    """Verification found problems, which were reported before."""
 
     def __init__(self, uri: str, problems: int) -> None:
         self.uri, self.problems = uri, problems
         super().__init__(uri, problems)
 
     def __str__(self) -> str:
-        found = "1 problem" if self.problems == 1 else f"{self.problems} problems"
+        count = "1 problem" if self.problems == 1 else f"{self.problems} problems"
         return (
-            f"{found} in '{self.uri}'. `regrade score --intact` scores what is left of a damaged answer set; to "
-            "have it whole again, put the files back from an older revision, or remove the set and generate again."
+            f"{count} in '{self.uri}'. `regrade score --intact` scores the intact shards of a damaged answer set. To "
+            "repair it, restore the files from an older revision, or remove the answer set and generate again."
         )
 
 
 def verify(repository: Repository, revision: str, answer_set_id: str | None = None) -> Verified:
-    """Check everything that a repository holds at a revision.
+    """Check all files of a repository at a revision.
 
     Args:
-        repository: Where to look.
+        repository: Repository to check.
         revision: 40-digit revision.
-        answer_set_id: Only this answer set, by the first digits of its id; also what belongs to none if not given.
+        answer_set_id: First digits of the only answer set to check. None: check all files.
 
     Raises:
-        RepositoryError: If `answer_set_id` fits no answer set, or several.
+        RepositoryError: If `answer_set_id` matches no answer set, or several.
         HubError: If the repository cannot be read.
     """
     sets, damaged = readable_sets(repository, revision, answer_set_id=answer_set_id)
-    found = Verified(answer_sets=len(sets) + len(damaged))
-    found.problems += [Problem(error.path, error.problem) for error in damaged]
+    verified = Verified(answer_sets=len(sets) + len(damaged))
+    verified.problems += [Problem(error.path, error.problem) for error in damaged]
     for answers in sets:
         for number, shard in enumerate(answers.manifest.shards):
             if shard.name[5:10] != f"{number:05d}" or shard.name[11:19] != shard.sha256[:8]:
                 path = f"{answers.folder}/{shard.name}"
-                found.problems.append(Problem(path, "its name is not its number and its sha256."))
+                verified.problems.append(
+                    Problem(path, "its name does not match its number and sha256.")
+                )
         intact, problems = intact_part(answers)
-        found.shards += len(answers.manifest.shards)
-        found.rows += intact.manifest.rows
-        found.problems += problems
+        verified.shards += len(answers.manifest.shards)
+        verified.rows += intact.manifest.rows
+        verified.problems += problems
         if not problems and (wrong := _state_problem(answers.manifest)):
-            found.problems.append(Problem(f"{answers.folder}/manifest.json", wrong))
-        found.problems += _strays(answers)
-        _verify_scores(answers, intact, found)
+            verified.problems.append(Problem(f"{answers.folder}/manifest.json", wrong))
+        verified.problems += _strays(answers)
+        _verify_scores(answers, intact, verified)
     if answer_set_id is None:
-        found.problems += _homeless(repository, revision)
-        found.problems += _alias_problems(repository, revision)
-    return found
+        verified.problems += _orphans(repository, revision)
+        verified.problems += _alias_problems(repository, revision)
+    return verified
 
 
 def intact_part(answers: AnswerSet) -> tuple[AnswerSet, list[Problem]]:
-    """Return an answer set with the shards that are what the manifest says, and what is wrong with the others.
+    """Return the answer set reduced to its intact shards, and the problems of the others.
 
-    Every column is read. A shard with a row that an earlier one has is not intact.
+    Every column is read. A shard that repeats a row of an earlier shard is not intact.
     """
     keys = _Keys(answers.manifest)
     kept: list[str] = []
@@ -107,16 +109,16 @@ def intact_part(answers: AnswerSet) -> tuple[AnswerSet, list[Problem]]:
 
 
 def check_rows(answers: AnswerSet, rows: pa.Table) -> None:
-    """Refuse rows of an answer set that say the same sample and repeat twice, or that it cannot have.
+    """Refuse duplicate and impossible combinations of sample and repeat.
 
     Args:
         answers: Answer set.
-        rows: With the columns `sample_id` and `repeat`, for all its shards in their order.
+        rows: Columns `sample_id` and `repeat` of all shards in order.
 
     Raises:
-        DamagedAnswersError: Naming the shard.
+        DamagedAnswersError: If there are any; it names the shard.
     """
-    # All at once is what is fast; only where something is wrong it is worth asking which shard.
+    # Checking all shards at once is fast. After an error, check one by one to find the shard.
     keys = _Keys(answers.manifest)
     try:
         keys.add(None, rows, answers.folder)
@@ -129,7 +131,7 @@ def check_rows(answers: AnswerSet, rows: pa.Table) -> None:
 
 
 class _Keys:
-    """The samples and repeats seen so far, in 16 bytes each and once the text of every sample id."""
+    """The samples and repeats seen so far: 16 bytes per row, plus the text of each sample id once."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._repeats = manifest.specification.repeats
@@ -138,31 +140,32 @@ class _Keys:
         self._seen: IntArray = np.empty(0, np.int64)
 
     def add(self, shard: Shard | None, rows: pa.Table, folder: str) -> None:
-        """Add the rows of a shard, all or (with an error) none."""
+        """Add all rows of a shard, or none if it raises `DamagedAnswersError`."""
         path = f"{folder}/{shard.name}" if shard else folder
         repeat = rows["repeat"].to_numpy().astype(np.int64)
         if repeat.size and not 0 <= repeat.min() <= repeat.max() < self._repeats:
             wrong = int(repeat[(repeat < 0) | (repeat >= self._repeats)][0])
             raise DamagedAnswersError(
-                path, f"it has repeat {wrong}; {self._repeats} from 0 on were asked for."
+                path, f"it has repeat {wrong}, expected 0 to {self._repeats - 1}."
             )
         chunks = [self._ids, *rows["sample_id"].chunks]
         sample, distinct = _encoded(pa.chunked_array(chunks, pa.string()))
         if len(distinct) > self._samples:
             raise DamagedAnswersError(
-                path, f"with it there are more samples than the {self._samples:,} of the manifest."
+                path,
+                f"with it the answer set has more than the {self._samples:,} samples of the manifest.",
             )
         sample = sample[len(self._ids) :]
         new = sample * self._repeats + repeat
         first = np.unique(new, return_index=True)[1]
-        again = np.ones(len(new), np.bool_)
-        again[first] = False
-        again |= np.isin(new, self._seen)
-        if again.any():
-            row = int(np.flatnonzero(again)[0])
+        duplicate = np.ones(len(new), np.bool_)
+        duplicate[first] = False
+        duplicate |= np.isin(new, self._seen)
+        if duplicate.any():
+            row = int(np.flatnonzero(duplicate)[0])
             raise DamagedAnswersError(
                 path,
-                f"row {row}: sample '{rows['sample_id'][row]}', repeat {repeat[row]} is there already.",
+                f"row {row}: sample '{rows['sample_id'][row]}', repeat {repeat[row]} is a duplicate.",
             )
         self._ids = distinct
         self._seen = np.concatenate([self._seen, new])
@@ -170,17 +173,17 @@ class _Keys:
 
 def _encoded(strings: "pa.ChunkedArray[pa.StringScalar]") -> tuple[IntArray, "pa.Array[Any]"]:
     """Return a number for each string, and the distinct strings."""
-    found: Any = strings.combine_chunks().dictionary_encode()  # the stubs know no dictionaries
-    return found.indices.to_numpy().astype(np.int64), found.dictionary
+    encoded: Any = strings.combine_chunks().dictionary_encode()  # not in the type stubs
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
 
 
 def _read(answers: AnswerSet, shard: Shard) -> pa.Table:
-    """Return the keys of a shard, after all of it was read."""
+    """Read all of a shard and return its keys."""
     reader = answers.shard(shard, GENERATION_SCHEMA.names)
     if unknown := sorted(set(reader.names) - set(GENERATION_SCHEMA.names)):
         raise DamagedAnswersError(
             f"{answers.folder}/{shard.name}",
-            f"it has the column '{unknown[0]}', which the format does not know.",
+            f"it has the column '{unknown[0]}', which is not part of the format.",
         )
     batches = [batch.select(list(KEYS)) for batch in reader.batches()]
     return pa.Table.from_batches(batches, pa.schema([GENERATION_SCHEMA.field(k) for k in KEYS]))
@@ -191,7 +194,7 @@ def _state_problem(manifest: Manifest) -> str | None:
     state = "complete" if manifest.rows == expected else "incomplete"
     if manifest.state == state:
         return None
-    return f"it is called {manifest.state} with {manifest.rows:,} of {expected:,} rows."
+    return f"its state is '{manifest.state}' with {manifest.rows:,} of {expected:,} rows."
 
 
 def _strays(answers: AnswerSet) -> Iterator[Problem]:
@@ -199,10 +202,10 @@ def _strays(answers: AnswerSet) -> Iterator[Problem]:
     listed.add(f"{answers.folder}/manifest.json")
     for path in sorted(answers.repository.files(answers.revision, answers.folder)):
         if path not in listed:
-            yield Problem(path, "the manifest does not list it: it is never scored.")
+            yield Problem(path, "the manifest does not list it, so it is never scored.")
 
 
-def _homeless(repository: Repository, revision: str) -> Iterator[Problem]:
+def _orphans(repository: Repository, revision: str) -> Iterator[Problem]:
     def folders(files: Mapping[str, StoredFile]) -> dict[PurePosixPath, str]:
         return {PurePosixPath(*PurePosixPath(path).parts[1:-1]): path for path in sorted(files)}
 
@@ -213,7 +216,7 @@ def _homeless(repository: Repository, revision: str) -> Iterator[Problem]:
     for files in (answers, repository.files(revision, "scores")):
         for folder, path in folders(files).items():
             if folder not in with_manifest:
-                yield Problem(path, "there is no manifest of its answer set.")
+                yield Problem(path, "its answer set has no manifest.")
 
 
 def _alias_problems(repository: Repository, revision: str) -> Iterator[Problem]:
@@ -222,29 +225,29 @@ def _alias_problems(repository: Repository, revision: str) -> Iterator[Problem]:
         try:
             alias = read_alias(repository, revision, name)
             if alias is None or path != f"{FOLDER}/{name}.json":
-                yield Problem(path, "it is no file of an alias.")
+                yield Problem(path, "it is not the file of an alias.")
             else:
                 aliased_sets(repository, revision, alias)
         except DamagedAnswersError as error:
             yield Problem(error.path, error.problem)
 
 
-def _verify_scores(answers: AnswerSet, intact: AnswerSet, found: Verified) -> None:
+def _verify_scores(answers: AnswerSet, intact: AnswerSet, verified: Verified) -> None:
     files = answers.repository.files(answers.revision, answers.scores_folder)
     for path, file in sorted(files.items()):
         stem, _, suffix = path.rpartition(".")
         if suffix == "json":
-            found.scorings += 1
+            verified.scorings += 1
             try:
                 record = answers.score_file(file)
                 problems = list(_score_problems(answers, intact, record))
             except DamagedAnswersError as error:
                 problems = [Problem(path, error.problem)]
-            found.problems += problems
+            verified.problems += problems
         elif suffix != "parquet":
-            found.problems.append(Problem(path, "it is no file of a scoring."))
+            verified.problems.append(Problem(path, "it is not the file of a scoring."))
         elif f"{stem}.json" not in files:
-            found.problems.append(Problem(path, "there is no JSON of this scoring."))
+            verified.problems.append(Problem(path, "the scoring has no JSON file."))
 
 
 def _score_problems(answers: AnswerSet, intact: AnswerSet, record: ScoreFile) -> Iterator[Problem]:
@@ -256,14 +259,14 @@ def _score_problems(answers: AnswerSet, intact: AnswerSet, record: ScoreFile) ->
         return
     if unknown := set(record.answers) - {shard.sha256 for shard in answers.manifest.shards}:
         yield Problem(
-            f"{stem}.json", f"it scored a shard {min(unknown)[:8]} that the manifest does not list."
+            f"{stem}.json", f"the scored shard {min(unknown)[:8]} is not in the manifest."
         )
         return
     scored = answers.only(record.answers)
     if table.num_rows != scored.manifest.rows:
         yield Problem(
             f"{stem}.parquet",
-            f"it has {table.num_rows:,} rows, the shards that were scored have {scored.manifest.rows:,}.",
+            f"it has {table.num_rows:,} rows, the scored shards have {scored.manifest.rows:,}.",
         )
         return
     overall = summarise(table, answers.manifest.groups).overall
@@ -278,6 +281,4 @@ def _score_problems(answers: AnswerSet, intact: AnswerSet, record: ScoreFile) ->
     if {s.sha256 for s in scored.manifest.shards} <= {s.sha256 for s in intact.manifest.shards}:
         keys = table.select(list(KEYS))
         if not pa.Table.from_batches(scored.batches(KEYS), keys.schema).equals(keys):
-            yield Problem(
-                f"{stem}.parquet", "its rows are not those of the answers that it scored."
-            )
+            yield Problem(f"{stem}.parquet", "its rows do not match the scored answers.")

@@ -1,4 +1,4 @@
-"""Which model, exactly: a folder, a model on the Hub, or what a server serves."""
+"""Resolve a model name to one exact model: in a folder, on the Hub, or on a server."""
 
 from regrade.models.base import ResolvedModel
 from regrade.models.resolving import resolve_here

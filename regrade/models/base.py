@@ -1,4 +1,4 @@
-"""What is known of a model before it is loaded."""
+"""Properties of a model that are known before it is loaded."""
 
 import json
 from collections.abc import Mapping
@@ -12,21 +12,21 @@ from regrade.specification import ModelIdentity
 
 @dataclass(frozen=True, slots=True)
 class ResolvedModel:
-    """A model that exists, and what its files or its server say about it."""
+    """An existing model, with properties read from its files or its server."""
 
     identity: ModelIdentity
     path: str
-    """What the engine gets: a folder, the Hub id, or the name at the server."""
+    """Name for the engine: a folder, a Hub id, or a name on the server."""
     revision: str | None = None
-    """Commit on the Hub; None where there is none."""
+    """Commit on the Hub; None for other models."""
     has_chat_template: bool | None = None
-    """None: only the server knows."""
+    """None if only the server knows."""
     max_position_embeddings: int | None = None
-    """Context in tokens that the model (or the server) allows; None where neither says."""
+    """Context length in tokens of the model (or the server); None if unknown."""
 
 
 def context_length(config: Mapping[str, Any]) -> int | None:
-    """Return the number of positions that a `config.json` names, at the top or for its text model."""
+    """Return the context length in a `config.json`, at the top level or in `text_config`."""
     for part in (config, config.get("text_config") or {}):
         for name in ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
             if isinstance(part.get(name), int):
@@ -35,7 +35,7 @@ def context_length(config: Mapping[str, Any]) -> int | None:
 
 
 def has_chat_template(tokenizer_config: Mapping[str, Any], template_files: bool) -> bool:
-    """Return whether a tokenizer brings a chat template, in its configuration or as a file."""
+    """Return True if a tokenizer has a chat template, in its configuration or as a file."""
     return template_files or bool(tokenizer_config.get("chat_template"))
 
 
@@ -43,12 +43,14 @@ def read_json(path: Path, model: str) -> dict[str, Any]:
     """Return the object in a JSON file of a model.
 
     Raises:
-        ModelError: If it is not one.
+        ModelError: If the file is not a JSON object.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ModelError(model, f"'{path.name}' cannot be read as JSON: {error}") from error
     if not isinstance(content, dict):
-        raise ModelError(model, f"'{path.name}' holds no JSON object.")
+        raise ModelError(
+            model, f"'{path.name}' should be a JSON object, found {type(content).__name__}."
+        )
     return content

@@ -1,4 +1,4 @@
-"""Cached sha256 of files, so that the weights of one model are read only once for it."""
+"""Cached sha256 of files: the weights of a model are hashed only once."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ CACHE_VARIABLE = "REGRADE_CACHE"
 
 
 def cache_folder() -> Path:
-    """Return the cache folder: `REGRADE_CACHE`, else the user's."""
+    """Return the cache folder: `REGRADE_CACHE`, or a folder in the user's cache."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regrade"
@@ -28,7 +28,7 @@ def cached_sha256(path: Path) -> str:
     if entry.is_file() and len(known := entry.read_text()) == 64:
         return known
     digest = file_sha256(path)
-    if path.stat().st_mtime_ns == stat.st_mtime_ns:  # not while someone still writes it
+    if path.stat().st_mtime_ns == stat.st_mtime_ns:  # unless the file changed meanwhile
         entry.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(entry) as file:
             file.write(digest.encode())

@@ -1,4 +1,4 @@
-"""Models on the Hugging Face Hub: which commit, and what its small files say."""
+"""Models on the Hugging Face Hub: their commit, and properties from their small files."""
 
 import os
 from pathlib import Path
@@ -24,26 +24,24 @@ _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 
 
 def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
-    """Return the model at the commit that a branch, a tag or nothing names now.
+    """Return the model at the current commit of a branch or tag (default: `main`).
 
     Args:
         name: `org/name`, or `org/name@revision`.
-        quantization: Asked for on top of the checkpoint.
+        quantization: Quantization to apply to the checkpoint.
 
     Raises:
-        ModelError: If there is no such model for this token, or no such revision.
+        ModelError: If the model or revision does not exist, or the token has no access.
         HubError: If the Hub cannot be reached or fails.
     """
     repository, _, revision = name.partition("@")
     commit = _commit(name, repository, revision or None)
-    # By the name of the revision, so that the cache knows next time, offline, which commit it names.
+    # By branch or tag, so that the cache stores its commit for offline use.
     config = _file(repository, revision or None, "config.json")
     if config is not None and config.parent.name != commit:
-        commit = config.parent.name  # it moved in this very moment
+        commit = config.parent.name  # the branch moved meanwhile
     if config is None:
-        raise ModelError(
-            name, "has no 'config.json' on the Hub: it is not a model that vLLM can load."
-        )
+        raise ModelError(name, "it has no 'config.json' on the Hub, so vLLM cannot load it.")
     tokenizer_config = _file(repository, commit, "tokenizer_config.json")
     templates = [_file(repository, commit, file) for file in _TEMPLATE_FILES]
     return ResolvedModel(
@@ -65,7 +63,6 @@ def _endpoint() -> str | None:
 
 
 def _commit(name: str, repository: str, revision: str | None) -> str:
-    unknown = f"neither a folder nor a model on the Hub that {_who()} can see."
     try:
         if constants.is_offline_mode():
             folder = snapshot_download(
@@ -77,38 +74,41 @@ def _commit(name: str, repository: str, revision: str | None) -> str:
             return Path(folder).name
         commit = HfApi(endpoint=_endpoint()).model_info(repository, revision=revision).sha
     except HFValidationError as error:
-        raise ModelError(name, f"neither a folder nor a name on the Hub: {error}") from error
+        raise ModelError(name, f"not a folder, and not a valid name on the Hub: {error}") from error
     except GatedRepoError as error:
         raise ModelError(
-            name, f"is gated: ask for access on its page; {_who()} has none yet."
+            name, f"it is gated, and {_who()} has no access yet. Ask for access on its page."
         ) from error
     except RevisionNotFoundError as error:
-        raise ModelError(name, f"the Hub has no revision '{revision}' of it.") from error
+        raise ModelError(name, f"it has no revision '{revision}' on the Hub.") from error
     except RepositoryNotFoundError as error:
         raise ModelError(
-            name, f"{unknown} Check the name; set HF_TOKEN if it is private."
+            name,
+            f"not a folder, and not a model on the Hub that {_who()} can see. Check the name; set HF_TOKEN if it is "
+            "private.",
         ) from error
     except LocalEntryNotFoundError as error:
         raise ModelError(
-            name, "neither a folder nor in the Hub's cache here, and HF_HUB_OFFLINE forbids to ask."
+            name,
+            "not a folder, and not in the local Hub cache. Unset HF_HUB_OFFLINE to download it.",
         ) from error
     except (HfHubHTTPError, httpx2.HTTPError, OSError) as error:
         problem = (
             f"no commit from {_endpoint() or constants.ENDPOINT}: {error}. "
-            "A folder, or HF_HUB_OFFLINE=1 with a model that is in the cache, needs no Hub."
+            "To work without the Hub, name a folder, or set HF_HUB_OFFLINE=1 for a cached model."
         )
         raise _hub_error(repository, "asking for its commit", problem, error) from error
     if commit is None:
-        raise OperationError(f"The Hub names no commit for model '{name}'.")
+        raise OperationError(f"The Hub returned no commit for model '{name}'.")
     return commit
 
 
 def _who() -> str:
-    return "the token in use" if get_token() else "someone without a token"
+    return "the current token" if get_token() else "a user without a token"
 
 
 def _file(repository: str, revision: str | None, file: str) -> Path | None:
-    """Return a local copy of a file at a revision, or None if it has none."""
+    """Return a local copy of a file at a revision, or None if it does not exist."""
     try:
         return Path(
             hf_hub_download(

@@ -1,4 +1,4 @@
-"""Models in a folder: are all parts there, and what is their fingerprint."""
+"""Models in a folder: check that they are complete, and compute their fingerprint."""
 
 import hashlib
 from fnmatch import fnmatch
@@ -38,14 +38,14 @@ _NOT_WEIGHTS = (
     "scaler*",
     "random_states*",
 )
-"""What trainers leave beside the weights; vLLM leaves it out as well."""
+"""Files that trainers write beside the weights; vLLM ignores them as well."""
 
 
 def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: bool) -> ResolvedModel:
-    """Return the model in a folder; its revision is a sha256 over all files that decide what it answers.
+    """Return the model in a folder; its revision is a sha256 over all files that affect its answers.
 
     Raises:
-        ModelError: If a part is missing, with what was expected.
+        ModelError: If a part is missing.
     """
     name = str(folder)
     if not (folder / "config.json").is_file():
@@ -67,7 +67,7 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
     is_checkpoint = CHECKPOINT.fullmatch(resolved.name) is not None
     return ResolvedModel(
         identity=ModelIdentity(
-            # Every training has a `checkpoint-500`: the folder above tells them apart.
+            # Every training has a `checkpoint-500`: the name of the parent folder makes it unique.
             name=f"{resolved.parent.name}/{resolved.name}" if is_checkpoint else resolved.name,
             kind="local",
             revision=_fingerprint(folder, files),
@@ -82,16 +82,16 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
     )
 
 
-_EXPECTED = "Expected is a folder as `save_pretrained` writes it: config.json, weights (*.safetensors or *.bin) and a tokenizer."
+_EXPECTED = "Expected a folder written by `save_pretrained`: config.json, weights (*.safetensors or *.bin) and a tokenizer."
 
 
 def _weights(folder: Path) -> list[Path]:
-    """Return the weight files that vLLM would read: safetensors where there are any, else *.bin."""
+    """Return the weight files that vLLM would read: safetensors, or other formats if there are none."""
     safetensors = _matching(folder, ("*.safetensors",))
     if safetensors:
         return safetensors
-    found = _matching(folder, ("*.bin", "*.pt", "*.gguf"))
-    return [p for p in found if not any(fnmatch(p.name, pattern) for pattern in _NOT_WEIGHTS)]
+    others = _matching(folder, ("*.bin", "*.pt", "*.gguf"))
+    return [p for p in others if not any(fnmatch(p.name, pattern) for pattern in _NOT_WEIGHTS)]
 
 
 def _check_weights(folder: Path, weights: list[Path]) -> None:
@@ -108,7 +108,7 @@ def _check_weights(folder: Path, weights: list[Path]) -> None:
             raise ModelError(
                 str(folder),
                 f"{len(missing)} of the weight files that '{index.name}' names are missing, such as '{missing[0]}'. "
-                "Was the folder copied or written to its end?",
+                "Copy or write the folder again.",
             )
     if not weights:
         raise ModelError(str(folder), f"the folder has no weights. {_EXPECTED}")

@@ -1,4 +1,4 @@
-"""Resolve the name of a model on this machine or on the Hub to one exact model."""
+"""Resolve a model name to a model on this machine or on the Hub."""
 
 from pathlib import Path
 
@@ -11,27 +11,27 @@ from regrade.models.local import resolve_folder
 def resolve_here(
     name: str, *, quantization: str | None = None, needs_weights: bool = True
 ) -> ResolvedModel:
-    """Return the model that a name means where the weights are loaded on this machine.
+    """Return the model with a name, to be loaded on this machine.
 
     Args:
         name: A folder, or a Hub id (`org/name`, or `org/name@revision`).
-        quantization: Quantization asked for on top of the checkpoint.
+        quantization: Quantization to apply to the checkpoint.
         needs_weights: Refuse a folder without weights.
 
     Raises:
-        ModelError: If there is no such model, or it is not whole.
+        ModelError: If the model does not exist or is incomplete.
         OperationError: If the Hub cannot be reached.
     """
     if not name.strip():
         raise ModelError(
-            name, "the name is empty. Give a folder, or a Hub id such as 'Qwen/Qwen3-0.6B'."
+            name, "the name is empty. Name a folder, or a Hub id such as 'Qwen/Qwen3-0.6B'."
         )
     folder = Path(name).expanduser()
     if folder.is_dir():
         return resolve_folder(folder, quantization, needs_weights=needs_weights)
     if folder.is_file():
         raise ModelError(
-            name, "is a file. Give the folder with config.json, weights and tokenizer."
+            name, "it is a file. Name the folder with config.json, weights and tokenizer."
         )
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise ModelError(name, f"there is no folder '{folder}'.")

@@ -12,21 +12,21 @@ from regrade.errors import ModelError, OperationError, SettingsError
 from regrade.models.base import ResolvedModel
 from regrade.specification import ModelIdentity
 
-_SECONDS = 20.0
+_TIMEOUT_SECONDS = 20.0
 
 
 def resolve_served(name: str, *, base_url: str, api_key_env: str) -> ResolvedModel:
-    """Return the model as the server names it.
+    """Return a model of a server.
 
     Args:
-        name: Name of the model at the server.
+        name: Name of the model on the server.
         base_url: Address of the API, ending in `/v1`.
         api_key_env: Environment variable that holds the key, if the server needs one.
 
     Raises:
-        SettingsError: If the server cannot be reached, or takes no key of ours.
-        ModelError: If it serves no such model.
-        OperationError: If it answers, but not with a list of models.
+        SettingsError: If the server cannot be reached, or rejects the API key.
+        ModelError: If it does not serve the model.
+        OperationError: If it does not answer with a list of models.
     """
     served = served_models(base_url, api_key_env)
     names = [str(entry["id"]) for entry in served if "id" in entry]
@@ -47,12 +47,12 @@ def resolve_served(name: str, *, base_url: str, api_key_env: str) -> ResolvedMod
 
 
 def served_models(base_url: str, api_key_env: str) -> list[dict[str, Any]]:
-    """Return what the server says of its models (`GET /models`)."""
+    """Return the server's list of models (`GET /models`)."""
     url = f"{base_url.rstrip('/')}/models"
     key = os.environ.get(api_key_env)
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
     try:
-        with urllib.request.urlopen(request, timeout=_SECONDS) as response:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
             content = json.load(response)
     except urllib.error.HTTPError as error:
         error.close()
@@ -60,7 +60,7 @@ def served_models(base_url: str, api_key_env: str) -> list[dict[str, Any]]:
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise SettingsError(
-            f"No server answers at {url}: {reason}. Start one (such as `vllm serve MODEL`), or set engine.base_url."
+            f"No server answers at {url}: {reason}. Start a server (such as `vllm serve MODEL`), or set engine.base_url."
         ) from error
     except ValueError as error:
         raise OperationError(
@@ -68,7 +68,7 @@ def served_models(base_url: str, api_key_env: str) -> list[dict[str, Any]]:
         ) from error
     data = content.get("data") if isinstance(content, dict) else None
     if not isinstance(data, list):
-        raise OperationError(f"{url} names no models: is it an OpenAI-compatible API?")
+        raise OperationError(f"{url} does not list models: is it an OpenAI-compatible API?")
     return [entry for entry in data if isinstance(entry, dict)]
 
 

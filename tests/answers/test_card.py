@@ -1,4 +1,4 @@
-"""The dataset card: our part is brought up to date, a person's part stays byte for byte."""
+"""The dataset card: regrade's section is updated, text by people stays byte for byte."""
 
 import pytest
 import yaml
@@ -18,7 +18,7 @@ def front(card: str) -> dict:
     return yaml.safe_load(card.lstrip("\ufeff").split("---")[1])
 
 
-def ours(card: str) -> str:
+def section(card: str) -> str:
     return card[card.rindex(BEGIN) : card.rindex(END) + len(END)]
 
 
@@ -155,7 +155,7 @@ def test_a_strangers_names_are_shown_and_do_nothing() -> None:
 
     card = render_card(None, [row(evil, evil, state=evil, answer_set_id=evil)])
 
-    rows = ours(card).partition("|---|\n")[2].removesuffix(END).strip()
+    rows = section(card).partition("|---|\n")[2].removesuffix(END).strip()
     assert card.count(END) == 1
     assert not set("<>`[]~*") & set(rows.replace("<br>", ""))
     assert rows.count("\n") == 0

@@ -1,4 +1,4 @@
-"""An answer repository made by a stranger: nothing in it runs, leaves its folder, fills the memory or breaks a page."""
+"""Untrusted answer repositories: no code runs, no file leaves its folder, no memory or page overflows."""
 
 import io
 import json
@@ -130,13 +130,15 @@ def test_what_is_no_manifest_or_no_scoring_is_refused_by_name(
     head = repository.commit({bad: content, scoring: content}, "bad", parent=repository.head())
 
     found, damaged = readable_sets(repository, head)
-    assert [one.path for one in damaged] == [bad]
+    assert [error.path for error in damaged] == [bad]
     assert len(str(damaged[0])) < 1000
     with pytest.raises(DamagedAnswersError, match="number-1-00000000"):
         found[0].scores()
-    score(found[0])  # one bad file stops nobody from scoring and publishing
+    score(found[0])  # a bad file does not block scoring and publishing
     assert score_answers(again(answers), "number").table is None
-    assert {Path(one.path).name for one in verify(repository, str(repository.head())).problems} == {
+    assert {
+        Path(found.path).name for found in verify(repository, str(repository.head())).problems
+    } == {
         "manifest.json",
         "number-1-00000000.json",
     }
@@ -159,7 +161,7 @@ def test_sizes_that_the_manifest_makes_up_are_refused_before_anything_is_read(
 
 
 def bomb(rows: int, value: str, **options: Any) -> bytes:
-    """One value, repeated: a few kilobytes that unpack to `rows` times as much."""
+    """A repeated value: a few kilobytes that decode to `rows` times their size."""
     columns: dict[str, Any] = {
         name: pa.array(np.zeros(rows), pa.int32()) for name in ("index", "repeat")
     }
@@ -203,7 +205,7 @@ def test_a_bomb_is_refused_in_little_memory(answers: AnswerSet, rows: int, lengt
         [sys.executable, "-c", code, folder], cwd=ROOT, capture_output=True, text=True, check=True
     )
     problem, mebibytes, seconds = done.stdout.splitlines()
-    assert "unpacks to texts" in problem or "claims" in problem
+    assert "decodes to more" in problem or "claims" in problem
     assert int(mebibytes) < 900
     assert float(seconds) < 20
 
@@ -351,7 +353,7 @@ def test_a_card_that_is_hostile_is_kept_and_breaks_nothing(repository: LocalRepo
         "- " * 5000 + "x",
         "!!python/object/apply:os.system [true]",
     )
-    for text in (*(f"---\n{one}\n---\n" for one in front), BEGIN * 2000, "\x1b]0;x\x07"):
+    for text in (*(f"---\n{yaml}\n---\n" for yaml in front), BEGIN * 2000, "\x1b]0;x\x07"):
         card.write_text(text)
         score(publish(repository, numbers(0, 2), benchmark=f"b{len(text)}"))
         assert "| Benchmark |" in card.read_text()

@@ -1,4 +1,4 @@
-"""What only a folder does: people edit it, copy it, damage it; disks run full and processes die."""
+"""Answer repositories in a folder: edited, copied and damaged files, full disks, killed processes."""
 
 import errno
 import os
@@ -68,9 +68,9 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(folder: Path, name
     (folder / name).write_text("mine")
     before = sorted(folder.rglob("*"))
 
-    with pytest.raises(RepositoryError, match="holds other things"):
+    with pytest.raises(RepositoryError, match="has other files"):
         LocalRepository(folder).head()
-    with pytest.raises(RepositoryError, match="holds other things"):
+    with pytest.raises(RepositoryError, match="has other files"):
         LocalRepository(folder).commit({MANIFEST: b"1"}, "first", parent=None)
 
     assert sorted(folder.rglob("*")) == before
@@ -112,7 +112,7 @@ def test_a_last_line_of_zeros_is_a_commit_that_did_not_happen(folder: Path, firs
 def test_files_of_a_first_commit_that_crashed_are_not_taken_for_a_copy(
     folder: Path, first: str
 ) -> None:
-    log(folder).unlink()  # as if the process had died just before its line
+    log(folder).unlink()  # as after a crash just before the line was written
 
     repository = LocalRepository(folder)
     assert repository.head() is None
@@ -212,7 +212,7 @@ def test_a_copy_that_changed_since_it_was_read_is_a_moved_head(
 
 @pytest.fixture
 def limited_files() -> Iterator[None]:
-    """No file of this process may grow beyond 1 MB: the system's own error in the middle of a write."""
+    """Limit files of this process to 1 MB, so that the system raises an error during a write."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, before[1]))
     yield
@@ -227,7 +227,7 @@ def test_a_full_disk_leaves_everything_as_it_was(
     }
     large = f"{FOLDER}/part-00001-01234567.parquet"
 
-    with pytest.raises(HubError, match="Nothing was committed. Make room") as caught:
+    with pytest.raises(HubError, match="Nothing was committed. Free some space") as caught:
         LocalRepository(folder).commit(
             {MANIFEST: b"2", "README.md": b"x", large: bytes(2_000_000)}, "2", parent=first
         )
@@ -261,7 +261,7 @@ def test_a_log_that_cannot_grow_takes_the_files_back(
 
 @pytest.fixture
 def read_only(tmp_path: Path) -> Iterator[Path]:
-    """A folder that this process may read but not write to, root or not."""
+    """A folder that this process can read but not write, even as root."""
     place = Path(tempfile.mkdtemp())
     folder = place / "answers"
     LocalRepository(folder).commit({MANIFEST: b"1", SHARD: b"PAR1"}, "first", parent=None)
@@ -283,11 +283,11 @@ def test_a_read_only_folder_is_read_and_refused_for_writing(read_only: Path) -> 
     assert head is not None
     assert repository.fetch(SHARD, head).read_bytes() == b"PAR1"
 
-    with pytest.raises(RepositoryError, match="cannot be written to"):
+    with pytest.raises(RepositoryError, match="is not writable"):
         repository.check_writable()
-    with pytest.raises(RepositoryError, match="cannot be written to"):
+    with pytest.raises(RepositoryError, match="is not writable"):
         repository.commit({MANIFEST: b"2"}, "second", parent=head)
-    with pytest.raises(RepositoryError, match="cannot be written to"):
+    with pytest.raises(RepositoryError, match="is not writable"):
         LocalRepository(read_only.parent / "new").check_writable()
 
 

@@ -45,7 +45,7 @@ def test_a_missing_folder_is_an_error_unless_it_is_to_be_made(tmp_path: Path) ->
 
 
 def test_an_empty_folder_is_an_error_unless_it_is_to_be_filled(tmp_path: Path) -> None:
-    with pytest.raises(RepositoryError, match="nothing was published in it"):
+    with pytest.raises(RepositoryError, match="it has no answers yet"):
         open_repository(str(tmp_path), create=False)
 
     assert open_repository(str(tmp_path), create=True).head() is None
@@ -55,7 +55,7 @@ def test_an_empty_folder_is_an_error_unless_it_is_to_be_filled(tmp_path: Path) -
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, create: bool) -> None:
     (tmp_path / "thesis.tex").write_text("x")
 
-    with pytest.raises(RepositoryError, match="holds other things"):
+    with pytest.raises(RepositoryError, match="has other files"):
         open_repository(str(tmp_path), create=create)
 
 

@@ -124,15 +124,15 @@ def test_scores_are_kept_beside_those_of_other_scorers(repository: LocalReposito
     answers = published(repository, spool, range(5), 5)
     number = score_answers(answers, "number")
     strict = score_answers(answers, "number_strict")
-    for one in (number, strict):
-        assert one.table is not None
-        publish_scores(repository, [(one.answers, one.file, one.table)])
+    for scored in (number, strict):
+        assert scored.table is not None
+        publish_scores(repository, [(scored.answers, scored.file, scored.table)])
 
     now = find_set(repository, answers.manifest.specification, repository.head())
     assert now is not None
     assert {file.scorer for file in now.scores()} == {"number", "number_strict"}
     assert now.score_table(number.file.label).num_rows == 5
-    assert score_answers(now, "number").table is None  # scored before by this very scorer
+    assert score_answers(now, "number").table is None  # scored before by this version of the scorer
     assert score_answers(now, "number", force=True).table is not None
 
 
@@ -207,7 +207,7 @@ def test_a_model_from_a_folder_is_found_by_its_path_too(
         head = repository.head()
         assert head is not None
         sets = list_sets(repository, head, model=asked)
-        return [one.manifest.specification.model.name for one in sets]
+        return [answers.manifest.specification.model.name for answers in sets]
 
     (tmp_path / "link").symlink_to(tmp_path / "out/merged")
     assert found(str(tmp_path / "run/checkpoint-5")) == ["run/checkpoint-5"]

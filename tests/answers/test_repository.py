@@ -1,4 +1,4 @@
-"""What every answer repository does, in a folder and on the Hub alike."""
+"""Common behaviour of answer repositories, in a folder and on the Hub."""
 
 import hashlib
 import os
@@ -32,7 +32,7 @@ Opener = Callable[[], Repository]
 
 @pytest.fixture(params=["folder", "hub"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
-    """Open the same repository anew at each call, as another process would."""
+    """A function that opens the same repository again at each call, like another process."""
     if request.param == "folder":
         return lambda: LocalRepository(tmp_path / "answers")
     hub: Hub = request.getfixturevalue("hub")
@@ -184,7 +184,7 @@ def test_unknown_files_and_revisions_are_named(repository: Repository) -> None:
     ["../escape", "/etc/passwd", "a/../../b", "a//b", ".regrade/log.jsonl", ".git/x", "", "a\\b"],
 )
 def test_a_path_that_leaves_the_repository_is_refused(repository: Repository, path: str) -> None:
-    with pytest.raises(RepositoryError, match="cannot be a file"):
+    with pytest.raises(RepositoryError, match="is not a valid path"):
         repository.commit({path: b"x"}, "bad", parent=None)
 
     assert repository.head() is None

@@ -40,8 +40,8 @@ def verified(answers: AnswerSet) -> Verified:
 
 
 def only_problem(answers: AnswerSet) -> tuple[str, str]:
-    (one,) = verified(answers).problems
-    return Path(one.path).name, one.problem
+    (found,) = verified(answers).problems
+    return Path(found.path).name, found.problem
 
 
 def test_a_whole_repository_has_no_problem(answers: AnswerSet) -> None:
@@ -85,9 +85,9 @@ def test_a_row_in_two_shards_names_the_second(answers: AnswerSet) -> None:
     doubled = commit_shards(answers, numbers(0, 3), [row(8), row(2)])
 
     name, problem = next(
-        (Path(one.path).name, one.problem)
-        for one in verified(doubled).problems
-        if "already" in one.problem
+        (Path(found.path).name, found.problem)
+        for found in verified(doubled).problems
+        if "duplicate" in found.problem
     )
     assert name == doubled.manifest.shards[1].name
     assert "row 1: sample 'sample-00002', repeat 0" in problem
@@ -95,17 +95,19 @@ def test_a_row_in_two_shards_names_the_second(answers: AnswerSet) -> None:
 
 def test_a_row_twice_in_one_shard_is_found(answers: AnswerSet) -> None:
     doubled = commit_shards(answers, [row(0), row(1), row(0)], numbers(3, 6))
-    assert any("row 2: sample 'sample-00000'" in one.problem for one in verified(doubled).problems)
+    assert any(
+        "row 2: sample 'sample-00000'" in found.problem for found in verified(doubled).problems
+    )
 
 
 def test_a_repeat_that_nobody_asked_for_and_a_sample_too_many_are_found(answers: AnswerSet) -> None:
     assert any(
-        "repeat 3; 1 from 0" in one.problem
-        for one in verified(commit_shards(answers, [row(0, repeat=3)])).problems
+        "repeat 3, expected 0 to 0" in found.problem
+        for found in verified(commit_shards(answers, [row(0, repeat=3)])).problems
     )
     assert any(
-        "more samples than the 6" in one.problem
-        for one in verified(commit_shards(answers, numbers(0, 7))).problems
+        "more than the 6 samples" in found.problem
+        for found in verified(commit_shards(answers, numbers(0, 7))).problems
     )
 
 
@@ -113,9 +115,9 @@ def test_a_repeat_that_nobody_asked_for_and_a_sample_too_many_are_found(answers:
     ("changes", "says"),
     [
         ({"rows": 5}, "says 5 rows, its shards have 6"),
-        ({"state": "incomplete"}, "called incomplete with 6 of 6"),
+        ({"state": "incomplete"}, "state is 'incomplete' with 6 of 6"),
         ({"schema_version": 2, "new_field": 1}, "written with schema 2.*upgrade regrade"),
-        ({"answer_set_id": "f" * 16}, "does not give its answer set id"),
+        ({"answer_set_id": "f" * 16}, "is not that of its specification"),
         ({"scorers": []}, "names no scorer"),
         ({"shards": "none"}, "not a manifest: shards"),
         ({"created_at": "2026-01-01T00:00:00"}, "time zone"),
@@ -126,7 +128,9 @@ def test_a_manifest_that_does_not_hold_is_named(
 ) -> None:
     commit_manifest(answers, **changes)
 
-    problems = [one for one in verified(answers).problems if one.path.endswith("manifest.json")]
+    problems = [
+        found for found in verified(answers).problems if found.path.endswith("manifest.json")
+    ]
     assert len(problems) == 1
     assert re.search(says, problems[0].problem)
 
@@ -149,7 +153,7 @@ def test_files_that_belong_to_nothing_are_named(
     }
     repository.commit(additions, "strays", parent=repository.head())
 
-    assert {one.path for one in verified(answers).problems} == set(additions)
+    assert {found.path for found in verified(answers).problems} == set(additions)
 
 
 def test_scores_that_do_not_follow_from_their_rows_are_found(
@@ -167,11 +171,11 @@ def test_scores_that_do_not_follow_from_their_rows_are_found(
 
 
 def test_scores_of_other_rows_or_other_shards_are_found(answers: AnswerSet) -> None:
-    score_with_an_older_scorer(answers, lambda one: {"sample_id": one["sample_id"] + "x"})
-    assert "not those of the answers" in only_problem(answers)[1]
+    score_with_an_older_scorer(answers, lambda row: {"sample_id": row["sample_id"] + "x"})
+    assert "do not match the scored answers" in only_problem(answers)[1]
 
     score_with_an_older_scorer(answers, lambda _: {}, answers=("e" * 64,))
-    assert "that the manifest does not list" in only_problem(answers)[1]
+    assert "is not in the manifest" in only_problem(answers)[1]
 
 
 def test_a_scoring_without_its_table_or_under_another_name_is_found(
@@ -191,8 +195,8 @@ def test_a_scoring_without_its_table_or_under_another_name_is_found(
 def test_a_column_that_the_format_does_not_know_is_named(answers: AnswerSet) -> None:
     table = pa.Table.from_pylist(numbers(0, 6), schema=GENERATION_SCHEMA)
     more = table.append_column("payload", pa.array(["x"] * 6))
-    found = verified(commit_shards(answers, table_bytes(more)))
-    assert any("column 'payload'" in one.problem for one in found.problems)
+    damaged = verified(commit_shards(answers, table_bytes(more)))
+    assert any("column 'payload'" in found.problem for found in damaged.problems)
 
 
 def test_duplicates_among_six_hundred_thousand_rows_are_found_in_little_memory(

@@ -1,4 +1,4 @@
-"""What the crash tests share: a real vLLM server, a real Prefect server, and a run that nothing happened to."""
+"""Fixtures of the crash tests: real vLLM and Prefect servers, and a reference run without a crash."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ ACCOUNTS: pytest.StashKey[list[Account]] = pytest.StashKey()
 
 @pytest.fixture(scope="session")
 def served(vllm_server: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Configuration that asks the session's vLLM server, slowly enough to be interrupted."""
+    """Configuration for the session's vLLM server, slow enough to be interrupted."""
     engine = {"kind": "openai", "base_url": vllm_server, "max_concurrency": 2, "max_retries": 1}
     return config(tmp_path_factory.mktemp("served"), engine, model="demo", limit=LIMIT)
 
@@ -33,7 +33,7 @@ class Reference:
 def reference(
     served: Path, prefect_server: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Reference:
-    """The same run without a crash."""
+    """Results of the same run without a crash."""
     home = tmp_path_factory.mktemp("reference")
     repository = LocalRepository(home / "answers")
     command = Command(
@@ -53,7 +53,7 @@ Make = Callable[..., Command]
 
 @pytest.fixture
 def on_hub(hub: Hub, served: Path, prefect_server: str, tmp_path: Path) -> Make:
-    """Build commands that generate into the test Hub, each with its own spool."""
+    """Build commands that generate into the test Hub; each `name` has a separate spool."""
 
     def make(name: str = "here", *arguments: str, **environment: str) -> Command:
         command = list(arguments) or ["generate", "--config", str(served)]
@@ -82,7 +82,7 @@ def hub_repository(hub: Hub, tmp_path: Path) -> HubRepository:
 
 @pytest.fixture
 def account(request: pytest.FixtureRequest) -> Iterator[Account]:
-    """The account of one test; the session's end sums them up."""
+    """The account of a test; the terminal summary adds up all accounts."""
     account = Account()
     yield account
     request.config.stash.setdefault(ACCOUNTS, []).append(account)

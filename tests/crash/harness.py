@@ -1,4 +1,4 @@
-"""Commands that are killed on purpose, and the account of every row they had."""
+"""Commands that tests kill, and an account of every row that they wrote."""
 
 import json
 import os
@@ -23,15 +23,15 @@ from tests.command_line import DEMO, ROOT, Ran
 
 MARK = "REGRADE_TEST_MARK"
 ENDING_SECONDS = 15.0
-"""Longest time that supervisors, an engine and a server take to end after their owner was killed."""
+"""Longest time for supervisors, an engine and a server to end after their owner was killed."""
 Key = tuple[str, int]
 Row = tuple[str | None, float | None]
-"""Text and latency: an answer that was generated again has another latency."""
+"""Text and latency; the latency shows whether an answer was generated again."""
 
 
 @dataclass
 class Command:
-    """`regrade` with a spool of its own; started as often as it takes."""
+    """A `regrade` command with a separate spool; it can be started several times."""
 
     home: Path
     arguments: list[str]
@@ -44,7 +44,7 @@ class Command:
 
     @contextmanager
     def started(self, *more: str) -> Iterator["Started"]:
-        """A process of the command; killed at the end of the block if it still runs."""
+        """Start the command; kill it at the end of the block if it still runs."""
         self.home.mkdir(parents=True, exist_ok=True)
         environment = os.environ | {
             "REGRADE_SPOOL": str(self.spool),
@@ -61,7 +61,7 @@ class Command:
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                preexec_fn=_heed_ctrl_c,  # noqa: PLW1509 - async-signal-safe
+                preexec_fn=_restore_sigint,  # noqa: PLW1509 - async-signal-safe
             )
             try:
                 yield Started(process, out, err)
@@ -71,7 +71,7 @@ class Command:
                 process.wait()
 
     def finish(self, *more: str, timeout: float = 240) -> Ran:
-        """Run it to its end."""
+        """Run the command to its end."""
         with self.started(*more) as run:
             return run.wait(timeout)
 
@@ -79,7 +79,7 @@ class Command:
         return Command(self.home, list(arguments), self.environment, self.mark)
 
     def processes(self, word: str = "") -> list[int]:
-        """Processes that came of this command, by a word in their command line."""
+        """Ids of processes started by this command, with `word` in their command line."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
@@ -107,7 +107,7 @@ class Started:
         self.process.wait()
 
     def until(self, text: str, timeout: float = 120) -> None:
-        """Wait until stderr says something, or the process has ended."""
+        """Wait until stderr contains `text`, or the process has ended."""
         deadline = time.monotonic() + timeout
         while text not in self.err.read_text():
             if self.process.poll() is not None:
@@ -116,8 +116,8 @@ class Started:
             time.sleep(0.02)
 
 
-def _heed_ctrl_c() -> None:
-    """A test suite that runs in the background has SIGINT ignored, and so would what it starts."""
+def _restore_sigint() -> None:
+    """Undo the ignored SIGINT that processes inherit from a test suite in the background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -128,13 +128,13 @@ def wait_until(met: Callable[[], bool], seconds: float, problem: str) -> None:
         time.sleep(0.02)
 
 
-def tell(what: object) -> None:
-    """Say what somebody needs who repeats a test that failed."""
-    sys.stdout.write(f"{what}\n")
+def tell(value: object) -> None:
+    """Print a value that helps to repeat a failed test."""
+    sys.stdout.write(f"{value}\n")
 
 
 def config(folder: Path, engine: dict[str, object], **changes: object) -> Path:
-    """The arithmetic questions of the demo for an engine, as a configuration file."""
+    """Write a configuration file for an engine and the arithmetic questions of the demo."""
     demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
     arithmetic = demo["datasets"][0]
     arithmetic["path"] = str(ROOT / arithmetic["path"])
@@ -145,7 +145,7 @@ def config(folder: Path, engine: dict[str, object], **changes: object) -> Path:
 
 
 def spooled(root: Path) -> dict[Key, Row]:
-    """All whole rows in spools that nobody holds."""
+    """All complete rows in the spools below a folder; no process may hold them."""
     found: dict[Key, Row] = {}
     for journal in root.glob("*/*/journal-*.jsonl"):
         for line in journal.read_bytes().split(b"\n")[:-1]:
@@ -157,7 +157,7 @@ def spooled(root: Path) -> dict[Key, Row]:
 
 
 def stored(repository: Repository) -> list[tuple[Key, Row]]:
-    """All rows of the only answer set of a repository, doubled ones included."""
+    """All rows of the only answer set of a repository, including duplicates."""
     answers = answer_set(repository)
     if answers is None:
         return []
@@ -187,7 +187,7 @@ def _rows(rows: list[dict]) -> dict[Key, Row]:
 
 @dataclass
 class Account:
-    """Every row that was ever on disk, and what became of it."""
+    """All rows that were ever on disk, and those lost, generated again or duplicated."""
 
     kills: int = 0
     known: dict[Key, Row] = field(default_factory=dict)
@@ -196,7 +196,7 @@ class Account:
     doubled: set[Key] = field(default_factory=set)
 
     def take(self, repository: Repository, spool: Path) -> None:
-        """Compare what is there now with all that was there before."""
+        """Compare the current rows with all earlier rows."""
         published = stored(repository)
         self.doubled |= {
             key for key, times in Counter(k for k, _ in published).items() if times > 1

@@ -1,4 +1,4 @@
-"""A clock that jumps decides nothing: neither what an answer set is, nor its rows, nor the order of its shards."""
+"""Clock jumps change neither the id, nor the rows, nor the shard order of an answer set."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ START = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 class Clock(datetime):
-    """The clock of a machine that is set while it works."""
+    """A clock that tests can set."""
 
     current = START
 

@@ -1,4 +1,4 @@
-"""A disk that is full or read-only: clear words, and every row that was reported is still there."""
+"""Full or read-only disks: a clear message, and no reported row is lost."""
 
 import os
 import resource
@@ -34,7 +34,7 @@ with Spool(Path(sys.argv[1])) as spool:
 
 
 def test_a_write_that_only_half_fits_leaves_whole_rows_alone(tmp_path: Path):
-    """The kernel takes a part of the last write before it says that there is no more room."""
+    """The kernel accepts a part of the last write before it reports a full disk."""
     limit = 20_123
 
     def small_files() -> None:
@@ -65,7 +65,7 @@ def test_what_cannot_be_read_behind_whole_rows_is_left_out(tmp_path: Path):
         spool.append([row(1), row(2)])
     (journal,) = (tmp_path / "spool").glob("journal-*")
     with journal.open("ab") as file:
-        file.write(b"\0" * 100 + b"\n" + b"\0" * 100)  # what a power cut may leave
+        file.write(b"\0" * 100 + b"\n" + b"\0" * 100)  # as after a power cut
 
     with Spool(tmp_path / "spool") as spool:
         assert len(spool.keys()) == 2
@@ -87,7 +87,7 @@ class SmallDisk:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    """A file system of 64 KiB."""
+    """A file system of 64 KiB; needs root."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
@@ -125,7 +125,7 @@ def test_a_run_whose_disk_runs_full_goes_on_when_there_is_room(
 
     assert failed.code == 1, failed.err
     assert "No space left on device" in failed.err
-    assert "Make room there" in failed.err
+    assert "Free some space" in failed.err
     assert "Traceback" not in failed.err
     command.assert_nothing_left()
     left = spooled(disk.folder) | dict(stored(repository))

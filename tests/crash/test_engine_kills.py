@@ -1,4 +1,4 @@
-"""The engine's processes killed outright while it generates: real vLLM, loaded by the command itself."""
+"""Kill processes of a local vLLM engine (SIGKILL) while it generates."""
 
 import os
 import random
@@ -31,7 +31,7 @@ def command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Command:
 
 
 def kill_engine(command: Command, run: Started, process: str, moment: float) -> None:
-    """Kill one process of the engine that is at work, once there are answers of its own."""
+    """Kill a process of the running engine after its first answers."""
     wait_until(
         lambda: bool(spooled(command.spool)) or run.process.poll() is not None,
         240,
@@ -44,7 +44,7 @@ def kill_engine(command: Command, run: Started, process: str, moment: float) -> 
 
 
 def kill_both_engines(command: Command, account: Account, process: str, moment: float) -> None:
-    """Kill the engine and the one that takes its place; the command notices and publishes what is there."""
+    """Kill the engine and its replacement; the command fails and publishes the finished answers."""
     with command.started() as run:
         kill_engine(command, run, process, moment)
         run.until(FRESH, 240)
@@ -59,7 +59,7 @@ def kill_both_engines(command: Command, account: Account, process: str, moment: 
     repository = LocalRepository(Path(command.arguments[-1]))
     account.take(repository, command.spool)
     assert 0 < len(stored(repository)) < LIMIT
-    assert not spooled(command.spool), "what was there is published all the same"
+    assert not spooled(command.spool), "finished answers are published"
 
 
 def finish(command: Command, account: Account) -> None:
@@ -83,7 +83,7 @@ def test_a_run_whose_engine_is_killed_goes_on_with_a_fresh_one(command: Command,
     account.kills += 1
     assert ran.code == 0, ran.err
     assert ran.err.count(FRESH) == 1
-    assert "max_num_seqs" in ran.err, "what to lower where it was for lack of memory"
+    assert "max_num_seqs" in ran.err, "advice for an engine that ran out of memory"
     repository = LocalRepository(Path(command.arguments[-1]))
     account.take(repository, command.spool)
     assert len(stored(repository)) == len(dict(stored(repository))) == LIMIT

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: soon over, nothing left behind, and the answers are kept."""
+"""Ctrl-C and SIGTERM: the run ends soon, leaves no process behind and keeps the answers."""
 
 import signal
 import time
@@ -27,7 +27,9 @@ SECONDS = 10.0
 def test_an_interrupted_run_ends_soon_and_says_that_the_answers_are_kept(
     on_hub: Make, hub: Hub, number: signal.Signals, rows: int
 ):
-    hub.fail("POST", "/commit/main", Answer(503), count=1000)  # someone always waits to try again
+    hub.fail(
+        "POST", "/commit/main", Answer(503), count=1000
+    )  # the publisher always waits for a retry
     command = on_hub()
     with command.started() as run:
         wait_until(

@@ -1,4 +1,4 @@
-"""The command and its publisher killed outright at random moments, and started again until all is there."""
+"""Kill the command and its publisher (SIGKILL) at random times, and restart them until they finish."""
 
 import random
 import subprocess
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.prefect]
 
 
 def check(account: Account, command: Command, repository: Repository, reference: Reference) -> None:
-    """Start the command once more and find exactly what a run without a crash gives."""
+    """Finish the command and compare with a run without a crash."""
     done = command.finish()
     assert done.code == 0, done.err
     account.take(repository, command.spool)
@@ -49,7 +49,7 @@ def kill_while_generating(command: Command, moment: float) -> None:
 
 
 def kill_in_a_commit(command: Command, hub: Hub, rng: random.Random) -> None:
-    """Kill while a request of a commit is under way: before it has taken effect, or after."""
+    """Kill during a request of a commit, before or after it takes effect."""
     path = rng.choice(["/commit/main", "/commit/main", "/preupload/main", "/lfs/", "objects/batch"])
     method = "PUT" if path == "/lfs/" else "POST"
     hub.fail(
@@ -152,8 +152,8 @@ folder, total, run = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 repository = LocalRepository(folder / "answers")
 asked = description(total)
 with Spool(folder / "spool" / "repository" / "set") as spool:
-    there = find_set(repository, asked.specification, repository.head())
-    done = spool.keys() | (there.keys() if there else set())
+    stored = find_set(repository, asked.specification, repository.head())
+    done = spool.keys() | (stored.keys() if stored else set())
     missing = [n for n in range(total) if (f"sample-{n:05d}", 0) not in done]
     print("begins", flush=True)
     for start in range(0, len(missing), 5):
@@ -165,7 +165,7 @@ with Spool(folder / "spool" / "repository" / "set") as spool:
 
 
 def publish_with_kills(account: Account, folder: Path, seed: int, kills: int) -> None:
-    """Append and publish into a folder, killed at random moments; what was reported is told by the process itself."""
+    """Kill a publisher at random times; its output tells which rows it reported as done."""
     tell(f"seed {seed}")
     rng = random.Random(seed)
     total = 60 * kills

@@ -1,4 +1,4 @@
-"""What a crash left in a spool: published without an engine, or continued from elsewhere."""
+"""Rows that a crash left in a spool are published without an engine, or continued on another machine."""
 
 from pathlib import Path
 
@@ -63,7 +63,7 @@ def test_a_repository_that_cannot_be_written_does_not_stop_the_others(
     kept = leave(str(tmp_path / "file"), range(2), 5)
     leave(str(tmp_path / "answers"), range(3), 5)
 
-    found = {one.repository: one for one in publish_leftovers()}
+    found = {leftover.repository: leftover for leftover in publish_leftovers()}
 
     assert isinstance(found[str(tmp_path / "file")].error, RepositoryError)
     assert found[str(tmp_path / "answers")].published is not None

@@ -1,4 +1,4 @@
-"""Whole runs against a Hub that misbehaves, over HTTP with the real client."""
+"""Whole runs against a failing test Hub, over HTTP with the real client."""
 
 import time
 from contextlib import ExitStack
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
 
 
 def commits(hub: Hub) -> int:
-    """Commits of ours: the Hub makes the first one itself."""
+    """Number of commits, except the Hub's initial commit."""
     return len(hub.repo().history("main")) - 1
 
 
@@ -34,14 +34,14 @@ def test_a_short_run_makes_one_commit(on_hub: Make, hub: Hub, hub_repository: Hu
     assert_all_there(hub_repository)
 
 
-@pytest.mark.slow  # needs three commits within one short run: a matter of timing on a busy machine
+@pytest.mark.slow  # needs three commits within a short run, which depends on timing on a busy machine
 def test_a_run_ends_well_whatever_the_hub_does_meanwhile_and_repeats_no_commit(
     on_hub: Make, hub: Hub, hub_repository: HubRepository, reference: Reference
 ):
     hub.fail("POST", "/commit/main", Answer(504, afterwards=True))
     hub.fail("POST", "/commit/main", Answer(429, {"Retry-After": "1"}))
     hub.fail("POST", "/commit/main", Drop(afterwards=True))
-    hub.fail("POST", "/commit/main", Stall(1.0))  # while somebody else commits: 412
+    hub.fail("POST", "/commit/main", Stall(1.0))  # meanwhile another client commits: 412
     hub.fail("POST", "/preupload/main", Answer(500), after=1)
     hub.fail("PUT", "/lfs/", CutUpload(100), after=1)
     hub.fail("GET", "/answers$", Answer(503), after=2)
@@ -62,9 +62,9 @@ def test_a_run_ends_well_whatever_the_hub_does_meanwhile_and_repeats_no_commit(
     assert {key: text for key, (text, _) in stored(hub_repository)} == reference.texts
     answers = answer_set(hub_repository)
     assert answers is not None
-    # Each commit brought a shard; the last may only have closed the set.
-    ours = commits(hub) - others
-    assert ours - 1 <= len(answers.manifest.shards) <= ours
+    # Each commit adds a shard, except perhaps the last, which can only set the state.
+    by_regrade = commits(hub) - others
+    assert by_regrade - 1 <= len(answers.manifest.shards) <= by_regrade
     assert hub.requests("POST", "/commit/main") > commits(hub)
 
 
@@ -102,7 +102,7 @@ def test_two_runs_at_once_write_to_one_repository(
             running.enter_context(second.started("--max-tokens", "40")),
         ]
         done = [run.wait() for run in runs]
-    assert [one.code for one in done] == [0, 0], [one.err for one in done]
+    assert [ran.code for ran in done] == [0, 0], [ran.err for ran in done]
     paths = hub_repository.files(hub_repository.head() or "", "answers")
     assert sum(path.endswith("manifest.json") for path in paths) == 2
     assert commits(hub) >= 2
@@ -111,12 +111,12 @@ def test_two_runs_at_once_write_to_one_repository(
 def test_a_second_run_that_wants_the_same_answers_is_told_who_makes_them(
     on_hub: Make, hub: Hub, hub_repository: HubRepository
 ):
-    hub.fail("POST", "/commit/main", Answer(503), count=1000)  # the first one is not done so soon
+    hub.fail("POST", "/commit/main", Answer(503), count=1000)  # keeps the first run busy
     command = on_hub()
     with command.started() as first:
         first.until("is ready")
         second = command.with_arguments(*command.arguments)
-        second.home = command.home / "second"  # another place for its output
+        second.home = command.home / "second"  # another folder for its output
         second.environment = {**command.environment, "REGRADE_SPOOL": str(command.spool)}
         refused = second.finish()
         assert refused.code == 2, refused.err

@@ -1,4 +1,4 @@
-"""Prefect or MLflow gone in the middle of a run: no answer and no score is lost to it."""
+"""Prefect or MLflow ends during a run: no answer and no score is lost."""
 
 import os
 import signal

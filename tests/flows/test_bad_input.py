@@ -80,7 +80,7 @@ def test_an_unknown_model_says_where_it_was_looked_for(
         "nobody/nothing",
         *SUMS,
         path,
-        says=["Model 'nobody/nothing'", "neither a folder"],
+        says=["Model 'nobody/nothing'", "not a folder"],
     )
 
 
@@ -150,7 +150,7 @@ def test_a_folder_with_other_things_in_it_is_not_an_answer_repository(here: Path
         path,
         "--answers",
         here / "photos",
-        says=["photos", "holds other things"],
+        says=["photos", "has other files"],
     )
     assert [entry.name for entry in (here / "photos").iterdir()] == ["cat.jpg"]
 

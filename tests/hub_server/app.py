@@ -1,4 +1,4 @@
-"""The HTTP side of the test Hub: the routes that huggingface_hub and datasets call, without Xet."""
+"""HTTP routes of the test Hub: those that huggingface_hub and datasets call, without Xet."""
 
 import base64
 import hashlib
@@ -20,7 +20,7 @@ PART_BYTES = 64 << 10
 
 
 class Routes:
-    """Handlers over one store. `self.base` is the address of the Hub, `self.cdn` that of its storage."""
+    """Handlers for a store. `base` is the address of the Hub, `cdn` the address of its storage."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

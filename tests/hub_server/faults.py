@@ -1,4 +1,4 @@
-"""Faults by rule, as an ASGI layer around the Hub: what may go wrong between a client and the real one."""
+"""Faults of the real Hub and its network, simulated by rules in an ASGI layer."""
 
 import asyncio
 import re
@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 @dataclass(frozen=True)
 class Answer:
-    """Answer with an error status and do nothing; with `afterwards`, do what was asked first."""
+    """Answer with an error status instead of handling the request; with `afterwards`, handle it first."""
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
@@ -21,7 +21,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Drop:
-    """Close the connection without an answer; with `afterwards`, do what was asked first."""
+    """Close the connection without an answer; with `afterwards`, handle the request first."""
 
     afterwards: bool = False
 
@@ -47,7 +47,7 @@ class Truncate:
 
 @dataclass(frozen=True)
 class Stall:
-    """Wait before doing what was asked; with `afterwards`, between doing it and answering."""
+    """Wait before handling the request; with `afterwards`, between handling and answering."""
 
     seconds: float
     afterwards: bool = False
@@ -55,7 +55,7 @@ class Stall:
 
 @dataclass(frozen=True)
 class Lag:
-    """Answer from the commit before the newest one."""
+    """Answer from the parent of the newest commit."""
 
 
 Action = Answer | Drop | CutUpload | Corrupt | Truncate | Stall | Lag
@@ -63,7 +63,7 @@ Action = Answer | Drop | CutUpload | Corrupt | Truncate | Stall | Lag
 
 @dataclass
 class Rule:
-    """What to do to the first `count` requests that fit; `after` the first so many that fit went through."""
+    """A fault for `count` matching requests, after the first `after` matching requests passed unchanged."""
 
     method: str
     path: re.Pattern[str]
@@ -83,7 +83,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Seen:
-    """One request that the server received."""
+    """A request that the server received."""
 
     method: str
     path: str
@@ -91,7 +91,7 @@ class Seen:
 
 
 class FaultLayer:
-    """Notes every request, and applies the first rule that fits it."""
+    """Records every request, and applies the first matching rule."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -139,7 +139,7 @@ class FaultLayer:
 
 
 async def _swallow(message: Message) -> None:
-    """Let what was asked take effect, and keep the answer from the client."""
+    """Drop the answer to a request that took effect."""
 
 
 async def _read_body(receive: Receive, up_to: int | None = None) -> None:
@@ -151,9 +151,9 @@ async def _read_body(receive: Receive, up_to: int | None = None) -> None:
 
 
 async def _abort(send: Send) -> None:
-    # The layer is outermost, so `send` is a method of uvicorn's cycle, which knows its connection.
+    # The layer is outermost, so `send` is a method of uvicorn's cycle, which has the connection.
     cycle: Any = send.__self__  # type: ignore[attr-defined]
-    await asyncio.sleep(0.01)  # what was written before goes out first
+    await asyncio.sleep(0.01)  # sends earlier output first
     cycle.transport.abort()
     while not cycle.disconnected:
         await asyncio.sleep(0.001)

@@ -16,7 +16,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Hub:
-    """The test Hub as one test sees it: a user of its own, and nothing left over from other tests."""
+    """The test Hub for one test: a new user, and no state from other tests."""
 
     server: HubServer
     user: str
@@ -37,7 +37,7 @@ class Hub:
         return f"{self.user}/answers"
 
     def repo(self) -> Repo:
-        """What the server holds of `repo_id`."""
+        """The server's repository `repo_id`."""
         return self.store.repos["datasets", self.repo_id]
 
     def fail(
@@ -57,7 +57,7 @@ def hub_server() -> Iterator[HubServer]:
     server.stop()
 
 
-# huggingface_hub 2.4 sends uploads in a way that httpx2 is about to drop.
+# huggingface_hub 2.4 sends uploads in a way that is deprecated in httpx2.
 UPLOAD_WARNING = "ignore:Use 'content=<...>' to upload raw bytes/text content:DeprecationWarning"
 
 
@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def hub(hub_server: HubServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A fresh namespace. No token of the machine is in sight: a test that needs one passes it."""
+    """A new namespace, without the tokens of this machine: a test that needs a token passes it."""
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", os.devnull)

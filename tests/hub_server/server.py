@@ -1,4 +1,4 @@
-"""The test Hub as a server on this machine: `HubServer.start()`, then point a client at `endpoint`."""
+"""The test Hub as a local server: call `HubServer.start()`, then point a client at `endpoint`."""
 
 import re
 import socket
@@ -12,10 +12,11 @@ from tests.hub_server.faults import Action, FaultLayer, Rule, Seen
 from tests.hub_server.store import Store
 
 START_SECONDS = 20.0
+"""Longest time to start or to stop."""
 
 
 class HubServer:
-    """A Hub on a free port of 127.0.0.1; its storage answers under `localhost`, another origin."""
+    """A Hub on a free port of 127.0.0.1; its storage is at `localhost`, a different origin."""
 
     def __init__(self) -> None:
         self.store = Store()
@@ -53,7 +54,7 @@ class HubServer:
     def fail(
         self, method: str, path: str, action: Action, *, count: int = 1, after: int = 0
     ) -> None:
-        """Do `action` to the next `count` requests whose method is `method` and path contains regex `path`."""
+        """Apply `action` to the next `count` requests with this method and a path matching regex `path`."""
         self._layer.rules.append(Rule(method, re.compile(path), action, count, after))
 
     @property
@@ -62,13 +63,13 @@ class HubServer:
         return self._layer.seen
 
     def requests(self, method: str, path: str) -> int:
-        """Count the requests so far whose method is `method` and path contains regex `path`."""
+        """Count the requests so far with this method and a path matching regex `path`."""
         return sum(
             1 for seen in self._layer.seen if seen.method == method and re.search(path, seen.path)
         )
 
     def forget(self) -> None:
-        """Drop rules and notes, and set back what a test may have set."""
+        """Remove rules and recorded requests, and reset the settings of the store."""
         self._layer.rules.clear()
         self._layer.seen.clear()
         self.store.page_size, self.store.multipart_above = 1000, 1 << 30

@@ -1,4 +1,4 @@
-"""What the test Hub holds: users, repositories with their commits, and LFS objects. All in memory."""
+"""Contents of the test Hub, in memory: users, repositories with commits, LFS objects."""
 
 import hashlib
 import secrets
@@ -22,7 +22,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """One file in a commit."""
+    """A file in a commit."""
 
     content: bytes
     lfs: bool
@@ -99,7 +99,7 @@ class User:
 
 @dataclass
 class Upload:
-    """One LFS object on its way; whoever knows its key may send it."""
+    """An LFS object during upload; its key authorises the upload."""
 
     oid: str
     size: int
@@ -107,7 +107,7 @@ class Upload:
 
 
 class Store:
-    """Everything behind the server; one lock for all changes."""
+    """The state of the server; one lock for all changes."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

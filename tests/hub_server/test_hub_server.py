@@ -1,4 +1,4 @@
-"""The test Hub speaks as the real client expects; where it does not, no test built on it means anything."""
+"""The test Hub works with the real client; all tests that use it depend on this."""
 
 import hashlib
 import os
@@ -153,7 +153,7 @@ def test_tokens_decide_what_is_seen_and_written(hub: Hub, api: HfApi, repo: str)
 def test_the_storage_is_another_origin_and_is_told_no_token(
     hub: Hub, api: HfApi, repo: str, tmp_path: Path
 ) -> None:
-    content = os.urandom(400)  # what another test sent is there already, and not sent again
+    content = os.urandom(400)  # random, because known content is not uploaded again
     add(api, repo, a__parquet=content)
 
     local = api.hf_hub_download(repo, "a.parquet", repo_type="dataset", cache_dir=tmp_path)

@@ -18,7 +18,7 @@ CONFIG = {"model_type": "qwen3", "max_position_embeddings": 4096}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with all parts of a model; what is in the weights does not matter before loading."""
+    """A folder with all parts of a model; its weights are not valid, because no test loads them."""
     monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "run-7" / "checkpoint-1500"
     folder.mkdir(parents=True)
@@ -112,7 +112,7 @@ def test_the_context_may_be_that_of_the_text_model(folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("missing", "said"),
+    ("missing", "message"),
     [
         ("config.json", "no 'config.json'"),
         ("model.safetensors", "no weights"),
@@ -120,11 +120,11 @@ def test_the_context_may_be_that_of_the_text_model(folder: Path):
     ],
 )
 def test_a_folder_that_lacks_a_part_is_refused_with_what_was_expected(
-    folder: Path, missing: str, said: str
+    folder: Path, missing: str, message: str
 ):
     (folder / missing).unlink()
 
-    with pytest.raises(ModelError, match=said) as caught:
+    with pytest.raises(ModelError, match=message) as caught:
         resolve_here(str(folder))
 
     assert "save_pretrained" in str(caught.value)
@@ -189,7 +189,7 @@ def test_a_damaged_config_is_refused(folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("/no/such/folder", "no folder"),
         ("./here", "no folder"),
@@ -197,8 +197,8 @@ def test_a_damaged_config_is_refused(folder: Path):
         ("  ", "name is empty"),
     ],
 )
-def test_a_path_that_is_not_there_is_not_looked_for_on_the_hub(name: str, said: str):
-    with pytest.raises(ModelError, match=said):
+def test_a_path_that_is_not_there_is_not_looked_for_on_the_hub(name: str, message: str):
+    with pytest.raises(ModelError, match=message):
         resolve_here(name)
 
 
@@ -266,13 +266,13 @@ def test_an_unknown_revision_is_refused(published: str):
 
 
 def test_an_unknown_model_is_refused(published: str):
-    with pytest.raises(ModelError, match="neither a folder nor a model on the Hub"):
+    with pytest.raises(ModelError, match="not a folder, and not a model on the Hub"):
         resolve_here(f"{published}er")
 
 
 @pytest.mark.parametrize("name", ["not a name", "org/ü"])
 def test_what_cannot_be_a_name_is_refused(published: str, name: str):
-    with pytest.raises(ModelError, match="neither a folder nor"):
+    with pytest.raises(ModelError, match="not a folder, and not"):
         resolve_here(name)
 
 

@@ -142,7 +142,7 @@ def test_a_row_that_is_there_twice_is_refused_with_its_shard(repository: LocalRe
     doubled = commit_shards(answers, numbers(0, 3), [row(7), row(1)])
 
     with pytest.raises(
-        DamagedAnswersError, match=r"sample 'sample-00001', repeat 0 is there already"
+        DamagedAnswersError, match=r"sample 'sample-00001', repeat 0 is a duplicate"
     ) as caught:
         score_answers(doubled, "number")
     assert caught.value.path.endswith(doubled.manifest.shards[1].name)
