@@ -1,4 +1,4 @@
-"""The answer as a whole, compared with the target word by word."""
+"""Scorer that compares the whole answer with the target."""
 
 import pyarrow as pa
 
@@ -8,11 +8,11 @@ from regrade.scorers.extraction.wording import comparable
 from regrade.settings import ScorerName
 
 _KEPT = 200
-"""Characters of the answer that go into the scores; all of it is compared."""
+"""Longest extracted answer stored in the scores, in characters; the comparison uses the whole answer."""
 
 
 class ExactScorer:
-    """The whole answer equals the target, but for case, white space, quotes, emphasis and a period."""
+    """Compares the whole answer with the target, ignoring case, white space, quotes, emphasis and a final period."""
 
     name: ScorerName = "exact"
     version = 1
