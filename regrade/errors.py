@@ -79,7 +79,7 @@ class ModelError(UserError):
 
 
 class SourceError(UserError):
-    """The data of a benchmark cannot be read, or lacks what the benchmark needs."""
+    """The data of a benchmark cannot be read, or lacks a required column or value."""
 
     def __init__(self, benchmark: str, source: str, problem: str) -> None:
         self.benchmark, self.source, self.problem = benchmark, source, problem

@@ -37,7 +37,7 @@ def default_answers() -> str:
     return os.environ.get("REGRADE_ANSWERS") or "answers"
 
 
-Answers = Annotated[str, BeforeValidator(lambda given: given or default_answers())]
+Answers = Annotated[str, BeforeValidator(lambda answers: answers or default_answers())]
 
 
 class GenerationJob(Settings):
@@ -118,9 +118,10 @@ def make_job(kind: type[_Settings], parameters: Mapping[str, object]) -> _Settin
     Raises:
         SettingsError: If a parameter is invalid, or two contradict each other. The message is one line.
     """
-    given = {name: value for name, value in parameters.items() if value is not None}
     try:
-        return kind.model_validate(given)
+        return kind.model_validate(
+            {name: value for name, value in parameters.items() if value is not None}
+        )
     except ValidationError as error:
         raise SettingsError(one_line(error)) from error
 

@@ -72,7 +72,7 @@ def broken(kind: Kind) -> tuple[PluginError, ...]:
 
 @cache
 def _entries(kind: Kind) -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Return the definitions of each name; a name with more than one cannot be used."""
+    """Return the definitions of each name; a name with several definitions cannot be used."""
     entries: dict[str, tuple[EntryPoint, ...]] = {}
     group = package(kind)
     for name in sorted(_files(group)):

@@ -70,8 +70,10 @@ def _read_row(index: int, row: Mapping[str, Any]) -> Question:
         raise RowError(index, f"the answer is {answer!r}; expected a text that ends with `#### N`")
     target = number_target(answer)
     if target is None:
-        after = answer.rpartition("####")[2].strip()
-        raise RowError(index, f"the target {after!r} is not a number; expected one after `####`")
+        text = answer.rpartition("####")[2].strip()
+        raise RowError(
+            index, f"the target {text!r} is not a number; expected a number after `####`"
+        )
     return Question(content=question, target=target, fields=row)
 
 

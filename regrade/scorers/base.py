@@ -35,7 +35,7 @@ class Scorer(Protocol):
     """Columns of `GENERATION_SCHEMA` that the scorer needs in addition to `SHARED_COLUMNS`."""
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one row of `SCORE_SCHEMA` per row, in the same order.
+        """Return a row of `SCORE_SCHEMA` for each row of the batch, in the same order.
 
         Args:
             batch: At least `SHARED_COLUMNS` and `columns` of `GENERATION_SCHEMA`.

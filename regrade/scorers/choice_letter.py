@@ -32,7 +32,7 @@ class ChoiceLetterScorer:
     columns: tuple[str, ...] = ("target", "choices", "text")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one row of `SCORE_SCHEMA` per row; see `Scorer.score`."""
+        """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""
         targets = target_letters(self.name, batch)
         choices: c.Lists = batch.column("choices")
         texts = answer_part(batch)

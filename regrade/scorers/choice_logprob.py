@@ -22,7 +22,7 @@ class ChoiceLogprobScorer:
     columns: tuple[str, ...] = ("target", "label_logprobs")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one row of `SCORE_SCHEMA` per row; see `Scorer.score`."""
+        """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""
         targets = target_letters(self.name, batch)
         extracted = letters_at(_first_greatest(batch.column("label_logprobs")))
         return score_rows(batch, Reading(extracted, c.is_equal(extracted, targets)))

@@ -25,7 +25,7 @@ class ExactScorer:
     columns: tuple[str, ...] = ("target", "text")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one row of `SCORE_SCHEMA` per row; see `Scorer.score`."""
+        """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""
         words = comparable(answer_part(batch))
         words = c.choose(c.is_equal(words, ""), None, words)
         correct = c.is_equal(words, comparable(c.column(batch, "target")))

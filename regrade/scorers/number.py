@@ -31,7 +31,7 @@ class NumberScorer:
     columns: tuple[str, ...] = ("target", "text")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one row of `SCORE_SCHEMA` per row; see `Scorer.score`."""
+        """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""
         texts = answer_part(batch)
         number = number_after_hashes(texts)
         rest = c.choose(c.is_missing(number), texts, None)

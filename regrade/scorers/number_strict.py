@@ -24,7 +24,7 @@ class NumberStrictScorer:
     columns: tuple[str, ...] = ("target", "text")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one row of `SCORE_SCHEMA` per row; see `Scorer.score`."""
+        """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""
         return score_numbers(self.name, batch, number_after_hashes(answer_part(batch)))
 
 

@@ -84,12 +84,12 @@ class LocalSource:
         self._root = Path(path).expanduser().absolute()
         self._files = {name: Path(file).expanduser() for name, file in (files or {}).items()}
         if not self._root.exists():
-            raise self.error("there is no such file or folder")
+            raise self.error("the file or folder does not exist")
         if not self._root.is_dir():
             self._files[split] = self._root
         for file in self._files.values():
             if not file.is_file():
-                raise self.error(f"there is no file '{file}'")
+                raise self.error(f"the file '{file}' does not exist")
             if file.suffix.lower() not in FILE_TYPES:
                 raise self.error(
                     f"the type of '{file.name}' is not supported; expected {', '.join(FILE_TYPES)}"

@@ -47,7 +47,7 @@ def test_the_revision_follows_from_splits_and_content_alone(tmp_path: Path) -> N
 
 
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"source '.*absent': there is no such file or folder"):
+    with pytest.raises(SourceError, match=r"source '.*absent': the file or folder does not exist"):
         LocalSource("demo", str(tmp_path / "absent"), "test")
 
 
