@@ -1,50 +1,50 @@
-"""Everything regrade raises on purpose.
+"""Exceptions of regrade.
 
 RegradeError
-├── UserError                    what was asked for cannot be done as asked: change the input (exit code 2)
-│   ├── SettingsError            settings that contradict each other or the model
-│   │   ├── UnknownNameError     a benchmark, scorer or engine that does not exist
-│   │   └── PluginError          a benchmark, scorer or engine that is installed and cannot be used
-│   ├── ModelError               the model cannot be found or is not a whole model
-│   ├── SourceError              a benchmark's data cannot be read or lacks what is needed
-│   ├── RepositoryError          the answer repository cannot be used as asked (not one, no access, not there)
+├── UserError                    invalid input: the user has to change it (exit code 2)
+│   ├── SettingsError            settings contradict each other or the model
+│   │   ├── UnknownNameError     no benchmark, scorer or engine has this name
+│   │   └── PluginError          an installed benchmark, scorer or engine cannot be used
+│   ├── ModelError               the model is missing or incomplete
+│   ├── SourceError              a benchmark's data cannot be read, or lacks a column or value
+│   ├── RepositoryError          the answer repository is missing, not accessible, or no answer repository
 │   └── NotInstalledError        an optional part is not installed
-└── OperationError               something outside failed while doing it (exit code 1)
-    ├── EngineError              the engine did not start, or ended before its work
-    ├── HubError                 the Hub or the folder refused or failed; `retryable` says which
-    │   └── HeadMovedError       someone else committed in between: read the head and derive again
-    ├── DamagedAnswersError      stored answers do not match their own manifest
-    └── TrackingError            MLflow did not take what was logged
+└── OperationError               something outside regrade failed (exit code 1)
+    ├── EngineError              the engine did not start, or ended before its work was done
+    ├── HubError                 the Hub, or the folder of a repository, failed; `retryable` if it may recover
+    │   └── HeadMovedError       commit conflict: another commit came first
+    ├── DamagedAnswersError      stored answers do not match their manifest
+    └── TrackingError            MLflow rejected a request or was not reachable
 
-Each takes plain positional arguments and keeps them in `args`, because Prefect moves exceptions between
-processes by pickling them.
+Each takes plain positional arguments and keeps them in `args`, because Prefect pickles exceptions to send them
+between processes.
 """
 
 from collections.abc import Sequence
 from difflib import get_close_matches
 
 COULD_NOT_RUN = 3
-"""Exit code of `regrade gate` and `regrade trigger` without a verdict; higher codes say why."""
+"""Exit code of `regrade gate` and `regrade trigger` without a verdict; the docs list the higher codes."""
 
 
 class RegradeError(Exception):
-    """Base of all errors that regrade raises on purpose."""
+    """Base of all exceptions of regrade."""
 
 
 class UserError(RegradeError):
-    """What was asked for cannot be done as asked."""
+    """Invalid input, which the user has to change."""
 
 
 class OperationError(RegradeError):
-    """Something outside of regrade failed."""
+    """Failure of something outside regrade, such as the engine or the Hub."""
 
 
 class SettingsError(UserError):
-    """Settings that contradict each other or what the model allows."""
+    """Settings contradict each other, or the model does not support them."""
 
 
 class UnknownNameError(SettingsError):
-    """A name that is not among the known ones."""
+    """No benchmark, scorer or engine has this name."""
 
     def __init__(self, kind: str, name: str, known: Sequence[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
@@ -57,7 +57,7 @@ class UnknownNameError(SettingsError):
 
 
 class PluginError(SettingsError):
-    """A benchmark, scorer or engine that is installed and cannot be used."""
+    """An installed benchmark, scorer or engine cannot be used."""
 
     def __init__(self, kind: str, name: str, problem: str) -> None:
         self.kind, self.name, self.problem = kind, name, problem
@@ -68,7 +68,7 @@ class PluginError(SettingsError):
 
 
 class ModelError(UserError):
-    """The model cannot be found, or is not a whole model."""
+    """The model is missing or incomplete."""
 
     def __init__(self, model: str, problem: str) -> None:
         self.model, self.problem = model, problem
@@ -79,7 +79,7 @@ class ModelError(UserError):
 
 
 class SourceError(UserError):
-    """The data of a benchmark cannot be read, or lacks what the benchmark needs."""
+    """The data of a benchmark cannot be read, or lacks a required column or value."""
 
     def __init__(self, benchmark: str, source: str, problem: str) -> None:
         self.benchmark, self.source, self.problem = benchmark, source, problem
@@ -90,7 +90,7 @@ class SourceError(UserError):
 
 
 class RepositoryError(UserError):
-    """The answer repository cannot be used as asked."""
+    """The answer repository is missing, not accessible, or no answer repository."""
 
     def __init__(self, uri: str, problem: str) -> None:
         self.uri, self.problem = uri, problem
@@ -114,8 +114,8 @@ class NotInstalledError(UserError):
 class EngineError(OperationError):
     """The engine did not start, or ended before its work was done.
 
-    `log` is the file that holds the engine's own output, or "" where there is none. `fresh_helps` is true where a
-    fresh engine may well finish the work: this one was loaded and had answered.
+    `log` is the file with the engine's output, or "". `fresh_helps` is true if a new engine may finish the work,
+    because this engine had loaded and answered before it failed.
     """
 
     def __init__(self, problem: str, log: str = "", fresh_helps: bool = False) -> None:
@@ -124,16 +124,14 @@ class EngineError(OperationError):
 
     def __str__(self) -> str:
         return (
-            f"{self.problem} The engine's own output is in '{self.log}'."
-            if self.log
-            else self.problem
+            f"{self.problem} The engine's output is in '{self.log}'." if self.log else self.problem
         )
 
 
 class HubError(OperationError):
     """The Hub, or the folder of an answer repository, failed.
 
-    `retryable` is true where the same call may succeed later (429, 5xx, timeouts, a moved head).
+    `retryable` is true if the same call may succeed later (status 429 or 5xx, timeout, commit conflict).
     """
 
     def __init__(self, uri: str, operation: str, problem: str, retryable: bool) -> None:
@@ -145,7 +143,7 @@ class HubError(OperationError):
 
 
 class HeadMovedError(HubError):
-    """Someone else committed between reading the head and committing on top of it."""
+    """Commit conflict: another commit came between reading the head and committing on top of it."""
 
     def __init__(self, uri: str, operation: str, problem: str, retryable: bool = True) -> None:
         super().__init__(uri, operation, problem, retryable)
@@ -163,7 +161,7 @@ class DamagedAnswersError(OperationError):
 
 
 class TrackingError(OperationError):
-    """MLflow did not take what was logged."""
+    """MLflow rejected a request or was not reachable."""
 
     def __init__(self, uri: str, problem: str) -> None:
         self.uri, self.problem = uri, problem

@@ -1,4 +1,4 @@
-"""Jobs: the parameters of generating and of scoring, checked, with defaults filled in."""
+"""Jobs: validated parameters of the flows that generate and score, with defaults filled in."""
 
 import os
 from collections.abc import Mapping
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from regrade.engines.openai import OpenAIEngine
 
     EngineSettings: TypeAlias = VllmEngine | OpenAIEngine
-else:  # an engine that cannot be used is an error when its `kind` is given, not when others are used
+else:  # a broken engine raises an error only if its `kind` is given
     _broken = {error.name for error in registry.broken("engine")}
     _names = sorted(registry.names("engine"), key=lambda name: name != "vllm")
-    EngineSettings = Union[  # noqa: UP007 - their number is not known
+    EngineSettings = Union[  # noqa: UP007 - any number of engines
         tuple(registry.load("engine", name) for name in _names if name not in _broken)
     ]
 
 
 def default_answers() -> str:
-    """Return the default answer repository: `REGRADE_ANSWERS`, else the folder `answers`."""
+    """Default answer repository: `REGRADE_ANSWERS`, else the folder `answers`."""
     return os.environ.get("REGRADE_ANSWERS") or "answers"
 
 
-Answers = Annotated[str, BeforeValidator(lambda given: given or default_answers())]
+Answers = Annotated[str, BeforeValidator(lambda answers: answers or default_answers())]
 
 
 class GenerationJob(Settings):
-    """What is generated, and where the answers go."""
+    """Answers to generate: model, benchmarks, settings and answer repository."""
 
     model: str = Field(min_length=1)
     benchmarks: tuple[BenchmarkName, ...] = ()
@@ -58,32 +58,32 @@ class GenerationJob(Settings):
     def _has_work(self) -> Self:
         if not self.benchmarks and not self.datasets:
             raise ValueError("nothing to evaluate: choose a benchmark, or describe a dataset")
-        known = {source.benchmark for source in self.sources}
-        if unused := known - set(self.benchmarks):
+        if unused := {source.benchmark for source in self.sources} - set(self.benchmarks):
             raise ValueError(
-                f"a source is given for {sorted(unused)}, which is not among the benchmarks"
+                f"a source is given for {sorted(unused)}, but not chosen as benchmark: "
+                "add the benchmark, or remove the source"
             )
         return self
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all benchmarks, also of those made of a dataset."""
+        """Names of all benchmarks, including dataset benchmarks."""
         return (*self.benchmarks, *(dataset.name for dataset in self.datasets))
 
     def source_of(self, benchmark: str) -> str | None:
-        """Return the path that replaces a benchmark's source, or None."""
+        """Return the path to read instead of a benchmark's source, or None."""
         return next((source.path for source in self.sources if source.benchmark == benchmark), None)
 
 
 class EvaluationJob(GenerationJob):
-    """A generation job whose answers are also scored, tracked, and gated if `gate` is given."""
+    """Generation job whose answers are also scored and tracked; with `gate`, compared with a baseline too."""
 
     gate: GateSettings | None = None
     tracking_uri: str | None = None
 
 
 class ScoringJob(Settings):
-    """Which stored answers are scored, and how."""
+    """Stored answers to score: repository, filters and scorer."""
 
     answers: Answers = Field(default_factory=default_answers)
     model: str | None = None
@@ -104,7 +104,7 @@ class ScoringJob(Settings):
             raise ValueError(f"`--since {self.since}` is after `--until {self.until}`.")
         if self.stale and self.force:
             raise ValueError(
-                "`--force` scores everything anew, `--stale` only what is stale: choose one."
+                "`--force` scores all answers again, `--stale` only those with outdated scores: choose one of the two."
             )
         return self
 
@@ -116,11 +116,12 @@ def make_job(kind: type[_Settings], parameters: Mapping[str, object]) -> _Settin
     """Build a job from the parameters of a flow; None means the default.
 
     Raises:
-        SettingsError: If they contradict each other, in one line that names the parameter.
+        SettingsError: If a parameter is invalid, or two contradict each other. The message is one line.
     """
-    given = {name: value for name, value in parameters.items() if value is not None}
     try:
-        return kind.model_validate(given)
+        return kind.model_validate(
+            {name: value for name, value in parameters.items() if value is not None}
+        )
     except ValidationError as error:
         raise SettingsError(one_line(error)) from error
 
@@ -129,10 +130,10 @@ def one_line(error: ValidationError) -> str:
     """Return the problems of a validation error in one line."""
     problems = []
     for problem in error.errors():
-        where = ".".join(str(part) for part in problem["loc"])
-        shown = (
-            "" if problem["type"] in ("missing", "value_error") else f" (got {problem['input']!r})"
-        )
         message = problem["msg"].removeprefix("Value error, ")
-        problems.append(f"{where}: {message}{shown}" if where else f"{message}{shown}")
+        if problem["loc"]:
+            message = f"{'.'.join(map(str, problem['loc']))}: {message}"
+        if problem["type"] not in ("missing", "value_error"):
+            message += f" (got {problem['input']!r})"
+        problems.append(message)
     return "; ".join(problems)

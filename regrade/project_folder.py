@@ -1,7 +1,7 @@
-"""The folder of the Prefect project: `flows`, `tasks` and `prefect.yaml`.
+"""Folder of the Prefect project: `flows`, `tasks` and `prefect.yaml`.
 
-In a checkout it is the root, beside this package. A wheel carries it inside the package, as `regrade/project`: a
-top-level package `flows` in site-packages would hide the `flows` folder of every other project in that environment.
+In a checkout, the folder is the root of the repository. In a wheel, it is `regrade/project` inside the package,
+because a top-level package `flows` in site-packages would hide the `flows` folder of other projects.
 """
 
 import sys
@@ -11,7 +11,7 @@ _PACKAGE = Path(__file__).parent
 
 
 def is_checkout() -> bool:
-    """True in a checkout, also in an editable installation of one."""
+    """True in a checkout, including an editable installation."""
     root = _PACKAGE.parent
     return (root / "prefect.yaml").is_file() and (root / "flows").is_dir()
 
@@ -33,6 +33,6 @@ def install_command(extra: str, target: str) -> str:
 
     Args:
         extra: Extra of the wheel, such as `vllm`.
-        target: Target of the Makefile that does it in a checkout.
+        target: Target of the Makefile that installs the part in a checkout.
     """
     return f"make {target}" if is_checkout() else f"pip install 'regrade[{extra}]'"

@@ -1,6 +1,6 @@
-"""What flows through the pipeline, and the Arrow schemas of what is kept.
+"""Core data types and the Arrow schemas of stored files.
 
-docs/answer-format.md describes every column; a test holds the two together.
+docs/answer-format.md describes every column; a test compares that page with the schemas.
 """
 
 from collections.abc import Mapping
@@ -14,53 +14,53 @@ from regrade.settings import SamplingParams
 SCHEMA_VERSION = 1
 
 Message = Mapping[str, str]
-"""One chat message: `role` and `content`."""
+"""Chat message: `role` and `content`."""
 
 LabelMethod = Literal["single_token", "per_choice"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One question of a benchmark."""
+    """Question of a benchmark."""
 
     id: str
-    """Content hash of what is asked and the target; equal questions get `-2`, `-3` ... appended."""
+    """Hash of question, choices, target and subset; repeated questions get `-2`, `-3` ... appended."""
     index: int
     """Row in the source's split, from 0."""
     target: str
-    """The right answer; for multiple choice the letter (`A` is the first choice)."""
+    """Right answer; for multiple choice the letter (`A` is the first choice)."""
     fields: Mapping[str, Any]
-    """The row that the prompt is made of."""
+    """Row of the source, from which the prompt is made."""
     subset: str = ""
-    """Part of the benchmark by which results are broken down, such as the MMLU subject."""
+    """Part of the benchmark with separate results, such as the MMLU subject."""
     choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an engine is asked for."""
+    """Request to an engine."""
 
     key: int
-    """Names the request within one call of the engine."""
+    """Identifies the request within a call of the engine."""
     prompt: str | tuple[Message, ...]
     """Plain text, or messages for the chat template."""
     sampling: SamplingParams
-    """Complete, with the seed of this very request."""
+    """All decoding settings, with the seed of this request."""
     labels: tuple[str, ...] = ()
-    """Continuations to rank by log-probability instead of generating, as they follow the prompt (` A`)."""
+    """Continuations of the prompt, such as ` A`, to rank by log-probability instead of generating text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What an engine gave for one request; `error` is set where it gave nothing."""
+    """Result of a request to an engine; `error` is set if the request failed."""
 
     key: int
     prompt: str
-    """Exactly what was sent: the text after the chat template, or the messages as JSON."""
+    """Prompt as it was sent: the text after the chat template, or the messages as JSON."""
     prompt_kind: Literal["text", "messages"] = "text"
     text: str | None = None
     reasoning: str | None = None
-    """Reasoning that a server returned apart from the text."""
+    """Reasoning that a server returned separately from the text."""
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -69,7 +69,7 @@ class Completion:
     latency: float | None = None
     """Seconds from submission to the engine until the answer was complete."""
     label_logprobs: tuple[float, ...] | None = None
-    """Natural log-probability of each label as the continuation, in the order of the labels."""
+    """Natural log-probability of each label as the continuation, in the order of `labels`."""
     label_method: LabelMethod | None = None
     prompt_truncated: bool = False
     error: str | None = None
@@ -105,8 +105,8 @@ GENERATION_SCHEMA = pa.schema(
 """One row per sample and repeat."""
 
 Outcome = Literal["scored", "unparsed", "failed"]
-"""`scored`: an answer was read. `unparsed`: there is an answer, nothing could be read; it counts as wrong.
-`failed`: there is no answer (error); its value is missing and it is not counted."""
+"""`scored`: a value was read from the answer. `unparsed`: none could be read; the answer counts as wrong.
+`failed`: the request failed, so there is no answer; its value is null and it is not counted."""
 
 _SCORE_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("sample_id", pa.string(), nullable=False),
@@ -126,7 +126,7 @@ SCORE_SCHEMA = pa.schema(
 
 
 def generation_row(sample: Sample, repeat: int, completion: Completion) -> dict[str, Any]:
-    """Return the row of `GENERATION_SCHEMA` for one completion."""
+    """Return the row of `GENERATION_SCHEMA` for a completion."""
     return {
         "sample_id": sample.id,
         "index": sample.index,

@@ -1,6 +1,6 @@
-"""What a person sets: the flows' parameters, the Prefect form, the YAML file and the command line are all these.
+"""Settings of a user: shared by flow parameters, the Prefect form, YAML files and the command line.
 
-Sampling params and engine settings carry vLLM's own names (https://docs.vllm.ai).
+Sampling params and engine settings have the same names as in vLLM (https://docs.vllm.ai).
 """
 
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     BenchmarkName: TypeAlias = str
     ScorerName: TypeAlias = str
     EngineName: TypeAlias = str
-else:  # validated, and choices of the form: what is installed
+else:  # Pydantic accepts, and the form offers, only installed names
     BenchmarkName = Literal[registry.names("benchmark")]
     ScorerName = Literal[registry.names("scorer")]
     EngineName = Literal[registry.names("engine")]
 StoredName = Annotated[str, Field(pattern=registry.NAME)]
-"""Name of a scorer in stored data, which may be read where that scorer is not installed."""
+"""Name of a scorer in stored data. The scorer need not be installed to read it."""
 PromptFormat = Literal["chat", "completion"]
 Method = Literal["generate", "rank"]
 Difference = Literal["prompt", "chat_template", "few_shot", "sampling", "questions", "overlap"]
-"""What may differ between two answer sets beside the model: see docs/compare.md."""
+"""Differences between two answer sets, other than the model, that can be allowed: see docs/compare.md."""
 
 
 class Settings(BaseModel):
-    """Base of every settings model: frozen, strict about names, ordered in the Prefect form."""
+    """Base of all settings: frozen, rejects unknown names, keeps the order of its fields in the Prefect form."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -44,7 +44,7 @@ class Settings(BaseModel):
 
 
 class SamplingParams(Settings):
-    """Decoding settings, under vLLM's own names. What is set here replaces the benchmark's own."""
+    """Decoding settings, named as in vLLM. A value set here replaces the benchmark's value."""
 
     model_config = ConfigDict(title="Set by hand")
 
@@ -53,44 +53,44 @@ class SamplingParams(Settings):
     max_tokens: int = Field(512, ge=1)
     """Upper limit on new tokens per answer."""
     top_p: float = Field(1.0, gt=0, le=1)
-    """Probability mass of the tokens to sample from; 1 is all."""
+    """Probability mass of the tokens to sample from; 1 means all tokens."""
     top_k: int = Field(0, ge=0)
-    """Number of tokens to sample from; 0 is all."""
+    """Number of tokens to sample from; 0 means all tokens."""
     min_p: float = Field(0.0, ge=0, le=1)
-    """Least probability of a token, relative to the likeliest one."""
+    """Minimum probability of a token, relative to the most likely token."""
     stop: tuple[str, ...] = ()
-    """Texts that end an answer; they are not part of it."""
+    """Texts that end an answer; the answer does not include them."""
     repetition_penalty: float = Field(1.0, gt=0, le=2)
-    """Above 1 discourages tokens that occurred before."""
+    """Above 1: discourages tokens that occurred in the prompt or the answer."""
     presence_penalty: float = Field(0.0, ge=-2, le=2)
-    """Above 0 discourages tokens that occurred in the answer."""
+    """Above 0: discourages tokens that occurred in the answer."""
     frequency_penalty: float = Field(0.0, ge=-2, le=2)
-    """Above 0 discourages tokens by how often they occurred in the answer."""
+    """Above 0: discourages tokens in proportion to their count in the answer."""
     seed: int = Field(0, ge=0)
-    """Seed of sampling; every sample and repeat draws from a seed of its own that follows from it."""
+    """Base seed of sampling; each sample and repeat gets a different seed derived from it."""
 
 
 class PromptSettings(Settings):
-    """How questions become prompts. Default: as the benchmark does it."""
+    """Changes to a benchmark's prompts. Default: no changes."""
 
     model_config = ConfigDict(title="Set by hand")
 
     n_shots: int | None = Field(None, ge=0, le=64)
-    """Number of worked examples before the question. Default: the benchmark's own number."""
+    """Number of worked examples before the question. Default: the benchmark's number."""
     format: PromptFormat | None = None
-    """`chat` goes through the model's chat template, `completion` is plain text. Default: the benchmark's own."""
+    """`chat` uses the model's chat template, `completion` is plain text. Default: the benchmark's format."""
     system: str | None = None
-    """System message (chat), or text before everything (completion)."""
+    """System message (chat), or text at the start of the prompt (completion)."""
     chat_template: str | None = None
-    """File with a Jinja chat template to use instead of the model's own."""
+    """File with a Jinja chat template to use instead of the model's."""
     chat_template_args: tuple[str, ...] = ()
-    """Arguments of the chat template, one `name=value` each, such as `enable_thinking=false`."""
+    """Arguments of the chat template, each `name=value`, such as `enable_thinking=false`."""
     truncate: bool = False
-    """Cut prompts that are too long for the context from the left, instead of failing their rows."""
+    """Cut the start of prompts that are too long for the context, instead of recording an error."""
 
 
 class DatasetBenchmark(Settings):
-    """A benchmark made of any dataset: on the Hub, or a parquet, jsonl or csv file or folder."""
+    """A benchmark from any dataset: on the Hub, or in parquet, jsonl, json or csv files."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
     """Name of the benchmark, in lower case."""
@@ -99,62 +99,62 @@ class DatasetBenchmark(Settings):
     config: str | None = None
     """Configuration of a Hub dataset."""
     split: str = "test"
-    """Split with the questions. A single file is taken whole."""
+    """Split with the questions. A single file is read whole."""
     revision: str | None = None
     """Branch, tag or commit of a Hub dataset. Default: the newest."""
     prompt: str = "{{ question }}"
-    """Jinja template of the prompt. It sees the row's columns, and `choices` as a list."""
+    """Jinja template of the prompt. It can use the row's columns, and `choices` as a list."""
     target_column: str = "answer"
-    """Column with the right answer: a text, a number, or for choices the index (from 0), letter or text."""
+    """Column with the right answer: a text, a number, or the index (from 0), letter or text of the right choice."""
     choices_column: str | None = None
     """Column with the list of choices, for multiple choice."""
     subset_column: str | None = None
-    """Column by which results are broken down."""
+    """Column that groups the questions; results are also shown for each group."""
     format: PromptFormat = "chat"
-    """`chat` goes through the model's chat template, `completion` is plain text."""
+    """`chat` uses the model's chat template, `completion` is plain text."""
     scorer: ScorerName = "exact"
-    """How answers are graded. `choice_logprob` ranks the labels instead of generating text."""
+    """Scorer of the answers. With `choice_logprob`, the model ranks the labels instead of generating text."""
     n_shots: int = Field(0, ge=0, le=64)
-    """Worked examples before the question, from `shots_split`."""
+    """Number of worked examples before the question, from `shots_split`."""
     shots_split: str = "train"
     """Split with the worked examples."""
     shots_path: str | None = None
-    """File with the worked examples, where the dataset is a single file."""
+    """File with the worked examples, if the dataset is a single file."""
     shot_answer: str = "{{ target }}"
-    """Jinja template of a worked example's answer. It sees the row's columns, `target` and, for choices, `label`."""
+    """Jinja template of a worked example's answer. It can use the row's columns, `target` and, with choices, `label`."""
     sampling: SamplingParams = SamplingParams()
     """Decoding settings of this benchmark."""
 
 
 class SourceOverride(Settings):
-    """Read a benchmark's questions from a file or folder with the same columns, instead of the Hub."""
+    """A file or folder to read a benchmark's questions from, instead of the Hub; with the same columns."""
 
     benchmark: BenchmarkName
     """Benchmark whose source is replaced."""
     path: str
-    """File with the questions, or folder with a file for each split (`test.*`, `train.*`, `dev.*`)."""
+    """File with the questions, or folder with a file per split (`test.*`, `train.*`, `dev.*`)."""
 
 
 class GateSettings(Settings):
-    """When a model counts as worse than a baseline."""
+    """Rules that decide if a model is worse than a baseline."""
 
     model_config = ConfigDict(title="Gate")
 
     baseline: str = Field("baseline", min_length=1)
     """Answer set id, model, or alias (`regrade promote` moves the alias `baseline`)."""
     max_drop: float = Field(1.0, ge=0, lt=100)
-    """Drop of accuracy that is accepted, in percentage points."""
+    """Largest accepted drop of accuracy, in percentage points."""
     max_drop_of: tuple[str, ...] = ()
-    """Other drops for single benchmarks, one `benchmark=points` each, such as `gsm8k=0.5`."""
+    """Different accepted drops for single benchmarks, each `benchmark=points`, such as `gsm8k=0.5`."""
     max_unparsed: float | None = Field(None, ge=0, le=100)
-    """Percent of the candidate's answers in which nothing could be read. Default: any."""
+    """Largest accepted share of unparsed answers of the candidate, in percent. Default: no limit."""
     max_truncated: float | None = Field(None, ge=0, le=100)
-    """Percent of the candidate's answers that were cut off. Default: any."""
+    """Largest accepted share of truncated answers of the candidate, in percent. Default: no limit."""
     min_coverage: float | None = Field(None, ge=0, le=100)
-    """Percent of the baseline's questions that have to be compared. Default: 90, unless `overlap` is allowed."""
+    """Smallest accepted share of the baseline's questions compared, in percent. Default: 90, unless `overlap` is allowed."""
     allow: tuple[Difference, ...] = ()
-    """Differences between the two sides that are meant; others are refused."""
+    """Intended differences between candidate and baseline; any other difference is an error."""
     error_rate: float = Field(5.0, gt=0, lt=50)
-    """Percent: how often a model that is not worse may be called one, and one that is worse may pass."""
+    """Largest rate of false regressions, and of false passes, in percent."""
     base_answers: str | None = None
-    """Answer repository of the baseline, if it is another one."""
+    """Answer repository of the baseline, if it is not the candidate's."""

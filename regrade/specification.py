@@ -1,4 +1,4 @@
-"""What makes two answers comparable: the specification of an answer set, and the id that follows from it."""
+"""Specification of an answer set, and the id derived from it. Answers with equal ids are comparable."""
 
 import hashlib
 import re
@@ -11,50 +11,50 @@ from regrade.settings import Method, PromptFormat, SamplingParams, Settings
 
 SPECIFICATION_VERSION = 1
 CHECKPOINT = re.compile(r"/?checkpoint-(\d+)$")
-"""End of the name of a checkpoint that a trainer saved, with its training step."""
+"""End of the name of a trainer's checkpoint; the group is the training step."""
 
 
 def path_component(name: str) -> str:
-    """Return a model's name as one component of a path, whatever is in it: `org/name` becomes `org--name`."""
+    """Turn any model name into a single path component: `org/name` becomes `org--name`."""
     return re.sub(r"[^\w.+-]", "-", name.strip("/").replace("/", "--")).lstrip(".") or "model"
 
 
 def training_step(name: str) -> int | None:
-    """Return the training step that a checkpoint's name tells (`run/checkpoint-500`), if it does."""
+    """Return the training step in a checkpoint's name (`run/checkpoint-500`), or None."""
     match = CHECKPOINT.search(name)
     return int(match[1]) if match else None
 
 
 def model_family(name: str) -> str:
-    """Return a model's name without the checkpoint: the same for all checkpoints of one training."""
+    """Return a model's name without its checkpoint, which all checkpoints of a training run share."""
     return CHECKPOINT.sub("", name) or name
 
 
 class ModelIdentity(Settings):
-    """Which model, exactly."""
+    """Exact identity of a model."""
 
     name: str
-    """As a person would say it: the Hub id, or the last part of the folder's path (two for `run/checkpoint-500`)."""
+    """Name for people: the Hub id, or the last part of the folder's path (two parts for `run/checkpoint-500`)."""
     kind: Literal["hub", "local", "served", "imported"]
-    """Where the weights come from. `served`: only the server knows. `imported`: another tool asked the model."""
+    """Source of the weights. `served`: known only to the server. `imported`: another tool ran the model."""
     revision: str
-    """Commit of the Hub repository, sha256 over the files of a local folder, or address of the server; of
-    imported answers what their tool recorded, else `unknown`."""
+    """Commit of the Hub repository, sha256 over the files of a local folder, or address of the server; for
+    imported answers the revision that their tool recorded, else `unknown`."""
     quantization: str | None = None
-    """Quantization asked for on top of the checkpoint."""
+    """Quantization requested in addition to the checkpoint's."""
 
     @property
     def slug(self) -> str:
-        """Name as one path component: `org/name` becomes `org--name`."""
+        """Name as a single path component: `org/name` becomes `org--name`."""
         return path_component(self.name)
 
 
 class BenchmarkIdentity(Settings):
-    """Which questions, exactly."""
+    """Exact identity of a benchmark's questions."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
     version: int
-    """Of our code: raised when prompts, targets or ids change. 0: not ours, the answers were imported."""
+    """Version of the benchmark's code: raised when prompts, targets or ids change. 0: the answers were imported."""
     source: str
     """Hub dataset id, or `local`."""
     source_revision: str
@@ -64,27 +64,27 @@ class BenchmarkIdentity(Settings):
     limit: int | None = None
     """Number of questions, spread evenly over the split. None: all."""
     parameters: dict[str, Any] = Field(default_factory=dict)
-    """What else decides the questions and targets (columns of a dataset benchmark and so on)."""
+    """Other settings that decide the questions and targets, such as the columns of a dataset benchmark."""
 
 
 class PromptIdentity(Settings):
-    """How a question becomes a prompt, exactly."""
+    """Exact identity of the prompts made from questions."""
 
     format: PromptFormat | None
-    """None: not known, as of imported answers."""
+    """None: not known (imported answers)."""
     template: str
-    """The template, or a text that names the benchmark's own way."""
+    """Template of the prompt, or a text that names the method of the benchmark."""
     n_shots: int | None
-    """None: not known, as of imported answers."""
+    """None: not known (imported answers)."""
     system: str | None = None
     chat_template: str | None = None
-    """sha256 of a chat template used instead of the model's own."""
+    """sha256 of the chat template used instead of the model's."""
     chat_template_args: dict[str, Any] = Field(default_factory=dict)
     truncate: bool = False
 
 
 class Specification(Settings):
-    """All that decides what is asked of which model, and nothing else (no path, no host, no batch size)."""
+    """Everything that decides the answers, and nothing else: no path, no host, no batch size."""
 
     specification_version: int = SPECIFICATION_VERSION
     model: ModelIdentity
@@ -93,7 +93,7 @@ class Specification(Settings):
     method: Method
     """`generate` text, or `rank` the labels of the choices."""
     sampling: SamplingParams | None
-    """None: not known in full, as of imported answers."""
+    """None: not fully known (imported answers)."""
     repeats: int = 1
 
     @property
@@ -104,10 +104,10 @@ class Specification(Settings):
 
     @property
     def title(self) -> str:
-        """Benchmark and model, for people."""
+        """Title for people: benchmark and model."""
         return f"{self.benchmark.name} · {self.model.name}"
 
     @property
     def folder(self) -> str:
-        """Where the answers lie in a repository: `<benchmark>/<model>/<answer_set_id>`."""
+        """Folder of the answers in a repository: `<benchmark>/<model>/<answer_set_id>`."""
         return f"{self.benchmark.name}/{self.model.slug}/{self.answer_set_id}"

@@ -51,7 +51,7 @@ def test_answers_go_to_the_default_repository_unless_one_is_named(
         (
             ScoringJob,
             {"stale": True, "force": True},
-            "`--force` scores everything anew, `--stale` only what is stale: choose one.",
+            "`--force` scores all answers again, `--stale` only those with outdated scores: choose one of the two.",
         ),
         (ScoringJob, {"scorers": "number"}, "scorers: Extra inputs are not permitted"),
         (GenerationJob, {"model": "m"}, "nothing to evaluate"),

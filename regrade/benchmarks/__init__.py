@@ -1,4 +1,4 @@
-"""Benchmarks, one a file: source, prompt, default scorer, version, paper. Any dataset can be one as well."""
+"""Benchmarks: each module describes the source, prompt, scorers, version and paper of a benchmark."""
 
 from typing import TYPE_CHECKING
 
@@ -10,27 +10,27 @@ from regrade.settings import DatasetBenchmark, PromptSettings
 if TYPE_CHECKING:
     from regrade.benchmarks.questions.standard import PublishedBenchmark
 
-AS_SET = PromptSettings()
+NO_CHANGES = PromptSettings()
 
 
 def open_benchmark(
     name: str,
     *,
-    prompt: PromptSettings = AS_SET,
+    prompt: PromptSettings = NO_CHANGES,
     limit: int | None = None,
     source: str | None = None,
 ) -> Benchmark:
-    """Open a benchmark by its name. Nothing is read before it is needed.
+    """Open a benchmark by its name. The data is read later, when it is needed.
 
     Args:
         name: Name of an installed benchmark, such as `gsm8k`.
-        prompt: Changes to how questions become prompts.
+        prompt: Changes to the benchmark's prompts.
         limit: Number of questions, spread evenly over the split; None: all.
-        source: File with the questions, or folder with a file for each split, to read instead of the Hub.
+        source: File with the questions, or folder with a file per split, to read instead of the Hub.
 
     Raises:
-        UnknownNameError: If no benchmark of that name is installed.
-        PluginError: If it is installed and cannot be used.
+        UnknownNameError: If no benchmark of this name is installed.
+        PluginError: If the benchmark is installed but cannot be used.
         SettingsError: If the limit is below 1.
         SourceError: If `source` does not exist.
     """
@@ -38,13 +38,13 @@ def open_benchmark(
 
 
 def open_dataset(
-    settings: DatasetBenchmark, *, prompt: PromptSettings = AS_SET, limit: int | None = None
+    settings: DatasetBenchmark, *, prompt: PromptSettings = NO_CHANGES, limit: int | None = None
 ) -> Benchmark:
-    """Open any dataset as a benchmark. Nothing is read before it is needed.
+    """Open any dataset as a benchmark. The data is read later, when it is needed.
 
     Args:
-        settings: Source of the questions, how they are asked and how they are graded.
-        prompt: Changes to how questions become prompts; they win over `settings`.
+        settings: Source, prompt and scorer of the questions.
+        prompt: Changes to the prompts; they take precedence over `settings`.
         limit: Number of questions, spread evenly over the split; None: all.
 
     Raises:
@@ -53,7 +53,7 @@ def open_dataset(
     """
     if settings.name in registry.names("benchmark"):
         raise SettingsError(
-            f"'{settings.name}' is the name of a benchmark that regrade has. Choose another name for the dataset."
+            f"The name '{settings.name}' belongs to an installed benchmark. Choose another name for the dataset."
         )
     from regrade.benchmarks.questions.dataset import (  # noqa: PLC0415 - Jinja is slow to import
         DatasetQuestions,
@@ -63,7 +63,7 @@ def open_dataset(
 
 
 def benchmark_cards() -> tuple[BenchmarkCard, ...]:
-    """Return the cards of all installed benchmarks that can be used; `registry.broken` names the others."""
+    """Cards of all installed benchmarks, except those that `registry.broken` lists."""
     broken = {error.name for error in registry.broken("benchmark")}
     return tuple(_load(name).card() for name in registry.names("benchmark") if name not in broken)
 

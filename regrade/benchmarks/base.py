@@ -1,4 +1,4 @@
-"""What every benchmark offers: questions, prompts, and all that identifies them."""
+"""Interface of all benchmarks: questions, prompts and their identity."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from regrade.specification import BenchmarkIdentity, PromptIdentity
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkCard:
-    """What there is to know about a benchmark before it is opened."""
+    """Facts about a benchmark that are known without opening it."""
 
     name: str
     version: int
     description: str
     source: str
-    """Hub dataset that it reads where no other source is given."""
+    """Hub dataset, read unless another source is given."""
     paper: str
     method: Method
     format: PromptFormat
@@ -26,23 +26,23 @@ class BenchmarkCard:
 
 
 class Benchmark(Protocol):
-    """Questions of one benchmark, with its prompts. Opening it is cheap; `samples` reads the data."""
+    """Questions and prompts of a benchmark. Opening a benchmark is cheap; `samples` reads the data."""
 
     @property
     def name(self) -> str:
-        """Name under which answers are kept."""
+        """Name, also used in stored answers."""
 
     @property
     def version(self) -> int:
-        """Raised when prompts, targets or sample ids change."""
+        """Version, raised when prompts, targets or sample ids change."""
 
     @property
     def description(self) -> str:
-        """What it asks, in one sentence."""
+        """Description in one sentence."""
 
     @property
     def paper(self) -> str:
-        """Address of the paper, or "" where there is none."""
+        """Address of the paper, or ""."""
 
     @property
     def method(self) -> Method:
@@ -50,39 +50,39 @@ class Benchmark(Protocol):
 
     @property
     def scorers(self) -> tuple[ScorerName, ...]:
-        """Scorers that fit, the first of which gives the headline number."""
+        """Scorers for the benchmark; the first gives the headline number."""
 
     @property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
-        """Categories of subsets: name to subsets. Empty where there are none."""
+        """Subsets of each category, by name of the category; empty without categories."""
 
     @property
     def identity(self) -> BenchmarkIdentity:
-        """Which questions, exactly: resolves the Hub revision, or hashes the local files, once.
+        """Exact identity of the questions. Resolves the Hub revision, or hashes the local files, once.
 
         Raises:
-            SourceError: If the source is not there or cannot be read.
-            HubError: If the Hub could not be asked.
+            SourceError: If the source is missing or cannot be read.
+            HubError: If the Hub could not be reached.
         """
 
     @property
     def prompt_identity(self) -> PromptIdentity:
-        """How questions become prompts, exactly."""
+        """Exact identity of the prompts."""
 
     @property
     def sampling(self) -> SamplingParams:
-        """The benchmark's own decoding settings."""
+        """Decoding settings of the benchmark."""
 
     def samples(self) -> Sequence[Sample]:
-        """Return the questions: validated, with the limit applied; read once.
+        """Return the validated questions, with the limit applied. Reads the source once.
 
         Raises:
-            SourceError: If the data cannot be read, or a row is not what the benchmark needs.
+            SourceError: If the data cannot be read, or the benchmark cannot use a row.
             HubError: If the Hub failed.
         """
 
     def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
-        """Return what to ask: text for completion, messages for chat. `samples` was called before."""
+        """Return the prompt: text for completion, messages for chat."""
 
     def labels(self, sample: Sample) -> tuple[str, ...]:
-        """Return the continuations to rank, as they follow the prompt; () where text is generated."""
+        """Return the continuations of the prompt to rank, such as ` A`; () if text is generated."""

@@ -25,7 +25,7 @@ _ANNOTATION = re.compile(r"<<[^<>]*>>")
 
 
 class Gsm8k(PublishedBenchmark):
-    """Worked examples and a question, as plain text."""
+    """GSM8K as plain text: worked examples, then the question."""
 
     name = "gsm8k"
     version = 1
@@ -40,12 +40,12 @@ class Gsm8k(PublishedBenchmark):
 
     @property
     def question_template(self) -> str:
-        """The question and the cue to answer."""
+        """Question and the cue to answer."""
         return TEMPLATE
 
     @property
     def sampling(self) -> SamplingParams:
-        """Greedy; a completion ends where the model goes on to a question of its own."""
+        """Greedy decoding; a completion ends when the model starts another question."""
         stop = (NEXT_QUESTION,) if self.format == "completion" else ()
         return SamplingParams(temperature=0.0, max_tokens=512, stop=stop)
 
@@ -54,7 +54,7 @@ class Gsm8k(PublishedBenchmark):
         return [_read_row(index, row) for index, row in enumerate(rows)]
 
     def question(self, sample: Sample) -> str:
-        """Return the question as it is asked."""
+        """Return the question as it appears in the prompt."""
         return self.question_template.format(question=sample.fields["question"].strip())
 
     def answer(self, sample: Sample) -> str:
@@ -70,8 +70,10 @@ def _read_row(index: int, row: Mapping[str, Any]) -> Question:
         raise RowError(index, f"the answer is {answer!r}; expected a text that ends with `#### N`")
     target = number_target(answer)
     if target is None:
-        after = answer.rpartition("####")[2].strip()
-        raise RowError(index, f"the target {after!r} is not a number; expected one after `####`")
+        text = answer.rpartition("####")[2].strip()
+        raise RowError(
+            index, f"the target {text!r} is not a number; expected a number after `####`"
+        )
     return Question(content=question, target=target, fields=row)
 
 

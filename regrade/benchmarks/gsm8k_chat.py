@@ -1,10 +1,10 @@
-"""GSM8K as a conversation: the question and how to end the answer, with no worked examples.
+"""GSM8K as a chat: the question and the required form of the answer, without worked examples.
 
 Paper:    Cobbe et al. 2021, Training Verifiers to Solve Math Word Problems, https://arxiv.org/abs/2110.14168
 Dataset:  https://huggingface.co/datasets/openai/gsm8k (config `main`); 1,319 test questions
 Licence:  MIT
 
-Questions, targets and ids are those of `gsm8k`. With `n_shots`, the first rows of the train split become turns.
+Questions, targets and ids are the same as in `gsm8k`. With `n_shots`, the first rows of the train split become turns.
 """
 
 from regrade.benchmarks import gsm8k
@@ -18,7 +18,7 @@ TEMPLATE = "{question}"
 
 
 class Gsm8kChat(gsm8k.Gsm8k):
-    """An instruction and a question, as chat."""
+    """GSM8K as chat: an instruction, then the question."""
 
     name = "gsm8k_chat"
     version = 1
@@ -29,12 +29,12 @@ class Gsm8kChat(gsm8k.Gsm8k):
 
     @property
     def question_template(self) -> str:
-        """The question alone as a chat message, with a cue to answer as plain text."""
+        """Question; for completion also a cue to answer."""
         return TEMPLATE if self.format == "chat" else gsm8k.TEMPLATE
 
     @property
     def sampling(self) -> SamplingParams:
-        """Greedy, with room for reasoning."""
+        """Greedy decoding, with room for reasoning."""
         return super().sampling.model_copy(update={"max_tokens": 1024})
 
 

@@ -1,4 +1,4 @@
-"""MMLU: multiple choice questions of 57 subjects, answered by ranking the letters.
+"""MMLU: multiple choice questions on 57 subjects, answered by ranking the letters.
 
 Paper:    Hendrycks et al. 2021, Measuring Massive Multitask Language Understanding,
           https://arxiv.org/abs/2009.03300
@@ -6,8 +6,8 @@ Dataset:  https://huggingface.co/datasets/cais/mmlu (config `all`), from https:/
           14,042 test and 285 dev questions, 27 of the test repeated within their subject
 Licence:  MIT
 
-The worked examples are the first dev questions of the question's own subject. Questions of a subject stay
-together, so that an engine computes their shared beginning once.
+The worked examples are the first dev questions of the same subject. Questions of a subject stay together, so that
+an engine computes their shared prefix once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ TEMPLATE = "{question}\n{choices}\nAnswer:"
 
 
 class Mmlu(PublishedBenchmark):
-    """Worked examples of the subject and a question; the likeliest letter is the answer."""
+    """MMLU as plain text: worked examples of the subject, then the question; the most likely letter is the answer."""
 
     name = "mmlu"
     version = 1
@@ -42,21 +42,21 @@ class Mmlu(PublishedBenchmark):
 
     @property
     def opening_template(self) -> str:
-        """The line that names the subject."""
+        """Line that names the subject."""
         return OPENING
 
     @property
     def question_template(self) -> str:
-        """The question, its choices and the cue to answer."""
+        """Question, choices and the cue to answer."""
         return TEMPLATE
 
     @property
     def sampling(self) -> SamplingParams:
-        """Greedy; ranking needs one token."""
+        """Greedy decoding; ranking needs a single token."""
         return SamplingParams(temperature=0.0, max_tokens=1)
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return questions with the letter of the right choice as target."""
+        """Return questions whose target is the letter of the right choice."""
         choices = [choice_texts(index, row["choices"]) for index, row in enumerate(rows)]
         targets = choice_letters([row["answer"] for row in rows], choices)
         return [
@@ -71,7 +71,7 @@ class Mmlu(PublishedBenchmark):
         ]
 
     def question(self, sample: Sample) -> str:
-        """Return the question as it is asked."""
+        """Return the question as it appears in the prompt."""
         return self.question_template.format(
             question=sample.fields["question"].strip(), choices=listed(sample.choices)
         )
@@ -93,8 +93,8 @@ def _subject(index: int, row: Mapping[str, Any]) -> str:
     if subject not in SUBJECTS:
         raise RowError(
             index,
-            f"the subject {subject!r} is not one of the 57 of MMLU; for other subjects describe the file as a "
-            "dataset benchmark",
+            f"the subject {subject!r} is not one of the 57 subjects of MMLU; for other subjects, describe the file "
+            "as a dataset benchmark",
         )
     return str(subject)
 

@@ -1,12 +1,12 @@
-"""MMLU as a conversation: the model reasons, and names the letter in its text.
+"""MMLU as a chat: the model may reason, then gives the letter in its text.
 
 Paper:    Hendrycks et al. 2021, Measuring Massive Multitask Language Understanding,
           https://arxiv.org/abs/2009.03300
 Dataset:  https://huggingface.co/datasets/cais/mmlu (config `all`); 14,042 test questions
 Licence:  MIT
 
-Questions, targets and ids are those of `mmlu`. With `n_shots`, dev questions of the subject become turns that
-answer with the letter alone.
+Questions, targets and ids are the same as in `mmlu`. With `n_shots`, dev questions of the subject become turns;
+their answers are the letter, without reasoning.
 """
 
 from regrade.benchmarks import mmlu
@@ -21,7 +21,7 @@ TEMPLATE = "{question}\n{choices}"
 
 
 class MmluGenerative(mmlu.Mmlu):
-    """An instruction and a question, as chat; the letter is read from the text."""
+    """MMLU as chat: an instruction, then the question; the letter is read from the text."""
 
     name = "mmlu_generative"
     version = 1
@@ -33,22 +33,22 @@ class MmluGenerative(mmlu.Mmlu):
 
     @property
     def opening_template(self) -> str:
-        """The instruction as chat; plain text begins like `mmlu`."""
+        """Instruction for chat; a completion begins like `mmlu`."""
         return INSTRUCTION if self.format == "chat" else mmlu.OPENING
 
     @property
     def question_template(self) -> str:
-        """The question and choices as a chat message, with a cue to answer as plain text."""
+        """Question and choices; for completion also a cue to answer."""
         return TEMPLATE if self.format == "chat" else mmlu.TEMPLATE
 
     @property
     def sampling(self) -> SamplingParams:
-        """Greedy; a completion ends with its paragraph."""
+        """Greedy decoding; a completion ends with its first paragraph."""
         stop = ("\n\n",) if self.format == "completion" else ()
         return SamplingParams(temperature=0.0, max_tokens=512, stop=stop)
 
     def answer(self, sample: Sample) -> str:
-        """Return the letter, as chat in the form that the instruction asks for."""
+        """Return the letter; for chat in the form that the instruction requires."""
         return f"Answer: {sample.target}" if self.format == "chat" else sample.target
 
 

@@ -1,4 +1,4 @@
-"""Scorers, one a file: what is read out of an answer, and when it counts as right."""
+"""Scorers: each module reads a value from answers and compares that value with the target."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def scorer_names() -> tuple[str, ...]:
-    """Return the names of all scorers that are installed."""
+    """Names of all installed scorers."""
     return registry.names("scorer")
 
 
@@ -19,12 +19,12 @@ def load_scorer(name: str) -> "Scorer":
 
     Raises:
         UnknownNameError: If no scorer of this name is installed.
-        PluginError: If it is installed and cannot be used.
+        PluginError: If the scorer is installed but cannot be used.
     """
     scorer: Scorer = registry.load("scorer", name)()
     return scorer
 
 
 def method_of(scorer: "Scorer") -> "Method":
-    """Return how the answers come about that a scorer reads: labels are ranked if it reads their log-probabilities."""
+    """Return the method that produces the answers of a scorer: `rank` if it reads log-probabilities of labels."""
     return "rank" if "label_logprobs" in scorer.columns else "generate"

@@ -1,4 +1,4 @@
-"""What every scorer offers, and the one place where answers begin and where scores are made of what was read."""
+"""Interface of all scorers; shared code that extracts the answer from a text and builds the scores."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -11,7 +11,7 @@ from regrade.scorers.extraction import columns as c
 from regrade.settings import ScorerName
 
 SHARED_COLUMNS = ("sample_id", "repeat", "subset", "finish_reason", "error", "reasoning_open")
-"""Columns of `GENERATION_SCHEMA` that scoring always needs, whatever the scorer."""
+"""Columns of `GENERATION_SCHEMA` that every scorer needs."""
 
 TargetKind = Literal["number", "letter", "text"]
 """Kind of the targets that a scorer compares with; `letter` is the letter of a choice."""
@@ -20,52 +20,52 @@ _NEXT_QUESTION = r"\n[ \t]*(?:Question|Q):"
 
 
 class Scorer(Protocol):
-    """Reads an answer out of every generation, and says whether it is right."""
+    """Reads a value from every answer, and compares the value with the target."""
 
     name: ScorerName
     version: int
-    """Raised when what is read or accepted changes on purpose."""
+    """Version, raised when the scorer is changed to read or accept different answers."""
     description: str
-    """What it extracts, in one or two sentences."""
+    """Description of the extracted value, in one or two sentences."""
     unparsed: str
-    """What it calls unparsed."""
+    """Description of the answers that are unparsed."""
     targets: TargetKind
-    """Kind of the targets that it compares with: a dataset's target column becomes that."""
+    """Kind of the targets; a dataset's target column is converted to it."""
     columns: tuple[str, ...]
-    """Columns of `GENERATION_SCHEMA` that it needs beyond `SHARED_COLUMNS`."""
+    """Columns of `GENERATION_SCHEMA` that the scorer needs in addition to `SHARED_COLUMNS`."""
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one row of `SCORE_SCHEMA` per row, in the same order.
+        """Return a row of `SCORE_SCHEMA` for each row of the batch, in the same order.
 
         Args:
             batch: At least `SHARED_COLUMNS` and `columns` of `GENERATION_SCHEMA`.
 
         Raises:
-            SettingsError: If a target is not of the kind that this scorer compares with.
+            SettingsError: If a target is not of the scorer's kind.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read out of the rows of a batch."""
+    """Values read from the rows of a batch."""
 
     extracted: c.Strings
-    """Null where nothing could be read."""
+    """Extracted values; null if nothing could be read."""
     correct: c.Mask
-    """Null counts as wrong."""
+    """True for right answers; null counts as wrong."""
 
 
 def answer_part(batch: pa.RecordBatch) -> c.Strings:
-    """Return the answers of a batch, null where there is none.
+    """Return the answers of a batch; null for rows without an answer.
 
     - A row with an error, or without text, has no answer.
-    - Text up to and including the last `</think>` is reasoning. Where a `<think>` is still open after that,
-      the answer has not begun; neither has it where the prompt opened one that the text never closes.
-    - A base model that nothing stopped goes on with a question of its own: the answer ends before the first
-      line that begins with `Question:` or `Q:`, unless there is nothing before it.
+    - Text up to and including the last `</think>` is reasoning. A row has no answer if a `<think>` is still open
+      after that, or if the prompt opened a `<think>` that the text never closes.
+    - A base model may continue with another question. The answer ends before the first line that begins with
+      `Question:` or `Q:`, unless nothing comes before that line.
 
     Args:
-        batch: With the columns `text`, `error` and `reasoning_open`.
+        batch: Needs the columns `text`, `error` and `reasoning_open`.
     """
     text = c.choose(c.is_missing(c.column(batch, "error")), c.column(batch, "text"), None)
     opened = c.flags(batch, "reasoning_open")
@@ -88,16 +88,16 @@ def _until_next_question(text: c.Strings) -> c.Strings:
 
 
 def check_targets(scorer: str, expected: str, batch: pa.RecordBatch, usable: c.Mask) -> None:
-    """Refuse targets that a scorer cannot compare with: such answers were made for another scorer.
+    """Reject targets of the wrong kind: these answers need another scorer.
 
     Args:
         scorer: Name of the scorer.
-        expected: What its targets are, such as "a number".
-        batch: With the columns `sample_id` and `target`.
-        usable: True where the target is as expected.
+        expected: Kind of the scorer's targets, for the message, such as "a number".
+        batch: Needs the columns `sample_id` and `target`.
+        usable: True for each row whose target has this kind.
 
     Raises:
-        SettingsError: Naming the first row whose target is not.
+        SettingsError: If a target has another kind. Names the first such row.
     """
     if usable.true_count == len(usable):
         return
@@ -110,11 +110,11 @@ def check_targets(scorer: str, expected: str, batch: pa.RecordBatch, usable: c.M
 
 
 def score_rows(batch: pa.RecordBatch, reading: Reading) -> pa.RecordBatch:
-    """Return the scores of a batch: `failed` where there is an error, `unparsed` where nothing was read.
+    """Return the scores of a batch. Rows with an error are `failed`; rows without an extracted value are `unparsed`.
 
     Args:
-        batch: At least `SHARED_COLUMNS`.
-        reading: As many rows as the batch; what it says of rows with an error is ignored.
+        batch: Needs `SHARED_COLUMNS`.
+        reading: Values for every row of the batch; values of rows with an error are ignored.
     """
     failed = c.is_present(c.column(batch, "error"))
     extracted = c.choose(failed, None, reading.extracted)

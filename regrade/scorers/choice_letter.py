@@ -1,4 +1,4 @@
-"""The letter of a choice, read out of the text of an answer."""
+"""Scorer that reads the letter of a choice from the text of an answer."""
 
 import pyarrow as pa
 
@@ -10,13 +10,13 @@ from regrade.settings import ScorerName
 
 _MARKER = r"""(?:(?i:\b(?:answer|(?:correct|right|best) (?:option|choice))["'*_]*[ \t]*(?:is|:|=))|\\boxed\{)"""
 _REACH = 80
-"""Characters after a marker that are looked at."""
+"""Length of the text read after a marker, in characters."""
 _MARKS = 16
-"""Quotes, emphasis and white space that a repeated choice may have around it, in characters."""
+"""Most quotes, emphasis and white space around a repeated choice, in characters."""
 
 
 class ChoiceLetterScorer:
-    """The letter that the text gives, or the choice whose text it repeats."""
+    """Reads the letter from the text, or finds the choice that the text repeats."""
 
     name: ScorerName = "choice_letter"
     version = 1
@@ -32,7 +32,7 @@ class ChoiceLetterScorer:
     columns: tuple[str, ...] = ("target", "choices", "text")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one row of `SCORE_SCHEMA` per row; see `Scorer.score`."""
+        """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""
         targets = target_letters(self.name, batch)
         choices: c.Lists = batch.column("choices")
         texts = answer_part(batch)
@@ -45,10 +45,10 @@ class ChoiceLetterScorer:
 
 
 def _marked(texts: c.Strings) -> c.Strings:
-    """Return the letter after the last marker that one follows."""
+    """Return the letter after the last marker that a letter follows."""
     after = c.after_last(texts, _MARKER)
     letter = first_letter(c.shortened(after, _REACH))
-    # Such as: the answer is (B). I hope that this answer is clear.
+    # Example: "the answer is (B). I hope that this answer is clear." The last marker has no letter.
     other = c.both(c.is_present(after), c.is_missing(letter))
     pattern = rf"(?s).*{_MARKER}(?P<after>[^0-9A-Za-z]*[A-Za-z](?:[^0-9A-Za-z].*)?)\z"
     earlier = c.captured(c.choose(other, texts, None), pattern)["after"]
@@ -56,14 +56,14 @@ def _marked(texts: c.Strings) -> c.Strings:
 
 
 def _repeated(texts: c.Strings, choices: c.Lists) -> c.Strings:
-    """Return the letter of the choice that a text repeats."""
+    """Return the letter of the choice that each text repeats, else null."""
     short = c.is_short(texts, c.longest(c.flattened(choices)) + _MARKS)
     found = chosen_by_text(texts.filter(short), choices.filter(short))
     return c.scattered(short, found)
 
 
 def _left(texts: c.Strings, letter: c.Strings) -> c.Strings:
-    """Return the texts that gave no letter so far."""
+    """Return the texts without a letter so far; null for the others."""
     return c.choose(c.is_missing(letter), texts, None)
 
 

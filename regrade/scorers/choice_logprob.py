@@ -1,4 +1,4 @@
-"""The choice whose label the model found likeliest."""
+"""Scorer that picks the choice whose label is most likely."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from regrade.settings import ScorerName
 
 
 class ChoiceLogprobScorer:
-    """The letter with the highest log-probability."""
+    """Reads the letter whose label has the highest log-probability."""
 
     name: ScorerName = "choice_logprob"
     version = 1
@@ -22,14 +22,14 @@ class ChoiceLogprobScorer:
     columns: tuple[str, ...] = ("target", "label_logprobs")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one row of `SCORE_SCHEMA` per row; see `Scorer.score`."""
+        """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""
         targets = target_letters(self.name, batch)
         extracted = letters_at(_first_greatest(batch.column("label_logprobs")))
         return score_rows(batch, Reading(extracted, c.is_equal(extracted, targets)))
 
 
 def _first_greatest(lists: c.Lists) -> NDArray[np.int64]:
-    """Return the position of the first greatest value in each list; -1 where it is not a finite number."""
+    """Return the position of the first maximum of each list; -1 if the list is empty or the maximum is not finite."""
     counts = c.list_lengths(lists)
     values = pc.list_flatten(lists).to_numpy(zero_copy_only=False).astype(np.float64)
     best = np.full(len(lists), -1, np.int64)
@@ -37,7 +37,7 @@ def _first_greatest(lists: c.Lists) -> NDArray[np.int64]:
     if filled.size == 0:
         return best
     starts = (np.cumsum(counts) - counts)[filled]
-    greatest = np.maximum.reduceat(values, starts)  # not a number as soon as one is not
+    greatest = np.maximum.reduceat(values, starts)  # NaN if any value is NaN
     owner = np.repeat(np.arange(filled.size), counts[filled])
     hits = np.flatnonzero(values == greatest[owner])
     owners, first = np.unique(owner[hits], return_index=True)

@@ -1,4 +1,4 @@
-"""The answer as a whole, compared with the target word by word."""
+"""Scorer that compares the whole answer with the target."""
 
 import pyarrow as pa
 
@@ -8,11 +8,11 @@ from regrade.scorers.extraction.wording import comparable
 from regrade.settings import ScorerName
 
 _KEPT = 200
-"""Characters of the answer that go into the scores; all of it is compared."""
+"""Longest extracted answer stored in the scores, in characters; the comparison uses the whole answer."""
 
 
 class ExactScorer:
-    """The whole answer equals the target, but for case, white space, quotes, emphasis and a period."""
+    """Compares the whole answer with the target, ignoring case, white space, quotes, emphasis and a final period."""
 
     name: ScorerName = "exact"
     version = 1
@@ -25,7 +25,7 @@ class ExactScorer:
     columns: tuple[str, ...] = ("target", "text")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one row of `SCORE_SCHEMA` per row; see `Scorer.score`."""
+        """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""
         words = comparable(answer_part(batch))
         words = c.choose(c.is_equal(words, ""), None, words)
         correct = c.is_equal(words, comparable(c.column(batch, "target")))

@@ -1,4 +1,4 @@
-"""The number that an answer gives, however it was written (GSM8K and the like)."""
+"""Scorer that reads a number from an answer in any common form, for GSM8K and similar benchmarks."""
 
 import pyarrow as pa
 
@@ -9,14 +9,14 @@ from regrade.scorers.number_strict import number_after_hashes, score_numbers
 from regrade.settings import ScorerName
 
 _SLOT = r"""(?i:\banswer)["'*_]*[ \t]*[:=]|\\boxed\{|(?:\A|\n)[ *]*A:"""
-"""What follows is meant to be the answer: where it holds no number, none was given."""
+"""Markers that the answer must follow: without a number after them, the answer is unparsed."""
 _MARKER = _SLOT + r"""|(?i:\banswer[*_]*[ \t]*is)"""
 _REACH = 200
-"""Characters after a marker that are looked at."""
+"""Length of the text read after a marker, in characters."""
 
 
 class NumberScorer:
-    """The number after `####`, else after `answer is` or in a box, else the last one."""
+    """Reads the number after `####`, else after `answer is` or in a box, else the last number."""
 
     name: ScorerName = "number"
     version = 1
@@ -31,7 +31,7 @@ class NumberScorer:
     columns: tuple[str, ...] = ("target", "text")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one row of `SCORE_SCHEMA` per row; see `Scorer.score`."""
+        """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""
         texts = answer_part(batch)
         number = number_after_hashes(texts)
         rest = c.choose(c.is_missing(number), texts, None)

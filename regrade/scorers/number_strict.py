@@ -1,4 +1,4 @@
-"""The number after `####`, as GSM8K's own solutions end (Cobbe et al. 2021, arXiv 2110.14168)."""
+"""Scorer that reads the number after `####`, the form of GSM8K's solutions (Cobbe et al. 2021, arXiv 2110.14168)."""
 
 import pyarrow as pa
 
@@ -8,11 +8,11 @@ from regrade.scorers.extraction.numerals import first_number, whole_number
 from regrade.settings import ScorerName
 
 _HEADING = r"\A[ \t*]*[0-9]+[.):]\**[ \t]+[A-Za-z*]"
-"""`#### 1. Compute the cost`: a heading of Markdown, not an answer."""
+"""Markdown heading, such as `#### 1. Compute the cost`: not an answer."""
 
 
 class NumberStrictScorer:
-    """Only a number after `####` is an answer."""
+    """Reads only a number after `####`."""
 
     name: ScorerName = "number_strict"
     version = 1
@@ -24,15 +24,15 @@ class NumberStrictScorer:
     columns: tuple[str, ...] = ("target", "text")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return one row of `SCORE_SCHEMA` per row; see `Scorer.score`."""
+        """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""
         return score_numbers(self.name, batch, number_after_hashes(answer_part(batch)))
 
 
 def number_after_hashes(texts: c.Strings) -> c.Strings:
-    """Return the number after the last `####` that one follows on the same line; null where there is none."""
+    """Return the number after the last `####` that has a number on its line; null without such a `####`."""
     after = c.after_last(texts, "####")
     number = _number_of_line(after)
-    # Where something else follows the last one, such as the words of a heading, an earlier one may count.
+    # If no number follows the last `####`, such as in a heading, an earlier `####` may have one.
     other = c.both(c.is_present(after), c.is_missing(number))
     earlier = c.captured(
         c.choose(other, texts, None), r"(?s).*####(?P<after>[^0-9A-Za-z\n]*[0-9][^\n]*)"
@@ -46,7 +46,7 @@ def _number_of_line(after: c.Strings) -> c.Strings:
 
 
 def score_numbers(scorer: ScorerName, batch: pa.RecordBatch, numbers: c.Strings) -> pa.RecordBatch:
-    """Return the scores of numbers in canonical form, compared with the batch's targets.
+    """Return the scores of numbers in canonical form, by comparing them with the batch's targets.
 
     Raises:
         SettingsError: If a target is not a number.

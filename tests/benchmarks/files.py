@@ -1,4 +1,4 @@
-"""Small source files for the tests of benchmarks, and the folder with the real questions."""
+"""Small source files for benchmark tests, and the folder with the real questions."""
 
 import json
 from pathlib import Path
@@ -63,8 +63,8 @@ def mmlu_folder(folder: Path) -> Path:
 
 
 def shared(name: str) -> Path:
-    """Folder of real questions, or skip the test."""
+    """Folder of real questions; skips the test if the folder is missing."""
     folder = SHARED / name
     if not folder.is_dir():
-        pytest.skip(f"the real questions are not here ({folder} is absent)")
+        pytest.skip(f"the folder with the real questions is missing: {folder}")
     return folder

@@ -1,4 +1,4 @@
-"""Opens benchmarks in a process of its own, where `HF_ENDPOINT` counts, and says on stdout what came of each."""
+"""Opens benchmarks in a subprocess with its own `HF_ENDPOINT`, and prints the results as JSON."""
 
 import json
 import sys

@@ -46,7 +46,7 @@ def test_cards_need_no_slow_import() -> None:
         f"print([name for name in {SLOW!r} if name in sys.modules])"
     )
 
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         cwd=Path(__file__).parents[2],
         capture_output=True,
@@ -54,7 +54,7 @@ def test_cards_need_no_slow_import() -> None:
         check=True,
     )
 
-    assert done.stdout.strip() == "[]"
+    assert process.stdout.strip() == "[]"
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
@@ -114,11 +114,15 @@ def test_the_identity_names_content_and_no_path(tmp_path: Path) -> None:
     (here := tmp_path / "here").mkdir()
     (there := tmp_path / "there").mkdir()
 
-    one, other = opened("gsm8k", here), opened("gsm8k", there)
+    first, second = opened("gsm8k", here), opened("gsm8k", there)
 
-    assert one.identity == other.identity
-    assert (one.identity.source, one.identity.split, one.identity.config) == ("local", "test", None)
-    assert str(tmp_path) not in one.identity.model_dump_json()
+    assert first.identity == second.identity
+    assert (first.identity.source, first.identity.split, first.identity.config) == (
+        "local",
+        "test",
+        None,
+    )
+    assert str(tmp_path) not in first.identity.model_dump_json()
 
 
 def test_worked_examples_are_part_of_the_identity_only_where_they_are_used(tmp_path: Path) -> None:
@@ -127,7 +131,7 @@ def test_worked_examples_are_part_of_the_identity_only_where_they_are_used(tmp_p
     shown_after = open_benchmark("gsm8k", source=str(tmp_path), prompt=PromptSettings(n_shots=1))
     none_after = open_benchmark("gsm8k", source=str(tmp_path), prompt=PromptSettings(n_shots=0))
 
-    # The identity is resolved once, when it is first asked for.
+    # The identity is resolved once, at the first use.
     assert none.identity == none_after.identity
     assert shown.identity == shown_after.identity != none.identity
 

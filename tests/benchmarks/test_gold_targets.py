@@ -1,4 +1,4 @@
-"""Every right answer, written the way its benchmark asks for it, is right for its scorers."""
+"""Gold answers, in the form that the benchmark asks for, are right for all its scorers."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ Write = Callable[[Sample], str]
 
 
 def accuracy(scorer: ScorerName, samples: Sequence[Sample], write: Write) -> float:
-    """Share of samples whose gold answer (text, or the best label's log-probability) is scored as right."""
+    """Share of samples whose gold answer (as text, or as the best label's log-probability) is scored as right."""
     rows = [
         generation_row(
             sample,

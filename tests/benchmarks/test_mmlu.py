@@ -85,7 +85,7 @@ def test_labels_follow_the_prompt(
         ({"choices": ["one", None]}, "choice B is None; expected a text"),
         ({"question": ""}, "the question is ''; expected a text"),
         ({"question": None}, "the question is None; expected a text"),
-        ({"subject": "astrology"}, "the subject 'astrology' is not one of the 57 of MMLU"),
+        ({"subject": "astrology"}, "the subject 'astrology' is not one of the 57 subjects of MMLU"),
         ({"subject": None}, "the subject None is not one of the 57"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The real questions of GSM8K and MMLU."""
+"""Benchmarks on the real questions of GSM8K and MMLU."""
 
 from collections import Counter
 from itertools import pairwise

@@ -54,7 +54,7 @@ def kill_both_engines(command: Command, account: Account, process: str, moment: 
     assert ran.code == 1, ran.err
     assert ran.err.count(FRESH) == 1
     assert "The engine ended before its work was done" in ran.err
-    assert "engine's own output is in" in ran.err
+    assert "engine's output is in" in ran.err
     command.assert_nothing_left()
     repository = LocalRepository(Path(command.arguments[-1]))
     account.take(repository, command.spool)

@@ -9,7 +9,7 @@ from tests.scorers.batches import read
     ("text", "target"),
     [
         ("Paris", "Paris"),
-        ("Paris", " Paris"),  # a target with leading white space is not skipped
+        ("Paris", " Paris"),  # white space around the target is ignored
         (" paris \n", "Paris"),
         ("Paris.", "Paris"),
         ('"Paris"', "Paris"),

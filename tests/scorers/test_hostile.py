@@ -1,4 +1,4 @@
-"""Answers made to hurt: whatever is in them, a scorer takes bounded time and memory, and gives a row for each."""
+"""Hostile answers: a scorer needs bounded time and memory for any text, and returns a row for each answer."""
 
 import resource
 import time
@@ -14,7 +14,7 @@ from tests.scorers.batches import generations, graded
 
 MEGABYTE = 1_000_000
 SECONDS = 2.0
-"""For a megabyte. Measured: below 0.7 s on one of two cores, most patterns below 0.05 s."""
+"""Time limit for a megabyte of text, in seconds. Measured on a single core: at most 0.7 s, mostly below 0.05 s."""
 TEXT_SCORERS = [name for name in scorer_names() if name != "choice_logprob"]
 PIECES = (
     *("#", "7", ",", "1,", "(", "[", "{", "\\boxed{", "}", ".", "-", "/", "*", "_", '"', "`", " "),

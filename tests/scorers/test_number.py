@@ -12,7 +12,7 @@ from tests.scorers.batches import generations, graded, read
 @pytest.mark.parametrize(
     ("text", "extracted"),
     [
-        # Where the number stands
+        # Position of the number
         ("She has 16 - 3 = 13.\n#### 13", "13"),
         ("#### 12\nNo, wait.\n#### 13", "13"),
         ("#### 13\n#### Summary", "13"),
@@ -34,7 +34,7 @@ from tests.scorers.batches import generations, graded, read
         ("13\n\nQuestion: What is 2 + 2?\nAnswer: 4", "13"),
         ("13\nQ: What is 2 + 2?\nA: 4", "13"),
         ("Question: What is 9 + 4?\nAnswer: 13", "13"),
-        # How it is written
+        # Form of the number
         ("72", "72"),
         ("72.", "72"),
         ("72.0", "72"),
@@ -77,7 +77,7 @@ from tests.scorers.batches import generations, graded, read
         ("x - 5", "5"),
         ("pages 10\N{EN DASH}15", "15"),
         ("-0", "0"),
-        ("25", "25"),  # and not the 5 in it
+        ("25", "25"),  # not only the last digit
         ("9" * 3000, "9" * 3000),
         ("0." + "3" * 3000, "0." + "3" * 3000),
     ],

@@ -1,1 +1,1 @@
-"""Where questions come from, and how they become samples and prompts."""
+"""Reading of questions, and their conversion to samples and prompts."""

@@ -1,14 +1,15 @@
 """Any dataset as a benchmark: on the Hub, or in parquet, jsonl, json or csv files.
 
-Columns, the prompt's Jinja template and the scorer come from `settings.DatasetBenchmark`. The scorer's
-`targets` decide what the target column may hold:
+`settings.DatasetBenchmark` gives the columns, the prompt's Jinja template and the scorer. The scorer's `targets`
+decide the content of the target column:
 
-- `number` (`number`, `number_strict`): a number, or a text with `#### N` in it, which means N; thousands commas are dropped.
-- `letter` (`choice_logprob`, `choice_letter`): the index of the right choice (from 0), its letter, or its text, the same way
-  in all rows; the target becomes the letter. `choice_logprob` ranks the letters instead of generating.
-- `text` (`exact`): a text or number, as it stands.
+- `number` (`number`, `number_strict`): a number, or a text that ends with `#### N`, which means N; thousands commas are
+  dropped.
+- `letter` (`choice_logprob`, `choice_letter`): the index (from 0), letter or text of the right choice, in the same way
+  in all rows; the target becomes the letter. With `choice_logprob`, the model ranks the letters instead of generating.
+- `text` (`exact`): a text or number, unchanged.
 
-Ids follow from the columns that the prompt reads, so a change of wording keeps them and prompts can be compared.
+Sample ids depend on the columns that the prompt reads, not on its wording, so that prompts can be compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,14 +38,14 @@ from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
 
 PLAIN_PROMPT = DatasetBenchmark.model_fields["prompt"].default
 CHOICE_PROMPT = "{{ question }}\n{{ listed_choices }}\nAnswer:"
-"""Used for multiple choice where the prompt is left at `PLAIN_PROMPT`, which would not show the choices."""
+"""Default prompt for multiple choice, because `PLAIN_PROMPT` does not show the choices."""
 
-_OF_CHOICES = frozenset({"choices", "listed_choices"})
-_OF_SHOTS = frozenset({"target", "label"})
+_CHOICE_NAMES = frozenset({"choices", "listed_choices"})
+_SHOT_NAMES = frozenset({"target", "label"})
 
 
 class DatasetQuestions(StandardBenchmark):
-    """The questions of a dataset, as its settings say."""
+    """Benchmark from a dataset, as described by its settings."""
 
     version = 1
     paper = ""
@@ -60,20 +61,20 @@ class DatasetQuestions(StandardBenchmark):
         scorer = load_scorer(settings.scorer)
         self.method = method_of(scorer)
         self._settings = settings
-        self._kind = scorer.targets
+        self._target_kind = scorer.targets
         has_choices = settings.choices_column is not None
-        if self._kind == "letter" and not has_choices:
+        if self._target_kind == "letter" and not has_choices:
             raise SettingsError(
-                f"Benchmark '{self.name}' is graded by '{settings.scorer}', which needs choices. "
+                f"Benchmark '{self.name}' is scored by '{settings.scorer}', which needs choices. "
                 "Set choices_column to the column with the list of choices."
             )
-        shows_none = has_choices and settings.prompt == PLAIN_PROMPT
-        self._text = CHOICE_PROMPT if shows_none else settings.prompt
-        self._asked = RowTemplate("prompt", self._text)
-        self._answered = RowTemplate("shot_answer", settings.shot_answer)
-        given = _OF_CHOICES if has_choices else frozenset()
-        self._asked_columns = sorted(self._asked.names - given)
-        self._answered_columns = sorted(self._answered.names - given - _OF_SHOTS)
+        is_plain_choice = has_choices and settings.prompt == PLAIN_PROMPT
+        self._prompt_source = CHOICE_PROMPT if is_plain_choice else settings.prompt
+        self._prompt_template = RowTemplate("prompt", self._prompt_source)
+        self._shot_template = RowTemplate("shot_answer", settings.shot_answer)
+        computed = _CHOICE_NAMES if has_choices else frozenset()
+        self._prompt_columns = sorted(self._prompt_template.names - computed)
+        self._shot_answer_columns = sorted(self._shot_template.names - computed - _SHOT_NAMES)
         super().__init__(
             _open_source(settings),
             prompt,
@@ -84,22 +85,22 @@ class DatasetQuestions(StandardBenchmark):
 
     @property
     def question_template(self) -> str:
-        """The Jinja template of the prompt."""
-        return self._text
+        """Jinja template of the prompt."""
+        return self._prompt_source
 
     @property
     def sampling(self) -> SamplingParams:
-        """As set; ranking needs one token."""
+        """Decoding settings of the dataset; ranking needs a single token."""
         if self.method == "rank":
             return SamplingParams(temperature=0.0, max_tokens=1)
         return self._settings.sampling
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What decides the targets, and the worked examples where there are any."""
+        """Settings that decide the targets and, if used, the worked examples."""
         settings = self._settings
         parameters = {
-            "target": self._kind,
+            "target": self._target_kind,
             "target_column": settings.target_column,
             "choices_column": settings.choices_column,
             "subset_column": settings.subset_column,
@@ -113,18 +114,18 @@ class DatasetQuestions(StandardBenchmark):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that the prompt reads, and those of the target, choices and subset."""
+        """Columns of the prompt, target, choices and subset."""
         settings = self._settings
         named = (settings.target_column, settings.choices_column, settings.subset_column)
-        return tuple(dict.fromkeys([*self._asked_columns, *filter(None, named)]))
+        return tuple(dict.fromkeys([*self._prompt_columns, *filter(None, named)]))
 
     @property
     def shot_columns(self) -> tuple[str, ...]:
-        """Columns of questions, and those that a worked example's answer reads."""
-        return tuple(dict.fromkeys([*self.columns, *self._answered_columns]))
+        """Columns of questions and of the answers of worked examples."""
+        return tuple(dict.fromkeys([*self.columns, *self._shot_answer_columns]))
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return the rows with targets of the kind that the scorer compares with."""
+        """Return questions whose targets have the kind that the scorer compares with."""
         column = self._settings.choices_column
         choices = [
             () if column is None else choice_texts(index, row[column])
@@ -133,7 +134,7 @@ class DatasetQuestions(StandardBenchmark):
         targets = self._targets([row[self._settings.target_column] for row in rows], choices)
         questions = []
         for index, (row, target) in enumerate(zip(rows, targets, strict=True)):
-            content = {name: row[name] for name in self._asked_columns if name != column}
+            content = {name: row[name] for name in self._prompt_columns if name != column}
             _check_content(index, content)
             questions.append(
                 Question(
@@ -147,7 +148,7 @@ class DatasetQuestions(StandardBenchmark):
         return questions
 
     def check(self, sample: Sample) -> None:
-        """Refuse a row whose prompt cannot be made, before anything is generated."""
+        """Reject a row whose prompt cannot be rendered or is blank."""
         try:
             blank = not self.question(sample).strip()
         except TemplateValueError as error:
@@ -156,22 +157,22 @@ class DatasetQuestions(StandardBenchmark):
             raise RowError(sample.index, "the prompt is empty; expected a question")
 
     def question(self, sample: Sample) -> str:
-        """Return the prompt; before a label that begins with a space it does not end in white space."""
-        text = self._asked.render(self._values(sample))
+        """Return the question; for ranking without white space at the end, because labels begin with a space."""
+        text = self._prompt_template.render(self._values(sample))
         return text.rstrip() if self.method == "rank" else text
 
     def answer(self, sample: Sample) -> str:
         """Return the answer of a worked example."""
         values = {**self._values(sample), "target": sample.target}
-        if self._kind == "letter":
+        if self._target_kind == "letter":
             values["label"] = sample.target
         try:
-            return self._answered.render(values)
+            return self._shot_template.render(values)
         except TemplateValueError as error:
             raise RowError(sample.index, str(error)) from error
 
-    def opening(self, subset: str) -> str:  # noqa: ARG002 - the template is Jinja, and says all
-        """Return nothing."""
+    def opening(self, subset: str) -> str:  # noqa: ARG002 - the Jinja template is the whole prompt
+        """Return ""."""
         return ""
 
     def _values(self, sample: Sample) -> dict[str, Any]:
@@ -181,14 +182,14 @@ class DatasetQuestions(StandardBenchmark):
         return {**sample.fields, "choices": choices, "listed_choices": listed(choices)}
 
     def _targets(self, values: Sequence[Any], choices: Sequence[Sequence[str]]) -> list[str]:
-        if self._kind == "letter":
+        if self._target_kind == "letter":
             return choice_letters(values, choices)
-        read = number_target if self._kind == "number" else text_target
+        read = number_target if self._target_kind == "number" else text_target
         targets = []
         for index, value in enumerate(values):
             target = read(value)
             if target is None:
-                expected = "a number" if self._kind == "number" else "a text or number"
+                expected = "a number" if self._target_kind == "number" else "a text or number"
                 raise RowError(index, f"the target {value!r} is not {expected}")
             targets.append(target)
         return targets
@@ -207,7 +208,7 @@ class DatasetQuestions(StandardBenchmark):
 
 
 def _check_content(index: int, content: Mapping[str, Any]) -> None:
-    """Refuse what is no JSON value (bytes, images): it has no place in a text, nor in an id."""
+    """Reject values that JSON cannot represent, such as images: neither prompts nor ids can use them."""
     for name, value in content.items():
         try:
             orjson.dumps(value)
@@ -224,7 +225,7 @@ def _open_source(settings: DatasetBenchmark) -> Source:
         if settings.revision is not None or settings.config is not None:
             raise SettingsError(
                 f"Benchmark '{settings.name}' reads local files ('{path}'), which have no revision and no config. "
-                "Leave these two out."
+                "Remove these two settings."
             )
         files = {settings.shots_split: settings.shots_path} if settings.shots_path else None
         return LocalSource(settings.name, path, settings.split, files=files)
@@ -232,11 +233,11 @@ def _open_source(settings: DatasetBenchmark) -> Source:
         raise SourceError(
             settings.name,
             path,
-            "there is no such file or folder, and it is not the name of a Hub dataset (`org/name`)",
+            "no file or folder has this path, and it is not the name of a Hub dataset (`org/name`)",
         )
     if settings.shots_path is not None:
         raise SettingsError(
-            f"Benchmark '{settings.name}' reads a Hub dataset, so its worked examples come from a split of it. "
+            f"Benchmark '{settings.name}' reads a Hub dataset, so its worked examples come from a split of that dataset. "
             "Set shots_split instead of shots_path."
         )
     return open_hub(settings.name, path, settings.config, settings.revision)

@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from datasets import DatasetDict
 
 TIMEOUT = 30.0
-"""Seconds that the Hub may take to say which commit a revision is."""
+"""Seconds to wait for the Hub to resolve a revision to a commit."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ACCESS = "it is private or gated; set HF_TOKEN to a token that may read it"
 
-_INSTEAD = "Try again later, or read a file or folder with the same columns instead."
+_ADVICE = "Try again later, or read a file or folder with the same columns instead."
 
 
 class HubSource:
-    """A Hub dataset. The commit is resolved once; what is loaded is that commit or an error."""
+    """A Hub dataset. The commit is resolved once; no other commit is ever loaded."""
 
     def __init__(
         self, benchmark: str, repo_id: str, config: str | None, revision: str | None = None
     ) -> None:
-        """Remember what to load; nothing is asked of the Hub yet.
+        """Set up the source, without a request to the Hub.
 
         Args:
             benchmark: Name for messages.
             repo_id: `org/name`.
-            config: Configuration of the dataset; None where it has only one.
-            revision: Branch, tag or commit; None: the newest commit. 40 hex digits are taken as they are.
+            config: Configuration of the dataset; None if it has only one.
+            revision: Branch, tag or commit; None: the newest commit. A 40-digit commit needs no request.
         """
-        self._benchmark, self._wanted = benchmark, revision
+        self._benchmark, self._revision = benchmark, revision
         self.name, self.config = repo_id, config
 
     def revision(self, splits: Sequence[str]) -> str:  # noqa: ARG002 - one commit holds all splits
@@ -60,8 +60,8 @@ class HubSource:
         """Return the named columns of a split, row by row."""
         dataset = self._splits
         if split not in dataset:
-            found = ", ".join(f"'{name}'" for name in dataset)
-            raise self.error(f"there is no split '{split}'; found {found}")
+            names = ", ".join(f"'{name}'" for name in dataset)
+            raise self.error(f"there is no split '{split}'; found {names}")
         try:
             return take_rows(dataset[split], columns, head)
         except UnreadableError as error:
@@ -73,10 +73,10 @@ class HubSource:
 
     @cached_property
     def _commit(self) -> str:
-        if self._wanted is not None and _COMMIT.fullmatch(self._wanted):
-            return self._wanted
+        if self._revision is not None and _COMMIT.fullmatch(self._revision):
+            return self._revision
         with self._hub_errors("asking for its revision"):
-            info = HfApi().dataset_info(self.name, revision=self._wanted, timeout=TIMEOUT)
+            info = HfApi().dataset_info(self.name, revision=self._revision, timeout=TIMEOUT)
         if info.sha is None:
             raise self._hub_error("asking for its revision", "the Hub named no commit", False)
         return info.sha
@@ -87,15 +87,15 @@ class HubSource:
 
         doing = f"loading it at {self._commit[:8]}"
         with quiet_datasets(), self._hub_errors(doing):
-            # `hf://` keeps a folder of that name in the working directory from being loaded instead.
+            # `hf://`, because otherwise a folder of the same name in the working directory would be loaded.
             builder = load_dataset_builder(
                 f"hf://datasets/{self.name}", self.config, revision=self._commit
             )
             if builder.hash != self._commit:
-                # Where the Hub does not answer, `datasets` falls back to whatever commit it loaded last.
+                # If the Hub does not answer, `datasets` falls back to the commit that it loaded last.
                 raise self._hub_error(
                     doing,
-                    f"the Hub did not give it, and the cache holds {builder.hash}. {_INSTEAD}",
+                    f"the Hub did not return this commit, and the cache holds {builder.hash}. {_ADVICE}",
                     True,
                 )
             builder.download_and_prepare()
@@ -111,27 +111,27 @@ class HubSource:
             raise self._explained(doing, error) from error
 
     def _explained(self, doing: str, error: Exception) -> SourceError | HubError:
-        """Tell what the caller got wrong (SourceError) from what the Hub failed at (HubError).
+        """Return a `SourceError` for wrong input, or a `HubError` for a failure of the Hub.
 
-        `datasets` hides failed requests behind errors of its own, so the whole chain is looked at.
+        Checks the whole chain of causes, because `datasets` wraps failed requests in its own errors.
         """
         links = list(causes(error, hidden=True))
         for link in links:
             if _is_failure(link):
                 retryable = not isinstance(link, OfflineModeIsEnabled)
-                return self._hub_error(doing, f"{_reason(link)}. {_INSTEAD}", retryable)
+                return self._hub_error(doing, f"{_reason(link)}. {_ADVICE}", retryable)
         for link in links:
             if isinstance(link, GatedRepoError):
                 return self.error(_ACCESS)
             if isinstance(link, RepositoryNotFoundError):
                 return self.error(f"there is no such dataset on the Hub, or {_ACCESS}")
             if isinstance(link, RevisionNotFoundError):
-                return self.error(f"there is no revision '{self._wanted}' of it on the Hub")
+                return self.error(f"the dataset has no revision '{self._revision}' on the Hub")
             if isinstance(link, HfHubHTTPError) and link.response.status_code in (401, 403):
-                return self.error(f"the Hub refused access, so {_ACCESS}")
+                return self.error(f"the Hub refused access: {_ACCESS}")
         if type(error) is FileNotFoundError:
-            # A listing that failed looks like this; a dataset without data has an error of its own.
-            return self._hub_error(doing, f"{_reason(error)}. {_INSTEAD}", True)
+            # Raised if a listing failed; a dataset without data raises a different error.
+            return self._hub_error(doing, f"{_reason(error)}. {_ADVICE}", True)
         return self.error(f"{doing} failed: {_reason(error.__cause__ or error)}")
 
     def _hub_error(self, doing: str, problem: str, retryable: bool) -> HubError:

@@ -1,4 +1,4 @@
-"""The 57 subjects of MMLU in their four categories, as https://github.com/hendrycks/test groups them."""
+"""The 57 subjects of MMLU in four categories, grouped as in https://github.com/hendrycks/test."""
 
 CATEGORIES: dict[str, tuple[str, ...]] = {
     "STEM": (

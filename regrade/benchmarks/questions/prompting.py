@@ -19,25 +19,24 @@ _PYTHON_WORDS: Mapping[str, bool | None] = {"True": True, "False": False, "None"
 def completion_prompt(
     system: str | None, opening: str, turns: Sequence[Turn], question: str
 ) -> str:
-    """Return plain text that ends where the answer begins; blank lines separate its parts.
+    """Return plain text that ends with the question; blank lines separate its parts.
 
-    An answer follows its question after a space, or directly where the question ends in white space.
+    A worked example is the question and its answer, separated by a space unless the question ends in white space.
     """
     examples = [
-        f"{asked}{'' if asked[-1:].isspace() else ' '}{answered}" for asked, answered in turns
+        f"{example}{'' if example[-1:].isspace() else ' '}{answer}" for example, answer in turns
     ]
-    parts = [*([system] if system else []), *([opening] if opening else []), *examples, question]
-    return "\n\n".join(parts)
+    return "\n\n".join([*filter(None, (system, opening)), *examples, question])
 
 
 def chat_prompt(
     system: str | None, opening: str, turns: Sequence[Turn], question: str
 ) -> tuple[Message, ...]:
-    """Return messages: the system's, then worked examples as turns, then the question. The opening stands once."""
+    """Return the system message, worked examples as turns, and the question; the opening precedes the first turn."""
     messages = [{"role": "system", "content": system}] if system else []
-    for asked, answered in turns:
-        messages.append({"role": "user", "content": asked})
-        messages.append({"role": "assistant", "content": answered})
+    for example, answer in turns:
+        messages.append({"role": "user", "content": example})
+        messages.append({"role": "assistant", "content": answer})
     messages.append({"role": "user", "content": question})
     if opening:
         first = messages[1 if system else 0]
@@ -46,7 +45,7 @@ def chat_prompt(
 
 
 def chat_settings(prompt: PromptSettings) -> dict[str, Any]:
-    """Return `chat_template` (as sha256) and `chat_template_args` as they enter the identity of a chat prompt.
+    """Return `chat_template` (its sha256) and `chat_template_args`, for the identity of a chat prompt.
 
     Raises:
         SettingsError: If the template cannot be read, or an argument is not `name=value`.
@@ -61,10 +60,10 @@ def chat_settings(prompt: PromptSettings) -> dict[str, Any]:
 
 
 def chat_template_arguments(arguments: Sequence[str]) -> dict[str, Any]:
-    """Return `name=value` arguments by name; values are JSON, Python's `True`, `False`, `None`, or else text.
+    """Parse `name=value` arguments. A value is JSON, or Python's `True`, `False` or `None`; other values are text.
 
     Raises:
-        SettingsError: If one has no name or no `=`, or a name is given twice.
+        SettingsError: If an argument is not `name=value`, or a name is given twice.
     """
     values: dict[str, Any] = {}
     for argument in arguments:
@@ -83,7 +82,7 @@ def chat_template_arguments(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def read_chat_template(path: str | None) -> str | None:
-    """Return the text of a chat template file, or None for the model's own template.
+    """Return the text of a chat template file, or None for the model's template.
 
     Raises:
         SettingsError: If the file cannot be read, or is not UTF-8.

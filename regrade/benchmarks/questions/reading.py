@@ -1,4 +1,4 @@
-"""Local files to rows, through `datasets`, as the text that stands in them."""
+"""Read local files to rows with `datasets`, without changing values."""
 
 import csv
 import logging
@@ -16,14 +16,14 @@ FILE_TYPES = (".parquet", ".jsonl", ".json", ".csv")
 
 
 class UnreadableError(Exception):
-    """A file or split that cannot be read. Becomes a `SourceError` once benchmark and source are known."""
+    """A file or split cannot be read. Sources turn this into a `SourceError` that names benchmark and source."""
 
 
 def read_file(path: Path, columns: Sequence[str], head: int | None = None) -> list[dict[str, Any]]:
     """Return the named columns of a parquet, jsonl, json or csv file, row by row.
 
-    Nothing is cached between calls (the Arrow cache of `datasets` knows a file by its path and modification
-    time, which a replaced file can keep). CSV values stay the text they are: no `NaN` for `None`, no 7 for `007`.
+    Nothing is cached between calls: the Arrow cache of `datasets` identifies a file by path and modification time,
+    and a replaced file can have the same. CSV values stay text: `None` does not become `NaN`, nor `007` 7.
 
     Args:
         path: File with one of the types in `FILE_TYPES`.
@@ -31,7 +31,7 @@ def read_file(path: Path, columns: Sequence[str], head: int | None = None) -> li
         head: Number of rows to return; None: all.
 
     Raises:
-        UnreadableError: If the file is not what its name says, is empty, or lacks a column.
+        UnreadableError: If the file's content does not match its type, the file is empty, or a column is missing.
     """
     import pyarrow as pa  # noqa: PLC0415 - `regrade benchmarks` reads no file
     from datasets import Dataset
@@ -51,7 +51,7 @@ def read_file(path: Path, columns: Sequence[str], head: int | None = None) -> li
                 )
             else:
                 dataset = Dataset.from_json(str(path), cache_dir=cache)
-            # Inside, because text that is not UTF-8 only shows when it becomes Python's.
+            # Inside the `try`, because text that is not UTF-8 raises an error only here.
             return take_rows(dataset, columns, head, dates_are_text=kind in (".jsonl", ".json"))
         except (
             DatasetsError,
@@ -76,7 +76,7 @@ def take_rows(
         dataset: Any loaded split.
         columns: Columns to return.
         head: Number of rows to return; None: all.
-        dates_are_text: Refuse columns of dates: the JSON reader makes them from text that looks like dates.
+        dates_are_text: Reject date columns, because the JSON reader makes them from text that looks like dates.
 
     Raises:
         UnreadableError: If there are no rows, or a column is missing.
@@ -93,8 +93,8 @@ def take_rows(
         kind = str(getattr(dataset.features[name], "dtype", ""))
         if dates_are_text and kind.startswith(("date", "time")):
             raise UnreadableError(
-                f"column '{name}' holds texts that the JSON reader takes for dates and rewrites; keep the file as "
-                "csv or parquet instead"
+                f"column '{name}' holds texts that look like dates, which the JSON reader would rewrite; save the "
+                "file as csv or parquet instead"
             )
     dataset = dataset.select_columns(list(columns))
     if head is not None and head < len(dataset):
@@ -105,7 +105,7 @@ def take_rows(
 
 @contextmanager
 def quiet_datasets() -> Iterator[None]:
-    """Keep `datasets` from drawing progress bars, logging what is raised anyway, and counting downloads."""
+    """Turn off progress bars, logging and download counts of `datasets` while the block runs."""
     import datasets
     from datasets import config
     from datasets.utils import logging as datasets_logging
@@ -114,7 +114,7 @@ def quiet_datasets() -> Iterator[None]:
     verbosity, counts = datasets_logging.get_verbosity(), config.HF_UPDATE_DOWNLOAD_COUNTS
     datasets.disable_progress_bars()
     datasets_logging.set_verbosity(logging.CRITICAL)
-    config.HF_UPDATE_DOWNLOAD_COUNTS = False  # a request to S3 with each load
+    config.HF_UPDATE_DOWNLOAD_COUNTS = False  # saves a request to S3 per load
     try:
         yield
     finally:
@@ -125,7 +125,7 @@ def quiet_datasets() -> Iterator[None]:
 
 
 def _has_rows(path: Path) -> bool:
-    """Say whether there is anything to read: `datasets` fails on empty files in a different way for each type."""
+    """True if the file has a row. `datasets` fails on empty files with a different error for each type."""
     if path.suffix.lower() == ".parquet":
         from pyarrow.parquet import read_metadata  # noqa: PLC0415 - as above
 
@@ -136,7 +136,7 @@ def _has_rows(path: Path) -> bool:
 
 
 def _csv_features(path: Path) -> "Features":
-    """Return all columns as text, having checked that no row is longer or shorter than the header."""
+    """Return text as the type of all columns, after checking that every row is as long as the header."""
     from datasets import Features, Value
 
     with path.open(encoding="utf-8-sig", newline="") as file:

@@ -1,4 +1,4 @@
-"""From parsed rows to samples: ids that follow from the content, and a limit spread over the split."""
+"""Samples from parsed rows: ids derived from the content, and a limit spread evenly over the split."""
 
 import hashlib
 from collections import Counter
@@ -16,10 +16,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One row of a source, read and validated, before it has an id."""
+    """Validated row of a source, without an id yet."""
 
     content: str | Mapping[str, Any]
-    """What is asked, as it enters the id: JSON values, dates and times only."""
+    """Part of the row that enters the id: only JSON values, dates and times."""
     target: str
     fields: Mapping[str, Any]
     subset: str = ""
@@ -30,7 +30,7 @@ def number_samples(questions: Iterable[Question]) -> list[Sample]:
     """Return a sample for each question of a whole split, in order.
 
     The id is the first 16 hex digits of the sha256 of question, choices, target and subset as canonical JSON.
-    Equal questions get `-2`, `-3` and so on in order of appearance, so every row keeps an id of its own.
+    Repeated questions get `-2`, `-3` and so on appended, in order, so that every id is unique.
     """
     samples = []
     seen: Counter[str] = Counter()
@@ -52,7 +52,7 @@ def number_samples(questions: Iterable[Question]) -> list[Sample]:
 
 
 def spread(items: Sequence[_T], limit: int | None) -> list[_T]:
-    """Return `limit` items spread evenly (indices `floor(i * total / limit)`); all where there are no more."""
+    """Return `limit` items spread evenly (indices `floor(i * total / limit)`), or all if there are fewer."""
     total = len(items)
     if limit is None or limit >= total:
         return list(items)
@@ -66,7 +66,9 @@ def check_limit(limit: int | None) -> None:
         SettingsError: If the limit is 0 or negative.
     """
     if limit is not None and limit < 1:
-        raise SettingsError(f"limit is {limit}, but has to be at least 1. Leave it out for all.")
+        raise SettingsError(
+            f"limit is {limit}, expected 1 or more. Leave it out to use all questions."
+        )
 
 
 def _digest(question: Question) -> str:

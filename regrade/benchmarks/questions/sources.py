@@ -1,4 +1,4 @@
-"""Where the rows of a benchmark come from: a local file, or a folder with a file for each split."""
+"""Sources of a benchmark's rows: a local file, or a folder with a file per split."""
 
 import hashlib
 import re
@@ -15,7 +15,7 @@ REPOSITORY_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}")
 
 
 class Source(Protocol):
-    """Pinned rows, by split."""
+    """Rows of each split, at a pinned revision."""
 
     @property
     def name(self) -> str:
@@ -29,14 +29,14 @@ class Source(Protocol):
         """Return the commit of the Hub dataset, or the sha256 over the files of these splits.
 
         Raises:
-            SourceError: If there is no such dataset, revision or file.
-            HubError: If the Hub could not be asked.
+            SourceError: If the dataset, revision or file does not exist.
+            HubError: If the Hub could not be reached.
         """
 
     def rows(
         self, split: str, columns: Sequence[str], head: int | None = None
     ) -> list[dict[str, Any]]:
-        """Return the named columns of a split, row by row; only the first `head` rows where given.
+        """Return the named columns of a split, row by row; with `head`, only the first rows.
 
         Raises:
             SourceError: If the split cannot be read, is empty, or lacks a column.
@@ -50,17 +50,17 @@ class Source(Protocol):
 def open_hub(
     benchmark: str, repo_id: str, config: str | None, revision: str | None = None
 ) -> Source:
-    """Return a dataset of the Hub as a source; see `HubSource`."""
-    # Imported here: huggingface_hub takes 0.3 s to import, and local files do without it.
+    """Open a dataset of the Hub; see `HubSource`."""
+    # Imported here, because huggingface_hub takes 0.3 s to import and local files do not need it.
     from regrade.benchmarks.questions.hub_source import HubSource  # noqa: PLC0415
 
     return HubSource(benchmark, repo_id, config, revision)
 
 
 class LocalSource:
-    """A file that holds the questions, or a folder with `<split>.parquet`, `.jsonl`, `.json` or `.csv` files.
+    """A file with the questions, or a folder with `<split>.parquet`, `.jsonl`, `.json` or `.csv` files.
 
-    Beside a single file, the other splits are files of the same folder that are named after the split.
+    If the questions are a single file, other splits are files in the same folder, named after the split.
     """
 
     name = "local"
@@ -69,30 +69,30 @@ class LocalSource:
     def __init__(
         self, benchmark: str, path: str, split: str, *, files: Mapping[str, str] | None = None
     ) -> None:
-        """Find out what there is; nothing is read yet.
+        """Check that the files exist, without reading them.
 
         Args:
             benchmark: Name for messages.
             path: File or folder.
-            split: Split of the questions, which a single file stands for.
+            split: Split with the questions; a single file is this split.
             files: Files of other splits, by split.
 
         Raises:
-            SourceError: If there is no such file or folder, or the type of a file is not known.
+            SourceError: If a file or the folder does not exist, or the type of a file is not supported.
         """
         self._benchmark, self._split = benchmark, split
         self._root = Path(path).expanduser().absolute()
         self._files = {name: Path(file).expanduser() for name, file in (files or {}).items()}
         if not self._root.exists():
-            raise self.error("there is no such file or folder")
+            raise self.error("the file or folder does not exist")
         if not self._root.is_dir():
             self._files[split] = self._root
         for file in self._files.values():
             if not file.is_file():
-                raise self.error(f"there is no file '{file}'")
+                raise self.error(f"the file '{file}' does not exist")
             if file.suffix.lower() not in FILE_TYPES:
                 raise self.error(
-                    f"the type of '{file.name}' is not known; expected {', '.join(FILE_TYPES)}"
+                    f"the type of '{file.name}' is not supported; expected {', '.join(FILE_TYPES)}"
                 )
 
     def revision(self, splits: Sequence[str]) -> str:
@@ -128,24 +128,24 @@ class LocalSource:
         file = self._files[split]
         if split != self._split and file.samefile(self._file(self._split)):
             raise self.error(
-                f"the worked examples (split '{split}') would come from '{file.name}', the very file with the "
-                "questions; give a folder with a file for each split, or set n_shots to 0"
+                f"the worked examples (split '{split}') would come from '{file.name}', which has the questions; "
+                "give a folder with a file per split, or set n_shots to 0"
             )
         return file
 
     def _find(self, split: str) -> Path:
         folder = self._root if self._root.is_dir() else self._root.parent
-        found = [
+        files = [
             file
             for file in self._listed(folder)
             if file.stem == split and file.suffix.lower() in FILE_TYPES and file.is_file()
         ]
-        if len(found) > 1:
-            names = ", ".join(f"'{file.name}'" for file in found)
-            raise self.error(f"split '{split}' could be any of {names}; keep one of them there")
-        if not found:
+        if len(files) > 1:
+            names = ", ".join(f"'{file.name}'" for file in files)
+            raise self.error(f"split '{split}' could be any of {names}; keep only one of them")
+        if not files:
             raise self.error(self._not_found(split, folder))
-        return found[0]
+        return files[0]
 
     def _listed(self, folder: Path) -> list[Path]:
         try:
@@ -154,11 +154,11 @@ class LocalSource:
             raise self.error(f"'{folder}' cannot be listed: {error.strerror}") from error
 
     def _not_found(self, split: str, folder: Path) -> str:
-        expected = f"'{split}' with one of {', '.join(FILE_TYPES)}"
+        expected = f"a file '{split}' with ending {', '.join(FILE_TYPES)}"
         if split == self._split:
             names = [file.name for file in self._listed(folder)[:20]]
-            return f"there is no {expected} in the folder; found {', '.join(names) or 'nothing'}"
+            return f"the folder lacks {expected}; found {', '.join(names) or 'nothing'}"
         return (
-            f"the worked examples come from split '{split}', but there is no {expected} in '{folder}'; add it, give "
+            f"the worked examples come from split '{split}', but '{folder}' lacks {expected}; add the file, give "
             "another folder, or set n_shots to 0"
         )

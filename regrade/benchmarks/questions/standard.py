@@ -1,4 +1,4 @@
-"""What all benchmarks share: a pinned source, ids and limit, worked examples, chat and completion prompts."""
+"""Base classes of benchmarks: pinned source, sample ids, limit, worked examples, chat and completion prompts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from regrade.specification import BenchmarkIdentity, PromptIdentity
 
 
 class StandardBenchmark(ABC):
-    """A benchmark that says how to read a row, how to ask it and how a worked example answers it."""
+    """Base of all benchmarks. A subclass reads rows, and formats questions and the answers of worked examples."""
 
     name: str
     version: int
@@ -35,7 +35,7 @@ class StandardBenchmark(ABC):
     split: str
     shots_split: str
     shots_by_subset: bool = False
-    """Whether a question's worked examples are those of its own subset."""
+    """True if worked examples come from the same subset as the question."""
 
     def __init__(
         self,
@@ -52,29 +52,29 @@ class StandardBenchmark(ABC):
         self.format: PromptFormat = prompt.format or prompt_format
         if self.n_shots and self.split == self.shots_split:
             raise SettingsError(
-                f"Benchmark '{self.name}' would show questions of split '{self.split}' as worked examples of itself. "
+                f"Benchmark '{self.name}' would use questions of split '{self.split}' also as worked examples. "
                 "Set shots_split to another split, or n_shots to 0."
             )
 
     @property
     def template(self) -> str:
-        """The template of the prompt, as it enters the identity."""
+        """Template of the prompt, part of its identity."""
         return "\n\n".join(filter(None, (self.opening_template, self.question_template)))
 
     @property
     def opening_template(self) -> str:
-        """What stands before the first question; "" where nothing does."""
+        """Template of the text before the first question, or ""."""
         return ""
 
     @property
     @abstractmethod
     def question_template(self) -> str:
-        """How a question is asked."""
+        """Template of a question."""
 
     @property
     @abstractmethod
     def sampling(self) -> SamplingParams:
-        """The benchmark's own decoding settings."""
+        """Decoding settings of the benchmark."""
 
     @property
     @abstractmethod
@@ -91,36 +91,36 @@ class StandardBenchmark(ABC):
         """Return the rows of a split as questions.
 
         Raises:
-            RowError: If a row is not what the benchmark needs.
+            RowError: If the benchmark cannot use a row.
         """
 
-    def check(self, sample: Sample) -> None:  # noqa: B027 - not all have to
-        """Look at a question that will be asked, once all of its split are read.
+    def check(self, sample: Sample) -> None:  # noqa: B027 - optional
+        """Check a selected question after its whole split was read.
 
         Raises:
-            RowError: If no prompt can be made of it.
+            RowError: If no prompt can be made from the question.
         """
 
     @abstractmethod
     def question(self, sample: Sample) -> str:
-        """Return what is asked, up to where the answer begins."""
+        """Return the text of the question, including the cue to answer."""
 
     @abstractmethod
     def answer(self, sample: Sample) -> str:
-        """Return what a worked example answers."""
+        """Return the answer of a worked example."""
 
     def opening(self, subset: str) -> str:
-        """Return what stands before the first question of a prompt."""
+        """Return the text before the first question of a prompt, or ""."""
         return self.opening_template.format(subject=subset.replace("_", " "))
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What else decides questions and targets."""
+        """Other settings that decide the questions and targets."""
         return {}
 
     @cached_property
     def identity(self) -> BenchmarkIdentity:
-        """Which questions, exactly."""
+        """Exact identity of the questions."""
         splits = (self.split, self.shots_split) if self.n_shots else (self.split,)
         return BenchmarkIdentity(
             name=self.name,
@@ -135,7 +135,7 @@ class StandardBenchmark(ABC):
 
     @cached_property
     def prompt_identity(self) -> PromptIdentity:
-        """How questions become prompts, exactly. A chat template counts only where it is used."""
+        """Exact identity of the prompts. A chat template is part of it only for chat."""
         return PromptIdentity(
             format=self.format,
             template=self.template,
@@ -146,11 +146,11 @@ class StandardBenchmark(ABC):
         )
 
     def samples(self) -> Sequence[Sample]:
-        """Return the questions: validated, with the limit applied; read once."""
+        """Return the validated questions, with the limit applied. Reads the source once."""
         return self._loaded[0]
 
     def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
-        """Return what to ask: text for completion, messages for chat."""
+        """Return the prompt: text for completion, messages for chat."""
         shots = self._loaded[1][sample.subset if self.shots_by_subset else ""]
         build: Callable[..., str | tuple[Message, ...]] = (
             chat_prompt if self.format == "chat" else completion_prompt
@@ -158,7 +158,7 @@ class StandardBenchmark(ABC):
         return build(self._prompt.system, self.opening(sample.subset), shots, self.question(sample))
 
     def labels(self, sample: Sample) -> tuple[str, ...]:
-        """Return the letters to rank, with the space that follows the prompt of a completion."""
+        """Return the letters to rank; for completion with a space before each."""
         if self.method == "generate":
             return ()
         space = "" if self.format == "chat" else " "
@@ -166,24 +166,24 @@ class StandardBenchmark(ABC):
 
     @cached_property
     def _loaded(self) -> tuple[list[Sample], dict[str, list[Turn]]]:
-        with self._naming(self.split):
+        with self._row_errors(self.split):
             samples = spread(self._read(self.split, self.columns), self._limit)
             for sample in samples:
                 self.check(sample)
         if not self.shots_by_subset:
             return samples, self._shots([""])
         subsets = list(dict.fromkeys(sample.subset for sample in samples))
-        # Questions with the same worked examples follow each other: engines keep shared beginnings.
+        # Questions with the same worked examples follow each other: engines cache shared prefixes.
         samples.sort(key=lambda sample: subsets.index(sample.subset))
         return samples, self._shots(subsets)
 
     def _shots(self, groups: Sequence[str]) -> dict[str, list[Turn]]:
-        """Return the worked examples of each group: the subsets, or "" for all."""
+        """Return the worked examples of each group. A group is a subset, or "" for all questions."""
         shots: dict[str, list[Turn]] = {group: [] for group in groups}
         if not self.n_shots:
             return shots
         head = None if self.shots_by_subset else self.n_shots
-        with self._naming(self.shots_split):
+        with self._row_errors(self.shots_split):
             for sample in self._read(self.shots_split, self.shot_columns, head):
                 turns = shots.get(sample.subset if self.shots_by_subset else "")
                 if turns is not None and len(turns) < self.n_shots:
@@ -202,8 +202,8 @@ class StandardBenchmark(ABC):
         return number_samples(self.read(self._source.rows(split, columns, head)))
 
     @contextmanager
-    def _naming(self, split: str) -> Iterator[None]:
-        """Turn a problem with a row into an error that names benchmark, source and split."""
+    def _row_errors(self, split: str) -> Iterator[None]:
+        """Turn a `RowError` into an error that names benchmark, source and split."""
         try:
             yield
         except RowError as error:
@@ -213,7 +213,7 @@ class StandardBenchmark(ABC):
 
 
 class PublishedBenchmark(StandardBenchmark):
-    """A benchmark of the literature, with a dataset on the Hub that a local file or folder can replace."""
+    """Published benchmark with a dataset on the Hub; a local file or folder can replace the dataset."""
 
     hub_dataset: str
     config: str
@@ -240,7 +240,7 @@ class PublishedBenchmark(StandardBenchmark):
 
     @classmethod
     def card(cls) -> BenchmarkCard:
-        """Return what there is to know before opening it."""
+        """Facts about the benchmark that are known without opening it."""
         return BenchmarkCard(
             name=cls.name,
             version=cls.version,

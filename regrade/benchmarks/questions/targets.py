@@ -1,4 +1,4 @@
-"""From what a dataset gives as the right answer to a target that scorers can compare with."""
+"""Targets that scorers can compare with, from the right answers in a dataset."""
 
 import math
 import re
@@ -14,9 +14,10 @@ _NUMBER = re.compile(
 
 
 class RowError(Exception):
-    """A row that a benchmark cannot use: which one (from 0), what was found and what was expected.
+    """A benchmark cannot use a row.
 
-    Becomes a `SourceError` once benchmark, source and split are known.
+    `row` counts from 0; `problem` names the value found and what was expected. `StandardBenchmark` turns this into a
+    `SourceError` that names benchmark, source and split.
     """
 
     def __init__(self, row: int, problem: str) -> None:
@@ -25,9 +26,10 @@ class RowError(Exception):
 
 
 def number_target(value: object) -> str | None:
-    """Return a number without its thousands commas and `+`; None where it is not a number.
+    """Return a number as text, without thousands commas and `+`; None if the value is not a number.
 
-    Decimals, fractions (`3/4`), currency and percent signs are kept: scorers know them. A text with `#### N` in it (the way GSM8K ends its solutions) means N.
+    Decimals, fractions (`3/4`), currency and percent signs are kept, because scorers read them. A text that ends
+    with `#### N`, as GSM8K's solutions do, means N.
     """
     if isinstance(value, bool):
         return None
@@ -42,7 +44,7 @@ def number_target(value: object) -> str | None:
 
 
 def text_target(value: object) -> str | None:
-    """Return a text or number as text; None for anything else, and for blank text."""
+    """Return a text or number as text; None for other types and for blank text."""
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         return None
     text = str(value)
@@ -53,7 +55,7 @@ def choice_texts(row: int, value: object) -> tuple[str, ...]:
     """Return the choices of a row as texts.
 
     Raises:
-        RowError: If they are not a list of 2 to 26 texts or numbers.
+        RowError: If the value is not a list of 2 to 26 texts or numbers.
     """
     if not isinstance(value, list | tuple):
         raise RowError(
@@ -71,7 +73,7 @@ def choice_texts(row: int, value: object) -> tuple[str, ...]:
 
 
 def listed(choices: Sequence[str]) -> str:
-    """Return the choices one a line, each after its letter."""
+    """Return the choices as lines such as `A. Paris`."""
     return "\n".join(
         f"{letter}. {text.strip()}" for letter, text in zip(LETTERS, choices, strict=False)
     )
@@ -80,11 +82,11 @@ def listed(choices: Sequence[str]) -> str:
 def choice_letters(targets: Sequence[Any], choices: Sequence[Sequence[str]]) -> list[str]:
     """Return the letter of the right choice of each row.
 
-    A target is an index from 0, a letter, or the text of exactly one choice; which of them is decided for the
-    whole column, because a single row can often be read in two ways (choices that are letters or digits).
+    A target is an index from 0, a letter, or the text of exactly one choice. All rows are read in the same way,
+    because a single row can be ambiguous: its choices may be letters or digits.
 
     Raises:
-        RowError: If a row cannot be read like the others, or the column can be read in two ways that differ.
+        RowError: If a row cannot be read like the others, or two ways of reading the column give different letters.
     """
     readings = {
         name: [read(target, row) for target, row in zip(targets, choices, strict=True)]
@@ -99,12 +101,12 @@ def choice_letters(targets: Sequence[Any], choices: Sequence[Sequence[str]]) -> 
         raise _unreadable(targets, choices, readings)
     first, *others = fitting
     for other in others:
-        for row, (one, two) in enumerate(zip(fitting[first], fitting[other], strict=True)):
-            if one != two:
+        for row, (letter, differs) in enumerate(zip(fitting[first], fitting[other], strict=True)):
+            if letter != differs:
                 raise RowError(
                     row,
-                    f"the target {targets[row]!r} means choice {one} if it is {first}, and choice {two} if it is "
-                    f"{other}; give the indexes from 0 as numbers",
+                    f"the target {targets[row]!r} means choice {letter} if it is {first}, and choice {differs} if it "
+                    f"is {other}; give the indexes from 0 as numbers",
                 )
     return fitting[first]
 
@@ -144,17 +146,17 @@ def _unreadable(
     choices: Sequence[Sequence[str]],
     readings: Mapping[str, Sequence[str | None]],
 ) -> RowError:
-    """Return the row at which the reading that fits longest breaks, and why."""
+    """Return an error for the first row that the best reading fails on; the best fits the most rows from the start."""
     reading = max(readings, key=lambda name: readings[name].index(None))
     row = readings[reading].index(None)
     count = len(choices[row])
-    found = f"the target {targets[row]!r} is not {reading}"
+    problem = f"the target {targets[row]!r} is not {reading}"
     if row:
-        found += ", as in the rows before"
+        problem += ", as in the rows before"
     if (times := list(choices[row]).count(targets[row])) > 1:
-        found += f" (it is the text of {times})"
+        problem += f" (it is the text of {times} choices)"
     return RowError(
         row,
-        f"{found}; expected an index from 0 to {count - 1}, a letter from A to {LETTERS[count - 1]}, or the text of "
+        f"{problem}; expected an index from 0 to {count - 1}, a letter from A to {LETTERS[count - 1]}, or the text of "
         "exactly one choice, in the same way in all rows",
     )

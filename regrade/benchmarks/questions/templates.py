@@ -1,4 +1,4 @@
-"""Jinja templates over the columns of a dataset, in a sandbox, strict about what is missing."""
+"""Jinja templates over the columns of a dataset: sandboxed, and strict about missing values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,21 +10,21 @@ from regrade.errors import SettingsError
 
 
 class TemplateValueError(TemplateError):
-    """A row for which a template cannot be rendered."""
+    """A template cannot be rendered for a row."""
 
 
 class RowTemplate:
-    """A template that knows which names it reads."""
+    """Template of a row; `names` are the names that the template reads."""
 
     def __init__(self, name: str, text: str) -> None:
         """Compile the template.
 
         Args:
-            name: Setting that holds it, for messages.
+            name: Setting with the template, for messages.
             text: Jinja source.
 
         Raises:
-            SettingsError: If it is not a valid template.
+            SettingsError: If the template is not valid.
         """
         self._name = name
         try:
@@ -37,10 +37,10 @@ class RowTemplate:
         self.names = frozenset(names) - frozenset(_ENVIRONMENT.globals)
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """Return the text for one row.
+        """Render the template for a row.
 
         Raises:
-            TemplateValueError: If a value is missing or null where it is printed, or cannot be used as the template does.
+            TemplateValueError: If a printed value is missing or null, or the template cannot use a value.
         """
         try:
             return self._template.render(values)

@@ -1,1 +1,1 @@
-"""Extracting an answer from a text, over whole columns."""
+"""Extraction of answers from texts, in whole columns."""

@@ -1,4 +1,4 @@
-"""The choices of multiple choice questions, by position and letter."""
+"""Choices of multiple choice questions: conversion between positions, letters and texts."""
 
 from string import ascii_uppercase
 
@@ -27,22 +27,22 @@ def target_letters(scorer: ScorerName, batch: pa.RecordBatch) -> c.Strings:
 
 
 def letters_at(positions: NDArray[np.int64]) -> c.Strings:
-    """Return the letters of choices (0 is A); null for negative positions and from 26 on."""
+    """Return the letters of positions (0 is A); null for positions below 0 or above 25."""
     known = (positions >= 0) & (positions < len(_LETTERS))
     return c.choose(pa.array(known), c.taken(_LETTERS, np.where(known, positions, 0)), None)
 
 
 def existing(letters: c.Strings, choices: c.Lists) -> c.Strings:
-    """Return letters, null where a row has choices but not as many as the letter says."""
+    """Return the letters, with null for a letter beyond the row's choices. Rows without choices keep any letter."""
     positions = pc.index_in(letters, value_set=_LETTERS).fill_null(-1).to_numpy()
     counts = c.list_lengths(choices)
     return c.choose(pa.array((counts > 0) & (positions >= counts)), None, letters)
 
 
 def chosen_by_text(texts: c.Strings, choices: c.Lists) -> c.Strings:
-    """Return the letter of the one choice whose text each text is; null where it is none, or several.
+    """Return the letter of the choice that equals each text; null if no choice, or more than one, is equal.
 
-    Texts are compared as `comparable` says.
+    Texts are compared after `comparable`.
     """
     counts = c.list_lengths(choices)
     owner = np.repeat(np.arange(len(texts)), counts)

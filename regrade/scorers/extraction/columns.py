@@ -1,7 +1,7 @@
-r"""The few operations on columns that scorers are made of; all of them run in Arrow, without a loop over rows.
+r"""Operations on columns, used by all scorers. They run in Arrow, without a Python loop over rows.
 
-Patterns run in RE2, whose time is linear in the text whatever the pattern: model output is not trusted.
-`[0-9]` and `\d` are ASCII digits only there. A null stays null, and matches nothing.
+Patterns run in RE2, whose time is linear in the text for any pattern, because model output is untrusted.
+In RE2, `[0-9]` and `\d` match only ASCII digits. A null stays null, and matches nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,68 +14,68 @@ from numpy.typing import NDArray
 
 Strings: TypeAlias = pa.StringArray
 Mask: TypeAlias = pa.BooleanArray
-Lists: TypeAlias = "pa.Array[Any]"  # subscriptable in the stubs only
+Lists: TypeAlias = "pa.Array[Any]"  # subscriptable only in the stubs
 """One list per row."""
 
 
 def column(batch: pa.RecordBatch, name: str) -> Strings:
-    """Return a column of strings of a batch."""
-    found: Strings = batch.column(name)  # type: ignore[assignment]  # the stubs know no types of columns
+    """Return a string column of a batch."""
+    found: Strings = batch.column(name)  # type: ignore[assignment]  # the stubs do not know the type of a column
     return found
 
 
 def flags(batch: pa.RecordBatch, name: str) -> Mask:
-    """Return a column of booleans of a batch."""
+    """Return a boolean column of a batch."""
     return cast("Mask", batch.column(name))
 
 
 def is_match(strings: Strings, pattern: str) -> Mask:
-    """Return where a pattern is found; false for nulls."""
+    """True for strings in which the pattern is found; false for nulls."""
     return falsy(_mask("match_substring_regex", strings, pattern))
 
 
 def is_equal(left: Strings, right: Strings | str) -> Mask:
-    """Return where strings are equal; false for nulls."""
+    """True for equal strings; false for nulls."""
     return falsy(_mask("equal", left, right))
 
 
 def is_present(strings: Strings) -> Mask:
-    """Return where strings are not null."""
+    """True for strings that are not null."""
     return _mask("is_valid", strings)
 
 
 def is_missing(strings: Strings) -> Mask:
-    """Return where strings are null."""
+    """True for nulls."""
     return _mask("is_null", strings)
 
 
 def falsy(mask: Mask) -> Mask:
-    """Return a mask with false for nulls."""
+    """Return the mask with its nulls replaced by false."""
     return _mask("fill_null", mask, False)
 
 
 def both(left: Mask, right: Mask) -> Mask:
-    """Return where both are true."""
+    """True for rows in which both masks are true."""
     return _mask("and_", left, right)
 
 
 def either(left: Mask, right: Mask) -> Mask:
-    """Return where at least one is true."""
+    """True for rows in which at least one mask is true."""
     return _mask("or_", left, right)
 
 
 def negated(mask: Mask) -> Mask:
-    """Return where a mask is false."""
+    """True for rows in which the mask is false."""
     return _mask("invert", mask)
 
 
 def is_any(mask: Mask) -> bool:
-    """Return whether a mask is true anywhere."""
+    """True if the mask is true for at least one row."""
     return mask.true_count > 0
 
 
 def choose(mask: Mask, yes: Strings | str | None, no: Strings | str | None) -> Strings:
-    """Return `yes` where the mask is true, else `no`."""
+    """Return `yes` for rows in which the mask is true, `no` for the others."""
     sides = [
         side if isinstance(side, pa.Array) else pa.scalar(side, pa.string()) for side in (yes, no)
     ]
@@ -83,27 +83,27 @@ def choose(mask: Mask, yes: Strings | str | None, no: Strings | str | None) -> S
 
 
 def joined(*parts: Strings | str) -> Strings:
-    """Return the parts of each row, one after the other."""
+    """Return the parts of each row, concatenated."""
     return _strings("binary_join_element_wise", *parts, "")
 
 
 def replaced(strings: Strings, pattern: str, by: str) -> Strings:
-    r"""Return strings with every match replaced; `by` may name groups as `\1`."""
+    r"""Return strings with every match replaced; `by` may refer to groups as `\1`."""
     return _strings("replace_substring_regex", strings, pattern=pattern, replacement=by)
 
 
 def captured(strings: Strings, pattern: str) -> Mapping[str, Strings]:
-    r"""Return what the named groups of a pattern hold; null where it is not found.
+    r"""Return the text of each named group of a pattern; null if the pattern is not found.
 
-    RE2 reads a pattern that ends in `\z` backwards from the end of the text, so that it costs no more than
-    the length of the match.
+    RE2 matches a pattern that ends in `\z` backwards from the end of the text, so the cost depends only on the
+    length of the match.
     """
     found = pc.call_function("extract_regex", [strings], pc.ExtractRegexOptions(pattern))
     return {field.name: _strings("struct_field", found, field.name) for field in found.type.fields}
 
 
 def after_last(strings: Strings, pattern: str) -> Strings:
-    """Return what follows the last match of a pattern; null where it is not found."""
+    """Return the text after the last match of a pattern; null if the pattern is not found."""
     found = is_match(strings, pattern)
     pieces = pc.split_pattern_regex(strings.filter(found), pattern)
     ends = pieces.offsets.to_numpy()[1:] - 1
@@ -112,7 +112,7 @@ def after_last(strings: Strings, pattern: str) -> Strings:
 
 
 def before_first(strings: Strings, pattern: str) -> Strings:
-    """Return what precedes the first match of a pattern; all of the text where it is not found."""
+    """Return the text before the first match of a pattern; the whole text if the pattern is not found."""
 
     def heads(some: Strings) -> Strings:
         pieces = pc.split_pattern_regex(some, pattern, max_splits=1)
@@ -142,18 +142,18 @@ def shortened(strings: Strings, length: int) -> Strings:
 
 
 def taken(strings: Strings, indices: NDArray[np.int64]) -> Strings:
-    """Return the strings at indices, some of them again and again."""
+    """Return the strings at the indices, which may repeat."""
     return _strings("take", strings, pa.array(indices))
 
 
 def longest(strings: Strings) -> int:
-    """Return the length of the longest string in characters; 0 where there is none."""
+    """Return the length of the longest string in characters; 0 without strings."""
     lengths = pc.utf8_length(strings)
     return int(pc.max(lengths).as_py() or 0)
 
 
 def mapped(strings: Strings, change: Callable[[str], str | None]) -> Strings:
-    """Return strings changed by a function of Python, called once for each distinct string."""
+    """Return the strings changed by a Python function, which is called once per distinct string."""
     distinct: list[str | None] = strings.unique().to_pylist()
     changed = [None if text is None else change(text) for text in distinct]
     places = pc.index_in(strings, value_set=pa.array(distinct, pa.string())).to_numpy()
@@ -161,39 +161,39 @@ def mapped(strings: Strings, change: Callable[[str], str | None]) -> Strings:
 
 
 def is_short(strings: Strings, length: int) -> Mask:
-    """Return where strings have no more than `length` characters; false for nulls."""
+    """True for strings of at most `length` characters; false for nulls."""
     return falsy(_mask("less_equal", _strings("utf8_length", strings), length))
 
 
 def coalesced(*columns: Strings) -> Strings:
-    """Return, per row, the first of the columns that is not null."""
+    """Return the first value of each row that is not null."""
     return _strings("coalesce", *columns)
 
 
 def scattered(mask: Mask, values: Strings) -> Strings:
-    """Return `values`, one for each true row of the mask, at these rows; null elsewhere."""
+    """Return a column with `values` in the rows in which the mask is true, and null in the others."""
     return _strings("replace_with_mask", pa.nulls(len(mask), pa.string()), mask, values)
 
 
 def rows_changed(strings: Strings, mask: Mask, change: Callable[[Strings], Strings]) -> Strings:
-    """Return strings with the rows of the mask changed; `change` gets only these rows, if there are any."""
+    """Return the strings with `change` applied to the rows of the mask; it is not called if there are none."""
     if not is_any(mask):
         return strings
     return _strings("replace_with_mask", strings, mask, change(strings.filter(mask)))
 
 
 def list_lengths(lists: Lists) -> NDArray[np.int64]:
-    """Return the number of values of each list; 0 for null."""
+    """Return the length of each list; 0 for null."""
     counts: NDArray[np.int64] = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     return np.nan_to_num(counts).astype(np.int64)
 
 
 def flattened(lists: Lists) -> Strings:
-    """Return the strings of all lists, one after the other."""
+    """Return the strings of all lists as a single column."""
     return _strings("list_flatten", lists)
 
 
-# The stubs of the kernels know neither Python scalars as arguments nor which kind of array comes back.
+# The stubs of the kernels neither accept Python scalars nor know the type of the result.
 def _strings(kernel: str, *columns: object, **options: object) -> Strings:
     result: Strings = getattr(pc, kernel)(*columns, **options)
     return result

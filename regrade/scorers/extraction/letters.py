@@ -1,7 +1,7 @@
-r"""The letter of a choice, as people and models write it, read out of columns of texts.
+r"""Extraction of the letter of a choice from columns of texts.
 
-`B`, `b.`, `**B**`, `(B) foo`, `\boxed{\text{B}}` are letters. The article of `A bird` and the pronoun of
-`I think` are not.
+`B`, `b.`, `**B**`, `(B) foo` and `\boxed{\text{B}}` give a letter. The article in `A bird` and the pronoun in
+`I think` do not.
 """
 
 from regrade.scorers.extraction import columns as c
@@ -15,13 +15,16 @@ _WORD_AFTER_LETTER = r"\A[ *_]+(?:and|as|because|due|given|is|or|since|which)\b"
 
 
 def only_letter(texts: c.Strings) -> c.Strings:
-    """Return the letter that each text is, but for marks; null where it is anything else."""
+    """Return the letter if a text is only a letter with marks around it, else null."""
     found = c.captured(texts, rf"\A{_GAP}(?P<letter>[A-Za-z])[^0-9A-Za-z]*\z")
     return c.uppered(found["letter"])
 
 
 def first_letter(texts: c.Strings) -> c.Strings:
-    """Return the letter that what follows `answer is` begins with; null where it begins with a word."""
+    """Return the letter at the start of each text; null if the text begins with a word.
+
+    Expects the text after `answer is`, not a whole answer.
+    """
     found = c.captured(texts, rf"(?s)\A{_LETTER}")
     letter, rest = found["letter"], found["rest"]
     bracketed = c.both(c.is_match(found["lead"], r"[(\[{][ *_]*\z"), c.is_match(rest, _CLOSED))
@@ -35,9 +38,9 @@ def first_letter(texts: c.Strings) -> c.Strings:
 
 
 def leading_letter(texts: c.Strings) -> c.Strings:
-    """Return the capital that an answer begins with as `(B) foo`, `B. foo` or on a line of its own; else null.
+    """Return the capital letter at the start of each answer, as in `(B) foo`, `B. foo` or on a separate line; else null.
 
-    Small letters do not count: `(a) First, ...` numbers the parts of an answer.
+    Lower case letters do not count, because `(a) First, ...` numbers the parts of an answer.
     """
     pattern = r"""\A[\s*_"'`]*[(\[]?(?P<letter>[A-Z])(?:[*_]*[)\].:]|[*_]+|[ \t]*\n)"""
     return c.captured(texts, pattern)["letter"]

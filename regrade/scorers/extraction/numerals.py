@@ -1,8 +1,8 @@
-r"""Numbers as people and models write them, read out of columns of texts.
+r"""Extraction of numbers from columns of texts.
 
-A number is kept in one canonical form, so that equal numbers are equal strings, exactly and at any size:
-`$1,234.50` is `1234.5`, `72.00` is `72`, `3/4` is `0.75`, `2/6` is `1/3`, `-0` is `0`. Currency, percent signs
-and units do not count. `1,2` is two numbers. Only ASCII digits are digits: `٣` is text.
+Numbers become canonical strings, so that equal numbers of any size are equal strings, without rounding:
+`$1,234.50` becomes `1234.5`, `72.00` `72`, `3/4` `0.75`, `2/6` `1/3` and `-0` `0`. Currency signs, percent signs
+and units are ignored. `1,2` is two numbers. Only ASCII digits are digits: `٣` is text.
 """
 
 from fractions import Fraction
@@ -10,26 +10,26 @@ from fractions import Fraction
 from regrade.scorers.extraction import columns as c
 
 _UNSIGNED = (
-    r"(?:[0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3}|[0-9]+)"  # 1,234,567 and, as in India, 12,34,567
+    r"(?:[0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3}|[0-9]+)"  # 1,234,567, or 12,34,567 as in India
     r"(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
 )
 _NUMBER = rf"(?P<number>[0-9]+ [0-9]+/[0-9]+|{_UNSIGNED}(?: ?/ ?[0-9]+(?:\.[0-9]+)?)?)"
 _WORDS = "approximately|about|around|nearly|only|exactly|equal to|US|USD|EUR|GBP|Rs"
-# What may stand between `answer is` and its number: marks, LaTeX commands and very few words.
+# Text allowed between `answer is` and its number: marks, LaTeX commands and a few words.
 _GAP = rf"(?:[^0-9A-Za-z]|\\[A-Za-z]+|(?i:{_WORDS})\b)*"
-_MINUS = r"[\x{2013}\x{2212}\x{FE63}\x{FF0D}]"  # signs and dashes that are written for a minus
+_MINUS = r"[\x{2013}\x{2212}\x{FE63}\x{FF0D}]"  # signs and dashes used as minus
 _SEPARATOR = r"(?:\{,\}|\\[,!]|[\x{A0}\x{2009}\x{202F}])"  # of thousands, in LaTeX and typesetting
 _OPERATOR = r"\A(?:\s|\\[,;])*(?:[-+*/^\x{D7}\x{F7}]|x |\\times|\\cdot|\\div)\s*[$(\\]*[0-9]"
 _EQUATION = r"\A[^0-9A-Za-z]*(?:[A-Za-z]{1,3}\s*|(?:[-0-9\s+*/x().,$%€£^\x{D7}\x{F7}]|\\[a-z]*)*)="
 _LONGEST_COMPUTED = 60
-"""Characters of a fraction or power that is still worked out; a longer one is kept as it was written."""
+"""Longest fraction or power that is computed, in characters; a longer text is kept unchanged."""
 
 
 def first_number(texts: c.Strings) -> c.Strings:
-    """Return the number that a text begins with, after marks such as `**$`; null where there is none.
+    """Return the number at the start of each text, after marks such as `**$`; null if there is no number.
 
-    An equation (`9 * 2 = 18`) stands for its right side; an expression that is not worked out is no number.
-    Pass what follows `answer is`, not whole answers: only marks and few words may precede the number.
+    An equation (`9 * 2 = 18`) gives its right side; an expression without a result gives null.
+    Expects the text after `answer is`, not a whole answer: only marks and a few words may precede the number.
     """
     line = c.captured(_plain(texts), r"\A(?P<line>[^0-9A-Za-z]*[^\n]*)")["line"]
     right_side = c.after_last(c.choose(c.is_match(line, _EQUATION), line, None), "=")
@@ -40,7 +40,7 @@ def first_number(texts: c.Strings) -> c.Strings:
 
 
 def last_number(texts: c.Strings) -> c.Strings:
-    """Return the last number of each text; null where there is none."""
+    """Return the last number of each text; null if there is no number."""
     tail = c.captured(texts, r"(?s)(?P<tail>(?:.{0,80}[^0-9])?[0-9]+\}?)[^0-9]*\z")["tail"]
     lead = r"(?P<lead>\A[^0-9A-Za-z]*|[A-Za-z][^0-9A-Za-z]*|[0-9][^0-9A-Za-z]+)"
     found = c.captured(_plain(tail), rf"{lead}{_NUMBER}[^0-9]*\z")
@@ -48,14 +48,14 @@ def last_number(texts: c.Strings) -> c.Strings:
 
 
 def whole_number(texts: c.Strings) -> c.Strings:
-    """Return the number that each text is, but for marks around it; null where it is anything else."""
+    """Return the number if a text is only a number with marks around it, else null."""
     pattern = rf"\A(?P<lead>[^0-9A-Za-z]*){_NUMBER}[^0-9A-Za-z]*\z"
     found = c.captured(_plain(texts), pattern)
     return _canonical(found["lead"], found["number"])
 
 
 def _plain(texts: c.Strings) -> c.Strings:
-    r"""Write minus signs, LaTeX fractions and separators of thousands in their ASCII form."""
+    r"""Convert minus signs, LaTeX fractions and thousands separators to ASCII."""
     special = c.is_match(texts, rf"{_MINUS}|{_SEPARATOR}|\\")
     return c.rows_changed(texts, special, _plain_special)
 
@@ -65,17 +65,17 @@ def _plain_special(texts: c.Strings) -> c.Strings:
     fraction = r"\\[dt]?frac\{([0-9]+)\}\{([0-9]+)\}"
     texts = c.replaced(texts, rf"([0-9]) ?{fraction}", r"\1 \2/\3")
     texts = c.replaced(texts, fraction, r"\1/\2")
-    for _ in range(2):  # neighbouring separators share a group of digits, which a match takes once
+    for _ in range(2):  # matches cannot overlap, but neighbouring separators share digits
         texts = c.replaced(texts, rf"([0-9]){_SEPARATOR}([0-9]{{3}})", r"\1,\2")
     return texts
 
 
 def _canonical(lead: c.Strings, number: c.Strings) -> c.Strings:
-    """Return matched, unsigned numbers in canonical form; `lead` is what stands before each."""
+    """Return unsigned numbers in canonical form, with the sign that `lead`, the text before each number, gives."""
     is_decimal = c.is_match(lead, r"(?:\A|[^0-9A-Za-z.])\.\z")  # .5
     number = c.choose(is_decimal, c.joined("0.", number), number)
     lead = c.rows_changed(lead, is_decimal, lambda some: c.replaced(some, r"\.\z", ""))
-    # A minus is a sign where nothing stands before it that it could be subtracted from, as in 10-5.
+    # A minus is a sign unless a number or word precedes it, as in 10-5.
     minus = c.is_match(lead, r"(?:\A|[^0-9A-Za-z)\]}%])-(?:\\?[$€£¥₹] ?)?\z")
     value = c.replaced(c.replaced(number, ",", ""), r"\A0+([0-9])", r"\1")
     value = c.rows_changed(value, c.is_match(value, "[/eE]"), lambda some: c.mapped(some, _exact))

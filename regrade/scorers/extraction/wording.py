@@ -1,4 +1,4 @@
-"""Texts in a form in which they are compared: without what changes nothing about an answer."""
+"""Normalise texts before comparing: case, spaces, quotes, emphasis, final period."""
 
 from regrade.scorers.extraction import columns as c
 
@@ -16,13 +16,13 @@ _PAIRS = (
     (r"\x{AB}", r"\x{BB}"),
 )
 _DEEPEST = 3
-"""Layers of marks that are taken off, such as the three of `**"Paris".**`."""
+"""Layers of marks that are removed; `**"Paris".**` has three."""
 
 
 def comparable(texts: c.Strings) -> c.Strings:
-    """Return texts in lower case, with single blanks, without one trailing period, quotes and emphasis around them.
+    """Return texts in lower case, with single spaces, without a final period and surrounding quotes and emphasis.
 
-    What would leave nothing is not taken off: `.` stays `.`.
+    Marks are kept if nothing else would be left: `.` stays `.`.
     """
     plain = c.lowered(c.trimmed(c.replaced(texts, r"[\s\p{Z}]+", " ")))
     for _ in range(_DEEPEST):

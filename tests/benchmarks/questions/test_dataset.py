@@ -196,13 +196,13 @@ def test_a_limit_is_spread_over_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"name": "gsm8k"}, "'gsm8k' is the name of a benchmark that regrade has"),
+        ({"name": "gsm8k"}, "The name 'gsm8k' belongs to an installed benchmark"),
         ({"scorer": "choice_letter"}, "which needs choices. Set choices_column"),
         ({"prompt": "{{ question"}, "The template prompt is not valid Jinja"),
         ({"shot_answer": "{% if %}"}, "The template shot_answer is not valid Jinja"),
         ({"revision": "main"}, "reads local files"),
         ({"config": "main"}, "reads local files"),
-        ({"n_shots": 1, "shots_split": "test"}, "as worked examples of itself"),
+        ({"n_shots": 1, "shots_split": "test"}, "also as worked examples"),
         ({"path": "org/name", "shots_path": "a.jsonl"}, "Set shots_split instead of shots_path"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Datasets of a Hub over HTTP, loaded in processes of their own: the client reads its address once."""
+"""Datasets of a Hub over HTTP, loaded in subprocesses because the client reads the Hub's address only once."""
 
 import io
 import json
@@ -56,8 +56,8 @@ class Hub:
     token: str
 
     def ask(self, *requests: dict[str, Any], **environment: str) -> Answers:
-        """What a process of its own answers to requests, see hub_client."""
-        done = subprocess.run(
+        """Results of opening the requested benchmarks in a subprocess; see `hub_client`."""
+        process = subprocess.run(
             [sys.executable, "-m", "tests.benchmarks.hub_client", json.dumps(requests)],
             cwd=ROOT,
             env={
@@ -72,8 +72,8 @@ class Hub:
             timeout=120,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        answers: Answers = json.loads(done.stdout)
+        assert process.returncode == 0, process.stderr
+        answers: Answers = json.loads(process.stdout)
         return answers
 
 
@@ -92,7 +92,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 @pytest.fixture(scope="module")
 def answers(hub: Hub) -> dict[str, dict[str, Any]]:
-    """Answers of a Hub that works, all from one process."""
+    """Results of all requests to a working Hub, from a single subprocess."""
     requests = {"gsm8k": GSM8K, "old": {**ANY, "revision": hub.old}, **WRONG}
     return dict(zip(requests, hub.ask(*requests.values()), strict=True))
 
@@ -134,8 +134,8 @@ def test_a_pinned_commit_stays_what_it_was(hub: Hub, answers: dict[str, dict[str
     [
         ("dataset", "no such dataset on the Hub, or it is private or gated; set HF_TOKEN"),
         ("private", "private or gated; set HF_TOKEN to a token that may read it"),
-        ("branch", "there is no revision 'absent' of it"),
-        ("commit", f"there is no revision '{'f' * 40}' of it"),
+        ("branch", "the dataset has no revision 'absent'"),
+        ("commit", f"the dataset has no revision '{'f' * 40}'"),
         ("split", "there is no split 'validation'; found 'train', 'test'"),
         ("config", "BuilderConfig 'other' not found. Available: ['main']"),
         ("column", "no column 'solution'; found 'question', 'answer'"),
@@ -182,4 +182,4 @@ def test_another_commit_in_the_cache_is_never_used_instead(
     (answer,) = hub.ask({**ANY, "revision": "0" * 40}, HF_HUB_OFFLINE="1")
 
     assert answer["error"] == "HubError"
-    assert "the Hub did not give it, and the cache holds" in answer["message"]
+    assert "the Hub did not return this commit, and the cache holds" in answer["message"]

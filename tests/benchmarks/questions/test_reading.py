@@ -95,7 +95,7 @@ def test_missing_columns_are_named_with_those_there(tmp_path: Path) -> None:
 def test_text_that_the_json_reader_makes_dates_of_is_refused(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "a.jsonl", [{"q": "When?", "a": "1945-05-08"}])
 
-    with pytest.raises(UnreadableError, match="column 'a' holds texts that the JSON reader takes"):
+    with pytest.raises(UnreadableError, match="column 'a' holds texts that look like dates"):
         read_file(path, ["q", "a"])
     assert read_file(path, ["q"]) == [{"q": "When?"}]
 

@@ -59,5 +59,5 @@ def test_a_limit_of_3_takes_rows_0_3_and_6_of_10() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_below_1_is_refused(limit: int) -> None:
-    with pytest.raises(SettingsError, match=f"limit is {limit}, but has to be at least 1"):
+    with pytest.raises(SettingsError, match=f"limit is {limit}, expected 1 or more"):
         check_limit(limit)

@@ -47,21 +47,21 @@ def test_the_revision_follows_from_splits_and_content_alone(tmp_path: Path) -> N
 
 
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"source '.*absent': there is no such file or folder"):
+    with pytest.raises(SourceError, match=r"source '.*absent': the file or folder does not exist"):
         LocalSource("demo", str(tmp_path / "absent"), "test")
 
 
 def test_an_unknown_file_type_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.xlsx").write_bytes(b"x")
 
-    with pytest.raises(SourceError, match=r"type of 'a.xlsx' is not known; expected .parquet"):
+    with pytest.raises(SourceError, match=r"type of 'a.xlsx' is not supported; expected .parquet"):
         LocalSource("demo", str(tmp_path / "a.xlsx"), "test")
 
 
 def test_a_folder_without_the_split_says_what_is_there(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "validation.jsonl", ROW)
 
-    with pytest.raises(SourceError, match=r"no 'test' .* found validation.jsonl"):
+    with pytest.raises(SourceError, match=r"lacks a file 'test' .* found validation.jsonl"):
         LocalSource("demo", str(tmp_path), "test").rows("test", ["q"])
 
 
@@ -69,14 +69,16 @@ def test_two_files_for_a_split_are_refused(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "test.jsonl", ROW)
     write_jsonl(tmp_path / "test.json", ROW)
 
-    with pytest.raises(SourceError, match=r"any of 'test.json', 'test.jsonl'; keep one"):
+    with pytest.raises(SourceError, match=r"any of 'test.json', 'test.jsonl'; keep only one"):
         LocalSource("demo", str(tmp_path), "test").rows("test", ["q"])
 
 
 def test_worked_examples_that_are_missing_are_told_how_to_give(tmp_path: Path) -> None:
     source = LocalSource("demo", str(write_jsonl(tmp_path / "test.jsonl", ROW)), "test")
 
-    with pytest.raises(SourceError, match=r"'train' with one of .* or set n_shots to 0"):
+    with pytest.raises(
+        SourceError, match=r"lacks a file 'train' with ending .* or set n_shots to 0"
+    ):
         source.revision(["test", "train"])
 
 
@@ -87,7 +89,7 @@ def test_questions_are_never_their_own_worked_examples(tmp_path: Path) -> None:
         LocalSource("demo", path, "test"),
         LocalSource("demo", path, "test", files={"train": path}),
     ):
-        with pytest.raises(SourceError, match="the very file with the questions"):
+        with pytest.raises(SourceError, match="which has the questions"):
             source.rows("train", ["q"])
 
 

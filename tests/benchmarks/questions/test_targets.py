@@ -114,7 +114,7 @@ def test_a_target_is_an_index_a_letter_or_a_text(targets: list[Any]) -> None:
 
 
 def test_the_way_is_decided_by_the_whole_column() -> None:
-    # On its own, row 0 could be a letter too.
+    # Row 0 alone could also be a letter.
     assert choice_letters(["A", "z"], [("B", "A"), FOUR]) == ["B", "D"]
 
 
