@@ -44,7 +44,7 @@ check: .venv/installed-dev  ## Lint, types, import rules
 	@touch $@
 
 perf: .peers/installed  ## Measure speed on this machine, side by side with others (an hour; docs/performance.md)
-	@for script in grading door growth generate_stage multiple_choice server "server --table"; do \
+	@for script in grading startup growth generate_stage multiple_choice server "server --table"; do \
 	    echo "== $$script"; $(BIN)/python -m perf.$$script || exit 1; done
 
 format: .venv/installed-dev  ## Format the code

@@ -1,1 +1,1 @@
-"""The flows, one a file, and what they share: generating, scoring, gating."""
+"""The five flows, one per file, and their shared modules: generating, scoring, gating."""

@@ -1,4 +1,4 @@
-"""The flow `compare-models`: a candidate against a baseline, question by question, and the verdict of a gate."""
+"""Flow `compare-models`: compare a candidate with a baseline question by question, and judge it."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from tasks.gate import show_comparisons
 
 
 def run_name() -> str:
-    """Return `<candidate> against <base>` for the running flow."""
+    """Name of the flow run: `<candidate> against <base>`."""
     parameters = flow_run.parameters
     return f"{parameters['candidate']} against {parameters['base']}"
 
@@ -49,27 +49,27 @@ def compare_models(
     examples: int = 3,
     tracking_uri: str | None = None,
 ) -> Comparisons | GateReport | State[Any]:
-    """Compare a candidate with a baseline on stored answers, and say whether it is worse. Nothing is generated.
+    """Compare the stored answers of a candidate and a baseline, and judge whether the candidate is worse.
 
     Args:
         base: Answer set id, model, or an alias such as `baseline`.
         candidate: Answer set id, model or alias.
-        benchmarks: Only these. Empty: all that the baseline has.
+        benchmarks: Benchmarks to compare. Empty: all of the baseline.
         answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
-        base_answers: Answer repository of the baseline, if it is another one. None: the same.
-        gate: When the candidate counts as worse; its baseline is the one above. None: no verdict.
-        allow: Differences between the two sides that are meant; others are refused.
-        scorer: How both sides are graded. None: the baseline's first scorer that the candidate has too.
-        clusters: What is independent; `subset` where subsets are passages with several questions each.
-        examples: Examples of what flipped to show, of each kind.
-        tracking_uri: MLflow server or database, where the verdict is noted. None: the worker's default.
+        base_answers: Answer repository of the baseline, if it differs. None: the same repository.
+        gate: Limits of the verdict; its baseline is the one above. None: no verdict.
+        allow: Intended differences between the two sides; others are refused.
+        scorer: Scorer for both sides. None: the baseline's first scorer that the candidate also has.
+        clusters: Unit that is independent: `question`, or `subset` if a subset is a passage with several questions.
+        examples: Number of changed answers to show of each kind (right to wrong, wrong to right).
+        tracking_uri: MLflow server or database that records the verdict. None: the worker's default.
     """
-    where = answers or default_answers()
+    answers = answers or default_answers()
     settings = gate or GateSettings()
-    least = settings.min_coverage
-    how = HowToCompare(
+    coverage = settings.min_coverage
+    options = HowToCompare(
         allow=(*allow, *settings.allow),
-        min_coverage=None if least is None else least / 100,
+        min_coverage=None if coverage is None else coverage / 100,
         scorer=scorer,
         cluster=clusters,
         examples=examples,
@@ -77,18 +77,20 @@ def compare_models(
     together = compare_sides(
         base,
         candidate,
-        answers=where,
+        answers=answers,
         base_answers=base_answers or settings.base_answers,
         benchmarks=benchmarks,
-        how=how,
+        how=options,
     )
-    found = together.comparisons
-    show_comparisons(found)
+    comparisons = together.comparisons
+    show_comparisons(comparisons)
     if gate is not None:
         report = gate_report(together, settings)
-        announce(report, where, tracking_uri)
+        announce(report, answers, tracking_uri)
         return completed(report, report)
-    if not found.compared:
-        why = "; ".join(f"{one.benchmark}: {one.reason}" for one in found.refused)
-        raise SettingsError(f"Nothing could be compared: {why or 'no benchmark in common'}")
-    return found
+    if not comparisons.compared:
+        reasons = "; ".join(
+            f"{refusal.benchmark}: {refusal.reason}" for refusal in comparisons.refused
+        )
+        raise SettingsError(f"Nothing could be compared: {reasons or 'no benchmark in common'}")
+    return comparisons

@@ -1,4 +1,4 @@
-"""The flow `evaluate-model`: generate what is missing, publish, score, track, report, and gate if asked to."""
+"""Flow `evaluate-model`: generate missing answers, publish, score, track and report, with an optional gate."""
 
 from typing import Any
 
@@ -38,20 +38,20 @@ def evaluate_model(
     gate: GateSettings | None = None,
     tracking_uri: str | None = None,
 ) -> Evaluation | State[Any]:
-    """Evaluate a model: generate the answers that are missing, publish, score and track them.
+    """Evaluate a model: generate the missing answers, then publish, score and track them.
 
     Args:
         model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with a checkpoint.
-        benchmarks: Questions to ask; choose at least one, here or among your own.
-        limit: So many questions of each benchmark, spread evenly over it. None: all of them.
-        sampling: Decoding settings. None: each benchmark's own.
-        engine: What generates. None: vLLM on the worker's machine with its defaults.
+        benchmarks: Benchmarks to run; at least one, here or under "Benchmarks of your own".
+        limit: Number of questions of each benchmark, spread evenly over it. None: all.
+        sampling: Decoding settings. None: the defaults of each benchmark.
+        engine: Engine that generates the answers. None: vLLM on the worker's machine with its defaults.
         answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
-        prompt: How questions become prompts. None: as each benchmark does it.
-        repeats: How often each question is asked; more than once needs a temperature above 0.
-        datasets: Any dataset on the Hub or in a file, with a prompt.
-        sources: A file or folder in place of a benchmark's dataset on the Hub.
-        gate: Compare with a baseline and say whether the model is worse. None: no verdict.
+        prompt: Prompt settings: format, examples, system message. None: the defaults of each benchmark.
+        repeats: Answers per question; more than one needs a temperature above 0.
+        datasets: Further benchmarks: a dataset on the Hub or in a file, with a prompt template.
+        sources: Files or folders to use instead of a benchmark's dataset on the Hub.
+        gate: Baseline and limits for a verdict whether the model is worse. None: no verdict.
         tracking_uri: MLflow server or database. None: the worker's default.
     """
     job = make_job(EvaluationJob, locals())
@@ -61,10 +61,10 @@ def evaluate_model(
     with generating.plan(job) as works:
         generating.generate(job, works)  # each answer set is published while the next is generated
         sets = generating.publish(works)
-    scorings = scoring.score([(one, one.manifest.scorers) for one in sets], works=works)
+    scorings = scoring.score([(answers, answers.manifest.scorers) for answers in sets], works=works)
     scoring.publish(scorings)
     scoring.track(scorings, job.tracking_uri)
     evaluation = scoring.report(scorings)
     verdict = gate_answers(sets, job.gate, job.tracking_uri) if job.gate is not None else None
-    scorings.check_tracked()  # a verdict takes published scores, not MLflow
+    scorings.check_tracked()  # last, because the verdict needs published scores but not MLflow
     return evaluation if verdict is None else completed(verdict, evaluation)

@@ -1,4 +1,4 @@
-"""Gating in a flow: the verdict on the flow run's page, in MLflow, and as the message of its final state."""
+"""Judge a candidate in a flow; show the verdict on the run's page, in its final state and in MLflow."""
 
 import logging
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ from tasks.gate import show_verdict
 
 logger = logging.getLogger("regrade.gate")
 MAX_MESSAGE = 500
-"""Characters of a state's message: one line on the page."""
+"""Longest message of a final state, in characters; the page shows it in one line."""
 
 
 def check_baseline(settings: GateSettings, answers: str, benchmarks: Sequence[str]) -> None:
     """Fail early if the baseline does not exist.
 
     Raises:
-        RepositoryError: If there is no such repository, or nothing in it fits.
-        DamagedAnswersError: If what fits is damaged.
+        RepositoryError: If the repository does not exist, or no answer set matches.
+        DamagedAnswersError: If the matching answer set is damaged.
     """
     find_side(settings.baseline, settings.base_answers or answers, benchmarks)
 
@@ -34,34 +34,34 @@ def check_baseline(settings: GateSettings, answers: str, benchmarks: Sequence[st
 def gate_answers(
     sets: Sequence[AnswerSet], settings: GateSettings, tracking_uri: str | None
 ) -> GateReport:
-    """Return the verdict on answer sets that were just scored, after showing it everywhere.
+    """Judge answer sets that were just scored, show the verdict and return it.
 
     Args:
-        sets: Of one model, at least one; at most one of each benchmark.
-        settings: What they are measured against.
+        sets: Answer sets of one model, at least one; at most one per benchmark.
+        settings: Baseline and limits.
         tracking_uri: MLflow server or database. None: the worker's default.
     """
     repository = sets[0].repository
-    head = repository.head() or sets[0].revision  # where the scores are
-    found = {
-        one.manifest.specification.benchmark.name: list_sets(
-            repository, head, answer_set_id=one.manifest.answer_set_id
+    head = repository.head() or sets[0].revision  # holds the new scores
+    scored = {
+        answers.manifest.specification.benchmark.name: list_sets(
+            repository, head, answer_set_id=answers.manifest.answer_set_id
         )[0]
-        for one in sets
+        for answers in sets
     }
     model = sets[0].manifest.specification.model.name
-    side = Side(model, found, one_set=False)
-    report = judge(side, settings, answers=repository.uri, benchmarks=tuple(found))
+    side = Side(model, scored, one_set=False)
+    report = judge(side, settings, answers=repository.uri, benchmarks=tuple(scored))
     announce(report, repository.uri, tracking_uri)
     return report
 
 
 def announce(report: GateReport, answers: str, tracking_uri: str | None) -> None:
-    """Put a verdict on the flow run's page and on the candidate's runs in MLflow."""
+    """Show a verdict on the flow run's page and on the candidate's MLflow runs."""
     logger.info("%s", report.summary)
     show_verdict(report)
     uri = tracking_uri or default_tracking_uri(answers)
-    if not is_there(uri):  # nothing was ever tracked
+    if not is_there(uri):  # nothing has been tracked yet
         return
     try:
         tag_candidate(uri, report)
@@ -70,7 +70,7 @@ def announce(report: GateReport, answers: str, tracking_uri: str | None) -> None
 
 
 def completed(report: GateReport, result: object) -> State[Any]:
-    """Return the final state of a flow run: a regression is no crash, but its message names it."""
+    """Final state of the flow run: completed even on a regression, which its message reports."""
     message = report.summary
     if len(message) > MAX_MESSAGE:
         message = f"{message[: MAX_MESSAGE - 1]}…"

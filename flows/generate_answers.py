@@ -1,4 +1,4 @@
-"""The flow `generate-answers`: only generate and publish."""
+"""Flow `generate-answers`: generate and publish missing answers, without scoring."""
 
 from prefect import flow
 
@@ -32,19 +32,19 @@ def generate_answers(
     datasets: tuple[DatasetBenchmark, ...] | None = None,
     sources: tuple[SourceOverride, ...] | None = None,
 ) -> Evaluation:
-    """Generate the answers of a model that are missing, and publish them. Nothing is scored.
+    """Generate the missing answers of a model and publish them. Nothing is scored.
 
     Args:
         model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with a checkpoint.
-        benchmarks: Questions to ask; choose at least one, here or among your own.
-        limit: So many questions of each benchmark, spread evenly over it. None: all of them.
-        sampling: Decoding settings. None: each benchmark's own.
-        engine: What generates. None: vLLM on the worker's machine with its defaults.
+        benchmarks: Benchmarks to run; at least one, here or under "Benchmarks of your own".
+        limit: Number of questions of each benchmark, spread evenly over it. None: all.
+        sampling: Decoding settings. None: the defaults of each benchmark.
+        engine: Engine that generates the answers. None: vLLM on the worker's machine with its defaults.
         answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
-        prompt: How questions become prompts. None: as each benchmark does it.
-        repeats: How often each question is asked; more than once needs a temperature above 0.
-        datasets: Any dataset on the Hub or in a file, with a prompt.
-        sources: A file or folder in place of a benchmark's dataset on the Hub.
+        prompt: Prompt settings: format, examples, system message. None: the defaults of each benchmark.
+        repeats: Answers per question; more than one needs a temperature above 0.
+        datasets: Further benchmarks: a dataset on the Hub or in a file, with a prompt template.
+        sources: Files or folders to use instead of a benchmark's dataset on the Hub.
     """
     job = make_job(GenerationJob, locals())
     with plan(job) as works:

@@ -30,15 +30,15 @@ GENERATION_FORM: dict[str, dict[str, Any]] = {
     "datasets": {"title": "Benchmarks of your own"},
     "sources": {"title": "Questions from files"},
 }
-"""JSON schema of the form's parameters beside their types."""
+"""JSON schema of form fields, in addition to their types."""
 
 
 def run_name() -> str:
-    """Return `<model>: <benchmarks>` for the running flow; of a folder, the end of its path."""
+    """Name of the flow run: `<model>: <benchmarks>`; a folder is shortened to its last two parts."""
     parameters = flow_run.parameters
     names = list(parameters.get("benchmarks") or [])
     datasets = parameters.get("datasets") or []
-    names += [one["name"] if isinstance(one, dict) else one.name for one in datasets]
+    names += [entry["name"] if isinstance(entry, dict) else entry.name for entry in datasets]
     model = str(parameters["model"])
     if Path(model).is_absolute():
         model = "/".join(Path(model).parts[-2:])
@@ -47,8 +47,8 @@ def run_name() -> str:
 
 @contextmanager
 def plan(job: GenerationJob) -> Iterator[list[Work]]:
-    """Plan the answer sets of a job; their spools are open, and locked, while the block runs."""
-    publish_seconds()  # an invalid setting is reported before anything slow begins
+    """Plan the answer sets of a job; their spools are open and locked while the block runs."""
+    publish_seconds()  # fails early if the setting is invalid
     works = plan_answers(job)
     with ExitStack() as stack:
         for work in works:
@@ -58,38 +58,37 @@ def plan(job: GenerationJob) -> Iterator[list[Work]]:
 
 
 def generate(job: GenerationJob, works: Sequence[Work]) -> None:
-    """Generate what is missing; each answer set is published while the next one is generated.
+    """Generate missing answers; each answer set is published while the next one is generated.
 
     Must run on the main thread: it owns the engine and stops it on any exit. One engine serves all benchmarks. On
-    failure, finished answers are published before the error is raised. An engine that ended after it had answered is
-    replaced once, as it may have been killed for want of memory or by a fault of the GPU; one that did not even load
-    would not load the second time.
+    failure, finished answers are published before the error is raised. An engine that ended after its first answer is
+    replaced once, because the cause may have been temporary (out of memory, GPU fault); a failed load is not retried.
     """
     todo = [work for work in works if work.missing]
-    fresh = False
+    retrying = False
     while todo:
         try:
             _generate(job, todo)
             return
         except (OperationError, UserError) as error:
             left = [work for work in todo if work.publishing is None]
-            _publish_what_is_there(left)
-            if fresh or not (isinstance(error, EngineError) and error.fresh_helps):
-                _publish_what_is_there([work for work in works if not work.missing])
+            _publish_finished(left)
+            if retrying or not (isinstance(error, EngineError) and error.fresh_helps):
+                _publish_finished([work for work in works if not work.missing])
                 wait([work.publishing for work in works if work.publishing is not None])
                 raise
             logger.warning("%s Retrying once with a new engine.", error)
-            fresh = True
+            retrying = True
             for work in left:
                 find_missing(work)
             todo = [work for work in left if work.missing]
 
 
 def publish(works: Sequence[Work]) -> list[AnswerSet]:
-    """Publish the answer sets for which nothing was generated, wait for all, and return those that exist.
+    """Publish all answer sets that are not being published yet, wait for all, and return those that exist.
 
     Raises:
-        RegradeError: If one could not be published; its answers stay in the spool.
+        RegradeError: If an answer set could not be published; its answers stay in the spool.
     """
     futures = [work.publishing or publish_answers.submit(work) for work in works]
     wait(futures)
@@ -97,8 +96,8 @@ def publish(works: Sequence[Work]) -> list[AnswerSet]:
         for future in futures:
             future.result()
     except RegradeError:
-        logger.error(  # noqa: TRY400 - the error itself is told once, at the end
-            "not published. All answers are kept in %s: `regrade publish` goes on from there, without generating",
+        logger.error(  # noqa: TRY400 - the error itself is reported at the end
+            "not published. All answers are kept in %s; `regrade publish` publishes them without generating",
             spool_root(),
         )
         raise
@@ -129,8 +128,8 @@ def _generate(job: GenerationJob, todo: Sequence[Work]) -> None:
             work.publishing = publish_answers.submit(work)
 
 
-def _publish_what_is_there(works: Sequence[Work]) -> None:
-    """Publish answers from before a failure, which the caller raises next."""
+def _publish_finished(works: Sequence[Work]) -> None:
+    """Publish the answers that were finished before a failure; only warn if that fails too."""
     for work in works:
         try:
             publish_answers.with_options(retries=0)(work)

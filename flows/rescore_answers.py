@@ -1,4 +1,4 @@
-"""The flow `rescore-answers`: score again what a changed scorer has scored before."""
+"""Flow `rescore-answers`: score stored answers again after a scorer changed."""
 
 from datetime import date
 
@@ -23,16 +23,16 @@ def rescore_answers(
     stale: bool = True,
     tracking_uri: str | None = None,
 ) -> Evaluation:
-    """Score all stored answers again whose scores are stale, and show what changed. Old scores stay.
+    """Score stored answers with stale scores again, and show the changes. Old scores are kept.
 
     Args:
         answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
-        model: Only this model. None: all.
-        benchmark: Only this benchmark. None: all.
-        scorer: Only this scorer. None: all that have scored before.
-        since: Only answer sets that were added to on this day (UTC) or later.
-        until: Only answer sets that were begun on this day (UTC) or before.
-        stale: Only where a scorer changed since it scored, or the answers grew. Otherwise everything, anew.
+        model: Only answers of this model. None: all models.
+        benchmark: Only answers to this benchmark. None: all benchmarks.
+        scorer: Only scores of this scorer. None: all scorers.
+        since: Only answer sets to which answers were added on this day (UTC) or later.
+        until: Only answer sets created on this day (UTC) or earlier.
+        stale: Only stale scores: the scorer changed, or answers were added. Otherwise: all answers again.
         tracking_uri: MLflow server or database. None: the worker's default.
     """
     return score_stored(make_job(ScoringJob, {**locals(), "force": not stale}))

@@ -1,4 +1,4 @@
-"""The flow `score-answers`: score stored answers, without a model."""
+"""Flow `score-answers`: score stored answers, without a model."""
 
 from datetime import date
 
@@ -27,20 +27,20 @@ def score_answers(
     intact: bool = False,
     tracking_uri: str | None = None,
 ) -> Evaluation:
-    """Score stored answers at one pinned commit. Nothing is generated, and no answer is ever changed.
+    """Score stored answers, all at one commit. Nothing is generated, and answers are never changed.
 
     Args:
         answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
-        model: Only this model. None: all.
-        benchmark: Only this benchmark. None: all.
-        answer_set: Only this answer set; the first digits of its id are enough. None: all.
-        scorer: How to grade. None: each benchmark's own scorers.
+        model: Only answers of this model. None: all models.
+        benchmark: Only answers to this benchmark. None: all benchmarks.
+        answer_set: Only this answer set; the first digits of its id are enough. None: all answer sets.
+        scorer: Scorer to use. None: the scorers of each benchmark.
         revision: Branch, tag or commit of the repository. None: the newest commit.
-        since: Only answer sets that were added to on this day (UTC) or later.
-        until: Only answer sets that were begun on this day (UTC) or before.
-        stale: Only where a scorer changed since it scored, or the answers grew.
-        force: Score again what this very version of the scorer has scored before.
-        intact: Leave damaged shards out instead of refusing their answer set; every number then says so.
+        since: Only answer sets to which answers were added on this day (UTC) or later.
+        until: Only answer sets created on this day (UTC) or earlier.
+        stale: Only stale scores: the scorer changed, or answers were added.
+        force: Score again even if the same version of the scorer has scored the answers.
+        intact: Skip damaged shards instead of refusing their answer set; every result is then marked.
         tracking_uri: MLflow server or database. None: the worker's default.
     """
     return score_stored(make_job(ScoringJob, locals()))

@@ -1,4 +1,4 @@
-"""Score stored answers, publish the scores, track and report them (`score-answers`, `rescore-answers`, `evaluate-model`)."""
+"""Score stored answers; publish, track and report scores (`score-answers`, `rescore-answers`, `evaluate-model`)."""
 
 import logging
 from collections.abc import Sequence
@@ -33,22 +33,22 @@ logger = logging.getLogger("regrade.score")
 
 
 def run_name() -> str:
-    """Return `score <filters>` for the running flow."""
+    """Name of the flow run: `score <filters>`."""
     parameters = flow_run.parameters
-    chosen = [parameters.get(name) for name in ("model", "benchmark", "answer_set", "scorer")]
-    which = "stale scores" if parameters.get("stale") else "all answers"
-    return "score " + (", ".join(str(name) for name in chosen if name) or which)
+    filters = [parameters.get(name) for name in ("model", "benchmark", "answer_set", "scorer")]
+    unfiltered = "stale scores" if parameters.get("stale") else "all answers"
+    return "score " + (", ".join(str(value) for value in filters if value) or unfiltered)
 
 
 @dataclass
 class Scorings:
-    """Scorings of answer sets of one repository, as far as a flow went with them."""
+    """Scorings of one repository's answer sets; the flow fills in the steps as it completes them."""
 
     sets: list[ScoredSet]
     damaged: Sequence[DamagedAnswersError]
-    """Answer sets that were chosen but cannot be read."""
+    """Chosen answer sets that cannot be read."""
     works: dict[str, Work]
-    """Answers that this flow run generated, by answer set id."""
+    """Answer sets that this flow run generated, by answer set id."""
     revision: str
     """Commit of the answers, and of the scores once they are published."""
     tracking_uri: str | None = None
@@ -59,10 +59,10 @@ class Scorings:
     @property
     def scored(self) -> list[Scored]:
         """All scorings."""
-        return [one for answer_set in self.sets for one in answer_set.scored]
+        return [scored for answer_set in self.sets for scored in answer_set.scored]
 
     def seconds(self, answers: AnswerSet) -> dict[str, float]:
-        """Return seconds per stage: load and generate over all sessions, publish for this run only."""
+        """Seconds per stage: load and generate over all sessions, publish for this run only."""
         sessions = answers.manifest.sessions
         work = self.works.get(answers.manifest.answer_set_id)
         return {
@@ -72,7 +72,7 @@ class Scorings:
         }
 
     def check_tracked(self) -> None:
-        """Raise the error of tracking, if there was one."""
+        """Raise the error of tracking, if tracking failed."""
         if self.tracking_error is not None:
             raise self.tracking_error
 
@@ -84,8 +84,8 @@ def score_stored(job: ScoringJob) -> Evaluation:
         RepositoryError: If the repository does not exist, or no answer set matches.
         UnknownNameError: If the scorer does not exist.
         SettingsError: If the scorer does not fit.
-        DamagedAnswersError: If answers are damaged. Of several that failed: `SomeNotScoredError`.
-        TrackingError: After everything else is done and reported: scores are never lost to tracking.
+        DamagedAnswersError: If answers are damaged; `SomeNotScoredError` instead if there were several scorings.
+        TrackingError: If tracking failed; raised last, after the scores are published and reported.
     """
     repository = open_repository(job.answers, create=False)
     pinned = repository.resolve(job.revision) if job.revision else repository.head()
@@ -93,17 +93,17 @@ def score_stored(job: ScoringJob) -> Evaluation:
         raise RepositoryError(
             repository.uri, "it holds no answers yet. Generate some with `regrade generate`."
         )
-    found, damaged = readable_sets(
+    readable, damaged = readable_sets(
         repository,
         pinned,
         benchmark=job.benchmark,
         model=job.model,
         answer_set_id=job.answer_set,
     )
-    sets = [answers for answers in found if _is_between(answers, job)]
+    sets = [answers for answers in readable if _is_between(answers, job)]
     if not sets and not damaged:
         raise RepositoryError(
-            repository.uri, "no answer set fits. `regrade list` shows what is there."
+            repository.uri, "no answer set matches the filters. `regrade list` shows all."
         )
     chosen = [(answers, _scorers(answers, job)) for answers in sets]
     if job.stale:
@@ -123,9 +123,11 @@ def score_stored(job: ScoringJob) -> Evaluation:
 
 
 def _is_between(answers: AnswerSet, job: ScoringJob) -> bool:
-    begun = answers.manifest.created_at.astimezone(UTC).date()
-    grown = answers.manifest.updated_at.astimezone(UTC).date()
-    return (job.since is None or grown >= job.since) and (job.until is None or begun <= job.until)
+    created = answers.manifest.created_at.astimezone(UTC).date()
+    updated = answers.manifest.updated_at.astimezone(UTC).date()
+    return (job.since is None or updated >= job.since) and (
+        job.until is None or created <= job.until
+    )
 
 
 def _scorers(answers: AnswerSet, job: ScoringJob) -> tuple[str, ...]:
@@ -146,24 +148,24 @@ def score(
 
     Args:
         chosen: Answer sets, each at its pinned revision, with the names of its scorers.
-        force: Score again what the same version of a scorer has scored before.
-        intact: Leave damaged shards out, and say so in every number.
-        damaged: Answer sets that were chosen but cannot be read.
+        force: Score again even if the same version of a scorer has scored the answers.
+        intact: Skip damaged shards, and mark every result.
+        damaged: Chosen answer sets that cannot be read.
         works: Answer sets that this flow run generated.
 
     Raises:
-        SettingsError: If there is one scoring to make, and its scorer does not exist or does not fit.
-        DamagedAnswersError: The same, if its answers are damaged.
+        SettingsError: If there is only one scoring, and its scorer does not exist or does not fit.
+        DamagedAnswersError: If there is only one scoring, and its answers are damaged.
     """
     for name in dict.fromkeys(name for _, names in chosen for name in names):
-        label_now(name)  # imported and hashed here, once, and not in several threads
+        label_now(name)  # imports and hashes the scorer once, before several threads use it
     futures = [
         score_set.submit(hidden(answers), names, force=force, intact=intact)
         for answers, names in chosen
     ]
     sets = [future.result() for future in futures]
-    errors = [*damaged, *(error for one in sets for error in one.errors.values())]
-    if len(errors) == 1 and not any(one.scored for one in sets):
+    errors = [*damaged, *(error for scored_set in sets for error in scored_set.errors.values())]
+    if len(errors) == 1 and not any(scored_set.scored for scored_set in sets):
         raise errors[0]
     by_id = {work.plan.specification.answer_set_id: work for work in works}
     return Scorings(sets, damaged, by_id, chosen[0][0].revision)
@@ -176,14 +178,14 @@ def publish(scorings: Scorings) -> None:
 
 
 def track(scorings: Scorings, tracking_uri: str | None) -> None:
-    """Track scorings in MLflow; an error is kept for `Scorings.check_tracked`, as the report comes first.
+    """Track scorings in MLflow; an error is kept for `Scorings.check_tracked`, so that the report comes first.
 
     Args:
-        scorings: Already published.
-        tracking_uri: MLflow server or database. None: the default beside the repository.
+        scorings: Published scorings.
+        tracking_uri: MLflow server or database. None: the default for the repository.
     """
     uri = tracking_uri or default_tracking_uri(scorings.sets[0].answers.repository.uri)
-    seconds = {one.answer_set_id: scorings.seconds(one.answers) for one in scorings.sets}
+    seconds = {entry.answer_set_id: scorings.seconds(entry.answers) for entry in scorings.sets}
     started = monotonic()
     try:
         scorings.tracked = track_scorings(
@@ -197,50 +199,52 @@ def track(scorings: Scorings, tracking_uri: str | None) -> None:
 
 
 def report(scorings: Scorings) -> Evaluation:
-    """Show the result everywhere, and return it.
+    """Show the result on the terminal and the run's page, and return it.
 
     Raises:
-        SomeUnfitError: After that, if a scorer did not fit an answer set.
-        SomeNotScoredError: After that, if answers are damaged.
+        SomeUnfitError: If a scorer did not fit an answer set; raised after the result is shown.
+        SomeNotScoredError: If answers are damaged; raised after the result is shown.
     """
     evaluation = Evaluation(
-        answer_sets=tuple(_result(one, scorings) for one in scorings.sets if one.scored),
+        answer_sets=tuple(_result(entry, scorings) for entry in scorings.sets if entry.scored),
         not_scored=(
             *(
                 NotScored(answer_set=error.path, reason=error.problem, damaged=True)
                 for error in scorings.damaged
             ),
-            *(_not_scored(one, name) for one in scorings.sets for name in one.errors),
+            *(_not_scored(entry, name) for entry in scorings.sets for name in entry.errors),
         ),
         repository=scorings.sets[0].answers.repository.uri,
         tracking_uri=scorings.tracking_uri,
     )
     current_display().finished(evaluation)
     artifacts.report(evaluation)
-    artifacts.report_diffs([diff for one in scorings.sets for diff in one.diffs.values()])
+    artifacts.report_diffs([diff for entry in scorings.sets for diff in entry.diffs.values()])
     if evaluation.not_scored and scorings.tracking_error is None:
-        is_damaged = any(one.damaged for one in evaluation.not_scored)
+        is_damaged = any(entry.damaged for entry in evaluation.not_scored)
         raise (SomeNotScoredError if is_damaged else SomeUnfitError)(evaluation)
     return evaluation
 
 
-def _not_scored(one: ScoredSet, scorer: str) -> NotScored:
+def _not_scored(scored_set: ScoredSet, scorer: str) -> NotScored:
+    error = scored_set.errors[scorer]
     return NotScored(
-        answer_set=one.answer_set_id,
-        title=one.title,
+        answer_set=scored_set.answer_set_id,
+        title=scored_set.title,
         scorer=scorer,
-        reason=str(one.errors[scorer]),
-        damaged=isinstance(one.errors[scorer], DamagedAnswersError),
+        reason=str(error),
+        damaged=isinstance(error, DamagedAnswersError),
     )
 
 
-def _result(one: ScoredSet, scorings: Scorings) -> AnswerSetResult:
-    manifest, answer_set_id = one.answers.manifest, one.answer_set_id
+def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
+    answers, answer_set_id = scored_set.answers, scored_set.answer_set_id
+    manifest = answers.manifest
     scores = tuple(
         score_result(scored, scorings.tracked.run_ids.get((answer_set_id, scored.file.label)))
-        for scored in one.scored
+        for scored in scored_set.scored
     )
-    seconds = scorings.seconds(one.answers)
+    seconds = scorings.seconds(answers)
     tokens = sum(session.completion_tokens for session in manifest.sessions)
     work = scorings.works.get(answer_set_id)
     return AnswerSetResult(
@@ -248,7 +252,7 @@ def _result(one: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         model=manifest.specification.model.name,
         answer_set_id=answer_set_id,
         revision=scorings.revision,
-        url=one.answers.repository.url(scorings.revision, one.answers.folder),
+        url=answers.repository.url(scorings.revision, answers.folder),
         rows=manifest.rows,
         expected_rows=manifest.n_samples * manifest.specification.repeats,
         generated=work.session.rows if work and work.session else 0,
@@ -258,7 +262,7 @@ def _result(one: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         seconds={
             **seconds,
             "track": scorings.track_seconds,
-            "score": sum(scored.file.score_seconds for scored in one.scored),
+            "score": sum(scored.file.score_seconds for scored in scored_set.scored),
         },
         tokens_per_second=tokens / seconds["generate"] if seconds["generate"] else None,
     )

@@ -1,7 +1,7 @@
-"""The bare `LLM.generate` that perf/engine_overhead.py compares with.
+"""Bare `LLM.generate`, which perf/engine_overhead.py compares regrade's engine with.
 
-`python -m perf.bare_generate ORDER ANSWERS`: does the workloads that stdin names, a line each, and writes the seconds
-and CPU seconds of each to the descriptor ANSWERS.
+`python -m perf.bare_generate SETTINGS DESCRIPTOR` reads names of workloads from stdin, one per line, runs each, and
+writes its wall-clock and CPU seconds to the file descriptor.
 """
 
 import json
@@ -11,31 +11,31 @@ import time
 
 from vllm import LLM, SamplingParams
 
-from perf.workloads import MAX_MODEL_LEN, WARM_UP, WORKLOADS
+from perf.workloads import MAX_MODEL_LEN, WARM_UP, WORKLOADS, prompts
 from regrade.engines.vllm_process.engine import parse_extra
 
 
 def main() -> None:
-    """Load, then measure until stdin ends."""
-    order, answers = json.loads(sys.argv[1]), int(sys.argv[2])
-    cpu = {"dtype": "float32", "kv_cache_memory_bytes": 1 << 30} if order["cpu"] else {}
+    """Load the model, then run workloads until stdin ends."""
+    settings, descriptor = json.loads(sys.argv[1]), int(sys.argv[2])
+    cpu = {"dtype": "float32", "kv_cache_memory_bytes": 1 << 30} if settings["cpu"] else {}
     llm = LLM(
-        model=order["model"],
+        model=settings["model"],
         max_model_len=MAX_MODEL_LEN,
-        enforce_eager=order["enforce_eager"],
-        **(cpu | parse_extra(order["extra"])),
+        enforce_eager=settings["enforce_eager"],
+        **(cpu | parse_extra(settings["extra"])),
     )
     workloads = {workload.name: workload for workload in (WARM_UP, *WORKLOADS)}
     for line in sys.stdin:
         workload = workloads[line.strip()]
         params = SamplingParams(temperature=0, max_tokens=workload.max_tokens)
-        prompts = workload.prompts()
+        texts = prompts(workload.requests)
         started, processor = time.perf_counter(), time.process_time()
-        outputs = llm.generate(prompts, params, use_tqdm=False)
+        outputs = llm.generate(texts, params, use_tqdm=False)
         times = [time.perf_counter() - started, time.process_time() - processor]
         if len(outputs) != workload.requests:
-            raise SystemExit(f"{len(outputs)} of {workload.requests} came back")
-        os.write(answers, json.dumps(times).encode() + b"\n")
+            raise SystemExit(f"{len(outputs)} of {workload.requests} requests were answered")
+        os.write(descriptor, json.dumps(times).encode() + b"\n")
 
 
 if __name__ == "__main__":

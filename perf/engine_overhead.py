@@ -1,12 +1,11 @@
-"""What the engine in its own process costs over bare `LLM.generate` on the same prompts.
+"""Compare regrade's engine, which runs in a separate process, with bare `LLM.generate` on the same prompts.
 
     python -m perf.engine_overhead [--model infra/demo/model] [--repeats 5] [--json FILE] [--extra load_format=dummy]
 
-Both engines are loaded with the same arguments and then do each workload in turns, so that other work on the machine
-slows both. The ratio is that of the fastest times, since other work only ever adds; the last column shows the ratios of
-all pairs of neighbours. The CPU seconds (of all but vLLM's engine core, which
-does the same for both) depend less on what else runs. The bare one gets lists and gives lists, as in the
-simplest script; ours takes requests lazily and hands out completions as they finish.
+Both sides are loaded with the same arguments and take turns, so that other work on the machine slows both. `ratio`
+compares the fastest times, because other work only adds time; `ratios` are those of all pairs. CPU seconds exclude
+vLLM's engine core, which does the same on both sides; they depend less on other work. Bare `LLM.generate` takes and
+returns lists, as in the simplest script; regrade's engine reads requests lazily and yields completions as they finish.
 """
 
 import argparse
@@ -24,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from perf.workloads import MAX_MODEL_LEN, WARM_UP, WORKLOADS, Workload
+from perf.workloads import MAX_MODEL_LEN, WARM_UP, WORKLOADS, Workload, prompts
 from regrade.engines.base import Engine, PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.engine import VllmProcess
@@ -32,16 +31,17 @@ from regrade.records import Request
 from regrade.settings import SamplingParams
 
 Measure = Callable[[Workload], tuple[float, float]]
-"""Does a workload and returns the seconds and CPU seconds that it took beside vLLM's engine core."""
+"""Runs a workload and returns wall-clock and CPU seconds, the latter without vLLM's engine core."""
 
 
 @contextmanager
 def bare(arguments: argparse.Namespace, log: Path) -> Iterator[Measure]:
-    """Run `LLM.generate` in a process of its own."""
+    """Run `LLM.generate` in a separate process."""
     reading, writing = os.pipe()
-    order = {name: getattr(arguments, name) for name in ("model", "cpu", "extra", "enforce_eager")}
-    command = [sys.executable, "-m", "perf.bare_generate", json.dumps(order), str(writing)]
-    with log.open("wb") as output, os.fdopen(reading) as answers:
+    names = ("model", "cpu", "extra", "enforce_eager")
+    settings = {name: getattr(arguments, name) for name in names}
+    command = [sys.executable, "-m", "perf.bare_generate", json.dumps(settings), str(writing)]
+    with log.open("wb") as output, os.fdopen(reading) as measurements:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -54,7 +54,7 @@ def bare(arguments: argparse.Namespace, log: Path) -> Iterator[Measure]:
 
         def measure(workload: Workload) -> tuple[float, float]:
             print(workload.name, file=process.stdin, flush=True)
-            seconds, processor = json.loads(answers.readline())
+            seconds, processor = json.loads(measurements.readline())
             return seconds, processor
 
         with process:  # closes stdin and waits
@@ -63,7 +63,7 @@ def bare(arguments: argparse.Namespace, log: Path) -> Iterator[Measure]:
 
 @contextmanager
 def ours(arguments: argparse.Namespace, log: Path) -> Iterator[Measure]:
-    """Run the engine of regrade."""
+    """Run regrade's engine."""
     extra = (*arguments.extra, *(["kv_cache_memory_bytes=1073741824"] if arguments.cpu else []))
     settings = VllmEngine(
         max_model_len=MAX_MODEL_LEN, enforce_eager=arguments.enforce_eager, extra=extra
@@ -75,29 +75,31 @@ def ours(arguments: argparse.Namespace, log: Path) -> Iterator[Measure]:
 
 def _times(engine: Engine, workload: Workload) -> tuple[float, float]:
     sampling = SamplingParams(max_tokens=workload.max_tokens)
-    prompts = workload.prompts()
+    texts = prompts(workload.requests)
     started, processor = time.perf_counter(), _processor_seconds(engine)
-    requests = (Request(k, prompt, sampling) for k, prompt in enumerate(prompts))
+    requests = (Request(k, prompt, sampling) for k, prompt in enumerate(texts))
     completions = [c for batch in engine.generate(requests) for c in batch]
     seconds = time.perf_counter() - started
     if len(completions) != workload.requests or any(c.error for c in completions):
         raise SystemExit(
-            f"{len(completions)} of {workload.requests} came back, or some with errors"
+            f"{len(completions)} of {workload.requests} requests were answered, or some failed"
         )
     return seconds, _processor_seconds(engine) - processor
 
 
 def _processor_seconds(engine: Engine) -> float:
-    """Return the CPU seconds of this process and of the worker, so far."""
+    """CPU seconds of this process and of the engine's worker so far."""
     if not isinstance(engine, VllmProcess) or engine.pid is None:
-        raise SystemExit("not an engine with a process of its own")
+        raise SystemExit("the engine does not run in a separate process")
     workers = psutil.Process(engine.pid).children()
     return time.process_time() + sum(sum(worker.cpu_times()[:2]) for worker in workers)
 
 
-def compare(one: Measure, other: Measure, workload: Workload, repeats: int) -> dict[str, Any]:
-    """Return the row of one workload."""
-    pairs = [(one(workload), other(workload)) for _ in range(repeats)]
+def compare(
+    run_bare: Measure, run_ours: Measure, workload: Workload, repeats: int
+) -> dict[str, Any]:
+    """Row of a workload."""
+    pairs = [(run_bare(workload), run_ours(workload)) for _ in range(repeats)]
     ratios = [ours / bare for (bare, _), (ours, _) in pairs]
     return {
         "workload": workload.name,
@@ -112,7 +114,7 @@ def compare(one: Measure, other: Measure, workload: Workload, repeats: int) -> d
 
 
 def main() -> None:
-    """Print the table, and write JSON where asked."""
+    """Print the table; write JSON if `--json` is given."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -127,10 +129,13 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         logs = Path(folder)
-        with bare(arguments, logs / "bare.log") as one, ours(arguments, logs / "ours.log") as other:
-            for measure in (one, other):
-                measure(WARM_UP)
-            rows = [compare(one, other, w, arguments.repeats) for w in WORKLOADS]
+        with (
+            bare(arguments, logs / "bare.log") as run_bare,
+            ours(arguments, logs / "ours.log") as run_ours,
+        ):
+            run_bare(WARM_UP)
+            run_ours(WARM_UP)
+            rows = [compare(run_bare, run_ours, w, arguments.repeats) for w in WORKLOADS]
     print(f"{'workload':<20}  bare s  ours s  bare CPU  ours CPU  ratio   goal  ratios")
     for row in rows:
         print(

@@ -1,4 +1,4 @@
-"""All GSM8K and MMLU questions through real vLLM in one `regrade evaluate`: rows, seconds per stage, peak memory.
+"""Run `regrade evaluate` with real vLLM on all GSM8K and MMLU questions: rows, seconds per stage, peak memory.
 
 python perf/full_run.py --model infra/demo/model --data ../shared/data --answers /tmp/full/answers
 """
@@ -15,21 +15,22 @@ import psutil
 
 
 def memory_by_part(process: psutil.Process) -> dict[str, int]:
-    """Return the proportional memory in bytes of a process (`flow`) and of all below it (`engine`, `server`)."""
+    """Proportional memory (PSS) in bytes of a process (`flow`) and its descendants (`engine`, `prefect server`)."""
     parts: dict[str, int] = {}
-    for one in [process, *process.children(recursive=True)]:
+    for member in [process, *process.children(recursive=True)]:
         try:
-            command = " ".join(one.cmdline())
-            size = one.memory_full_info().pss
+            command = " ".join(member.cmdline())
+            size = member.memory_full_info().pss
         except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
             continue
-        part = "flow" if one == process else "prefect server" if "prefect" in command else "engine"
+        other = "prefect server" if "prefect" in command else "engine"
+        part = "flow" if member == process else other
         parts[part] = parts.get(part, 0) + size
     return parts
 
 
 def watch(process: psutil.Process, peak: dict[str, int], stop: threading.Event) -> None:
-    """Keep the highest memory of each part until told to stop."""
+    """Record the peak memory of each part until `stop` is set or the process ends."""
     while not stop.wait(0.5):
         try:
             for part, size in memory_by_part(process).items():
@@ -39,7 +40,7 @@ def watch(process: psutil.Process, peak: dict[str, int], stop: threading.Event) 
 
 
 def main() -> None:
-    """Run it and print what was seen, as JSON."""
+    """Run the command and print the measurements as JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -76,7 +77,7 @@ def main() -> None:
     if run.returncode:
         sys.exit(run.returncode)
     document = json.loads(output)
-    seen = {
+    measured = {
         "seconds": round(time.monotonic() - started, 1),
         "peak_memory_mib": {part: round(size / 2**20) for part, size in peak.items()},
         "answer_sets": [
@@ -91,7 +92,7 @@ def main() -> None:
             for answers in document["answer_sets"]
         ],
     }
-    print(json.dumps(seen, indent=2))
+    print(json.dumps(measured, indent=2))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""How often the gate is wrong, and how often it finds what is there: simulated pairs, through the gate's own tests.
+"""Simulate the error rates and the power of the gate with its own statistical tests.
 
     python -m perf.gate_simulation                       # perf/results/gate_simulation.json, about five minutes
     python -m perf.gate_simulation --repetitions 500 --only noise
 
-Each row is a kind of pair, a number of questions, the share of answers that changed and a true drop; `regression`,
-`pass` and `cannot tell` are shares of the repetitions, ± two standard errors of simulating. `bare` is how often a bare
-threshold (observed drop above `max_drop`) would have said regression. All at an error rate of 5 %.
+Each row has a kind of comparison, a number of questions, the share of changed answers and the true drop of accuracy.
+`regression`, `pass` and `cannot tell` are shares of the repetitions, ± two standard errors. `bare` is the share in which
+a bare threshold (observed drop above `max_drop`) reports a regression. The gate's error rate is 5 %.
 """
 
 import argparse
@@ -24,8 +24,9 @@ from regrade.stats.significance import holm
 
 ALPHA = 0.05
 MMLU, GSM8K = 14_042, 1_319
+"""Number of questions."""
 Draw = Callable[[np.random.Generator], tuple[float, float, float]]
-"""p of a regression, p of a pass, observed difference."""
+"""Simulates a benchmark; returns p of a regression, p of a pass, and the observed difference."""
 
 
 @lru_cache(maxsize=1_000_000)
@@ -38,17 +39,17 @@ def _p_values(gained: int, lost: int, n: int, max_drop: float) -> tuple[float, f
 def single(
     rng: np.random.Generator, *, n: int, changed: float, drop: float, max_drop: float
 ) -> tuple[float, float, float]:
-    """One answer to each question: of all, `changed` differ between the two sides, losses more often by `drop`."""
+    """One answer per question: the share `changed` differs between the sides, with `drop` more losses than gains."""
     shares = [(changed - drop) / 2, (changed + drop) / 2, 1 - changed]
-    gained, lost, _ = (int(one) for one in rng.multinomial(n, shares))
+    gained, lost, _ = (int(count) for count in rng.multinomial(n, shares))
     return *_p_values(gained, lost, n, max_drop), (gained - lost) / n
 
 
 def repeated(
     rng: np.random.Generator, *, n: int, repeats: int, drop: float, max_drop: float
 ) -> tuple[float, float, float]:
-    """Several answers to each question at a temperature; every question has a chance of its own, lower by `drop`."""
-    chance = rng.beta(2, 1, n) * (1 - drop) + drop  # at least `drop`, so that it can be taken away
+    """Several sampled answers per question; each question has a different chance, which the candidate lowers by `drop`."""
+    chance = rng.beta(2, 1, n) * (1 - drop) + drop  # at least `drop`, so that it can be subtracted
     base, candidate = (rng.binomial(repeats, p, n) for p in (chance, chance - drop))
     return _clustered((candidate - base) / repeats, np.arange(n), repeats, max_drop)
 
@@ -56,12 +57,12 @@ def repeated(
 def passages(
     rng: np.random.Generator, *, n: int, size: int, changed: float, drop: float, max_drop: float
 ) -> tuple[float, float, float]:
-    """Questions of one passage that change together half of the time."""
+    """Several questions per passage; half of the changes are common to the passage."""
     cluster = np.repeat(np.arange(n // size), size)
     shares = [(changed - drop) / 2, (changed + drop) / 2, 1 - changed]
-    own = rng.choice([1.0, -1.0, 0.0], len(cluster), p=shares)
-    common = rng.choice([1.0, -1.0, 0.0], n // size, p=shares)[cluster]
-    change = np.where(rng.random(len(cluster)) < 0.5, own, common)
+    single_change = rng.choice([1.0, -1.0, 0.0], len(cluster), p=shares)
+    common_change = rng.choice([1.0, -1.0, 0.0], n // size, p=shares)[cluster]
+    change = np.where(rng.random(len(cluster)) < 0.5, single_change, common_change)
     return _clustered(change, cluster, 1, max_drop)
 
 
@@ -75,7 +76,7 @@ def _clustered(
 
 
 def scenarios() -> Iterator[tuple[str, str, int, float, float, float, list[Draw]]]:
-    """Yield kind, what, n, changed, drop, max_drop, and what draws each benchmark."""
+    """Yield kind, description, n, changed, drop, max_drop, and a function per benchmark that simulates it."""
     for n in (MMLU, GSM8K):
         for changed in (0.005, 0.05):
             for max_drop in (0.0, 0.01):
@@ -103,21 +104,24 @@ def scenarios() -> Iterator[tuple[str, str, int, float, float, float, list[Draw]
 
 
 def simulate(draws: list[Draw], max_drop: float, repetitions: int, seed: int) -> dict[str, float]:
-    """Return the shares of the verdicts on a family of benchmarks, and of a bare threshold."""
+    """Shares of the verdicts on several benchmarks, and of regressions by a bare threshold."""
     rng = np.random.default_rng(seed)
     counts = {"regression": 0, "pass": 0, "cannot tell": 0, "bare": 0}
     for _ in range(repetitions):
         drawn = [draw(rng) for draw in draws]
-        adjusted = holm([one[0] for one in drawn])
-        verdicts = {by_interval(p, one[1], ALPHA) for p, one in zip(adjusted, drawn, strict=True)}
+        adjusted = holm([regression for regression, _, _ in drawn])
+        verdicts = {
+            by_interval(regression, passed, ALPHA)
+            for regression, (_, passed, _) in zip(adjusted, drawn, strict=True)
+        }
         overall = next(v for v in ("regression", "cannot tell", "pass") if v in verdicts)
         counts[overall] += 1
-        counts["bare"] += any(one[2] < -max_drop for one in drawn)
+        counts["bare"] += any(difference < -max_drop for _, _, difference in drawn)
     return {name: count / repetitions for name, count in counts.items()}
 
 
 def rows(repetitions: int, only: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield one row for each scenario."""
+    """Yield a row per scenario."""
     for seed, (kind, what, n, changed, drop, max_drop, draws) in enumerate(scenarios()):
         if only in (None, kind):
             shares = simulate(draws, max_drop, repetitions, seed)

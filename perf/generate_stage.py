@@ -1,16 +1,16 @@
-"""The generate stage of `regrade evaluate`, first request to last answer published, against bare `LLM.generate`.
+"""Compare the generate stage of `regrade evaluate` (first request to last published answer) with `LLM.generate`.
 
     python -m perf.generate_stage                                  # 5,000 x 64 tokens and 20,000 x 1 token
     python -m perf.generate_stage --only "20,000 x 1" --repetitions 5 --profile
 
-The demo model would end most answers after a dozen tokens. A copy of it that never ends one is asked, so that each has as many
-tokens as the workload's name says. Same prompts, settings and vLLM; loading is excluded on both sides, and every repetition has a new engine on both sides,
-so that no prefix cache is warm. They take turns. The stage is read from the manifest that was published: from the
-session's `started_at`, before the first request, to the manifest's `updated_at`, when all rows are in the commit.
-`engine` is the part until the last row is in the spool. perf/engine_overhead.py measures the engine alone.
+The demo model would end most answers after about 12 tokens. This script uses a copy of it that never ends an answer, so
+that every answer has as many tokens as the workload's name says. Both sides have the same prompts, settings and vLLM,
+and take turns. Loading is excluded, and every repetition starts a new engine, so that no prefix cache is warm. The stage
+lasts from `started_at` of the manifest's session (before the first request) to the manifest's `updated_at` (all rows are
+committed). `engine` is the time until the last row is in the spool. perf/engine_overhead.py measures the engine alone.
 """
 
-# ruff: noqa: PLC0415 - each side imports only what its environment has, and imports are no part of what is measured
+# ruff: noqa: PLC0415 - each side imports only packages of its environment, and import time is not measured
 
 import argparse
 import json
@@ -23,15 +23,21 @@ from datetime import datetime
 from pathlib import Path
 
 from perf.measuring import RESULTS, python, report, spread
-from perf.workload import CACHE_BYTES, ENGINE_OPTIONS, evaluate_options, prompts, write_questions
-from perf.workloads import MAX_MODEL_LEN
+from perf.workloads import (
+    CACHE_BYTES,
+    ENGINE_OPTIONS,
+    MAX_MODEL_LEN,
+    evaluate_options,
+    prompts,
+    write_questions,
+)
 
 WORKLOADS = {"5,000 x 64": (5_000, 64, 1.05), "20,000 x 1": (20_000, 1, 1.15)}
-"""Requests, tokens each, and the highest ratio that is wanted."""
+"""Number of requests, tokens of each answer, and highest accepted ratio."""
 
 
 def bare(model: str, n: int, max_tokens: int) -> None:
-    """Be the process that runs bare vLLM."""
+    """Run bare vLLM in this process and print the measurements as JSON."""
     from vllm import LLM, SamplingParams
 
     llm = LLM(
@@ -51,7 +57,7 @@ def bare(model: str, n: int, max_tokens: int) -> None:
 
 
 def ours(model: str, questions: Path, max_tokens: int, *, profile: bool) -> dict[str, float]:
-    """Run `regrade evaluate` and return what its manifest says."""
+    """Run `regrade evaluate` and return the times in its manifest."""
     scratch = questions.with_suffix("")
     shutil.rmtree(scratch, ignore_errors=True)
     answers = scratch / "answers"
@@ -92,7 +98,7 @@ def ours(model: str, questions: Path, max_tokens: int, *, profile: bool) -> dict
 
 
 def endless(model: str) -> str:
-    """Return a copy of a checkpoint's folder that takes its padding for the end of an answer, which it never writes."""
+    """Copy a checkpoint whose answers never end: its end token is the padding token, which it never generates."""
     folder = RESULTS / "generate" / "endless"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(model, folder)
@@ -115,10 +121,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", help="instead of the demo model's copy that ends no answer")
+    parser.add_argument("--model", help="instead of the copy of the demo model")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--only", choices=[*WORKLOADS])
-    parser.add_argument("--requests", type=int, help="instead of the workload's own number")
+    parser.add_argument("--requests", type=int, help="instead of the workload's number")
     parser.add_argument("--profile", action="store_true", help="record our side with py-spy")
     parser.add_argument("--bare", nargs=2, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -127,29 +133,31 @@ def main() -> None:
         return
     model = options.model or endless("infra/demo/model")
     rows = []
-    for name, (wanted, max_tokens, goal) in WORKLOADS.items():
+    for name, (requests, max_tokens, goal) in WORKLOADS.items():
         if options.only not in (None, name):
             continue
-        n = options.requests or wanted
+        n = options.requests or requests
         questions = write_questions(RESULTS / "generate" / f"{n}x{max_tokens}.jsonl", n)
         seen: dict[str, list[float]] = {"bare": [], "ours": [], "engine": [], "load": []}
         for _ in range(options.repetitions):
             command = ["-m", "perf.generate_stage", "--model", model]
-            one = python(*command, "--bare", str(n), str(max_tokens)).document
-            other = ours(model, questions, max_tokens, profile=options.profile)
-            if one["tokens"] != other["tokens"]:
-                print(f"tokens differ: {one['tokens']} and {other['tokens']}", file=sys.stderr)
-            seen["bare"].append(one["seconds"])
-            seen["ours"].append(other["seconds"])
-            seen["engine"].append(other["engine"])
+            reference = python(*command, "--bare", str(n), str(max_tokens)).document
+            stage = ours(model, questions, max_tokens, profile=options.profile)
+            if reference["tokens"] != stage["tokens"]:
+                print(
+                    f"tokens differ: {reference['tokens']} and {stage['tokens']}", file=sys.stderr
+                )
+            seen["bare"].append(reference["seconds"])
+            seen["ours"].append(stage["seconds"])
+            seen["engine"].append(stage["engine"])
             seen["load"].append(os.getloadavg()[0])
-            print(f"{name}: {one['seconds']:.2f} s, {other}", file=sys.stderr)
+            print(f"{name}: {reference['seconds']:.2f} s, {stage}", file=sys.stderr)
         ratios = [a / b for a, b in zip(seen["ours"], seen["bare"], strict=True)]
         rows.append(
             {
                 "workload": name,
                 "n": n,
-                "tokens": int(one["tokens"]),
+                "tokens": int(reference["tokens"]),
                 "bare, s": spread(seen["bare"]),
                 "regrade, s": spread(seen["ours"]),
                 "its engine, s": spread(seen["engine"]),

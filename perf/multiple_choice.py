@@ -1,15 +1,15 @@
-"""Multiple choice in one pass, against lm-evaluation-harness with its vLLM backend.
+"""Compare ranking of choices in one pass with lm-evaluation-harness and its vLLM backend.
 
     python -m perf.multiple_choice --data ../shared/data/mmlu            # 570 questions, 0-shot and 5-shot
     python -m perf.multiple_choice --per-subject 1 --shots 0 --repetitions 1
 
-Both sides get the same vLLM with the same arguments, and the same prompts and labels: those of benchmark `mmlu`, the first
-questions of each subject. Loading is excluded. Ours goes from `Plan.requests` to rows that are fsynced in the spool;
-theirs is `VLLM.loglikelihood`, from requests in memory to log-probabilities in memory. They take turns, each repetition
-with a new engine, so that no prefix cache is warm.
+Both sides get the same vLLM with the same arguments, and the same prompts and labels: those of the benchmark `mmlu`, the
+first questions of each subject. Loading is excluded. Regrade is measured from `Plan.requests` to rows fsynced in the
+spool, the harness in `VLLM.loglikelihood`, from requests to log-probabilities in memory. The sides take turns, and each
+repetition starts a new engine, so that no prefix cache is warm.
 """
 
-# ruff: noqa: PLC0415 - each side imports only what its environment has, and imports are no part of what is measured
+# ruff: noqa: PLC0415 - each side imports only packages of its environment, and import time is not measured
 
 import argparse
 import json
@@ -21,15 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from perf.measuring import RESULTS, python, report, spread
-from perf.workload import CACHE_BYTES
+from perf.workloads import CACHE_BYTES
 
 GOALS = {0: 5.0, 5: 12.0}
+"""Lowest accepted speed-up, by number of shots."""
 TIE = 1e-4
-"""Two log-probabilities closer than this change places with the batch that they were computed in."""
+"""Difference of log-probabilities below which the order of two labels may change with the batch."""
 
 
 def select(data: Path, per_subject: int, folder: Path) -> Path:
-    """Write the first questions of each subject, and the worked examples, into a folder that `mmlu` reads."""
+    """Write the first questions of each subject and the worked examples to a folder, as a source of `mmlu`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -46,7 +47,7 @@ def select(data: Path, per_subject: int, folder: Path) -> Path:
 
 
 def ours(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Rank all questions with the real engine; one result per number of shots."""
+    """Rank the choices of all questions with regrade's engine; one result per number of shots."""
     from regrade.answers.spool import Spool
     from regrade.benchmarks import open_benchmark
     from regrade.engines.base import PromptRendering
@@ -99,7 +100,7 @@ def _rows(path: Path) -> dict[str, list[float]]:
 
 
 def theirs(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Rank the same prompts with lm-evaluation-harness; runs in .peers."""
+    """Rank the choices of the same prompts with lm-evaluation-harness; runs in the environment .peers."""
     from lm_eval.api.instance import Instance
     from lm_eval.models.vllm_causallms import VLLM
 
@@ -108,7 +109,7 @@ def theirs(options: argparse.Namespace) -> list[dict[str, Any]]:
         options.model,
         max_model_len=options.max_model_len,
         batch_size="auto",
-        **{"dtype": "auto", **cpu, **dict(_pair(one) for one in options.extra)},
+        **{"dtype": "auto", **cpu, **dict(_pair(argument) for argument in options.extra)},
     )
     warm_up = [Instance("loglikelihood", {}, ("warm", " up"), 0) for _ in range(8)]
     lm.loglikelihood(warm_up)
@@ -121,10 +122,10 @@ def theirs(options: argparse.Namespace) -> list[dict[str, Any]]:
             for number, label in enumerate(labels)
         ]
         started = time.monotonic()
-        values = [value for value, _ in lm.loglikelihood(instances)]
+        results = lm.loglikelihood(instances)
         seconds = time.monotonic() - started
-        left = iter(values)
-        logprobs = [[next(left) for _ in labels] for _, labels in requests]
+        values = (value for value, _ in results)
+        logprobs = [[next(values) for _ in labels] for _, labels in requests]
         found.append({"shots": shots, "seconds": seconds, "logprobs": logprobs})
     return found
 
@@ -137,24 +138,22 @@ def _pair(text: str) -> tuple[str, Any]:
 
 
 def differing(ours: list[list[float]], theirs: list[list[float]]) -> dict[str, Any]:
-    """Count questions whose label differs, and those among them that are no ties."""
-    labels = [
-        (one.index(max(one)), two.index(max(two))) for one, two in zip(ours, theirs, strict=True)
-    ]
+    """Count questions with different labels, and those of them that are no ties."""
+    pairs = list(zip(ours, theirs, strict=True))
     gaps = [
-        max(one) - one[theirs_label]
-        for one, (ours_label, theirs_label) in zip(ours, labels, strict=True)
-        if ours_label != theirs_label
+        max(our_values) - our_values[their_values.index(max(their_values))]
+        for our_values, their_values in pairs
+        if our_values.index(max(our_values)) != their_values.index(max(their_values))
     ]
-    furthest = max(
+    largest = max(
         abs(a - b)
-        for one, two in zip(ours, theirs, strict=True)
-        for a, b in zip(one, two, strict=True)
+        for our_values, their_values in pairs
+        for a, b in zip(our_values, their_values, strict=True)
     )
     return {
         "differ": len(gaps),
         "differ, no tie": sum(gap > TIE for gap in gaps),
-        "largest difference": float(f"{furthest:.1e}"),
+        "largest difference": float(f"{largest:.1e}"),
     }
 
 
@@ -186,24 +185,29 @@ def main() -> None:
     command += ["--questions", str(questions), "--prompts", str(scratch / "prompts.json")]
     command += ["--max-model-len", str(options.max_model_len)]
     command += ["--shots", *(str(shots) for shots in options.shots)]
-    command += [*([] if options.cpu else ["--gpu"]), *(f"--extra={one}" for one in options.extra)]
+    command += [
+        *([] if options.cpu else ["--gpu"]),
+        *(f"--extra={argument}" for argument in options.extra),
+    ]
     seen: dict[str, list[list[dict[str, Any]]]] = {"ours": [], "theirs": []}
     for _ in range(options.repetitions):
         for side in seen:
             ran = python(*command, "--side", side, peers=side == "theirs")
             seen[side].append(ran.document["found"])
-            print(side, [round(one["seconds"], 2) for one in seen[side][-1]], flush=True)
+            print(side, [round(result["seconds"], 2) for result in seen[side][-1]], flush=True)
     rows = []
     for number, shots in enumerate(options.shots):
-        own, other = ([run[number]["seconds"] for run in seen[side]] for side in ("ours", "theirs"))
+        our_seconds = [run[number]["seconds"] for run in seen["ours"]]
+        their_seconds = [run[number]["seconds"] for run in seen["theirs"]]
+        ratios = [b / a for a, b in zip(our_seconds, their_seconds, strict=True)]
         last = {side: seen[side][-1][number] for side in seen}
         rows.append(
             {
                 "shots": shots,
                 "questions": len(last["ours"]["logprobs"]),
-                "regrade, s": spread(own),
-                "lm_eval, s": spread(other),
-                "faster": spread([b / a for a, b in zip(own, other, strict=True)], 1),
+                "regrade, s": spread(our_seconds),
+                "lm_eval, s": spread(their_seconds),
+                "faster": spread(ratios, 1),
                 "goal": GOALS.get(shots, ""),
                 "ranked by": json.dumps(last["ours"]["methods"]),
                 **differing(last["ours"]["logprobs"], last["theirs"]["logprobs"]),

@@ -1,10 +1,10 @@
-"""The peers' side of `perf/grading.py`; runs in .peers: `python -m perf.peer_grading lm_eval|inspect_ai FILE`.
+"""Measure the tools that `perf/grading.py` compares with: `python -m perf.peer_grading lm_eval|inspect_ai FILE`.
 
-What is measured begins with the answers in memory (lm_eval) or in a log file (inspect_ai), after all imports, and ends with
-metrics in memory (lm_eval, which writes none but samples) or in the log file (inspect_ai). Neither includes making them.
+Runs in the environment .peers. The measurement starts after all imports, with the answers in memory (lm_eval) or in a log
+file (inspect_ai), and ends with the metrics in memory (lm_eval) or in the log file (inspect_ai).
 """
 
-# ruff: noqa: PLC0415 - each side imports only what its environment has, and imports are no part of what is measured
+# ruff: noqa: PLC0415 - each side imports only packages of its environment, and import time is not measured
 
 import asyncio
 import importlib.metadata
@@ -20,9 +20,9 @@ Row = dict[str, str]
 
 
 def lm_eval(rows: list[Row]) -> tuple[float, float]:
-    """Run the filters and the metric of its task `gsm8k`; return seconds and the accuracy of `flexible-extract`.
+    """Run filters and metric of lm_eval's task `gsm8k`; return seconds and the accuracy of `flexible-extract`.
 
-    The loop is that of `lm_eval.evaluator.evaluate`, without samples being logged.
+    The loop is that of `lm_eval.evaluator.evaluate`, without logging samples.
     """
     import datasets
     import yaml
@@ -50,15 +50,15 @@ def lm_eval(rows: list[Row]) -> tuple[float, float]:
     values: dict[tuple[str, str], list[float]] = {}
     for name in task._instances[0].filtered_resps:
         for document, instance in zip(documents, task._instances, strict=True):
-            found = task.process_results(document, [instance.filtered_resps[name]])
-            for metric, value in found.items():
+            scores = task.process_results(document, [instance.filtered_resps[name]])
+            for metric, value in scores.items():
                 values.setdefault((metric, name), []).append(value)
-    means = {key: statistics.fmean(one) for key, one in values.items()}
+    means = {key: statistics.fmean(numbers) for key, numbers in values.items()}
     return time.monotonic() - started, means["exact_match", "flexible-extract"]
 
 
 def inspect_ai(rows: list[Row]) -> tuple[float, float]:
-    """Run what `inspect score FILE --scorer match -S numeric=true --overwrite` runs; return seconds and accuracy."""
+    """Run `inspect score FILE --scorer match -S numeric=true --overwrite`; return seconds and accuracy."""
     from inspect_ai._cli.score import score
     from inspect_ai.dataset import Sample
     from inspect_ai.log import EvalSample, read_eval_log, write_eval_log
@@ -103,7 +103,7 @@ def inspect_ai(rows: list[Row]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure one peer and print JSON."""
+    """Measure one tool and print JSON."""
     tool, path = sys.argv[1:]
     rows = [json.loads(line) for line in Path(path).read_text().splitlines()]
     seconds, accuracy = {"lm_eval": lm_eval, "inspect_ai": inspect_ai}[tool](rows)

@@ -1,18 +1,18 @@
-"""Engine `openai` against `vllm bench serve`, on one server; and what requests in flight are worth, as a table.
+"""Compare the engine `openai` with `vllm bench serve`; measure the effect of requests in flight (`--table`).
 
     python -m perf.server                                 # request rates at 1, 16, 64 and 256 in flight
     python -m perf.server --table                         # accuracy, time per question, wall-clock, speed-up
     python -m perf.server --table --base-url http://127.0.0.1:8000 --served NAME --questions test.jsonl
 
-Rates: same prompts, output lengths and server, in turns, after a round that warms the server's prefix cache for both.
-Ours is from the first request to the last completion, with prompts made on the way; theirs is what it prints as its
-request throughput. `vllm bench serve` runs in .peers, where the CPU build is known as `vllm`.
+Rates: both sides have the same prompts, output lengths and server, and take turns; a first round warms the server's
+prefix cache. Regrade's rate is measured from the first request to the last completion; the rate of `vllm bench serve` is
+its request throughput. It runs in the environment .peers, in which the CPU build is installed as `vllm`.
 
-Table: `regrade evaluate --engine openai` with 1, 4 and 16 in flight, each into a repository of its own. Accuracy is compared
-with that of 1 in flight by the exact McNemar test over the questions on which the two differ.
+Table: `regrade evaluate --engine openai` with 1, 4 and 16 requests in flight, each into a new repository. Accuracy is
+compared with that of the first row by the exact McNemar test over the questions on which the two differ.
 """
 
-# ruff: noqa: PLC0415 - each side imports only what its environment has, and imports are no part of what is measured
+# ruff: noqa: PLC0415 - each side imports only packages of its environment, and import time is not measured
 
 import argparse
 import json
@@ -25,9 +25,10 @@ from typing import Any
 
 from perf.measuring import RESULTS, python, report, spread
 from perf.serving import NAME, vllm_server
-from perf.workload import CACHE_BYTES, prompts, write_questions
+from perf.workloads import CACHE_BYTES, prompts, write_questions
 
 GOAL = 0.95
+"""Lowest accepted ratio of the two rates."""
 SERVER_OPTIONS = (
     *("--dtype", "float32", "--max-model-len", "1024"),
     *("--kv-cache-memory-bytes", str(CACHE_BYTES)),
@@ -35,7 +36,7 @@ SERVER_OPTIONS = (
 
 
 def ours(address: str, served: str, n: int, max_tokens: int, in_flight: int) -> None:
-    """Be the process that is measured."""
+    """Measure the engine `openai` in this process, and print the rate as JSON."""
     from regrade.engines.base import PromptRendering
     from regrade.engines.openai import OpenAIEngine
     from regrade.records import Request
@@ -57,7 +58,7 @@ def ours(address: str, served: str, n: int, max_tokens: int, in_flight: int) -> 
 
 
 def theirs(options: argparse.Namespace, address: str, n: int, in_flight: int) -> dict[str, Any]:
-    """Run vLLM's own benchmark."""
+    """Run `vllm bench serve`."""
     questions = write_questions(RESULTS / "server" / "prompts.jsonl", n)
     result = questions.with_name("bench.json")
     result.unlink(missing_ok=True)
@@ -69,45 +70,44 @@ def theirs(options: argparse.Namespace, address: str, n: int, in_flight: int) ->
     command += ["--max-concurrency", str(in_flight), "--disable-tqdm", "--save-result"]
     command += ["--result-dir", str(result.parent), "--result-filename", result.name]
     python(*command, peers=True)
-    found = json.loads(result.read_text())
+    measured = json.loads(result.read_text())
     return {
-        "rate": found["request_throughput"],
-        "failed": n - found["completed"],
-        "tokens": found["total_output_tokens"],
+        "rate": measured["request_throughput"],
+        "failed": n - measured["completed"],
+        "tokens": measured["total_output_tokens"],
     }
 
 
 def rates(options: argparse.Namespace, address: str) -> None:
-    """Measure request rates of both, and report."""
+    """Measure the request rates of both sides, and report."""
     rows = []
     for in_flight in options.in_flight:
         n = min(options.requests, max(64, 64 * in_flight))
         command = ["-m", "perf.server", "--served", options.served, "--base-url", address]
         command += ["--max-tokens", str(options.max_tokens), "--ours", str(n), str(in_flight)]
         python(*command)  # warms the prefix cache
-        own, other = [], []
+        our_runs, their_runs = [], []
         for _ in range(options.repetitions):
-            own.append(python(*command).document)
-            other.append(theirs(options, address, n, in_flight))
+            our_runs.append(python(*command).document)
+            their_runs.append(theirs(options, address, n, in_flight))
+        pairs = zip(our_runs, their_runs, strict=True)
         rows.append(
             {
                 "in flight": in_flight,
                 "requests": n,
-                "regrade, 1/s": spread([one["rate"] for one in own], 1),
-                "bench, 1/s": spread([one["rate"] for one in other], 1),
-                "ratio": spread(
-                    [a["rate"] / b["rate"] for a, b in zip(own, other, strict=True)], 3
-                ),
+                "regrade, 1/s": spread([run["rate"] for run in our_runs], 1),
+                "bench, 1/s": spread([run["rate"] for run in their_runs], 1),
+                "ratio": spread([a["rate"] / b["rate"] for a, b in pairs], 3),
                 "goal": GOAL,
-                "failed": sum(one["failed"] for one in (*own, *other)),
-                "tokens": f"{own[-1]['tokens']:,} / {other[-1]['tokens']:,}",
+                "failed": sum(run["failed"] for run in (*our_runs, *their_runs)),
+                "tokens": f"{our_runs[-1]['tokens']:,} / {their_runs[-1]['tokens']:,}",
             }
         )
     report("server", rows)
 
 
 def table(options: argparse.Namespace, address: str) -> None:
-    """Evaluate with each number in flight, and report."""
+    """Evaluate with each number of requests in flight, and report."""
     from scipy.stats import binomtest
 
     scratch = RESULTS / "parallelism"
@@ -138,7 +138,7 @@ def table(options: argparse.Namespace, address: str) -> None:
 def evaluated(
     options: argparse.Namespace, address: str, in_flight: int, scratch: Path
 ) -> tuple[dict[str, float], float, float]:
-    """Return the value of each question, the average time of a request and the seconds of generating."""
+    """Score of each question, mean latency and generation time in seconds of an evaluation."""
     import pyarrow.parquet as pq
 
     answers = scratch / "answers"
@@ -165,7 +165,7 @@ def evaluated(
 
 @contextmanager
 def serving(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the address of the server that was named, or of one of our own."""
+    """Yield the URL of the given server, or of one started for the script."""
     if options.base_url:
         yield options.base_url
         return
@@ -179,10 +179,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", default="infra/demo/model")
-    parser.add_argument("--base-url", help="a server that runs already, without `/v1`")
-    parser.add_argument("--served", default=NAME, help="the model's name there")
+    parser.add_argument("--base-url", help="URL of a running server, without `/v1`")
+    parser.add_argument("--served", default=NAME, help="name of the model on the server")
     parser.add_argument("--in-flight", type=int, nargs="+", default=[1, 16, 64, 256])
-    parser.add_argument("--requests", type=int, default=2_000, help="at most, per measurement")
+    parser.add_argument("--requests", type=int, default=2_000, help="largest number of requests per measurement")
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--table", action="store_true")

@@ -1,4 +1,4 @@
-"""A `vllm serve` of our own on 127.0.0.1, for as long as a script runs."""
+"""Run `vllm serve` on 127.0.0.1 while a script runs."""
 
 import socket
 import sys
@@ -12,10 +12,11 @@ from perf.measuring import RESULTS
 from regrade.engines.vllm_process.process import EngineProcess
 
 NAME = "demo"
+"""Name of the served model."""
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nothing listens on."""
+    """Find an unused port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -23,27 +24,27 @@ def free_port() -> int:
 
 @contextmanager
 def vllm_server(model: str, options: Sequence[str]) -> Iterator[str]:
-    """Serve a model under the name `demo`, and yield the address without `/v1`."""
+    """Serve a model under the name `demo`, and yield the server's URL without `/v1`."""
     port = free_port()
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
     command += ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", NAME, *options]
     log = RESULTS / "logs" / "server.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    server = EngineProcess(command, log)  # supervised: nothing of it outlives this process
+    server = EngineProcess(command, log)  # supervised: ends with this process
     address = f"http://127.0.0.1:{port}"
     try:
         deadline = time.monotonic() + 600
-        while not answers(f"{address}/health"):
+        while not is_up(f"{address}/health"):
             if time.monotonic() > deadline or server.channel.has_message():
-                sys.exit(f"vLLM did not start: {log}")
+                sys.exit(f"vLLM did not start within 600 s; its log: {log}")
             time.sleep(0.5)
         yield address
     finally:
         server.end()
 
 
-def answers(url: str) -> bool:
-    """Return whether something answers well at an address."""
+def is_up(url: str) -> bool:
+    """Check that a GET of the URL succeeds."""
     try:
         with urllib.request.urlopen(url, timeout=5):
             return True

@@ -1,4 +1,4 @@
-"""Answers like those to GSM8K, 200 to 2,000 characters each, the same for the same seed; stored in a local folder."""
+"""Generate answers like those to GSM8K, 200 to 2,000 characters each, and store them in a local repository."""
 
 import hashlib
 from collections.abc import Iterator
@@ -22,18 +22,19 @@ from regrade.specification import (
 )
 
 N_SENTENCES = 20_000
+"""Different sentences that the answers are composed of."""
 SHARD_ROWS = 40_000
-"""About what a spool seals into one file."""
+"""Rows per file; similar to the files that a spool seals."""
 _NAMES = ("Natalia", "Weng", "Betty", "Julie", "James", "Mark", "Albert", "Ken", "Tina", "Maila")
 _THINGS = ("apples", "boxes", "pages", "dollars", "clips", "eggs", "hours", "tickets", "marbles")
 
 
 def sentences(rng: np.random.Generator) -> list[str]:
-    """Return steps of a calculation, in words."""
-    found = []
+    """Make sentences that are steps of a calculation."""
+    texts = []
     for a, b, name, thing, form in rng.integers(2, 900, (N_SENTENCES, 5)).tolist():
         who, what = _NAMES[name % len(_NAMES)], _THINGS[thing % len(_THINGS)]
-        found.append(
+        texts.append(
             (
                 f"{who} has {a} {what} and gets {b} more, so there are {a} + {b} = {a + b} {what}.",
                 f"Each of the {a} {what} costs ${b}.00, which makes {a} * {b} = <<{a}*{b}={a * b}>>{a * b:,} in total.",
@@ -42,11 +43,11 @@ def sentences(rng: np.random.Generator) -> list[str]:
                 f"That is {a / 4:.2f} {what} per day, because {a} / 4 = {a / 4:.2f}.",
             )[form % 5]
         )
-    return found
+    return texts
 
 
 def answer_texts(n: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield answer and target: four in five answers end as they should, most of these are right."""
+    """Yield answer and target; 80 % of the answers end in a known form, and 70 % give the target."""
     rng = np.random.default_rng(seed)
     steps = sentences(rng)
     for start in range(0, n, 10_000):
@@ -57,22 +58,22 @@ def answer_texts(n: int, seed: int) -> Iterator[tuple[str, str]]:
         kinds = rng.random((size, 2)).tolist()
         for length, pick, target, (kind, luck) in zip(lengths, picks, targets, kinds, strict=True):
             body = " ".join(steps[step] for step in pick)[:length]
-            given = target if luck < 0.7 else target + 1
-            yield f"{body}{_ending(kind, given)}", str(target)
+            number = target if luck < 0.7 else target + 1
+            yield f"{body}{_ending(kind, number)}", str(target)
 
 
-def _ending(kind: float, given: int) -> str:
+def _ending(kind: float, number: int) -> str:
     if kind < 0.55:
-        return f"\n#### {given}"
+        return f"\n#### {number}"
     if kind < 0.70:
-        return f" The answer is ${given:,}.00."
+        return f" The answer is ${number:,}.00."
     if kind < 0.80:
-        return f"\nSo the final answer is \\boxed{{{given}}}."
-    return f" So it is {given}" if kind < 0.97 else ""
+        return f"\nSo the final answer is \\boxed{{{number}}}."
+    return f" So it is {number}" if kind < 0.97 else ""
 
 
 def table(n: int, seed: int, start: int = 0) -> pa.Table:
-    """Return rows of `GENERATION_SCHEMA`."""
+    """Make `n` rows of `GENERATION_SCHEMA`."""
     pairs = list(answer_texts(n, seed))
     texts = [text for text, _ in pairs]
     question = "How much is it in total? " * 12
@@ -106,7 +107,7 @@ def table(n: int, seed: int, start: int = 0) -> pa.Table:
 
 
 def description(n: int, seed: int) -> SetDescription:
-    """Return what the answer set is."""
+    """Description of the answer set."""
     model = ModelIdentity(name="synthetic", kind="imported", revision=str(seed))
     benchmark = BenchmarkIdentity(
         name="gsm8k", version=1, source="local", source_revision=str(n), split="test"
@@ -125,7 +126,7 @@ def description(n: int, seed: int) -> SetDescription:
 
 
 def write_answers(folder: Path, n: int, seed: int = 0) -> AnswerSet:
-    """Make a local answer repository with `n` answers, shard by shard; what is there already is taken."""
+    """Write `n` answers to a local answer repository; answers that it already has are kept."""
     repository = LocalRepository(folder)
     staging = folder.with_name(folder.name + ".staging")
     staging.mkdir(parents=True, exist_ok=True)

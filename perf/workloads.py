@@ -1,9 +1,17 @@
-"""What engines are measured with."""
+"""Prompts and options that the scripts measure engines with."""
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 MAX_MODEL_LEN = 512
-_WORDS = (
+CACHE_BYTES = 1 << 30
+"""Size of vLLM's KV cache on the CPU."""
+ENGINE_OPTIONS = (
+    *("--engine.max-model-len", str(MAX_MODEL_LEN)),
+    *("--engine.extra", f"kv_cache_memory_bytes={CACHE_BYTES}"),
+)
+_WORDS = [
     "Anna",
     "buys",
     "apples",
@@ -16,27 +24,18 @@ _WORDS = (
     "to",
     "her",
     "brother",
-)
+]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Prompts, and how long their answers may be."""
+    """A number of requests with a limit on the length of their answers."""
 
     name: str
     requests: int
     max_tokens: int
     goal: float
-    """Highest ratio of our time to that of bare `LLM.generate`."""
-
-    def prompts(self) -> list[str]:
-        """Return prompts of different lengths, each with a beginning of its own."""
-        return [
-            f"Question {n}: "
-            + " ".join(_WORDS[k % len(_WORDS)] for k in range(20 + n % 30))
-            + "\nAnswer:"
-            for n in range(self.requests)
-        ]
+    """Highest accepted ratio of regrade's time to that of bare `LLM.generate`."""
 
 
 WARM_UP = Workload("warm-up", 64, 4, 0)
@@ -44,3 +43,31 @@ WORKLOADS = (
     Workload("2,000 x 64 tokens", 2000, 64, 1.05),
     Workload("10,000 x 1 token", 10_000, 1, 1.15),
 )
+
+
+def prompts(n: int) -> list[str]:
+    """Make prompts of different lengths that share no prefix."""
+    return [
+        f"Question {number}: "
+        + " ".join(_WORDS[k % len(_WORDS)] for k in range(20 + number % 30))
+        + "\nAnswer:"
+        for number in range(n)
+    ]
+
+
+def write_questions(path: Path, n: int) -> Path:
+    """Write prompts as a dataset, with a target that the scorer `number` accepts."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        for prompt in prompts(n):
+            file.write(json.dumps({"question": prompt, "prompt": prompt, "answer": "1"}) + "\n")
+    return path
+
+
+def evaluate_options(path: Path, max_tokens: int) -> list[str]:
+    """Options of `regrade evaluate` for a file of `write_questions`, on the CPU."""
+    return [
+        *("--dataset.name", "workload", "--dataset.path", str(path)),
+        *("--dataset.format", "completion", "--dataset.scorer", "number"),
+        *("--max-tokens", str(max_tokens)),
+    ]

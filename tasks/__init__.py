@@ -1,1 +1,1 @@
-"""The steps of a flow, as Prefect tasks: retries, run names, artifacts. The work itself is in `regrade`."""
+"""Steps of the flows as Prefect tasks: retries, run names, artifacts. The library `regrade` does the work."""

@@ -1,4 +1,4 @@
-"""The verdict of a gate, and what changed, on the flow run's page."""
+"""Show a gate's verdict and a comparison on the flow run's page."""
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -19,13 +19,13 @@ from regrade.reporting.verdicts import gate_markdown
 
 @task(name="gate", task_run_name="gate", cache_policy=NO_CACHE)
 def show_verdict(report: GateReport) -> None:
-    """Put the verdict on the flow run's page."""
+    """Show the verdict on the flow run's page."""
     show(PAGE_KEY, gate_markdown(report), report.summary)
     show(REPORT_KEY, as_artifact(report), "The verdict for programs")
 
 
 @task(name="compare", task_run_name="compare", cache_policy=NO_CACHE)
-def show_comparisons(found: Comparisons) -> None:
-    """Put what changed on the flow run's page."""
-    description = f"{escape(found.candidate)} against {escape(found.base)}"
-    show(COMPARISON_KEY, comparisons_markdown(found), description)
+def show_comparisons(comparisons: Comparisons) -> None:
+    """Show the comparison on the flow run's page."""
+    description = f"{escape(comparisons.candidate)} against {escape(comparisons.base)}"
+    show(COMPARISON_KEY, comparisons_markdown(comparisons), description)

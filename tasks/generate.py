@@ -1,4 +1,4 @@
-"""Generate the missing answers of one answer set into its spool, publishing and reporting on the way."""
+"""Generate the missing answers of an answer set into its spool; publish and report progress meanwhile."""
 
 import logging
 import os
@@ -25,34 +25,35 @@ from tasks.work import Work
 logger = logging.getLogger("regrade.generate")
 
 PUBLISH_SECONDS = 60.0
-"""The Hub allows about 128 commits an hour; one a minute leaves room for others."""
+"""Seconds between two commits; the Hub allows about 128 commits per hour and account."""
 PUBLISH_VARIABLE = "REGRADE_PUBLISH_SECONDS"
+"""Environment variable that overrides `PUBLISH_SECONDS`."""
 REPORT_SECONDS = 3.0
+"""Seconds between two progress reports to Prefect."""
 REPORT_PATIENCE = 5.0
-"""Seconds that a Prefect server gets to take the last state of the progress."""
+"""Timeout of the last progress report, in seconds."""
 
 
 @task(name="generate", task_run_name="generate {work.title}", cache_policy=NO_CACHE)
 def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -> None:
-    """Generate what is missing; rows are on disk as soon as they are counted.
+    """Generate missing answers; rows are on disk before the progress counts them.
 
-    Called on the main thread by the flow that owns the engine. Rows are published every minute; if that fails, they
-    stay in the spool for the next time. Generating waits neither for the Hub nor for Prefect's server.
+    Must run on the main thread, in the flow that owns the engine. Rows are published every minute; if that fails, they
+    stay in the spool until the next attempt. Generating waits neither for the Hub nor for the Prefect server.
     """
     started_at = datetime.now(UTC)
     display = current_display()
     progress = Progress(work.plan.rows)
     artifact = ProgressArtifact(work)
 
-    def note() -> Session:
+    def save_origin() -> Session:
         session = session_of(engine, settings, progress, started_at)
-        origin = origin_of(work.repository.uri, work.plan.description, session)
-        work.spool.note_origin(origin)
+        work.spool.note_origin(origin_of(work.repository.uri, work.plan.description, session))
         return session
 
     def publish() -> None:
         try:
-            session = note()
+            session = save_origin()
             publish_answers(
                 work.repository, work.spool, work.plan.description, session, only_new=True
             )
@@ -64,7 +65,7 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
         progress = now
         display.advance(work.title, now)
 
-    note()
+    save_origin()
     with (
         RepeatingThread(publish_seconds(), publish, "publish"),
         RepeatingThread(
@@ -77,7 +78,7 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
     ):
         progress = generate(work.plan, engine, work.spool, work.missing, advance)
     display.advance(work.title, progress)
-    work.session = note()
+    work.session = save_origin()
     work.load_seconds = engine.info.load_seconds
     work.generate_seconds = progress.seconds
     logger.info(
@@ -91,25 +92,25 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
 
 
 def publish_seconds() -> float:
-    """Return the seconds between two commits while generating: `REGRADE_PUBLISH_SECONDS`, else a minute.
+    """Seconds between two commits while generating: REGRADE_PUBLISH_SECONDS, or one minute.
 
     Raises:
-        SettingsError: If it is not a number above 0.
+        SettingsError: If the variable is not a number above 0.
     """
-    given = os.environ.get(PUBLISH_VARIABLE)
-    if not given:
+    text = os.environ.get(PUBLISH_VARIABLE)
+    if not text:
         return PUBLISH_SECONDS
     try:
-        seconds = float(given)
+        seconds = float(text)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise SettingsError(f"{PUBLISH_VARIABLE}={given} should be a number of seconds above 0.")
+        raise SettingsError(f"{PUBLISH_VARIABLE}={text} should be a number of seconds above 0.")
     return seconds
 
 
 class ProgressArtifact:
-    """The run's progress on its page: a percentage, and answers, speed and time left in words."""
+    """Progress on the flow run's page: percentage, number of answers, speed and time left."""
 
     def __init__(self, work: Work) -> None:
         specified = work.plan.specification
@@ -120,10 +121,10 @@ class ProgressArtifact:
         self._id: UUID | None = None
 
     def update(self, progress: Progress) -> None:
-        """Show how far the generation is."""
+        """Show the progress; only warn if the Prefect server fails."""
         left = progress.seconds_left
         time_left = "" if left is None or progress.finished else f", {_duration(left)} left"
-        # What moves comes first: the page shows the beginning.
+        # Changing numbers first, because the page shows only the beginning.
         description = (
             f"{progress.done:,} of {progress.total:,} answers{time_left}, "
             f"{progress.tokens_per_second:,.0f} tokens/s: {self._title}"
@@ -132,11 +133,10 @@ class ProgressArtifact:
         try:
             if self._id is None:
                 created = create_progress_artifact(percent, key=self._key, description=description)
-                self._id = cast("UUID", created)  # a coroutine only where there is an event loop
+                self._id = cast("UUID", created)  # a coroutine only in an event loop
             else:
                 update_progress_artifact(self._id, percent, description=description)
         except (httpx.HTTPError, PrefectException) as error:
-            # An unreachable Prefect server costs no answer.
             logger.warning("progress not shown in Prefect: %s", error)
 
 

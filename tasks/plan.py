@@ -1,4 +1,4 @@
-"""Plan: what is asked, which answer sets that makes, and what is missing of them."""
+"""Plan the answer sets of a job, and find their missing answers."""
 
 import logging
 
@@ -20,10 +20,10 @@ logger = logging.getLogger("regrade.plan")
 
 @task(name="plan", task_run_name="plan", **RETRIED)
 def plan_answers(job: GenerationJob) -> list[Work]:
-    """Resolve the model, open the benchmarks and the repository; invalid input is found here.
+    """Resolve the model, open benchmarks and repository, and check the input.
 
     Returns:
-        One piece of work per answer set; the spools are not open yet.
+        One `Work` per answer set; the spools are not open yet.
     """
     repository = open_repository(job.answers, create=True)
     model = job.engine.resolve(job.model)
@@ -33,7 +33,9 @@ def plan_answers(job: GenerationJob) -> list[Work]:
     ]
     ids = [plan.specification.answer_set_id for plan in plans]
     if len(set(ids)) < len(ids):
-        raise SettingsError("The same benchmark was asked for twice with the same settings.")
+        raise SettingsError(
+            "A benchmark was given twice with the same settings; give each benchmark once."
+        )
     return [_work(plan, repository) for plan in plans]
 
 
@@ -42,7 +44,8 @@ def _open_benchmarks(job: GenerationJob) -> list[Benchmark]:
         open_benchmark(name, prompt=job.prompt, limit=job.limit, source=job.source_of(name))
         for name in job.benchmarks
     ]
-    return named + [open_dataset(one, prompt=job.prompt, limit=job.limit) for one in job.datasets]
+    datasets = [open_dataset(entry, prompt=job.prompt, limit=job.limit) for entry in job.datasets]
+    return named + datasets
 
 
 def _work(plan: Plan, repository: Repository) -> Work:
@@ -51,15 +54,13 @@ def _work(plan: Plan, repository: Repository) -> Work:
 
 
 def find_missing(work: Work) -> None:
-    """Note what is missing, given the head of the repository and the open spool; nothing of a complete answer set."""
-    there = find_set(work.repository, work.plan.specification, work.repository.head())
-    if there is not None and there.manifest.state == "complete":
-        work.published, work.missing = there, []
+    """Set `work.missing` to the answers that are neither in the repository nor in the open spool."""
+    stored = find_set(work.repository, work.plan.specification, work.repository.head())
+    if stored is not None and stored.manifest.state == "complete":
+        work.published, work.missing = stored, []
         logger.info("%s: complete, nothing to generate", work.title)
         return
-    done = work.spool.keys() | (there.keys() if there else set())
+    done = work.spool.keys() | (stored.keys() if stored else set())
     work.published, work.missing = None, work.plan.missing(done)
     if done:
-        logger.info(
-            "%s: continuing, %d of %d answers are there", work.title, len(done), work.plan.rows
-        )
+        logger.info("%s: continuing, %d of %d answers exist", work.title, len(done), work.plan.rows)

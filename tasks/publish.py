@@ -1,4 +1,4 @@
-"""Publish answers from the spool, and scores; retried after failures that may pass."""
+"""Publish answers from the spool, and scores; retried after temporary failures."""
 
 import logging
 from collections.abc import Sequence
@@ -16,13 +16,12 @@ logger = logging.getLogger("regrade.publish")
 
 @task(name="publish", task_run_name="publish {work.title}", **PUBLISHING_RETRIED)
 def publish_answers(work: Work) -> None:
-    """Publish what is in the spool and close the answer set; the spool is removed once it is complete."""
+    """Publish the rows of the spool; remove the spool if the answer set is then complete."""
     started = monotonic()
-    published = publishing.publish_answers(
+    work.published = published = publishing.publish_answers(
         work.repository, work.spool, work.plan.description, work.session
     )
     work.publish_seconds = monotonic() - started
-    work.published = published
     if published is not None:
         logger.info(
             "%s: %d rows published, %s, at %s",
@@ -37,8 +36,8 @@ def publish_answers(work: Work) -> None:
 
 @task(name="publish scores", task_run_name="publish scores", **PUBLISHING_RETRIED)
 def publish_scores(repository: Repository, scored: Sequence[Scored]) -> str | None:
-    """Publish all new scorings in one commit and return its revision; None if nothing was ever committed."""
-    new = [(one.answers, one.file, one.table) for one in scored if one.table is not None]
+    """Publish all new scorings in one commit, and return the revision; None if the repository has no commit."""
+    new = [(entry.answers, entry.file, entry.table) for entry in scored if entry.table is not None]
     revision = publishing.publish_scores(repository, new)
     if new:
         count = f"{len(new)} scoring{'s' if len(new) > 1 else ''}"

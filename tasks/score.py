@@ -23,9 +23,9 @@ class ScoredSet:
     answers: AnswerSet
     scored: list[Scored] = field(default_factory=list)
     diffs: dict[str, Diff] = field(default_factory=dict)
-    """How a new scoring differs from the one before, by label of the new one."""
+    """Differences between a new scoring and the previous one, by label of the new scoring."""
     errors: dict[str, SettingsError | DamagedAnswersError] = field(default_factory=dict)
-    """By scorer: why there is no scoring."""
+    """Reasons for missing scorings, by scorer."""
 
     @property
     def answer_set_id(self) -> str:
@@ -34,7 +34,7 @@ class ScoredSet:
 
     @property
     def title(self) -> str:
-        """Benchmark and model, for people."""
+        """Benchmark and model, for log lines and pages."""
         return self.answers.manifest.specification.title
 
 
@@ -42,52 +42,52 @@ class ScoredSet:
 def score_set(
     answers: AnswerSet, scorers: tuple[str, ...], *, force: bool, intact: bool
 ) -> ScoredSet:
-    """Score an answer set with each scorer; a scoring by the same version of a scorer is reused unless `force`.
+    """Score an answer set with each scorer; a stored scoring by the same version is reused unless `force`.
 
-    If a scorer does not fit, or answers are damaged, that is noted, and the other scorers go on.
+    If a scorer does not fit or answers are damaged, the error is recorded, and the other scorers go on.
     """
-    found = ScoredSet(answers)
+    result = ScoredSet(answers)
     expected = answers.manifest.n_samples * answers.manifest.specification.repeats
     if answers.manifest.rows < expected:
         logger.warning(
-            "%s: incomplete, %d of %d answers are there; scoring those",
-            found.title,
+            "%s: incomplete; scoring the %d of %d answers that exist",
+            result.title,
             answers.manifest.rows,
             expected,
         )
     for name in scorers:
         try:
-            one = score_answers(answers, name, force=force, intact=intact)
+            scored = score_answers(answers, name, force=force, intact=intact)
         except (SettingsError, DamagedAnswersError) as error:
-            logger.warning("%s: not scored with %s: %s", found.title, name, error)
-            found.errors[name] = error
+            logger.warning("%s: not scored with %s: %s", result.title, name, error)
+            result.errors[name] = error
             continue
-        found.scored.append(one)
-        _say(found.title, one)
-        _compare(found, one)
-    return found
+        result.scored.append(scored)
+        _log(result.title, scored)
+        _compare(result, scored)
+    return result
 
 
-def _say(title: str, one: Scored) -> None:
-    overall = one.file.summary.overall
-    shown = "no answers" if overall.accuracy is None else f"{100 * overall.accuracy:.2f} %"
+def _log(title: str, scored: Scored) -> None:
+    overall = scored.file.summary.overall
+    accuracy = "no answers" if overall.accuracy is None else f"{100 * overall.accuracy:.2f} %"
     logger.info(
         "%s: %s %s of %d%s%s",
         title,
-        one.file.scorer,
-        shown,
+        scored.file.scorer,
+        accuracy,
         overall.n,
-        f", {one.file.intact_only}" if one.file.intact_only else "",
-        "" if one.table is not None else " (scored before)",
+        f", {scored.file.intact_only}" if scored.file.intact_only else "",
+        "" if scored.table is not None else " (scored before)",
     )
 
 
-def _compare(found: ScoredSet, one: Scored) -> None:
+def _compare(result: ScoredSet, scored: Scored) -> None:
     try:
-        diff = diff_with_before(one)
+        diff = diff_with_before(scored)
     except DamagedAnswersError as error:
-        logger.warning("%s: not compared with the scoring before: %s", found.title, error)
+        logger.warning("%s: not compared with the previous scoring: %s", result.title, error)
         return
     if diff is not None:
-        found.diffs[one.file.label] = diff
-        logger.info("%s: %s", found.title, diff_line(diff))
+        result.diffs[scored.file.label] = diff
+        logger.info("%s: %s", result.title, diff_line(diff))

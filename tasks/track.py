@@ -23,7 +23,7 @@ class Tracked:
     run_ids: dict[tuple[str, str], str] = field(default_factory=dict)
     """By answer set id and label of the scoring."""
     urls: dict[str, str | None] = field(default_factory=dict)
-    """Page of the model's evaluation, by answer set id."""
+    """MLflow pages, by answer set id."""
 
 
 @task(name="track", task_run_name="track", **RETRIED)
@@ -33,7 +33,7 @@ def track_scorings(
     revision: str,
     seconds: Mapping[str, Mapping[str, float]],
 ) -> Tracked:
-    """Log every scoring.
+    """Track every scoring as an MLflow run.
 
     Args:
         uri: MLflow server or database.
@@ -42,17 +42,17 @@ def track_scorings(
         seconds: Wall-clock seconds per stage, by answer set id.
 
     Raises:
-        TrackingError: If MLflow did not take it.
+        TrackingError: If MLflow cannot be reached or rejects a run.
     """
     by_model: dict[str, list[Scoring]] = {}
     for answer_set in sets:
         if not answer_set.scored:
             continue
-        kept = answer_set.answers.only(answer_set.scored[0].file.answers)
-        latency = latency_percentiles(kept)
-        for one in answer_set.scored:
+        scored_shards = answer_set.scored[0].file.answers
+        latency = latency_percentiles(answer_set.answers.only(scored_shards))
+        for scored in answer_set.scored:
             scoring = _scoring(
-                answer_set, one, revision, seconds[answer_set.answer_set_id], latency
+                answer_set, scored, revision, seconds[answer_set.answer_set_id], latency
             )
             by_model.setdefault(scoring.model_id, []).append(scoring)
     tracked = Tracked()
@@ -81,26 +81,27 @@ def _track(uri: str, scorings: list[Scoring]) -> TrackedRuns:
 
 def _scoring(
     answer_set: ScoredSet,
-    one: Scored,
+    scored: Scored,
     revision: str,
     seconds: Mapping[str, float],
     latency: dict[str, float],
 ) -> Scoring:
-    answers, diff = answer_set.answers, answer_set.diffs.get(one.file.label)
+    answers, file = answer_set.answers, scored.file
+    diff = answer_set.diffs.get(file.label)
     return Scoring(
         manifest=answers.manifest,
         revision=answers.revision,
         repository=answers.repository.uri,
         url=answers.repository.url(revision, answers.folder),
-        scorer=one.file.scorer,
-        version=one.file.version,
-        source_hash=one.file.source_hash,
-        summary=one.file.summary,
-        seconds={**seconds, "score": one.file.score_seconds},
+        scorer=file.scorer,
+        version=file.version,
+        source_hash=file.source_hash,
+        summary=file.summary,
+        seconds={**seconds, "score": file.score_seconds},
         latency=latency,
-        headline=one.file.scorer == answers.manifest.scorers[0] and not one.file.left_out,
-        suffix=one.file.suffix,
-        intact_only=one.file.intact_only,
+        headline=file.scorer == answers.manifest.scorers[0] and not file.left_out,
+        suffix=file.suffix,
+        intact_only=file.intact_only,
         change=diff_line(diff) if diff else None,
         diff=diff_markdown(diff) if diff else None,
     )

@@ -1,7 +1,7 @@
-"""One answer set on its way through a flow, and what all tasks share: retries, and hiding large values from Prefect.
+"""State of an answer set in a flow, and helpers of all tasks: retries, and hiding large arguments from Prefect.
 
-Prefect walks through the dataclasses, lists and models that a task is given, and an answer set may have a hundred
-thousand samples. It walks neither through plain classes such as `Work` nor through what is `hidden`.
+Prefect visits every element of the dataclasses, lists and models that a task gets, which is slow for an answer set with
+100,000 samples. It does not visit plain classes such as `Work`, or values wrapped by `hidden`.
 """
 
 from typing import Any, TypeVar, cast
@@ -24,12 +24,12 @@ _T = TypeVar("_T")
 
 
 class Work:
-    """A planned answer set, what is missing of it, and what has become of it.
+    """A planned answer set: its missing answers, and the results of the steps so far.
 
     Args:
-        plan: What is asked.
-        repository: Where the answers go.
-        spool: Journal of the answers that are not published yet; open while there is work.
+        plan: Questions and specification of the answer set.
+        repository: Repository to publish to.
+        spool: Journal of the answers that are not published yet; open while the flow works on them.
     """
 
     def __init__(self, plan: Plan, repository: Repository, spool: Spool) -> None:
@@ -38,9 +38,9 @@ class Work:
         self.spool = spool
         self.missing: list[tuple[Sample, int]] = []
         self.session: Session | None = None
-        """What this flow run generated; None until it has."""
+        """Generation by this flow run; None before it."""
         self.publishing: PrefectFuture[None] | None = None
-        """The task run that publishes the answers; None until it is submitted."""
+        """Task run that publishes the answers; None before it is submitted."""
         self.published: AnswerSet | None = None
         self.load_seconds = 0.0
         self.generate_seconds = 0.0
@@ -48,28 +48,28 @@ class Work:
 
     @property
     def title(self) -> str:
-        """Benchmark and model, for people."""
+        """Benchmark and model, for log lines and pages."""
         return self.plan.specification.title
 
 
 def hidden(value: _T) -> _T:
-    """Hide an argument of a task from Prefect; the task gets the value itself."""
+    """Keep Prefect from visiting an argument of a task; the task gets the value unchanged."""
     return cast("_T", quote(value))
 
 
-def may_pass(_task: Task[Any, Any], _task_run: TaskRun, state: State[Any]) -> bool:
-    """Return whether a failed task run is retried: after failures of the Hub or MLflow that may pass."""
+def is_temporary(_task: Task[Any, Any], _task_run: TaskRun, state: State[Any]) -> bool:
+    """Retry condition of the tasks: True after a temporary error of the Hub or an error of MLflow."""
     error = state.result(raise_on_failure=False)
     return (isinstance(error, HubError) and error.retryable) or isinstance(error, TrackingError)
 
 
 def retried(*delays: float) -> dict[str, Any]:
-    """Return options of a task that is retried after these delays, in seconds."""
+    """Task options that retry after these delays, in seconds."""
     return {
         "cache_policy": NO_CACHE,
         "retries": len(delays),
         "retry_delay_seconds": list(delays),
-        "retry_condition_fn": may_pass,
+        "retry_condition_fn": is_temporary,
     }
 
 

@@ -1,1 +1,1 @@
-"""Answers that other tools made, read as answer sets: one format a file."""
+"""Import the answers of other tools as answer sets; one file per format."""

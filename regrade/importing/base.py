@@ -1,4 +1,4 @@
-"""What every reader of a foreign format gives: rows, the original's own scores, and what the file says of itself."""
+"""Data types that every reader returns: rows, scores of the original tool, and metadata of the file."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Columns(Settings):
     text: str | None = None
     """Column with the answers: a text, or a list of texts for several answers to one question."""
     question: str | None = None
-    """Column with what is asked, without examples and chat template."""
+    """Column with the question, without examples and chat template."""
     prompt: str | None = None
     """Column with the prompt exactly as it was sent."""
     target: str | None = None
@@ -28,40 +28,40 @@ class Columns(Settings):
     subset: str | None = None
     """Column by which results are broken down."""
     score: str | None = None
-    """Column with the original's own score of each answer: true or false, or a number from 0 to 1."""
+    """Column with the original tool's score of each answer: true or false, or a number from 0 to 1."""
     extracted: str | None = None
-    """Column with what the original read out of each answer."""
+    """Column with the final answer that the original tool extracted."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """What a person says about a table that does not describe itself."""
+    """Options for reading a table."""
 
     columns: Columns = field(default_factory=Columns)
     target_after: str | None = None
-    """The right answer is what follows the last of these in the target column, such as `####`."""
+    """Text before the right answer in the target column, such as `####`; its last occurrence counts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """The original's own score of one answer."""
+class RowScore:
+    """Score of one answer by the original tool."""
 
     value: float | None
-    """On the scale of its `OriginalScore`; None where the original has none."""
+    """Value on the scale of its `OriginalScore`; None if the tool gave no score."""
     extracted: str | None = None
-    """What the original read out of the answer; None where it read nothing, or does not say."""
+    """Final answer that the tool extracted; None if it extracted or recorded none."""
     unread: bool = False
-    """Whether the original says that there was no answer to read."""
+    """True if the tool recorded that it could not extract an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedRow:
-    """One answer, as far as the file knows it. None: the file does not say."""
+    """An answer and its question. None: not in the file."""
 
     index: int
-    """Row of the question in its split where the file says it, else in the file, from 0."""
+    """Row of the question in its split, or in the file if the split is not recorded; from 0."""
     question: str
-    """What is asked, in whatever form the file has it: the sample's id follows from it."""
+    """Question in the file's form; the sample id is a hash of it."""
     target: str | None
     text: str | None
     repeat: int = 0
@@ -77,43 +77,44 @@ class ImportedRow:
     latency: float | None = None
     """Seconds."""
     error: str | None = None
-    given: Mapping[str, Given] = field(default_factory=dict)
-    """The original's scores of this answer, by their names."""
+    scores: Mapping[str, RowScore] = field(default_factory=dict)
+    """Scores of the original tool, by `OriginalScore.name`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """One number as the original reported it, which may be of more answers than the file holds."""
+    """Mean score that the original tool reported; may include answers that are not in the file."""
 
     value: float
     stderr: float | None = None
     n: int | None = None
-    """Answers that it is over; None where the file does not say."""
+    """Number of answers; None if not in the file."""
     out_of: float = 1.0
-    """What a perfect score is: 1, or 100 where percentages are reported."""
+    """Perfect score: 1, or 100 for percentages."""
 
 
 @dataclass(frozen=True, slots=True)
 class OriginalScore:
-    """One way in which the original scored its answers."""
+    """A metric of the original tool."""
 
     name: str
-    """In the original's words, such as `exact_match,strict-match`."""
+    """Name that the tool uses, such as `exact_match,strict-match`."""
     reported: Reported | None = None
     low: float = 0.0
-    """Worst value of its scale; values are kept as shares of the way from `low` to `high`."""
+    """Worst value of the scale. Values are stored as `(value - low) / (high - low)`."""
     high: float = 1.0
+    """Best value of the scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedSet:
-    """The answers of one model to one benchmark in a file. None: the file does not say."""
+    """Answers of one model to one benchmark, read from a file. None: not in the file."""
 
     rows: Sequence[ImportedRow]
     model: str | None
     benchmark: str | None
     n_samples: int | None = None
-    """Questions of the whole run, of which the file may hold only some."""
+    """Questions of the whole run; the file may hold fewer."""
     repeats: int | None = None
     """Answers per question of the whole run."""
     model_revision: str | None = None
@@ -125,9 +126,9 @@ class ImportedSet:
     config: str | None = None
     limit: int | None = None
     recorded: Mapping[str, Any] = field(default_factory=dict)
-    """What else the file says of how it came about (data set, sampling, version), under its own names."""
+    """Other metadata of the run (dataset, sampling, version), under the file's names."""
     originals: tuple[OriginalScore, ...] = ()
-    """The first one is the original's headline."""
+    """Metrics of the original tool, the main metric first."""
 
 
 Reader = Callable[[SourceFile, TableOptions], ImportedSet]

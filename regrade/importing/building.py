@@ -1,4 +1,4 @@
-"""From what a reader gave to what is kept: an answer set's description, its rows, and the original's scores."""
+"""Build an answer set from the result of a reader: its description, rows and original scores."""
 
 import hashlib
 import math
@@ -14,7 +14,7 @@ from regrade.answers.publishing import SetDescription
 from regrade.benchmarks.questions.samples import Question, number_samples
 from regrade.benchmarks.questions.targets import RowError, choice_letters, number_target
 from regrade.errors import SettingsError
-from regrade.importing.base import FormatName, ImportedRow, ImportedSet, OriginalScore
+from regrade.importing.base import FormatName, ImportedRow, ImportedSet, OriginalScore, RowScore
 from regrade.importing.files import SourceFile
 from regrade.importing.record import Json, as_json, clean
 from regrade.records import GENERATION_SCHEMA, SCORE_SCHEMA
@@ -22,14 +22,16 @@ from regrade.settings import ScorerName
 from regrade.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity, Specification
 
 UNKNOWN = "unknown"
-"""Stands for a revision or split that the file does not tell."""
+"""Revision or split that is not in the file."""
 _MAX_NAME = 63
+"""Longest benchmark name, in characters."""
 _MAX_TEXT = 1000
+"""Longest text in a specification, in characters; longer texts are cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a person says of a file, over what it says itself."""
+    """Names given by the user; they override the file's."""
 
     model: str | None = None
     benchmark: str | None = None
@@ -38,39 +40,40 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """One answer set, ready to be published."""
+    """An answer set that is ready to be published."""
 
     file: SourceFile
     format: FormatName
     description: SetDescription
     table: pa.Table
-    """`GENERATION_SCHEMA`."""
+    """Rows of `GENERATION_SCHEMA`."""
     originals: tuple[tuple[OriginalScore, pa.Table], ...]
-    """The original's scorings, each as `SCORE_SCHEMA` with a row per generation."""
+    """Metrics of the original tool, each with rows of `SCORE_SCHEMA`, one per generation."""
 
 
-def build(file: SourceFile, format_name: FormatName, found: ImportedSet, names: Names) -> Built:
-    """Return what is kept of the answers in a file.
+def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, names: Names) -> Built:
+    """Build the answer set of a file.
 
     Raises:
-        SettingsError: If neither the file nor a person says which model or benchmark it is.
-        ImportFileError: If the targets do not fit together, or an answer is there twice.
+        SettingsError: If neither the file nor `names` has the model or the benchmark.
+        ImportFileError: If a target does not fit the scorer, or two answers have the same question and repetition.
     """
-    targets, scorer = _targets(file, found, names.scorer)
-    first = {row.index: number for number, row in reversed(list(enumerate(found.rows)))}
-    order = sorted(first)
-    questions = [_question(found.rows[first[index]], targets[first[index]]) for index in order]
-    ids = {index: sample.id for index, sample in zip(order, number_samples(questions), strict=True)}
-    if len({(row.index, row.repeat) for row in found.rows}) != len(found.rows):
-        raise file.error("an answer to the same question is there twice under the same number.")
-    rows = [
-        _generation(row, ids[row.index], target)
-        for row, target in zip(found.rows, targets, strict=True)
-    ]
-    repeats = max([found.repeats or 1, *(row.repeat + 1 for row in found.rows)])
+    targets, scorer = _targets(file, imported, names.scorer)
+    answered = list(zip(imported.rows, targets, strict=True))
+    questions = {
+        row.index: Question(row.question, target or "", {}, row.subset, row.choices)
+        for row, target in reversed(answered)  # the first row of a question decides
+    }
+    order = sorted(questions)
+    samples = number_samples([questions[index] for index in order])
+    ids = {index: sample.id for index, sample in zip(order, samples, strict=True)}
+    if len({(row.index, row.repeat) for row in imported.rows}) != len(imported.rows):
+        raise file.error("two answers to the same question have the same repetition number.")
+    rows = [_generation(row, ids[row.index], target) for row, target in answered]
+    repeats = max([imported.repeats or 1, *(row.repeat + 1 for row in imported.rows)])
     description = SetDescription(
-        specification=_specification(file, format_name, found, names, repeats),
-        n_samples=max(found.n_samples or 1, len(order)),
+        specification=_specification(file, format_name, imported, names, repeats),
+        n_samples=max(imported.n_samples or 1, len(order)),
         scorers=(scorer,),
     )
     return Built(
@@ -78,84 +81,92 @@ def build(file: SourceFile, format_name: FormatName, found: ImportedSet, names: 
         format_name,
         description,
         pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA),
-        tuple((original, _scores(original, found.rows, rows)) for original in found.originals),
+        tuple(
+            (original, _scores(original, imported.rows, rows)) for original in imported.originals
+        ),
     )
 
 
 def source_hash(file: SourceFile, number: int, name: str) -> str:
-    """Return what tells the scorings that came with a file apart: its sha256, further ones with their names."""
+    """Short hash that identifies an original score: of the file; from the second score on, of the file and the name."""
     if number == 0:
         return file.sha256[:8]
     return hashlib.sha256(f"{file.sha256}\0{name}".encode()).hexdigest()[:8]
 
 
 def _specification(
-    file: SourceFile, format_name: FormatName, found: ImportedSet, names: Names, repeats: int
+    file: SourceFile, format_name: FormatName, imported: ImportedSet, names: Names, repeats: int
 ) -> Specification:
-    model, benchmark = names.model or found.model, names.benchmark or found.benchmark
-    for what, value in (("model", model), ("benchmark", benchmark)):
+    model, benchmark = names.model or imported.model, names.benchmark or imported.benchmark
+    for option, value in (("model", model), ("benchmark", benchmark)):
         if not value:
             raise SettingsError(
-                f"'{file.path}' ({format_name}) does not say of which {what} it is. Name it with `--{what} NAME`."
+                f"'{file.path}' ({format_name}) does not name its {option}. Name it with `--{option} NAME`."
             )
-    recorded = {name: _plain(value) for name, value in found.recorded.items() if value is not None}
+    recorded = {
+        name: _plain(value) for name, value in imported.recorded.items() if value is not None
+    }
     return Specification(
         model=ModelIdentity(
             name=_short(str(model)),
             kind="imported",
-            revision=_short(found.model_revision or UNKNOWN),
+            revision=_short(imported.model_revision or UNKNOWN),
         ),
         benchmark=BenchmarkIdentity(
             name=benchmark_name(str(benchmark)),
             version=0,
             source="local",
             source_revision=file.sha256,
-            config=None if found.config is None else _short(found.config),
-            split=_short(found.split or UNKNOWN),
-            limit=found.limit,
+            config=None if imported.config is None else _short(imported.config),
+            split=_short(imported.split or UNKNOWN),
+            limit=imported.limit,
             parameters={"format": format_name, **recorded},
         ),
         prompt=PromptIdentity(
-            format=found.format,
+            format=imported.format,
             template="as imported",
-            n_shots=found.n_shots,
-            system=None if found.system is None else clean(found.system),
+            n_shots=imported.n_shots,
+            system=None if imported.system is None else clean(imported.system),
         ),
-        method=found.method,
+        method=imported.method,
         sampling=None,
         repeats=repeats,
     )
 
 
 def benchmark_name(text: str) -> str:
-    """Return a name as benchmarks may have it: lower case, digits, `-` and `_`."""
+    """Convert text to a benchmark name: lower-case letters, digits, `-` and `_`.
+
+    Raises:
+        SettingsError: If no letter from a to z and no digit is left.
+    """
     name = re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_")[:_MAX_NAME]
     if not name:
         raise SettingsError(
-            f"'{text}' is no name for a benchmark: it has neither a letter from a to z nor a digit."
+            f"'{text}' cannot be a benchmark name: it needs a letter from a to z or a digit."
         )
     return name
 
 
 def _targets(
-    file: SourceFile, found: ImportedSet, wanted: ScorerName | None
+    file: SourceFile, imported: ImportedSet, wanted: ScorerName | None
 ) -> tuple[list[str | None], ScorerName]:
-    """Return the targets in the form that a scorer compares with, and the scorer that fits them."""
-    raw = [row.target for row in found.rows]
+    """Targets in the form that the scorer needs, and the scorer: `wanted`, or the one that fits the targets."""
+    raw = [row.target for row in imported.rows]
     known = [target for target in raw if target is not None]
     if len(known) < len(raw) or not raw:
-        return list(raw), wanted or "exact"  # which says that there is nothing to compare with
-    if found.method == "rank":
-        return list(raw), wanted or "choice_logprob"
-    if all(2 <= len(row.choices) <= len(ascii_uppercase) for row in found.rows) and wanted in (
+        return raw, wanted or "exact"  # scoring reports the missing targets
+    if imported.method == "rank":
+        return raw, wanted or "choice_logprob"
+    if all(2 <= len(row.choices) <= len(ascii_uppercase) for row in imported.rows) and wanted in (
         None,
         "choice_letter",
     ):
         try:
-            return [*choice_letters(known, [row.choices for row in found.rows])], "choice_letter"
+            return [*choice_letters(known, [row.choices for row in imported.rows])], "choice_letter"
         except RowError as error:
             raise file.error(
-                f"{error.problem}. Name a scorer that does not choose, such as `--scorer exact`.",
+                f"{error.problem}. Name a scorer that ignores choices, such as `--scorer exact`.",
                 error.row,
             ) from error
     if wanted in (None, "number", "number_strict"):
@@ -172,19 +183,14 @@ def _targets(
     return [*known], wanted or ("choice_letter" if letters else "exact")
 
 
-def _question(row: ImportedRow, target: str | None) -> Question:
-    return Question(row.question, target or "", {}, row.subset, row.choices)
-
-
 def _generation(row: ImportedRow, sample_id: str, target: str | None) -> dict[str, Any]:
-    known = row.prompt is not None
     return {
         "sample_id": sample_id,
         "index": row.index,
         "repeat": row.repeat,
         "subset": row.subset,
         "prompt": row.prompt,
-        "prompt_kind": row.prompt_kind if known else None,
+        "prompt_kind": None if row.prompt is None else row.prompt_kind,
         "prompt_truncated": None,
         "reasoning_open": (row.prompt or "").rstrip().endswith("<think>"),
         "target": target,
@@ -203,20 +209,18 @@ def _generation(row: ImportedRow, sample_id: str, target: str | None) -> dict[st
 
 
 def _scores(
-    original: OriginalScore, rows: Sequence[ImportedRow], kept: Sequence[Mapping[str, Any]]
+    original: OriginalScore, rows: Sequence[ImportedRow], generations: Sequence[Mapping[str, Any]]
 ) -> pa.Table:
-    """Return the original's scores; a row that it has no score for is missing."""
+    """Scores of one metric; rows without a score have the outcome `failed`."""
     table = []
-    for row, generation in zip(rows, kept, strict=True):
-        given = row.given.get(original.name)
-        value = None if given is None or given.value is None else given.value
+    for row, generation in zip(rows, generations, strict=True):
+        score = row.scores.get(original.name, RowScore(None))
+        value, extracted = score.value, score.extracted
         share = None if value is None else (value - original.low) / (original.high - original.low)
-        if share is not None and not 0 <= share <= 1:
-            share = None  # on a scale that is not known: only the number itself is kept
-        extracted = given.extracted if given is not None else None
-        if extracted is None and value is not None and share is None:
-            extracted = f"{value:g}"
-        outcome = "unparsed" if given is not None and given.unread else "scored"
+        if share is not None and not 0 <= share <= 1:  # outside the scale: kept as text only
+            share = None
+            extracted = f"{value:g}" if extracted is None else extracted
+        outcome = "unparsed" if score.unread else "scored"
         table.append(
             {
                 "sample_id": generation["sample_id"],
@@ -232,7 +236,7 @@ def _scores(
 
 
 def _plain(value: Json) -> Json:
-    """Return a recorded value as it may enter a specification: small, and the same as JSON on every machine."""
+    """Reduce a recorded value for the specification: one level, at most 100 fields, finite numbers, short texts."""
     if isinstance(value, Mapping):
         flat = {clean(str(name)): _scalar(part) for name, part in value.items() if part is not None}
         return dict(list(flat.items())[:100])

@@ -1,4 +1,4 @@
-"""Reading files of strangers: in bounded memory, nothing unpacked to disk, every error with file and row."""
+"""Read untrusted files in bounded memory, without unpacking to disk; every error names file and row."""
 
 import gzip
 import hashlib
@@ -20,17 +20,19 @@ from regrade.errors import UserError
 from regrade.importing.record import Json, Record
 
 MAX_BYTES = 2 * 2**30
-"""Of one file, or of all members of an archive together, once decompressed."""
+"""Largest file, or total of an archive's members, in bytes after decompression."""
 MAX_ROW_BYTES = 64 * 2**20
-"""Of one line, or of one member of an archive that is one row."""
+"""Largest line, or archive member that holds one row, in bytes."""
 MAX_MEMBERS = 1_000_000
+"""Most members of an archive."""
 _CHUNK = 2**20
+"""Bytes decompressed at a time."""
 _PARQUET_ROWS = 64
-"""Rows decoded at once: a dictionary page makes a small file large, 64 rows of it stay bearable."""
+"""Rows decoded at once; few, because dictionary pages expand to a multiple of the file's size."""
 
 
 class ImportFileError(UserError):
-    """A file that cannot be imported; `row` counts from 0, and is None where it is about the whole file."""
+    """A file that cannot be imported; `row` counts from 0, None if the whole file is meant."""
 
     def __init__(self, path: str, problem: str, row: int | None = None) -> None:
         self.path, self.problem, self.row = path, problem, row
@@ -42,87 +44,89 @@ class ImportFileError(UserError):
 
 
 class SourceFile:
-    """One file to import. What was parsed is kept, since formats are told apart by what is in it."""
+    """A file to import. Parsed content is cached, because both format detection and the reader need it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @cached_property
     def sha256(self) -> str:
-        """Return the sha256 of the file as it is."""
+        """Sha256 of the file as stored."""
         with self._opened() as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     @property
     def kind(self) -> str:
-        """Return the ending without the dot and without `.gz`: `jsonl`, `json`, `parquet`, `zip`, `eval`."""
+        """Extension in lower case, without dot and `.gz`: `jsonl`, `json`, `parquet`, `zip`, `eval`."""
         path = self.path.with_suffix("") if self.path.suffix == ".gz" else self.path
         return path.suffix.lower().removeprefix(".")
 
     @cached_property
     def document(self) -> Json:
-        """Return the one JSON document that the file is.
+        """Content of a file that is one JSON document.
 
         Raises:
-            ImportFileError: If it is not JSON, nested too deep, or larger than `MAX_BYTES`.
+            ImportFileError: If it is not JSON, nested too deeply, or larger than `MAX_BYTES`.
         """
         with self._stream() as stream:
             return self._parsed(self._limited(stream, MAX_BYTES))
 
     @cached_property
     def rows(self) -> list[Record]:
-        """Return the rows: of JSON lines, of a JSON list of objects, or of Parquet.
+        """Rows of JSON lines, Parquet, or a JSON list of objects (also as the only JSON file of a zip).
 
         Raises:
-            ImportFileError: If there are none, or a row is not an object.
+            ImportFileError: If the file has no rows, or a row is not an object.
         """
         readers = {"parquet": self._parquet, "jsonl": self._lines, "zip": self._zipped}
         values = readers.get(self.kind, self._listed)()
         rows = [self.record(value, row) for row, value in enumerate(values)]
         if not rows:
-            raise self.error("there are no rows in it.")
+            raise self.error("it has no rows.")
         return rows
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """Return the names of the columns: of Parquet, else of the first row."""
+        """Names of the columns: of the Parquet schema, otherwise of the first row."""
         if self.kind != "parquet":
             return tuple(self.rows[0].value)
         with self._parquet_file() as file:
             return tuple(file.schema_arrow.names)
 
     def record(self, value: object, row: int | None = None) -> Record:
-        """Return an object of the file, which knows its place.
+        """Wrap a JSON object, so that its errors name this file and the row.
 
         Raises:
-            ImportFileError: If it is not an object.
+            ImportFileError: If `value` is not an object.
         """
         if not isinstance(value, dict):
             raise self.error(f"an object with named fields was expected, found {value!r:.60}.", row)
         return Record(value, lambda problem: self.error(problem, row))
 
     def members(self) -> list[str]:
-        """Return the names of the files in an archive.
+        """Names of the files in the archive.
 
         Raises:
-            ImportFileError: If it is not a zip archive, or has more than `MAX_MEMBERS`.
+            ImportFileError: If the file is not a zip archive, or has more than `MAX_MEMBERS` files.
         """
         with self._archive() as archive:
             if len(archive.filelist) > MAX_MEMBERS:
-                raise self.error(f"there are {len(archive.filelist):,} files in it.")
+                raise self.error(
+                    f"it has {len(archive.filelist):,} files; at most {MAX_MEMBERS:,} are allowed."
+                )
             return [info.filename for info in archive.filelist if not info.is_dir()]
 
     def member_documents(
         self, names: list[str], limit: int = MAX_ROW_BYTES
     ) -> Iterator[tuple[str, Any]]:
-        """Yield name and JSON document of some members of an archive, in the order given.
+        """Yield name and JSON document of archive members, in the given order.
 
         Args:
-            names: Out of `members`; names only select, nothing is ever written under them.
-            limit: Bytes that one of them may have; all together may have `MAX_BYTES`.
+            names: Names from `members`. They only select; nothing is written under them.
+            limit: Largest member in bytes; the total may be `MAX_BYTES`.
 
         Raises:
-            ImportFileError: If one cannot be read, is not JSON, or is too large.
+            ImportFileError: If a member cannot be read, is not JSON, or is too large.
         """
         total = 0
         with self._archive() as archive:
@@ -133,12 +137,12 @@ class SourceFile:
                 yield name, self._parsed(content, where=f"member '{name}': ")
 
     def beside(self, name: str) -> "SourceFile | None":
-        """Return a file in the same folder, if it is there."""
+        """File of that name in the same folder, or None."""
         path = self.path.with_name(name)
         return SourceFile(path) if path.is_file() else None
 
     def error(self, problem: str, row: int | None = None) -> ImportFileError:
-        """Return an error that names this file."""
+        """Error that names this file."""
         return ImportFileError(str(self.path), problem, row)
 
     def _lines(self) -> Iterator[Any]:
@@ -146,8 +150,10 @@ class SourceFile:
             total, row = 0, 0
             while line := stream.readline(MAX_ROW_BYTES + 1):
                 total += len(line)
-                if len(line) > MAX_ROW_BYTES or total > MAX_BYTES:
+                if len(line) > MAX_ROW_BYTES:
                     raise self.error(f"more than {_size(MAX_ROW_BYTES)} in one row.", row)
+                if total > MAX_BYTES:
+                    raise self.error(f"more than {_size(MAX_BYTES)} once decompressed.")
                 if line.strip():
                     yield self._parsed(line, row)
                     row += 1
@@ -179,10 +185,8 @@ class SourceFile:
         try:
             return json.loads(content)
         except RecursionError:
-            raise self.error(f"{where}JSON that is nested too deep.", row) from None
-        except (
-            ValueError
-        ) as error:  # also bytes that are not UTF-8, and numbers of thousands of digits
+            raise self.error(f"{where}JSON that is nested too deeply.", row) from None
+        except ValueError as error:  # also for invalid UTF-8, and numbers with thousands of digits
             raise self.error(f"{where}not JSON: {error}.", row) from error
 
     def _limited(self, stream: IO[bytes], limit: int, member: str = "") -> bytes:
@@ -190,8 +194,8 @@ class SourceFile:
         while chunk := stream.read(_CHUNK):
             size += len(chunk)
             if size > limit:
-                what = f"member '{member}' has " if member else ""
-                raise self.error(f"{what}more than {_size(limit)} once decompressed.")
+                where = f"member '{member}' has " if member else ""
+                raise self.error(f"{where}more than {_size(limit)} once decompressed.")
             chunks.append(chunk)
         return b"".join(chunks)
 
@@ -219,7 +223,7 @@ class SourceFile:
                 with zipfile.ZipFile(file) as archive:
                     yield archive
             except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-                # RuntimeError: encrypted. NotImplementedError: compressed in a way that Python does not know.
+                # RuntimeError: encrypted. NotImplementedError: a compression that Python does not support.
                 raise self.error(f"not a zip archive that can be read: {error}.") from error
 
     @contextmanager
@@ -232,7 +236,7 @@ class SourceFile:
 
 
 def finite(value: object) -> float | None:
-    """Return a number, or a truth value as 1 or 0; None for anything else, and where it is not finite."""
+    """Convert a finite number, true or false to a float; anything else to None."""
     if not isinstance(value, bool | int | float):
         return None
     try:

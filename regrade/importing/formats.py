@@ -1,4 +1,4 @@
-"""The formats that can be imported, and how a file is told to be of one."""
+"""Formats that can be imported, and their detection."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -9,16 +9,17 @@ from regrade.importing.base import FormatName, Reader
 from regrade.importing.files import SourceFile
 from regrade.importing.record import Json
 
-_READERS: Final[dict[FormatName, str]] = {
-    "lm-eval": "regrade.importing.lm_eval:read",
-    "lighteval": "regrade.importing.lighteval:read",
-    "inspect": "regrade.importing.inspect_log:read",
-    "opencompass": "regrade.importing.opencompass:read",
-    "zeroeval": "regrade.importing.zeroeval:read",
-    "mmlu-pro": "regrade.importing.mmlu_pro:read",
-    "handbook": "regrade.importing.handbook:read",
-    "table": "regrade.importing.table:read",
+_MODULES: Final[dict[FormatName, str]] = {
+    "lm-eval": "lm_eval",
+    "lighteval": "lighteval",
+    "inspect": "inspect_log",
+    "opencompass": "opencompass",
+    "zeroeval": "zeroeval",
+    "mmlu-pro": "mmlu_pro",
+    "handbook": "handbook",
+    "table": "table",
 }
+"""Module of this package whose `read` is the format's reader."""
 _BY_COLUMNS: Final[tuple[tuple[FormatName, frozenset[str]], ...]] = (
     ("lm-eval", frozenset({"doc_id", "doc", "resps"})),
     ("lighteval", frozenset({"doc", "model_response", "metric"})),
@@ -28,31 +29,31 @@ _BY_COLUMNS: Final[tuple[tuple[FormatName, frozenset[str]], ...]] = (
     ("mmlu-pro", frozenset({"question", "options", "pred", "generated_text"})),
     ("handbook", frozenset({"prompt", "answers"})),
 )
+"""Columns by which a table's format is detected."""
 _TABLES = ("parquet", "jsonl", "zip")
 
 
 def format_names() -> tuple[FormatName, ...]:
-    """Return the names of all formats."""
-    return tuple(_READERS)
+    """Names of all formats."""
+    return tuple(_MODULES)
 
 
 def load_reader(name: FormatName) -> Reader:
-    """Return the function that reads a format.
+    """Import the reader of a format.
 
     Raises:
-        UnknownNameError: If there is no such format.
+        UnknownNameError: If the format does not exist.
     """
-    if name not in _READERS:
+    if name not in _MODULES:
         raise UnknownNameError("format", name, format_names())
-    module, _, function = _READERS[name].partition(":")
-    return cast("Reader", getattr(import_module(module), function))
+    return cast("Reader", import_module(f"regrade.importing.{_MODULES[name]}").read)
 
 
 def detect(file: SourceFile) -> FormatName | None:
-    """Return the format that a file is of; None where it is none of those that describe themselves.
+    """Detect the format of a file by its content; None if it matches no format.
 
     Raises:
-        ImportFileError: If the file has an ending that is read, but is not what the ending says.
+        ImportFileError: If the content does not match the file's extension.
     """
     if file.kind == "eval":
         return "inspect"

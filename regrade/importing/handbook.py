@@ -1,23 +1,24 @@
-"""The `*-results` datasets of the LLM Engineer's Handbook: `prompt` and `answers`, one text each.
+"""Reader of the LLM Engineer's Handbook: datasets `*-results` with a prompt and an answer per row.
 
 https://github.com/PacktPublishing/LLM-Engineers-Handbook, llm_engineering/model/evaluation/evaluate.py. `instruction`
-and `output` (the reference answer) come from the dataset of questions; `accuracy` and `style` are scores of a judge
-from 1 to 3, there once the answers were judged.
+and `output` (the reference answer) come from the dataset of questions. `accuracy` and `style` are a judge's scores from
+1 to 3; answers that were not judged yet do not have them.
 """
 
 import re
 from dataclasses import replace
 
-from regrade.importing.base import Columns, Given, ImportedSet, OriginalScore, TableOptions
+from regrade.importing.base import Columns, ImportedSet, OriginalScore, RowScore, TableOptions
 from regrade.importing.files import SourceFile, finite
 from regrade.importing.table import table_rows
 
 JUDGED = ("accuracy", "style")
+"""Columns with the judge's scores."""
 _NAME = re.compile(r"(?P<model>.+)-results")
 
 
 def read(file: SourceFile, options: TableOptions) -> ImportedSet:
-    """Return the answers of a file. The model's name is that of the dataset, where the file bears it."""
+    """Read the answers. The model's name is taken from a file name `MODEL-results`."""
     columns = Columns(
         text="answers",
         prompt="prompt",
@@ -28,8 +29,8 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
     judged = [name for name in JUDGED if name in file.columns]
     rows = []
     for index, record in enumerate(file.rows):
-        given = {name: Given(finite(record.get(name))) for name in judged}
-        rows += [replace(row, given=given) for row in table_rows(index, record, table, "")]
+        scores = {name: RowScore(finite(record.get(name))) for name in judged}
+        rows += [replace(row, scores=scores) for row in table_rows(index, record, table, "")]
     name = _NAME.fullmatch(file.path.stem)
     return ImportedSet(
         rows,

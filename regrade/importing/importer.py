@@ -1,4 +1,4 @@
-"""Importing: files of other tools in, answer sets out. Importing a file again changes nothing."""
+"""Import files of other tools as answer sets; importing a file again changes nothing."""
 
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from regrade.stats.metrics import summarise
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One answer set that came out of a file."""
+    """An answer set imported from a file."""
 
     path: Path
     format: FormatName
@@ -33,13 +33,13 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Imports:
-    """What one call imported."""
+    """Result of an import."""
 
     sets: tuple[Imported, ...]
     revision: str
-    """Commit that holds the answers and the original's scores."""
+    """Commit that holds the answers and the original scores."""
     skipped: tuple[Path, ...]
-    """Files of the folders given that are of no format that describes itself."""
+    """Files in the given folders whose format is unknown."""
 
 
 def import_files(
@@ -50,21 +50,21 @@ def import_files(
     table: TableOptions | None = None,
     names: Names | None = None,
 ) -> Imports:
-    """Import files: all answers in one commit, all scores that came with them in a second one.
+    """Import files: all answers in one commit, their original scores in a second one.
 
-    Nothing is written unless everything could be read.
+    Nothing is written unless every file can be read.
 
     Args:
-        repository: Where to.
-        paths: Files, or folders of which everything is taken that is of a known format.
-        format_name: Format of all the files. None: each is told by what is in it.
-        table: What the columns of a table are.
-        names: Model, benchmark and scorer, over what the files say.
+        repository: Answer repository to write to.
+        paths: Files, or folders; in a folder, files of unknown format are skipped.
+        format_name: Format of all files. None: detected for each file.
+        table: Names of a table's columns.
+        names: Model, benchmark and scorer; they override the files'.
 
     Raises:
-        SettingsError: If there is nothing to import, or a name is missing.
-        ImportFileError: If a file is of no known format, or cannot be read as what it is.
-        HubError: If the repository failed.
+        SettingsError: If there is nothing to import, or the model or benchmark is not known.
+        ImportFileError: If a file has an unknown format or cannot be read.
+        HubError: If the repository fails.
     """
     options = table or TableOptions()
     if format_name is None and options.columns.text is not None:
@@ -116,19 +116,19 @@ def import_files(
 def _chosen(
     paths: Sequence[Path], format_name: FormatName | None
 ) -> tuple[list[tuple[SourceFile, FormatName]], list[Path]]:
-    """Return the files to read with their formats, and those in folders that are of none."""
+    """Files to read with their formats, and files in folders whose format is unknown."""
     chosen: list[tuple[SourceFile, FormatName]] = []
     skipped: list[Path] = []
     for path in paths:
         for file in _files(path):
-            found = format_name or detect(file)
-            if found is not None:
-                chosen.append((file, found))
+            detected = format_name or detect(file)
+            if detected is not None:
+                chosen.append((file, detected))
             elif path.is_dir():
                 skipped.append(file.path)
             else:
                 raise file.error(
-                    "it is of no format that describes itself. Say which with `--format`, or name its columns: "
+                    "its format is not known. Name it with `--format`; or, for a table, name the columns: "
                     "`--column.text NAME` for the answers, `--column.target`, `--column.question` and so on."
                 )
     return chosen, skipped
@@ -136,10 +136,10 @@ def _chosen(
 
 def _files(path: Path) -> Iterable[SourceFile]:
     if not path.exists():
-        raise SettingsError(f"'{path}' is not there: a file or folder to import was expected.")
+        raise SettingsError(f"'{path}' does not exist: a file or folder was expected.")
     if not path.is_dir():
         return [SourceFile(path)]
-    # Results are read beside the samples that they belong to.
+    # Readers take `results_*.json` from the folder of the samples.
     files = (file for file in sorted(path.rglob("*")) if file.is_file() and not file.is_symlink())
     return [SourceFile(file) for file in files if not file.match("results_*.json")]
 

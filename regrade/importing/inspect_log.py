@@ -1,29 +1,27 @@
-"""Logs of Inspect (https://inspect.aisi.org.uk/eval-logs.html): `.eval` (a zip of JSON files) and `.json`."""
-
-from typing import Any
+"""Reader of Inspect logs (https://inspect.aisi.org.uk/eval-logs.html): `.eval` (a zip of JSON files) and `.json`."""
 
 from regrade.importing.base import (
-    Given,
     ImportedRow,
     ImportedSet,
     OriginalScore,
     Reported,
+    RowScore,
     TableOptions,
 )
 from regrade.importing.files import SourceFile, finite
 from regrade.importing.record import Json, Record, as_json, clean
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-"""Correct, partial, incorrect, no answer: as Inspect turns them into numbers."""
+"""Inspect's values of its grades: correct, partial, incorrect, no answer."""
 _STOPPED = {"max_tokens": "length", "model_length": "length"}
 _ATTACHMENT = "attachment://"
 
 
 def read(file: SourceFile, _: TableOptions) -> ImportedSet:
-    """Return the samples of a log; none where it holds only the results.
+    """Read the samples of a log; a log that holds only results gives no rows.
 
     Raises:
-        ImportFileError: If it is not a log of Inspect.
+        ImportFileError: If the file is not an Inspect log.
     """
     header, samples = _zipped(file) if file.kind == "eval" else _whole(file)
     eval_ = header.part("eval")
@@ -65,18 +63,18 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
 def _whole(file: SourceFile) -> tuple[Record, list[Record]]:
     log = file.record(file.document)
     log.need("eval")
-    found = log.get("samples") or []
-    if not isinstance(found, list):
+    samples = log.get("samples") or []
+    if not isinstance(samples, list):
         raise file.error("'samples' should be a list.")
-    return log, [file.record(sample, row) for row, sample in enumerate(found)]
+    return log, [file.record(sample, row) for row, sample in enumerate(samples)]
 
 
 def _zipped(file: SourceFile) -> tuple[Record, list[Record]]:
     names = file.members()
-    # A run that was killed leaves only the beginning of its header.
+    # A killed run leaves only its start record.
     head = "header.json" if "header.json" in names else "_journal/start.json"
     if head not in names:
-        raise file.error("there is no 'header.json' in it: not a log of Inspect.")
+        raise file.error("it is not an Inspect log: it has no 'header.json'.")
     [(_, header)] = file.member_documents([head])
     chosen = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
     documents = file.member_documents(chosen)
@@ -86,11 +84,10 @@ def _zipped(file: SourceFile) -> tuple[Record, list[Record]]:
 
 def _row(index: int, sample: Record) -> ImportedRow:
     choice = sample.part("output.choices.0")
-    content = choice.part("message").get("content")
-    text, reasoning = _content(content, sample)
+    text, reasoning = _content(choice.part("message").get("content"), sample)
     error = sample.part("error").text("message") if sample.get("error") else None
     target = sample.get("target")
-    if isinstance(target, list):  # any of several may be right: that is no one target
+    if isinstance(target, list):  # several right answers are no single target
         target = target[0] if len(target) == 1 else None
     stopped = choice.text("stop_reason")
     usage = sample.part("output.usage")
@@ -109,17 +106,17 @@ def _row(index: int, sample: Record) -> ImportedRow:
         completion_tokens=usage.integer("output_tokens"),
         latency=finite(sample.get("output.time")),
         error=error or sample.text("output.error"),
-        given=_given(sample),
+        scores=_scores(sample),
     )
 
 
 def _question(sample: Record) -> str:
-    found = sample.get("input")
-    return _resolved(found, sample) if isinstance(found, str) else as_json(_messages(found, sample))
+    text = sample.get("input")
+    return _resolved(text, sample) if isinstance(text, str) else as_json(_messages(text, sample))
 
 
 def _prompt(sample: Record) -> str | None:
-    """Return the messages up to the last answer as JSON, with role and content only."""
+    """Messages before the last answer as JSON, with role and content only."""
     messages = sample.get("messages")
     if not isinstance(messages, list) or not messages:
         return None
@@ -143,7 +140,7 @@ def _role(message: Json) -> Json:
 
 
 def _content(content: Json, sample: Record) -> tuple[str | None, str | None]:
-    """Return text and reasoning of a message, which is a text or a list of parts."""
+    """Text and reasoning of a message, whose content is a text or a list of parts."""
     if isinstance(content, str):
         return _resolved(content, sample), None
     if not isinstance(content, list):
@@ -157,38 +154,40 @@ def _content(content: Json, sample: Record) -> tuple[str | None, str | None]:
 
 
 def _resolved(text: str, sample: Record) -> str:
-    """Return a text, which long logs keep apart under its hash."""
-    found: Any = text
-    if text.startswith(_ATTACHMENT):
-        kept = sample.get("attachments")
-        found = kept.get(text.removeprefix(_ATTACHMENT)) if isinstance(kept, dict) else None
-    if not isinstance(found, str):
+    """Replace a reference to an attachment with the attachment's text; Inspect stores long texts once."""
+    if not text.startswith(_ATTACHMENT):
+        return clean(text)
+    attachments = sample.get("attachments")
+    key = text.removeprefix(_ATTACHMENT)
+    attachment = attachments.get(key) if isinstance(attachments, dict) else None
+    if not isinstance(attachment, str):
         raise sample.error(f"attachment '{text[:60]}' is not in the log.")
-    return clean(found)
+    return clean(attachment)
 
 
-def _given(sample: Record) -> dict[str, Given]:
-    given: dict[str, Given] = {}
+def _scores(sample: Record) -> dict[str, RowScore]:
+    scores: dict[str, RowScore] = {}
     for name, score in sample.part("scores").value.items():
         if not isinstance(score, dict):
             continue
         value, answer = score.get("value"), score.get("answer")
-        read = clean(answer) if isinstance(answer, str) else None
+        extracted = clean(answer) if isinstance(answer, str) else None
         values = value if isinstance(value, dict) else {"": value}
         for key, single in values.items():
             number = LETTERS.get(single) if isinstance(single, str) else finite(single)
-            given[clean(f"{name}/{key}" if isinstance(value, dict) else name)] = Given(number, read)
-    return given
+            label = clean(f"{name}/{key}" if isinstance(value, dict) else name)
+            scores[label] = RowScore(number, extracted)
+    return scores
 
 
 def _originals(results: Record, rows: list[ImportedRow]) -> tuple[OriginalScore, ...]:
-    found = [
+    reported = [
         OriginalScore(score.text("name") or "score", _reported(score, results))
         for score in results.parts("scores")
     ]
-    names = {score.name for score in found}
-    more = dict.fromkeys(name for row in rows for name in row.given if name not in names)
-    return (*found, *(OriginalScore(name) for name in more))
+    names = {score.name for score in reported}
+    more = dict.fromkeys(name for row in rows for name in row.scores if name not in names)
+    return (*reported, *(OriginalScore(name) for name in more))
 
 
 def _reported(score: Record, results: Record) -> Reported | None:

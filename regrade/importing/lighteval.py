@@ -1,7 +1,7 @@
-"""Details of lighteval (https://huggingface.co/docs/lighteval/saving-and-reading-results): `details_*.parquet`.
+"""Reader of lighteval details (https://huggingface.co/docs/lighteval/saving-and-reading-results): `details_*.parquet`.
 
-Since 0.10 the columns are `doc`, `model_response` and `metric` (the documentation writes `__doc__` and so on), before
-that `full_prompt`, `predictions`, `gold` and `metrics`. `results_*.json` tells the model and the reported scores.
+Since 0.10 the columns are `doc`, `model_response` and `metric` (`__doc__` and so on in the documentation); earlier
+versions have `full_prompt`, `predictions`, `gold` and `metrics`. `results_*.json` has the model and the reported scores.
 """
 
 import re
@@ -10,11 +10,11 @@ from string import ascii_uppercase
 from typing import Any
 
 from regrade.importing.base import (
-    Given,
     ImportedRow,
     ImportedSet,
     OriginalScore,
     Reported,
+    RowScore,
     TableOptions,
 )
 from regrade.importing.files import SourceFile, finite
@@ -24,22 +24,21 @@ _NAME = re.compile(r"details_(?P<task>.+)_(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0
 
 
 def read(file: SourceFile, _: TableOptions) -> ImportedSet:
-    """Return the details of a file, with what the results say.
+    """Read the details and the results of the same run.
 
     Raises:
-        ImportFileError: If a row lacks what lighteval writes.
+        ImportFileError: If a row has neither a text nor log-probabilities.
     """
     match = _NAME.fullmatch(file.path.name)
     task, n_shots = _task(match["task"]) if match else (None, None)
-    results = _results(file, match["time"]) if match else None
-    known = results or Record({}, file.error)
+    results = (_results(file, match["time"]) if match else None) or Record({}, file.error)
     rows = [row for index, record in enumerate(file.rows) for row in _rows(index, _uniform(record))]
-    config = _of_task(known.part("config_tasks"), task)
+    config = _part_of_task(results.part("config_tasks"), task)
     n_samples = config.integer("effective_num_docs")
-    found = _of_task(known.part("results"), task)
-    names = list(dict.fromkeys(name for row in rows for name in row.given))
-    names = names or [name for name in found.value if not name.endswith("_stderr")]
-    general = known.part("config_general")
+    reported = _part_of_task(results.part("results"), task)
+    names = list(dict.fromkeys(name for row in rows for name in row.scores))
+    names = names or [name for name in reported.value if not name.endswith("_stderr")]
+    general = results.part("config_general")
     return ImportedSet(
         rows,
         model=general.text("model_name") or _model_of(file.path),
@@ -56,12 +55,14 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
             "sampling": general.part("generation_parameters").value or None,
             "version": general.text("lighteval_sha"),
         },
-        originals=tuple(OriginalScore(name, _reported(name, found, n_samples)) for name in names),
+        originals=tuple(
+            OriginalScore(name, _reported(name, reported, n_samples)) for name in names
+        ),
     )
 
 
 def _uniform(record: Record) -> Record:
-    """Return a row under the names of `doc`, `model_response` and `metric`, whichever version wrote it."""
+    """Convert a row of any version to the fields `doc`, `model_response` and `metric`."""
     value = {name.strip("_"): field for name, field in record.value.items()}
     if "full_prompt" in value:
         value = {
@@ -84,19 +85,18 @@ def _rows(index: int, record: Record) -> list[ImportedRow]:
     doc, response = record.part("doc"), record.part("model_response")
     choices = doc.texts("choices") or ()
     gold = doc.get("gold_index")
-    if isinstance(gold, list):  # several right choices are no one target
+    if isinstance(gold, list):  # several right choices are no single target
         gold = gold[0] if len(gold) == 1 else None
-    known = isinstance(gold, int) and 0 <= gold < min(len(choices), len(ascii_uppercase))
     several = len(choices) > 1
     target = None
-    if known:
+    if isinstance(gold, int) and 0 <= gold < min(len(choices), len(ascii_uppercase)):
         target = ascii_uppercase[gold] if several else choices[gold]
     prompt = response.get("input")
     is_text = isinstance(prompt, str)
-    given = {
-        name: Given(value)
-        for name, one in record.part("metric").value.items()
-        if (value := finite(one)) is not None
+    scores = {
+        name: RowScore(value)
+        for name, metric in record.part("metric").value.items()
+        if (value := finite(metric)) is not None
     }
     texts = response.texts("text") or ()
     common: dict[str, Any] = {
@@ -110,42 +110,42 @@ def _rows(index: int, record: Record) -> list[ImportedRow]:
         "prompt_kind": "text" if is_text or prompt is None else "messages",
     }
     if texts:
-        alone = given if len(texts) == 1 else {}  # metrics are over all answers to a question
+        scores = scores if len(texts) == 1 else {}  # metrics are over all answers to a question
         return [
-            ImportedRow(**common, repeat=repeat, text=text, given=alone)
+            ImportedRow(**common, repeat=repeat, text=text, scores=scores)
             for repeat, text in enumerate(texts)
         ]
     logprobs = response.get("logprobs")
     if not isinstance(logprobs, list) or len(logprobs) != len(choices) or not several:
-        raise record.error("there is neither a text nor a log-probability for each choice.")
+        raise record.error("it has neither a text nor a log-probability for each choice.")
     ranked = tuple(finite(logprob) for logprob in logprobs)
     if None in ranked:
         raise record.error(f"'logprobs' should be numbers, found {logprobs!r:.60}.")
-    return [ImportedRow(**common, text=None, label_logprobs=ranked, given=given)]  # type: ignore[arg-type]
+    return [ImportedRow(**common, text=None, label_logprobs=ranked, scores=scores)]  # type: ignore[arg-type]
 
 
 def _task(text: str) -> tuple[str, int | None]:
-    """Return name and examples of a task: `lighteval|gsm8k|5`, `mmlu:anatomy|5`, or `gsm8k`."""
+    """Name and number of examples of a task: `lighteval|gsm8k|5`, `mmlu:anatomy|5`, or `gsm8k`."""
     parts = text.split("|")
     shots = int(parts.pop()) if len(parts) > 1 and parts[-1].isdecimal() else None
     return parts[-1], shots
 
 
 def _results(file: SourceFile, time: str) -> Record | None:
-    """Return the results of the same run: beside the details, or at `results/MODEL/` of the same output."""
+    """Results of the same run: in the folder of the details, or in `results/MODEL/` of the output folder."""
     name = f"results_{time}.json"
-    places = [file.path.with_name(name), file.path.parent.parent / name]
+    paths = [file.path.with_name(name), file.path.parent.parent / name]
     if (model := _model_of(file.path)) is not None:
-        places.append(file.path.parents[model.count("/") + 3] / "results" / model / name)
-    for path in places:
+        paths.append(file.path.parents[model.count("/") + 3] / "results" / model / name)
+    for path in paths:
         if path.is_file():
-            found = SourceFile(path)
-            return found.record(found.document)
+            results = SourceFile(path)
+            return results.record(results.document)
     return None
 
 
 def _model_of(path: Path) -> str | None:
-    """Return the model that the path of details tells: `details/ORG/NAME/TIME/details_*.parquet`."""
+    """Model in the path of the details: `details/ORG/NAME/TIME/details_*.parquet`."""
     parts = path.absolute().parts[:-2]
     if "details" not in parts:
         return None
@@ -153,8 +153,8 @@ def _model_of(path: Path) -> str | None:
     return "/".join(below) or None
 
 
-def _of_task(record: Record, task: str | None) -> Record:
-    """Return what is said of a task, whose name is written with suite and examples, and with `:` for `|`."""
+def _part_of_task(record: Record, task: str | None) -> Record:
+    """Object of a task; its key may also have suite and number of examples, separated by `|` or `:`."""
     for name in record.value:
         words = re.split(r"[|:]", name)
         if task is not None and set(re.split(r"[|:]", task)) <= set(words):
@@ -162,7 +162,7 @@ def _of_task(record: Record, task: str | None) -> Record:
     return Record({}, record.error)
 
 
-def _reported(name: str, found: Record, n: int | None) -> Reported | None:
-    value = finite(found.value.get(name))
-    error = finite(found.value.get(f"{name}_stderr"))
+def _reported(name: str, results: Record, n: int | None) -> Reported | None:
+    value = finite(results.value.get(name))
+    error = finite(results.value.get(f"{name}_stderr"))
     return None if value is None else Reported(value, error, n)

@@ -1,7 +1,7 @@
-"""Logged samples of lm-evaluation-harness (https://github.com/EleutherAI/lm-evaluation-harness): `samples_*.jsonl`.
+"""Reader of samples logged by lm-evaluation-harness (https://github.com/EleutherAI/lm-evaluation-harness): `samples_*.jsonl`.
 
-One line for each question and filter (a way of reading the answer), so one answer may have several scores.
-`results_*.json` of the same time beside it tells the model, the size of the whole run and the reported scores.
+A file has a line for each question and filter (a way to extract the answer), so an answer may have several scores.
+`results_*.json` of the same time in the same folder has the model, the size of the run and the reported scores.
 """
 
 import json
@@ -11,11 +11,11 @@ from string import ascii_uppercase
 from typing import Any
 
 from regrade.importing.base import (
-    Given,
     ImportedRow,
     ImportedSet,
     OriginalScore,
     Reported,
+    RowScore,
     TableOptions,
 )
 from regrade.importing.files import SourceFile, finite
@@ -23,17 +23,17 @@ from regrade.importing.record import Json, Record, as_json, clean
 from regrade.settings import PromptFormat
 
 NOTHING_READ = "[invalid]"
-"""What the harness calls an answer in which its filter found nothing."""
+"""The harness's value for an answer from which a filter extracted nothing."""
 _NAME = re.compile(
     r"samples_(?P<task>.+)_(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9.-]+)\.jsonl(?:\.gz)?"
 )
 
 
 def read(file: SourceFile, _: TableOptions) -> ImportedSet:
-    """Return the samples of a file, with what the results beside it say.
+    """Read the samples and the results in the same folder.
 
     Raises:
-        ImportFileError: If a row lacks what the harness always writes.
+        ImportFileError: If a row lacks a field that the harness always writes.
     """
     match = _NAME.fullmatch(file.path.name)
     task = match["task"] if match else None
@@ -41,17 +41,16 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     results = (results_file or file).record(results_file.document if results_file else {})
     config = results.part("configs").part(task) if task else Record({}, file.error)
     answers: dict[int, list[ImportedRow]] = {}
-    given: dict[int, dict[str, Given]] = {}
+    scores: dict[int, dict[str, RowScore]] = {}
     for record in file.rows:
         index = record.integer("doc_id")
         if index is None:
-            raise record.error("there is no 'doc_id'.")
-        scores = given.setdefault(index, {})
-        scores.update(_given(record))
+            raise record.error("it has no 'doc_id'.")
+        scores.setdefault(index, {}).update(_scores(record))
         if index not in answers:
-            answers[index] = _rows(index, record, scores)
+            answers[index] = _rows(index, record, scores[index])
     rows = [row for index in sorted(answers) for row in answers[index]]
-    names = list(dict.fromkeys(name for scores in given.values() for name in scores))
+    names = list(dict.fromkeys(name for by_name in scores.values() for name in by_name))
     effective = results.part("n-samples").part(task).integer("effective") if task else None
     return ImportedSet(
         rows,
@@ -79,7 +78,7 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     )
 
 
-def _rows(index: int, record: Record, given: Mapping[str, Given]) -> list[ImportedRow]:
+def _rows(index: int, record: Record, scores: Mapping[str, RowScore]) -> list[ImportedRow]:
     responses = record.get("resps")
     if not isinstance(responses, list) or not responses or not isinstance(responses[0], list):
         raise record.error(f"'resps' should be a list of lists, found {responses!r:.60}.")
@@ -93,7 +92,7 @@ def _rows(index: int, record: Record, given: Mapping[str, Given]) -> list[Import
         "prompt_kind": kind,
     }
     if isinstance(responses[0][0] if responses[0] else None, list):
-        return [_ranked(record, responses, {**common, "given": given})]
+        return [_ranked(record, responses, {**common, "scores": scores})]
     target = record.get("target")
     texts = record.texts("resps.0")
     if not texts:
@@ -106,14 +105,14 @@ def _rows(index: int, record: Record, given: Mapping[str, Given]) -> list[Import
             target=clean(target) if isinstance(target, str) else as_json(target),
             choices=_choices(doc),
             # The harness scores all answers to a question together.
-            given=given if len(texts) == 1 else {},
+            scores=scores if len(texts) == 1 else {},
         )
         for repeat, text in enumerate(texts)
     ]
 
 
 def _ranked(record: Record, responses: list[Any], common: dict[str, Any]) -> ImportedRow:
-    """Return the row of a question whose choices were ranked: `resps` is `[[[logprob, greedy]], ...]`."""
+    """Row of a question with ranked choices: `resps` is `[[[logprob, greedy]], ...]`."""
     logprobs = []
     for response in responses:
         try:
@@ -126,22 +125,22 @@ def _ranked(record: Record, responses: list[Any], common: dict[str, Any]) -> Imp
     position = int(target) if str(target).isdecimal() else -1
     if not 0 <= position < min(len(logprobs), len(ascii_uppercase)):
         raise record.error(f"'target' should be an index of the choices, found {target!r:.60}.")
-    shown = [record.text(f"arguments.gen_args_{i}.arg_1") or "" for i in range(len(logprobs))]
+    labels = [record.text(f"arguments.gen_args_{i}.arg_1") or "" for i in range(len(logprobs))]
     return ImportedRow(
         **common,
         text=None,
         target=ascii_uppercase[position],
-        choices=tuple(text.strip() for text in shown),
+        choices=tuple(label.strip() for label in labels),
         label_logprobs=tuple(logprobs),
     )
 
 
 def _prompt(record: Record) -> tuple[str | None, Any]:
-    """Return the prompt, and whether it is messages: chat servers are sent them as JSON in a list."""
-    found = record.get("arguments.gen_args_0.arg_0")
-    if isinstance(found, list) and len(found) == 1 and isinstance(found[0], str):
-        return clean(found[0]), "messages" if _is_messages(found[0]) else "text"
-    return (clean(found), "text") if isinstance(found, str) else (None, "text")
+    """Prompt and its kind; prompts for chat servers are a list with one JSON text, the messages."""
+    prompt = record.get("arguments.gen_args_0.arg_0")
+    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
+        return clean(prompt[0]), "messages" if _is_messages(prompt[0]) else "text"
+    return (clean(prompt), "text") if isinstance(prompt, str) else (None, "text")
 
 
 def _is_messages(text: str) -> bool:
@@ -152,32 +151,32 @@ def _is_messages(text: str) -> bool:
 
 
 def _choices(doc: Json) -> tuple[str, ...]:
-    """Return the choices of a question, where the data set has them under one of the usual names."""
-    found = (doc.get("options") or doc.get("choices")) if isinstance(doc, dict) else None
-    if isinstance(found, dict):
-        found = found.get("text")
-    if isinstance(found, list) and all(isinstance(choice, str) for choice in found):
-        return tuple(clean(choice) for choice in found)
+    """Choices of a question, if the dataset has them under `options`, `choices` or `choices.text`."""
+    choices = (doc.get("options") or doc.get("choices")) if isinstance(doc, dict) else None
+    if isinstance(choices, dict):
+        choices = choices.get("text")
+    if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices):
+        return tuple(clean(choice) for choice in choices)
     return ()
 
 
-def _given(record: Record) -> dict[str, Given]:
+def _scores(record: Record) -> dict[str, RowScore]:
     filtered = record.get("filtered_resps.0")
     unread = filtered == NOTHING_READ
-    read = clean(filtered) if isinstance(filtered, str) and not unread else None
-    names = record.texts("metrics") or ()
+    extracted = clean(filtered) if isinstance(filtered, str) and not unread else None
     suffix = record.text("filter") or "none"
-    values = {name: finite(record.get(name)) for name in names}
     return {
-        f"{name},{suffix}": Given(v, read, unread) for name, v in values.items() if v is not None
+        f"{name},{suffix}": RowScore(value, extracted, unread)
+        for name in record.texts("metrics") or ()
+        if (value := finite(record.get(name))) is not None
     }
 
 
 def _reported(name: str, results: Record, task: str | None, n: int | None) -> Reported | None:
-    found = results.part(task).value if task else {}
-    value = finite(found.get(name))
+    reported = results.part(task).value if task else {}
+    value = finite(reported.get(name))
     metric, _, suffix = name.partition(",")
-    error = finite(found.get(f"{metric}_stderr,{suffix}"))
+    error = finite(reported.get(f"{metric}_stderr,{suffix}"))
     return None if value is None else Reported(value, error, n)
 
 
@@ -188,7 +187,7 @@ def _format(results: Record, row: ImportedRow) -> PromptFormat | None:
 
 
 def _model(name: str | None) -> str | None:
-    """Return a model's name; of a folder's path the last part."""
+    """Name of the model; of a path, its last part."""
     if name is None or not name.startswith(("/", ".", "~")):
         return name
     return name.rstrip("/").rpartition("/")[2] or None

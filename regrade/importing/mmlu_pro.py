@@ -1,6 +1,7 @@
-"""Outputs of MMLU-Pro's own program (https://github.com/TIGER-AI-Lab/MMLU-Pro): a zip with a JSON list in it.
+"""Reader of outputs of MMLU-Pro's program (https://github.com/TIGER-AI-Lab/MMLU-Pro): a zip with one JSON list.
 
-Its letter `pred` is kept as it was stored. A row without one counts as wrong; the original gives it a random letter.
+The original score is that of the stored letter `pred`. A row without a letter counts as wrong; MMLU-Pro itself guesses
+a random letter.
 """
 
 import re
@@ -8,10 +9,10 @@ from dataclasses import replace
 
 from regrade.importing.base import (
     Columns,
-    Given,
     ImportedRow,
     ImportedSet,
     OriginalScore,
+    RowScore,
     TableOptions,
 )
 from regrade.importing.files import SourceFile
@@ -26,11 +27,12 @@ COLUMNS = Columns(
     subset="category",
 )
 SCORE = "pred equals answer"
+"""Name of the original score."""
 _NAME = re.compile(r"model_outputs_(?P<model>.+)_(?P<shots>[0-9]+)shots?")
 
 
 def read(file: SourceFile, options: TableOptions) -> ImportedSet:
-    """Return the answers of a file; the model's name and the number of examples are in the file's name."""
+    """Read the answers; model and number of examples are taken from the file name."""
     table = TableOptions(COLUMNS, options.target_after)
     rows = [
         _scored(row, record)
@@ -49,6 +51,5 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
 
 def _scored(row: ImportedRow, record: Record) -> ImportedRow:
     letter = record.text("pred")
-    return replace(
-        row, given={SCORE: Given(float(letter == row.target), letter, unread=letter is None)}
-    )
+    score = RowScore(float(letter == row.target), letter, unread=letter is None)
+    return replace(row, scores={SCORE: score})

@@ -1,31 +1,32 @@
-"""Predictions of OpenCompass (https://github.com/open-compass/opencompass): `predictions/MODEL/DATASET.json`.
+"""Reader of OpenCompass predictions (https://github.com/open-compass/opencompass): `predictions/MODEL/DATASET.json`.
 
-An object `{"0": {"origin_prompt", "prediction", "gold"}, ...}`, as `GenInferencerOutputHandler` writes it. The results
-are in `results/MODEL/DATASET.json`: metrics in percent, and with `--dump-eval-details` each answer's `correct`.
+The file is an object `{"0": {"origin_prompt", "prediction", "gold"}, ...}`, written by `GenInferencerOutputHandler`.
+`results/MODEL/DATASET.json` has metrics in percent and, with `--dump-eval-details`, `correct` of each answer.
 """
 
 from typing import Any
 
 from regrade.importing.base import (
-    Given,
     ImportedRow,
     ImportedSet,
     OriginalScore,
     Reported,
+    RowScore,
     TableOptions,
 )
 from regrade.importing.files import SourceFile, finite
 from regrade.importing.record import Json, Record, as_json, clean
 
 HEADLINES = ("accuracy", "score")
+"""Names of the main metric, the preferred one first."""
 _ROLES = {"HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
 
 
 def read(file: SourceFile, _: TableOptions) -> ImportedSet:
-    """Return the predictions of a file.
+    """Read the predictions and the results of the same run.
 
     Raises:
-        ImportFileError: If the predictions are not texts (OpenCompass also compares perplexities).
+        ImportFileError: If the predictions are perplexities instead of texts.
     """
     document = file.record(file.document).value
     results = _results(file)
@@ -35,7 +36,7 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     rows = []
     for index in range(len(document)):
         record = file.record(document.get(str(index)), index)
-        rows += _rows(index, record, _given(details, index, name))
+        rows += _rows(index, record, _scores(details, index, name))
     reported = None
     if results is not None and metric is not None:
         value = finite(results.get(metric))
@@ -47,49 +48,47 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
         benchmark=file.path.stem,
         format="chat" if rows and rows[0].prompt_kind == "messages" else None,
         originals=(OriginalScore(name, reported),)
-        if reported or any(row.given for row in rows)
+        if reported or any(row.scores for row in rows)
         else (),
     )
 
 
 def _results(file: SourceFile) -> Record | None:
-    """Return the results that belong to predictions, if they lie where OpenCompass puts them."""
+    """Results of the predictions at `results/MODEL/DATASET.json`, or None."""
     folder = file.path.parent.parent
     path = folder.with_name("results") / file.path.parent.name / file.path.name
     if folder.name != "predictions" or not path.is_file():
         return None
-    return SourceFile(path).record(SourceFile(path).document)
+    results = SourceFile(path)
+    return results.record(results.document)
 
 
-def _rows(index: int, record: Record, given: dict[str, Given]) -> list[ImportedRow]:
+def _rows(index: int, record: Record, scores: dict[str, RowScore]) -> list[ImportedRow]:
     if any(name.startswith("label: ") for name in record.value):
-        raise record.error(
-            "it holds perplexities of choices and no answer; that cannot be graded again."
-        )
-    found = record.need("prediction")
-    several = isinstance(found, list)
+        raise record.error("it holds perplexities of choices; only texts can be imported.")
+    several = isinstance(record.need("prediction"), list)
     texts = record.texts("prediction") if several else (record.text("prediction"),)
     prompt = record.get("origin_prompt")
     messages = isinstance(prompt, list)
-    shown = _messages(prompt) if messages else record.text("origin_prompt")
+    prompt_text = _messages(prompt) if messages else record.text("origin_prompt")
     gold = record.get("gold")
     return [
         ImportedRow(
             index=index,
             repeat=repeat,
-            question=shown or f"row {index}",
+            question=prompt_text or f"row {index}",
             target=clean(str(gold)) if isinstance(gold, str | int | float) else None,
             text=text,
-            prompt=shown,
+            prompt=prompt_text,
             prompt_kind="messages" if messages else "text",
-            given={} if several else given,
+            scores={} if several else scores,
         )
         for repeat, text in enumerate(texts or ())
     ]
 
 
 def _messages(prompt: list[Any]) -> str:
-    """Return messages under the names that chat templates know."""
+    """Messages as JSON, with the roles `user`, `assistant` and `system` of chat templates."""
     messages = []
     for part in prompt:
         message = part if isinstance(part, dict) else {"content": part}
@@ -98,7 +97,7 @@ def _messages(prompt: list[Any]) -> str:
     return as_json(messages)
 
 
-def _given(details: Json, index: int, name: str) -> dict[str, Given]:
+def _scores(details: Json, index: int, name: str) -> dict[str, RowScore]:
     detail: Any = None
     if isinstance(details, dict):
         detail = details.get(str(index))
@@ -110,9 +109,7 @@ def _given(details: Json, index: int, name: str) -> dict[str, Given]:
     if isinstance(correct, list) and len(correct) == 1:
         correct = correct[0]
     value = finite(correct)
-    read = detail.get("predictions", detail.get("pred"))
-    return (
-        {name: Given(value, clean(read) if isinstance(read, str) else None)}
-        if value is not None
-        else {}
-    )
+    extracted = detail.get("predictions", detail.get("pred"))
+    if value is None:
+        return {}
+    return {name: RowScore(value, clean(extracted) if isinstance(extracted, str) else None)}

@@ -1,4 +1,4 @@
-"""One object of a foreign file: its fields are checked where they are read, and errors say where they stand."""
+"""Access to an untrusted JSON object: fields are checked when they are read, and errors name file and row."""
 
 import json
 from collections.abc import Callable
@@ -7,113 +7,118 @@ from typing import Any, TypeAlias
 from regrade.errors import UserError
 
 Json: TypeAlias = Any
-"""What `json.loads` gives: nobody knows before it was looked at."""
+"""Unchecked result of `json.loads`."""
 _MAX_INT = 2**31 - 1
 _MISSING = object()
 
 
 class Record:
-    """An object with named fields. A path `a.b.0` leads through objects and lists."""
+    """A JSON object. A path `a.b.0` leads through objects and lists.
+
+    Args:
+        value: The object.
+        error: Makes an error that names file and row from a description of the problem.
+    """
 
     def __init__(self, value: dict[str, Any], error: Callable[[str], UserError]) -> None:
         self.value = value
         self.error = error
 
     def get(self, path: str) -> Json:
-        """Return what is at a path; None where there is nothing."""
-        found = self._at(path)
-        return None if found is _MISSING else found
+        """Value at a path; None if it does not exist."""
+        value = self._at(path)
+        return None if value is _MISSING else value
 
     def need(self, path: str) -> Json:
-        """Return what is at a path.
+        """Value at a path that must exist.
 
         Raises:
-            UserError: If there is no such field, naming those there are.
+            UserError: If it does not exist; the message lists the fields.
         """
-        found = self._at(path)
-        if found is _MISSING:
+        value = self._at(path)
+        if value is _MISSING:
             known = ", ".join(f"'{clean(name)}'" for name in self.value) or "none"
             raise self.error(f"there is no field '{path}'. Fields: {known}.")
-        return found
+        return value
 
     def text(self, path: str) -> str | None:
-        """Return a text; None where there is none.
+        """Text at a path; None if it does not exist.
 
         Raises:
-            UserError: If it is anything but a text.
+            UserError: If the value is not a text.
         """
-        found = self.get(path)
-        if found is None or isinstance(found, str):
-            return found if found is None else clean(found)
-        raise self.error(f"'{path}' should be a text, found {found!r:.60}.")
+        value = self.get(path)
+        if value is None or isinstance(value, str):
+            return value and clean(value)
+        raise self.error(f"'{path}' should be a text, found {value!r:.60}.")
 
     def texts(self, path: str) -> tuple[str, ...] | None:
-        """Return a list of texts; None where there is none.
+        """List of texts at a path; None if it does not exist.
 
         Raises:
-            UserError: If it is anything but a list of texts.
+            UserError: If the value is not a list of texts.
         """
-        found = self.get(path)
-        if found is None:
+        value = self.get(path)
+        if value is None:
             return None
-        if isinstance(found, list) and all(isinstance(text, str) for text in found):
-            return tuple(clean(text) for text in found)
-        raise self.error(f"'{path}' should be a list of texts, found {found!r:.60}.")
+        if isinstance(value, list) and all(isinstance(text, str) for text in value):
+            return tuple(clean(text) for text in value)
+        raise self.error(f"'{path}' should be a list of texts, found {value!r:.60}.")
 
     def integer(self, path: str) -> int | None:
-        """Return a whole number from 0 on; None where there is none.
+        """Integer from 0 to 2^31 - 1 at a path; None if it does not exist.
 
         Raises:
-            UserError: If it is anything else.
+            UserError: If the value is anything else.
         """
-        found = self.get(path)
-        if found is None:
+        value = self.get(path)
+        if value is None:
             return None
-        if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= _MAX_INT:
-            return found
-        raise self.error(f"'{path}' should be a number from 0 to {_MAX_INT}, found {found!r:.60}.")
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_INT:
+            return value
+        raise self.error(f"'{path}' should be a number from 0 to {_MAX_INT}, found {value!r:.60}.")
 
     def part(self, path: str) -> "Record":
-        """Return an object at a path; an empty one where there is none."""
-        found = self.get(path)
-        if found is None:
+        """Object at a path; empty if it does not exist."""
+        value = self.get(path)
+        if value is None:
             return Record({}, self.error)
-        if not isinstance(found, dict):
-            raise self.error(f"'{path}' should be an object, found {found!r:.60}.")
-        return Record(found, lambda problem: self.error(f"in '{path}', {problem}"))
+        if not isinstance(value, dict):
+            raise self.error(f"'{path}' should be an object, found {value!r:.60}.")
+        return Record(value, lambda problem: self.error(f"in '{path}', {problem}"))
 
     def parts(self, path: str) -> "list[Record]":
-        """Return the objects of a list at a path; none where there is no list."""
-        found = self.get(path)
-        if found is None:
+        """Objects of a list at a path; empty if it does not exist."""
+        value = self.get(path)
+        if value is None:
             return []
-        if not isinstance(found, list) or not all(isinstance(part, dict) for part in found):
-            raise self.error(f"'{path}' should be a list of objects, found {found!r:.60}.")
+        if not isinstance(value, list) or not all(isinstance(part, dict) for part in value):
+            raise self.error(f"'{path}' should be a list of objects, found {value!r:.60}.")
         return [
-            Record(part, lambda problem: self.error(f"in '{path}', {problem}")) for part in found
+            Record(part, lambda problem: self.error(f"in '{path}', {problem}")) for part in value
         ]
 
     def _at(self, path: str) -> Json:
-        if path in self.value:  # a column whose name has a dot in it
+        if path in self.value:  # a column whose name contains a dot
             return self.value[path]
-        found: Any = self.value
+        value: Any = self.value
         for step in path.split("."):
-            if isinstance(found, dict) and step in found:
-                found = found[step]
-            elif isinstance(found, list) and step.isdecimal() and int(step) < len(found):
-                found = found[int(step)]
+            if isinstance(value, dict) and step in value:
+                value = value[step]
+            elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+                value = value[int(step)]
             else:
                 return _MISSING
-        return found
+        return value
 
 
 def clean(text: str) -> str:
-    """Return a text with half surrogate pairs, which no UTF-8 can hold, replaced by U+FFFD."""
+    """Replace unpaired surrogates, which UTF-8 cannot encode, with U+FFFD."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def as_json(value: object) -> str:
-    """Return a value as JSON text with sorted keys."""
+    """Serialise a value as JSON with sorted keys."""
     return clean(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))

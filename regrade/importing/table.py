@@ -1,33 +1,33 @@
-"""Any table with one answer a row, whose columns a person names: Parquet, JSON lines, or a JSON list (`.gz` too)."""
+"""Reader of any table whose columns the user names: Parquet, JSON lines, or a JSON list (`.gz` too)."""
 
 from regrade.errors import SettingsError
 from regrade.importing.base import (
     Columns,
-    Given,
     ImportedRow,
     ImportedSet,
     OriginalScore,
+    RowScore,
     TableOptions,
 )
 from regrade.importing.files import SourceFile, finite
 from regrade.importing.record import Record, as_json, clean
 
 SCORE = "score"
-"""Name of the original's scoring where a table has one; the column's own name is in `recorded`."""
+"""Name of the original score if no score column is named."""
 
 
 def read(file: SourceFile, options: TableOptions) -> ImportedSet:
-    """Return the answers of a table.
+    """Read the answers of a table.
 
     Raises:
-        SettingsError: If no column with the answers is named.
-        ImportFileError: If a column is not there, or holds something else than it should.
+        SettingsError: If the column of the answers is not named.
+        ImportFileError: If a column does not exist, or has a value of the wrong type.
     """
     columns = options.columns
     if columns.text is None:
         raise SettingsError(
-            f"'{file.path}' is a table that does not say what its columns are. Name them: `--column.text NAME` "
-            f"for the answers, and `--column.question`, `--column.target` and so on. There are: "
+            f"'{file.path}' is a table whose columns must be named: `--column.text NAME` for the answers, "
+            f"and `--column.question`, `--column.target` and so on. Its columns: "
             f"{', '.join(clean(name) for name in file.columns)}."
         )
     name = columns.score or SCORE
@@ -52,13 +52,13 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
 def table_rows(
     index: int, record: Record, options: TableOptions, scoring: str
 ) -> list[ImportedRow]:
-    """Return the answers in one row of a table: one, or several where the text is a list.
+    """Answers in a row of a table; several if the column of the answers holds lists.
 
     Args:
-        index: Number of the row.
+        index: Number of the row, from 0.
         record: The row.
-        options: Names of its columns.
-        scoring: Name under which the original's score is kept.
+        options: Names of the columns.
+        scoring: Name of the original score.
     """
     columns = options.columns
     answers = _answers(record, str(columns.text))
@@ -67,7 +67,7 @@ def table_rows(
     target = _as_text(record, columns.target)
     if target is not None and options.target_after is not None:
         target = target.rpartition(options.target_after)[2].strip()
-    given = {}
+    scores = {}
     if columns.score is not None:
         score = record.need(columns.score)
         value = finite(score)
@@ -75,7 +75,7 @@ def table_rows(
             raise record.error(
                 f"'{columns.score}' should be true, false or a number, found {score!r:.60}."
             )
-        given[scoring] = Given(value, _as_text(record, columns.extracted))
+        scores[scoring] = RowScore(value, _as_text(record, columns.extracted))
     return [
         ImportedRow(
             index=index,
@@ -86,16 +86,15 @@ def table_rows(
             subset=_as_text(record, columns.subset) or "",
             prompt=prompt,
             text=text,
-            # One score for several answers says nothing of each.
-            given=given if len(answers) == 1 else {},
+            # A score of several answers together is not a score of each.
+            scores=scores if len(answers) == 1 else {},
         )
         for repeat, text in enumerate(answers)
     ]
 
 
 def _answers(record: Record, path: str) -> tuple[str | None, ...]:
-    found = record.need(path)
-    if not isinstance(found, list):
+    if not isinstance(record.need(path), list):
         return (record.text(path),)
     texts = record.texts(path)
     if not texts:
@@ -108,12 +107,9 @@ def _choices(record: Record, columns: Columns) -> tuple[str, ...]:
 
 
 def _as_text(record: Record, path: str | None) -> str | None:
-    """Return a text or number as text; anything with structure as JSON."""
-    found = record.need(path) if path is not None else None
-    if found is None or isinstance(found, str):
-        return found if found is None else clean(found)
-    return (
-        str(found)
-        if isinstance(found, int | float) and not isinstance(found, bool)
-        else as_json(found)
-    )
+    """Convert a value to text: a number as Python prints it, lists, objects and truth values as JSON."""
+    value = record.need(path) if path is not None else None
+    if value is None or isinstance(value, str):
+        return value and clean(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number else as_json(value)

@@ -1,6 +1,6 @@
-"""ZeroEval outputs (https://github.com/WildEval/ZeroEval): a JSON list, `output` is a list of texts.
+"""Reader of ZeroEval outputs (https://github.com/WildEval/ZeroEval): a JSON list; `output` is a list of texts.
 
-Its figures are made by another program from these files, and are not in them.
+The files hold no scores; ZeroEval computes them with another program.
 """
 
 from regrade.importing.base import Columns, ImportedSet, TableOptions
@@ -9,11 +9,11 @@ from regrade.importing.table import SCORE, table_rows
 
 COLUMNS = Columns(question="question", text="output", target="answer", prompt="model_input")
 _NO_PROMPT = "n/a"
-"""What is recorded as the prompt where only the messages are known."""
+"""ZeroEval's `model_input` if only the messages are recorded."""
 
 
 def read(file: SourceFile, options: TableOptions) -> ImportedSet:
-    """Return the answers of a file; GSM8K's targets are written as `# 18` there."""
+    """Read the answers. GSM8K targets are written as `# 18`."""
     first = file.rows[0]
     rows = []
     for index, record in enumerate(file.rows):

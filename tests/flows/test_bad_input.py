@@ -1,4 +1,4 @@
-"""Bad input: one clear line, exit code 2, and nothing left behind."""
+"""Bad input gives a one-line message and exit code 2, and leaves no files."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The main job with real vLLM, a real Prefect server and real MLflow, as one person would run it."""
+"""`regrade evaluate` with real vLLM, a real Prefect server and real MLflow."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -174,7 +174,7 @@ def test_show_prints_an_answer_with_what_was_read_and_the_target(evaluated: Eval
     assert shown.code == 0, shown.err
     assert "extracted" in shown.out
     assert "target" in shown.out
-    assert "<|im_start|>user" in shown.out  # what was sent, chat template and all
+    assert "<|im_start|>user" in shown.out  # the prompt after the chat template
 
 
 def test_no_process_is_left_behind(evaluated: Evaluated):

@@ -1,4 +1,4 @@
-"""An engine that ended at its work is replaced once; one that cannot work is not. Real flow, spool and repository."""
+"""An engine that ends after answering is replaced once; one that fails earlier is not. Real flow and repository."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ ROWS = 6
 
 
 class MortalEngine:
-    """Answers some requests, then ends as an engine does that was killed."""
+    """Test engine that answers some requests, then ends like a killed engine."""
 
     opened: ClassVar[list["MortalEngine"]] = []
 

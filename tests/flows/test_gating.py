@@ -1,4 +1,4 @@
-"""The flow that compares, with a real Prefect server; what generates is gated in tests/flows/test_evaluate.py."""
+"""`compare-models`, and the gate of `evaluate-model` without generating, with a real Prefect server."""
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -41,7 +41,7 @@ def client(prefect_server: str) -> Iterator[SyncPrefectClient]:
         get_client(sync_client=True) as client,
     ):
         yield client
-        APILogHandler().flush()  # while its server is still set
+        APILogHandler().flush()  # while PREFECT_API_URL is still set
 
 
 def test_a_regression_is_a_completed_run_whose_message_names_it(
@@ -94,7 +94,7 @@ def test_what_was_just_graded_is_gated_and_not_what_is_newest(
     move_alias(repository, "baseline", [base])
     graded = answer(repository, "org/new", right=400)
     score(graded)
-    answer(repository, "org/new", right=100, n_shots=3)  # newer, and another specification
+    answer(repository, "org/new", right=100, n_shots=3)  # newer, with another specification
 
     @flow
     def gated() -> GateReport:
@@ -111,7 +111,7 @@ def test_what_was_just_graded_is_gated_and_not_what_is_newest(
 def evaluate(
     repository: LocalRepository, client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], State[Any]]:
-    """Evaluate a bad model with a gate. Generating is left out: it is the same with a gate, and takes an engine."""
+    """Evaluate a bad model with a gate. Generating is skipped: it needs an engine and does not depend on the gate."""
     good = answer(repository, "org/good", right=400)
     move_alias(repository, "baseline", [good])
     bad = answer(repository, "org/bad", right=300)
@@ -141,7 +141,7 @@ def test_an_evaluation_with_a_gate_ends_with_the_verdict(
     assert _exit_code(client, state) == 1
 
 
-@pytest.mark.slow  # three tries to reach MLflow
+@pytest.mark.slow  # retries to reach MLflow
 def test_an_mlflow_that_is_gone_costs_no_verdict(
     evaluate: Callable[[str], State[Any]], client: SyncPrefectClient
 ) -> None:

@@ -1,4 +1,4 @@
-"""A whole evaluation with a stand-in for the engine: real flow, tasks, spool, repository and MLflow."""
+"""`evaluate-model` with a test engine, and real flow, tasks, spool, repository and MLflow."""
 
 import json
 from pathlib import Path
@@ -64,5 +64,5 @@ def test_what_is_missing_is_generated_published_scored_tracked_and_reported(eval
 
 
 def test_a_benchmark_that_is_asked_for_twice_is_refused(evaluate: Any) -> None:
-    with pytest.raises(SettingsError, match="asked for twice"):
+    with pytest.raises(SettingsError, match="given twice"):
         evaluate(names=("one", "one"))

@@ -1,4 +1,4 @@
-"""Grading everything stored again after a scorer changed, with a real Prefect server and real MLflow."""
+"""Score stored answers again after a scorer changed, with a real Prefect server and real MLflow."""
 
 from datetime import date
 from pathlib import Path
@@ -32,7 +32,7 @@ def repository(
 
 @pytest.fixture
 def sums(repository: LocalRepository) -> AnswerSet:
-    """Six right answers, of which an older scorer misread two."""
+    """Six right answers; an older scorer scored two of them as wrong."""
     answers = publish(repository, numbers(0, 3), numbers(3, 6), total=6)
     score_with_an_older_scorer(answers, lambda one: WRONG if one["sample_id"][-1] in "12" else {})
     return answers
@@ -62,7 +62,7 @@ def test_what_is_stale_is_graded_again_and_what_changed_is_shown_everywhere(
     assert [one["scorer"] for one in only["scores"]] == ["number"]
     said = " ".join(ran.err.split())
     assert "number v0 -> v1: 66.7 % -> 100.0 %, 2 wrong to right, 0 right to wrong" in said
-    assert "number-0-00000000" in stored(sums)  # the old score stays
+    assert "number-0-00000000" in stored(sums)  # the old score is kept
     assert len(stored(sums)) == 2
     assert stored(other) == set()
     assert repository.files(again(sums).revision, "answers") == before
@@ -142,9 +142,9 @@ def test_a_damaged_set_costs_the_others_nothing_and_intact_says_so_in_every_numb
 @pytest.mark.parametrize(
     ("filters", "says"),
     [
-        ({"since": date(2999, 1, 1)}, "no answer set fits"),
-        ({"until": date(2001, 1, 1)}, "no answer set fits"),
-        ({"model": "nobody"}, "no answer set fits"),
+        ({"since": date(2999, 1, 1)}, "no answer set matches"),
+        ({"until": date(2001, 1, 1)}, "no answer set matches"),
+        ({"model": "nobody"}, "no answer set matches"),
     ],
 )
 def test_filters_that_fit_nothing_say_so(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from regrade.errors import SettingsError
-from regrade.importing.base import Given, ImportedRow, ImportedSet, OriginalScore
+from regrade.importing.base import ImportedRow, ImportedSet, OriginalScore, RowScore
 from regrade.importing.building import Built, Names, benchmark_name, build
 from regrade.importing.files import ImportFileError, SourceFile
 from regrade.records import GENERATION_SCHEMA, SCORE_SCHEMA
@@ -114,7 +114,7 @@ def test_the_same_question_has_the_same_id_in_another_file(file: SourceFile, tmp
 
 
 def test_an_answer_that_is_there_twice_is_refused(file: SourceFile):
-    with pytest.raises(ImportFileError, match="twice"):
+    with pytest.raises(ImportFileError, match="same repetition number"):
         built(file, row(0), row(0))
 
 
@@ -128,14 +128,14 @@ def test_a_name_of_a_benchmark_is_one_component_of_a_path():
     assert benchmark_name("inspect_evals/MMLU 0-shot") == "inspect_evals-mmlu-0-shot"
     assert benchmark_name("../../etc/passwd") == "etc-passwd"
     assert len(benchmark_name("x" * 1000)) == 63
-    with pytest.raises(SettingsError, match="no name"):
+    with pytest.raises(SettingsError, match="cannot be a benchmark name"):
         benchmark_name("名前")
 
 
 def test_the_originals_scores_are_kept_row_by_row(file: SourceFile):
     rows = [
-        row(0, given={"em": Given(1.0, "4")}),
-        row(1, given={"em": Given(0.0, None, unread=True)}, finish_reason="length"),
+        row(0, scores={"em": RowScore(1.0, "4")}),
+        row(1, scores={"em": RowScore(0.0, None, unread=True)}, finish_reason="length"),
         row(2),
     ]
     [(original, scores)] = built(file, *rows, originals=(OriginalScore("em"),)).originals
@@ -149,7 +149,9 @@ def test_the_originals_scores_are_kept_row_by_row(file: SourceFile):
 
 
 def test_a_scale_is_kept_as_a_share_and_what_lies_outside_as_the_number_alone(file: SourceFile):
-    rows = [row(i, given={"judge": Given(value)}) for i, value in enumerate([1.0, 2.0, 3.0, 9.5])]
+    rows = [
+        row(i, scores={"judge": RowScore(value)}) for i, value in enumerate([1.0, 2.0, 3.0, 9.5])
+    ]
     [(_, scores)] = built(file, *rows, originals=(OriginalScore("judge", low=1, high=3),)).originals
     assert scores["value"].to_pylist() == [0.0, 0.5, 1.0, None]
     assert scores["extracted"].to_pylist() == [None, None, None, "9.5"]

@@ -44,4 +44,4 @@ def test_scores_of_the_judge_keep_their_scale(tmp_path: Path):
         ("accuracy", 1, 3),
         ("style", 1, 3),
     ]
-    assert [row.given["accuracy"].value for row in found.rows] == [3.0, None]
+    assert [row.scores["accuracy"].value for row in found.rows] == [3.0, None]

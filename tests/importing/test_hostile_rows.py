@@ -1,4 +1,4 @@
-"""Whatever stands in a field: rows are built, or one error says where. Never another exception."""
+"""Property test: for any value in any field, rows are built or a `UserError` names the file."""
 
 import copy
 import json

@@ -169,9 +169,9 @@ def test_what_cannot_be_imported_says_what_to_do(repository: LocalRepository, tm
     (tmp_path / "empty").mkdir()
     path = jsonl(tmp_path / "a.jsonl", {"x": 1})
     for paths, says in (
-        ([tmp_path / "nowhere"], "nowhere' is not there"),
+        ([tmp_path / "nowhere"], "nowhere' does not exist"),
         ([tmp_path / "empty"], "nothing to import in .*Formats: lm-eval"),
-        ([path], "no format that describes itself.*--column.text"),
+        ([path], "format is not known.*--column.text"),
     ):
         with pytest.raises((SettingsError, ImportFileError), match=says):
             import_files(repository, paths)

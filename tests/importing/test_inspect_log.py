@@ -93,9 +93,9 @@ def test_scores_are_read_as_inspect_reads_them(tmp_path: Path):
     values = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, True: 1.0, 0.25: 0.25, "odd": None}
     for value, expected in values.items():
         [row] = log(tmp_path, sample(value=value)).rows
-        assert row.given["match"].value == expected
+        assert row.scores["match"].value == expected
     [row] = log(tmp_path, sample(value={"style": 1, "truth": 0})).rows
-    assert {name: one.value for name, one in row.given.items()} == {
+    assert {name: one.value for name, one in row.scores.items()} == {
         "match/style": 1.0,
         "match/truth": 0.0,
     }
@@ -118,7 +118,7 @@ def test_reasoning_is_kept_apart_from_the_text(tmp_path: Path):
 def test_a_sample_that_failed_is_missing_and_not_wrong(tmp_path: Path):
     broken = sample(output={"choices": []}, error={"message": "timed out"}, scores=None)
     [row] = log(tmp_path, broken).rows
-    assert (row.text, row.error, row.given) == (None, "timed out", {})
+    assert (row.text, row.error, row.scores) == (None, "timed out", {})
 
 
 def test_several_right_answers_are_no_one_target(tmp_path: Path):
@@ -140,5 +140,5 @@ def test_a_run_that_was_killed_leaves_what_it_had(tmp_path: Path):
 
 
 def test_an_archive_that_is_no_log_is_refused(tmp_path: Path):
-    with pytest.raises(ImportFileError, match="not a log of Inspect"):
+    with pytest.raises(ImportFileError, match="not an Inspect log"):
         read(archive(tmp_path / "log.eval", {"other.json": {}}))

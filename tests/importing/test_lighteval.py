@@ -1,4 +1,4 @@
-"""Layouts as lighteval's own classes `Doc` and `ModelResponse` write them; no real file was at hand."""
+"""Files built after lighteval's classes `Doc` and `ModelResponse`; no real file was available."""
 
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ def test_a_generated_answer_keeps_prompt_target_and_score(tmp_path: Path):
     [row] = read(parquet(tmp_path / "a.parquet", [detail(["It is 4.\n#### 4"])])).rows
     assert (row.question, row.prompt) == ("What is 2+2?", "Q: What is 2+2?\nA:")
     assert (row.text, row.target, row.choices) == ("It is 4.\n#### 4", " It is.\n#### 4", ())
-    assert row.given["extractive_match"].value == 1.0
+    assert row.scores["extractive_match"].value == 1.0
 
 
 def test_the_names_of_the_documentation_are_read_too(tmp_path: Path):
@@ -81,7 +81,10 @@ def test_the_names_of_the_documentation_are_read_too(tmp_path: Path):
 
 def test_several_answers_are_repeats(tmp_path: Path):
     found = read(parquet(tmp_path / "a.parquet", [detail(["a", "b"])]))
-    assert [(row.repeat, row.text, row.given) for row in found.rows] == [(0, "a", {}), (1, "b", {})]
+    assert [(row.repeat, row.text, row.scores) for row in found.rows] == [
+        (0, "a", {}),
+        (1, "b", {}),
+    ]
     assert found.repeats == 2
 
 
@@ -113,7 +116,7 @@ def test_details_of_older_versions_are_read(tmp_path: Path):
     }
     [row] = read(parquet(tmp_path / "a.parquet", [old])).rows
     assert (row.question, row.text, row.target) == ("What is 2+2?", "It is 4.", "4")
-    assert row.given["em"].value == 1.0
+    assert row.scores["em"].value == 1.0
 
 
 def test_columns_that_were_made_text_are_refused_and_never_evaluated(tmp_path: Path):
@@ -124,5 +127,5 @@ def test_columns_that_were_made_text_are_refused_and_never_evaluated(tmp_path: P
 
 def test_a_row_without_any_answer_is_named(tmp_path: Path):
     row = detail([], model_response={"input": "Q", "text": [], "logprobs": [-1.0]})
-    with pytest.raises(ImportFileError, match="row 0: there is neither"):
+    with pytest.raises(ImportFileError, match="row 0: it has neither"):
         read(parquet(tmp_path / "a.parquet", [row]))

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from regrade.importing.base import Given, Reported
+from regrade.importing.base import Reported, RowScore
 from regrade.importing.files import ImportFileError
 from tests.importing.writing import document, jsonl, read
 
@@ -81,9 +81,9 @@ def test_one_answer_read_by_two_filters_is_one_row_with_two_scores(tmp_path: Pat
         "exact_match,strict-match",
         "exact_match,flexible-extract",
     ]
-    assert found.rows[0].given == {
-        "exact_match,strict-match": Given(0.0, None, unread=True),
-        "exact_match,flexible-extract": Given(1.0, "7"),
+    assert found.rows[0].scores == {
+        "exact_match,strict-match": RowScore(0.0, None, unread=True),
+        "exact_match,flexible-extract": RowScore(1.0, "7"),
     }
 
 
@@ -94,7 +94,7 @@ def test_without_results_what_they_would_tell_is_not_known(tmp_path: Path):
     assert found.n_shots is None
     assert found.format is None
     assert found.originals[0].reported is None
-    assert found.n_samples == 7  # row 6 is there, so there were 7 at least
+    assert found.n_samples == 7  # row 6 exists, so the run had at least 7
 
 
 def test_a_file_under_another_name_tells_no_task(tmp_path: Path):
@@ -104,7 +104,10 @@ def test_a_file_under_another_name_tells_no_task(tmp_path: Path):
 
 def test_several_answers_to_a_question_are_repeats_without_the_score_of_all(tmp_path: Path):
     found = read(jsonl(tmp_path / "a.jsonl", sample(0, ["a", "b"], 0.5)))
-    assert [(row.repeat, row.text, row.given) for row in found.rows] == [(0, "a", {}), (1, "b", {})]
+    assert [(row.repeat, row.text, row.scores) for row in found.rows] == [
+        (0, "a", {}),
+        (1, "b", {}),
+    ]
 
 
 def test_messages_sent_to_a_chat_server_are_kept_as_messages(tmp_path: Path):
@@ -147,7 +150,7 @@ def test_choices_that_were_ranked_keep_their_log_probabilities(tmp_path: Path):
         (-2.5, -0.5, -3.0),
         None,
     )
-    assert {name: one.value for name, one in row.given.items()} == {
+    assert {name: one.value for name, one in row.scores.items()} == {
         "acc,none": 1.0,
         "acc_norm,none": 0.0,
     }

@@ -1,7 +1,7 @@
 from pathlib import Path
 from typing import Any
 
-from regrade.importing.base import Given
+from regrade.importing.base import RowScore
 from tests.importing.writing import archive, read
 
 
@@ -23,10 +23,10 @@ def test_a_row_without_a_letter_is_wrong_and_gets_no_random_one(tmp_path: Path):
     )
     found = read(path)
     name = found.originals[0].name
-    assert [one.given[name] for one in found.rows] == [
-        Given(1.0, "B"),
-        Given(0.0, "A"),
-        Given(0.0, None, unread=True),
+    assert [one.scores[name] for one in found.rows] == [
+        RowScore(1.0, "B"),
+        RowScore(0.0, "A"),
+        RowScore(0.0, None, unread=True),
     ]
 
 

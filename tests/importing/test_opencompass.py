@@ -1,11 +1,11 @@
-"""Layouts as OpenCompass' `GenInferencerOutputHandler` writes them; no real file was at hand."""
+"""Files built after OpenCompass' `GenInferencerOutputHandler`; no real file was available."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from regrade.importing.base import Given, Reported
+from regrade.importing.base import Reported, RowScore
 from regrade.importing.files import ImportFileError
 from tests.importing.writing import document, read
 
@@ -25,7 +25,10 @@ def test_predictions_and_results_lie_in_folders_named_for_the_model(tmp_path: Pa
         ("It is 4.", "4", "2+2?"),
         ("It is 7.", "6", "3+3?"),
     ]
-    assert [row.given["accuracy"] for row in found.rows] == [Given(1.0, "4"), Given(0.0, "7")]
+    assert [row.scores["accuracy"] for row in found.rows] == [
+        RowScore(1.0, "4"),
+        RowScore(0.0, "7"),
+    ]
     assert found.originals[0].reported == Reported(50.0, None, 2, out_of=100.0)
 
 

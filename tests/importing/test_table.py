@@ -4,7 +4,7 @@ import pytest
 
 from regrade.errors import SettingsError
 from regrade.importing import table
-from regrade.importing.base import Columns, Given, ImportedSet, TableOptions
+from regrade.importing.base import Columns, ImportedSet, RowScore, TableOptions
 from regrade.importing.files import ImportFileError, SourceFile
 from tests.importing.writing import jsonl, parquet
 
@@ -37,14 +37,14 @@ def test_named_columns_are_read_wherever_they_are(tmp_path: Path):
         [row] = found.rows
         assert (row.text, row.question, row.prompt) == ("It is 4.", "2+2?", "Q: 2+2?")
         assert (row.target, row.choices, row.subset) == ("4", ("3", "4"), "sums")
-        assert row.given == {"runs.big.right": Given(1.0)}
+        assert row.scores == {"runs.big.right": RowScore(1.0)}
         assert found.recorded["columns"]["text"] == "runs.big.text"
         assert (found.model, found.benchmark) == (None, None)
 
 
 def test_what_is_not_named_is_not_known(tmp_path: Path):
     [row] = read(jsonl(tmp_path / "a.jsonl", {"text": "4"}), Columns(text="text")).rows
-    assert (row.target, row.prompt, row.choices, row.subset, row.given) == (None, None, (), "", {})
+    assert (row.target, row.prompt, row.choices, row.subset, row.scores) == (None, None, (), "", {})
 
 
 def test_a_missing_answer_stays_missing(tmp_path: Path):
@@ -56,14 +56,14 @@ def test_several_answers_in_one_row_are_repeats(tmp_path: Path):
     found = read(
         jsonl(tmp_path / "a.jsonl", {"text": ["4", "5"], "s": 1}), Columns(text="text", score="s")
     )
-    assert [(row.index, row.repeat, row.text, row.given) for row in found.rows] == [
+    assert [(row.index, row.repeat, row.text, row.scores) for row in found.rows] == [
         (0, 0, "4", {}),
         (0, 1, "5", {}),
     ]
 
 
 def test_a_table_without_named_columns_says_which_there_are(tmp_path: Path):
-    with pytest.raises(SettingsError, match=r"--column\.text NAME.*There are: q, sent"):
+    with pytest.raises(SettingsError, match=r"--column\.text NAME.*Its columns: q, sent"):
         read(jsonl(tmp_path / "a.jsonl", ROW), Columns())
 
 

@@ -1,4 +1,4 @@
-"""Files of other tools, as their programs write them."""
+"""Write test files in the formats of other tools."""
 
 import json
 import zipfile
@@ -40,8 +40,8 @@ def parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 
 def read(path: Path, options: TableOptions | None = None) -> ImportedSet:
-    """Read a file as the format that it is told to be."""
+    """Read a file in its detected format."""
     file = SourceFile(path)
-    found = detect(file)
-    assert found is not None
-    return load_reader(found)(file, options or TableOptions())
+    format_name = detect(file)
+    assert format_name is not None
+    return load_reader(format_name)(file, options or TableOptions())

@@ -1,4 +1,4 @@
-"""A small version of perf/gate_simulation.py: the promised error rates hold, and what is there is found."""
+"""Small runs of perf/gate_simulation.py: error rates stay within their bounds, and true drops are found."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from regrade.stats.margins import PairedCounts, detectable_drop
 
 N = 400
 MARGIN = 0.035
-"""Above 5 %: three standard errors of 400 repetitions."""
+"""Tolerance of a rate of 5 %: three standard errors of 400 repetitions."""
 
 
 @pytest.mark.parametrize("n", [MMLU, GSM8K])
@@ -22,7 +22,7 @@ def test_floating_point_noise_is_hardly_ever_called_a_regression(n: int, max_dro
     assert found["regression"] <= (0.05 + MARGIN if max_drop == 0 else 0.0)
     assert found["pass"] > 0.95 or max_drop == 0
     if max_drop == 0:
-        assert found["bare"] > 0.35  # what a bare threshold would have said
+        assert found["bare"] > 0.35  # rate of a bare threshold
 
 
 def test_a_drop_of_just_what_is_accepted_is_seldom_decided_either_way() -> None:

@@ -44,7 +44,7 @@ def test_the_verdict_of_a_flow_run_is_read_back(prefect_server: str) -> None:
 
         assert read_report(client, run_id) == report()
         assert read_report(client, uuid4()) is None
-        APILogHandler().flush()  # while its server is still set
+        APILogHandler().flush()  # while PREFECT_API_URL is still set
 
 
 @pytest.mark.parametrize(("verdict", "code"), [("pass", 0), ("regression", 1), ("cannot tell", 2)])

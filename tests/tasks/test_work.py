@@ -11,7 +11,7 @@ from tasks.work import hidden
 
 @dataclass
 class Large:
-    """Counts how often its field is read, as a walk through a dataclass does."""
+    """Count reads of a field; Prefect reads it if it visits the dataclass."""
 
     samples: list[int]
     title = "large"

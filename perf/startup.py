@@ -1,10 +1,10 @@
-"""How long the commands take beside the work they are for: whole processes, with warm disk caches.
+"""Measure the fixed cost of commands: seconds of whole processes, with warm disk caches.
 
-    python -m perf.door                       # without the fixed cost of evaluate: --only for single ones
-    python -m perf.door --only help list --repetitions 9
-    python -m perf.door --importtime help     # what is imported on the way, the slowest last
+    python -m perf.startup                       # all measurements
+    python -m perf.startup --only help list --repetitions 9
+    python -m perf.startup --importtime help     # the 40 slowest imports, the slowest last
 
-`fixed cost of evaluate` is the whole process minus the engine's loading and generating, as the manifest has them.
+`fixed cost of evaluate` is the time of the process minus loading and generating, as recorded in the manifest.
 `score, server` runs with a Prefect server that this script starts on 127.0.0.1.
 """
 
@@ -12,20 +12,18 @@ import argparse
 import json
 import os
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from perf.measuring import RESULTS, python, report, spread
+from perf.serving import free_port, is_up
 from perf.synthetic import write_answers
-from perf.workload import ENGINE_OPTIONS, evaluate_options, write_questions
+from perf.workloads import ENGINE_OPTIONS, evaluate_options, write_questions
 
 REGRADE = ("-m", "regrade.cli.main")
 GOALS = {
@@ -36,25 +34,24 @@ GOALS = {
     "score, server": 4.0,
     "fixed cost of evaluate": 8.0,
 }
+"""Highest accepted median, in seconds."""
 
 
-def own_environment(scratch: Path) -> dict[str, str]:
-    """Return variables that keep everything in a folder of ours; Prefect's home lasts, as a user's does."""
+def isolated(scratch: Path) -> dict[str, str]:
+    """Environment variables that keep all files in our folders; Prefect's database is kept between runs."""
     return {
         "PREFECT_HOME": str(RESULTS / "prefect"),
         "REGRADE_SPOOL": str(scratch / "spool"),
         "REGRADE_LOGS": str(scratch / "logs"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PYTHONDONTWRITEBYTECODE": "",  # compiled once, as `make install` does
+        "PYTHONDONTWRITEBYTECODE": "",  # bytecode is cached, as after `make install`
     }
 
 
 @contextmanager
 def prefect_server(environment: dict[str, str]) -> Iterator[str]:
-    """Run a Prefect server on a free port of 127.0.0.1, and yield the address of its API."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    """Run a Prefect server on a free port of 127.0.0.1, and yield the URL of its API."""
+    port = str(free_port())
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1"]
     with subprocess.Popen(
         [*command, "--port", port, "--no-ui"],
@@ -64,25 +61,18 @@ def prefect_server(environment: dict[str, str]) -> Iterator[str]:
     ) as server:
         address = f"http://127.0.0.1:{port}/api"
         try:
-            _wait(f"{address}/health", server)
+            deadline = time.monotonic() + 180
+            while not is_up(f"{address}/health"):
+                if time.monotonic() > deadline or server.poll() is not None:
+                    sys.exit("the Prefect server did not start within 180 s")
+                time.sleep(0.3)
             yield address
         finally:
             server.terminate()
 
 
-def _wait(url: str, server: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 180
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=2):
-                return
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.3)
-    sys.exit("the Prefect server did not start")
-
-
 def fixed_cost(options: argparse.Namespace, scratch: Path, environment: dict[str, str]) -> float:
-    """Return the seconds of `regrade evaluate` on 50 questions, without loading and generating."""
+    """Seconds of `regrade evaluate` on 50 questions, without loading and generating."""
     answers = scratch / "evaluated"
     shutil.rmtree(answers, ignore_errors=True)
     questions = write_questions(scratch / "questions.jsonl", 50)
@@ -104,9 +94,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=[*GOALS], default=[*GOALS])
     parser.add_argument("--importtime", choices=["help", "benchmarks", "list"])
     options = parser.parse_args()
-    scratch = RESULTS / "door"
+    scratch = RESULTS / "startup"
     shutil.rmtree(scratch, ignore_errors=True)
-    environment = own_environment(scratch)
+    environment = isolated(scratch)
     answers = scratch / "answers"
     write_answers(answers, 1_000)
     commands = {
@@ -126,20 +116,22 @@ def main() -> None:
         cpu.setdefault(shown_as or name, []).append(ran.cpu_seconds)
         return ran.seconds
 
-    seen: dict[str, list[float]] = {}
+    measured: dict[str, list[float]] = {}
     for name in options.only:
         if name in commands:
-            timed(name)  # warms disk caches, and migrates Prefect's and MLflow's databases
-            seen[name] = [timed(name) for _ in range(options.repetitions)]
+            timed(name)  # warms disk caches; migrates the databases of Prefect and MLflow
+            measured[name] = [timed(name) for _ in range(options.repetitions)]
         elif name == "score, server":
             with prefect_server(environment) as address:
                 timed("score", name, PREFECT_API_URL=address)
                 repetitions = range(options.repetitions)
-                seen[name] = [timed("score", name, PREFECT_API_URL=address) for _ in repetitions]
+                measured[name] = [
+                    timed("score", name, PREFECT_API_URL=address) for _ in repetitions
+                ]
         else:
             repetitions = range(min(options.repetitions, 3))
             fixed_cost(options, scratch, environment)
-            seen[name] = [fixed_cost(options, scratch, environment) for _ in repetitions]
+            measured[name] = [fixed_cost(options, scratch, environment) for _ in repetitions]
     rows = [
         {
             "what": name,
@@ -148,14 +140,14 @@ def main() -> None:
             "goal": GOALS[name],
             "reached": "yes" if statistics.median(values) <= GOALS[name] else "no",
         }
-        for name, values in seen.items()
+        for name, values in measured.items()
     ]
     shutil.rmtree(scratch)
-    report("door", rows)
+    report("startup", rows)
 
 
 def import_times(command: list[str], environment: dict[str, str]) -> None:
-    """Print the 40 slowest imports of a command, with all that each imports."""
+    """Print the 40 slowest imports of a command, each with the time of its nested imports."""
     ran = subprocess.run(
         [sys.executable, "-X", "importtime", *command],
         env={**os.environ, **environment},
