@@ -116,7 +116,7 @@ def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Ser
     for _ in range(2):  # named each time, not only the first
         said = server.deploy()
 
-        assert "pool gpu: unchanged. Its limit is 2, a new one gets 1." in said
+        assert "pool gpu: unchanged. Its limit is 2, a new pool gets 1." in said
         assert f'{SCORE}: parameters.benchmark was changed on the server and stays "gsm8k"' in said
         assert f"{SCORE}: concurrency limit was changed on the server and stays 3" in said
         assert f'{SCORE}: description was changed on the server and stays "Ours"' in said
