@@ -30,7 +30,7 @@ def test_all_parts_run_and_a_second_start_finds_them(stack: Stack):
     assert list(before) == ["postgres", "prefect", "mlflow", "worker-gpu", "worker-cpu"]
     again = stack.command("up")
     assert again.code == 0, again.err
-    assert "the stack runs already" in again.out
+    assert "the stack is already running" in again.out
     assert stack.place.prefect_url in again.out
     assert stack.parts() == before
     assert stack.command("status").code == 0
