@@ -1,4 +1,4 @@
-"""What `make stack` refuses and what it ends, without starting a stack."""
+"""Errors and process handling of `make stack`, without starting a stack."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
 
 
 def sleeper(tmp_path: Path, *, stubborn: bool = False) -> Known:
-    """A process with a child of its own, in a session of its own."""
+    """A process with a child, in a new session."""
     ignore = "signal.signal(signal.SIGTERM, signal.SIG_IGN); " if stubborn else ""
     code = f"import signal, subprocess, time; {ignore}subprocess.Popen(['sleep', '600']); time.sleep(600)"
     log = tmp_path / "sleeper.log"

@@ -1,4 +1,4 @@
-"""The end of a stack: its supervisor killed, and a stop that ends what was started and nothing else."""
+"""Stopping a stack: after its supervisor was killed, and with no effect on other processes."""
 
 import subprocess
 from typing import Any

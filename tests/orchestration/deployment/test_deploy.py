@@ -1,4 +1,4 @@
-"""`regrade deploy` on a real Prefect server: safe to repeat, and what a person changed stays."""
+"""`regrade deploy` on a real Prefect server: safe to repeat; settings changed by hand are kept."""
 
 import io
 import os
@@ -26,13 +26,13 @@ SCORE = "deployment score-answers/score-answers"
 
 
 class Server:
-    """A Prefect server as a person sees it."""
+    """A Prefect server, used through its API as the UI uses it."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def deploy(self, *, force: bool = False) -> str:
-        """Deploy in this process, which spares importing Prefect each time, and return the output."""
+        """Deploy in this process, where Prefect is imported only once, and return the output."""
         output = io.StringIO()
         with temporary_settings({PREFECT_API_URL: self.url}), redirect_stdout(output):
             deploy(force=force)
