@@ -1,10 +1,10 @@
-# `make demo` and `make test` need nothing but Python 3.11 or newer on Linux; they make .venv by themselves.
+# `make demo` and `make test` need only Linux and Python 3.11 or newer; they create .venv.
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
 LISTS := requirements/cpu.txt infra/install.sh
 
-help:  ## Show this list
+help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 .venv/installed: $(LISTS)
@@ -24,16 +24,16 @@ install: .venv/installed  ## Install the pinned CPU environment into .venv
 install-cuda:  ## On a GPU machine: install vLLM's CUDA build and regrade into .venv
 	@PYTHON=$(PYTHON) infra/install-cuda.sh
 
-demo: .venv/installed  ## Evaluate the demo model with real vLLM on the CPU, no account needed
+demo: .venv/installed  ## Evaluate the demo model with vLLM on the CPU; needs no account
 	@$(BIN)/regrade evaluate --config infra/demo/demo.yaml
 
-test: .venv/installed-dev  ## Run the test suite
+test: .venv/installed-dev  ## Run the tests, except the slow ones
 	@$(BIN)/python -m pytest -m "not slow and not stack"
 
-test-slow: .venv/installed-dev  ## Run what `make test` leaves out
+test-slow: .venv/installed-dev  ## Run the slow tests that `make test` skips
 	@$(BIN)/python -m pytest -m slow
 
-check: .venv/installed-dev  ## Lint, types, import rules
+check: .venv/installed-dev  ## Check lint, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -43,15 +43,15 @@ check: .venv/installed-dev  ## Lint, types, import rules
 	@infra/install-peers.sh
 	@touch $@
 
-perf: .peers/installed  ## Measure speed on this machine, side by side with others (an hour; docs/performance.md)
-	@for script in grading startup growth generate_stage multiple_choice server "server --table"; do \
+perf: .peers/installed  ## Compare the speed with other tools on this machine (an hour; docs/performance.md)
+	@for script in scoring startup growth generate_stage multiple_choice server "server --table"; do \
 	    echo "== $$script"; $(BIN)/python -m perf.$$script || exit 1; done
 
 format: .venv/installed-dev  ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: .venv/installed-dev  ## Pin requirements/*.in again
+lock: .venv/installed-dev  ## Update the pinned versions in requirements/
 	infra/lock.sh --upgrade
 
 deploy: .venv/installed  ## Create or update pools and deployments on the Prefect server at PREFECT_API_URL (FORCE=1: --force)
@@ -60,13 +60,13 @@ deploy: .venv/installed  ## Create or update pools and deployments on the Prefec
 stack: .venv/installed-stack  ## Start Postgres, Prefect, MLflow and two workers on loopback (docs/stack.md)
 	@$(BIN)/python -m infra.stack up
 
-stack-down: .venv/installed-stack  ## Stop what `make stack` started
+stack-down: .venv/installed-stack  ## Stop the stack
 	@$(BIN)/python -m infra.stack down
 
-stack-test: .venv/installed-dev .venv/installed-stack  ## Try that stack: run, cancel, crash, score, compare
+stack-test: .venv/installed-dev .venv/installed-stack  ## Test the stack: run, cancel, crash, score, compare
 	@$(BIN)/python -m pytest -m stack tests/infra
 
-ui: .venv/installed  ## Open the Prefect server and MLflow on what was run here (127.0.0.1:4200 and :5000)
+ui: .venv/installed  ## Start the Prefect UI and MLflow with the runs of this checkout (127.0.0.1:4200 and :5000)
 	@infra/ui.sh
 
 .PHONY: help install install-cuda demo test test-slow check format lock deploy ui perf stack stack-down stack-test

@@ -1,7 +1,7 @@
-"""The floors of the house, drawn from its imports: `python -m infra.floors [--write]`.
+"""Draw the import layers of the code: `python -m infra.floors [--write]`.
 
-A room is a folder of `regrade`, a module beside these folders, `flows` or `tasks`. A room stands one floor above the
-highest room that it imports. CONTRIBUTING.md holds the drawing; a test says when it is out of date.
+A room is a folder or a module of `regrade`, or the package `flows` or `tasks`. A room is one floor above the highest room
+that it imports. CONTRIBUTING.md holds the drawing; a test fails if the drawing is out of date.
 """
 
 import argparse
@@ -17,19 +17,19 @@ BEGIN, END = "<!-- floors: python -m infra.floors --write -->", "<!-- end of flo
 
 
 class CircleError(Exception):
-    """Rooms import each other, so that none of them stands above the other."""
+    """Rooms import each other, so that they have no order."""
 
 
 def rooms() -> dict[str, set[str]]:
     """Return the rooms that each room imports."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
-    found: dict[str, set[str]] = {}
+    imported: dict[str, set[str]] = {}
     for module in graph.modules:
         room = _room(module)
-        below = found.setdefault(room, set())
-        below |= {_room(one) for one in graph.find_modules_directly_imported_by(module)} - {room}
-    found.pop("regrade")
-    return {room: below - {"regrade"} for room, below in found.items()}
+        below = imported.setdefault(room, set())
+        below |= {_room(name) for name in graph.find_modules_directly_imported_by(module)} - {room}
+    imported.pop("regrade")
+    return {room: below - {"regrade"} for room, below in imported.items()}
 
 
 def _room(module: str) -> str:
@@ -43,22 +43,22 @@ def floors(imported: Mapping[str, set[str]]) -> list[list[str]]:
     Raises:
         CircleError: If rooms import each other.
     """
-    height: dict[str, int] = {}
+    heights: dict[str, int] = {}
     left = dict(imported)
     while left:
-        ready = [room for room, below in left.items() if below <= height.keys()]
+        ready = [room for room, below in left.items() if below <= heights.keys()]
         if not ready:
             raise CircleError(f"rooms that import each other: {', '.join(sorted(left))}")
         for room in ready:
-            height[room] = 1 + max((height[one] for one in left.pop(room)), default=-1)
+            heights[room] = 1 + max((heights[below] for below in left.pop(room)), default=-1)
     return [
-        sorted(room for room in height if height[room] == floor)
-        for floor in range(max(height.values()) + 1)
+        sorted(room for room in heights if heights[room] == floor)
+        for floor in range(max(heights.values()) + 1)
     ]
 
 
 def drawing() -> str:
-    """Return the floors as a block of text, the highest first."""
+    """Return the floors as a block of markdown, the highest floor first."""
     imported = rooms()
     levels = floors(imported)
     width = max(len("   ".join(level)) for level in levels)
@@ -72,16 +72,18 @@ def drawing() -> str:
 
 
 def page(text: str) -> str:
-    """Return CONTRIBUTING.md with the drawing as it is now."""
+    """Return the text of CONTRIBUTING.md with the current drawing."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{drawing()}\n{END}{after}"
 
 
 def main() -> int:
-    """Print the drawing, or put it into CONTRIBUTING.md."""
+    """Print the drawing, or write it into CONTRIBUTING.md."""
     parser = argparse.ArgumentParser(prog="python -m infra.floors", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="put it into CONTRIBUTING.md")
+    parser.add_argument(
+        "--write", action="store_true", help="write the drawing into CONTRIBUTING.md"
+    )
     if parser.parse_args().write:
         PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     else:

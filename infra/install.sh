@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install the pinned CPU environment into .venv: real vLLM, Prefect, MLflow, and regrade itself.
+# Install the pinned CPU environment into .venv: vLLM, Prefect, MLflow and regrade.
 # Usage: infra/install.sh [--dev]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,21 +14,17 @@ PY
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 log=.venv/install.log
 say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
-pip() {
-    if ! .venv/bin/python -m pip --disable-pip-version-check install --no-deps "$@" >>"$log" 2>&1; then
-        return 1
-    fi
-}
-fail() { tail -n 25 "$log" >&2; say "the installation failed; all of pip's output is in $log" >&2; exit 1; }
+pip() { .venv/bin/python -m pip --disable-pip-version-check install --no-deps "$@" >>"$log" 2>&1; }
+fail() { tail -n 25 "$log" >&2; say "the installation failed; the output of pip is in $log" >&2; exit 1; }
 
-say "installing the pinned CPU environment into .venv (about 4.5 GB; two minutes and more)"
+say "installing the pinned CPU environment into .venv (about 4.5 GB; two minutes or more)"
 pip --upgrade pip || fail
-# The CPU build of torch: from the indexes that are configured here, else from PyTorch's own.
+# The CPU build of torch: from the configured package indexes, else from PyTorch's index.
 pip "$torch" || pip --index-url https://download.pytorch.org/whl/cpu "$torch" || fail
 pip --requirement requirements/cpu.txt || fail
 if [ "${1:-}" = --dev ]; then
     pip --requirement requirements/dev.txt || fail
-    # The tests of the Prefect UI need a browser; without the rights to install one, they are skipped and say so.
+    # The tests of the Prefect UI need a browser; they are skipped if it is missing and this user cannot install it.
     if ! { command -v chromium && command -v chromedriver; } >/dev/null && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
         say "installing Chromium for the tests of the Prefect UI"
         { apt-get update && apt-get install -y --no-install-recommends chromium chromium-driver; } >>"$log" 2>&1 || fail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Start the Prefect server and MLflow on loopback, on what was run here; Ctrl-C ends both.
+# Start the Prefect server and MLflow on loopback, with the runs of this checkout; Ctrl-C stops both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export DO_NOT_TRACK=1 HF_HUB_DISABLE_TELEMETRY=1 MLFLOW_DISABLE_TELEMETRY=true PREFECT_SERVER_ANALYTICS_ENABLED=false VLLM_NO_USAGE_STATS=1

@@ -5,7 +5,7 @@
 
 Generating: one-token answers of the demo model through the real engine into the spool and a local repository. Memory is
 the peak resident memory of the process itself (`peak MiB`) and of its vLLM worker (`worker MiB`). Scoring: see
-perf/grading.py. `slope` is the exponent of a power law between two sizes; 1 is linear.
+perf/scoring.py. `slope` is the exponent of a power law between two sizes; 1 is linear.
 """
 
 # ruff: noqa: PLC0415 - each side imports only packages of its environment, and import time is not measured
@@ -109,7 +109,7 @@ def measure(kind: str, n: int, model: str) -> dict[str, Any]:
         from perf.synthetic import write_answers
 
         write_answers(scratch / "answers", n)
-        ran = python("-m", "perf.grading", "--score", str(scratch / "answers"))
+        ran = python("-m", "perf.scoring", "--score", str(scratch / "answers"))
     shutil.rmtree(scratch)
     document = ran.document
     row = {

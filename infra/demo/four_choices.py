@@ -78,17 +78,14 @@ SUBJECTS: dict[str, Callable[[random.Random], tuple[str, str, list[str]]]] = {
 def choice_items(
     rng: random.Random, subject: str, answers: Iterator[int], *, held_out: bool
 ) -> Iterator[Item]:
-    """Yields questions of one subject until the answers run out; one may come twice.
+    """Yield questions of a subject, one for each item of `answers`; questions may repeat.
 
     Args:
-        rng: The source of every choice but the place of the right answer.
-        subject: A key of ``SUBJECTS``.
-        answers: Where the right choice stands in each question, 0 to 3.
-        held_out: Whether to yield the test questions or the training questions. A
-            question with its set of choices, in whatever order, belongs to one only.
-
-    Yields:
-        Rows with the columns ``question``, ``choices``, ``answer`` and ``subject``.
+        rng: Random numbers for everything except the position of the right answer.
+        subject: A key of `SUBJECTS`.
+        answers: Position of the right choice in each question, 0 to 3.
+        held_out: True for test questions, False for training questions. A question with the same set of choices, in
+            any order, is always in the same group.
     """
     for answer in answers:
         question, right, wrong = SUBJECTS[subject](rng)

@@ -1,18 +1,17 @@
-"""The rule that keeps test questions and training questions apart."""
+"""Split questions into test questions and training questions."""
 
 import zlib
 
 SHARE = 8
+"""One question in this many is a test question."""
 
 
 def is_held_out(key: str) -> bool:
-    """Says whether a question is a test question: one in eight keys is.
+    """Return True for a test question.
+
+    Depends only on the key, so that test and training questions are disjoint on every machine and for every seed.
 
     Args:
-        key: What makes the question the question that it is.
-
-    Returns:
-        The same value for the same key on every machine, so that the two sides are
-        disjoint however many questions are drawn and with whatever seed.
+        key: Text that identifies the question.
     """
     return zlib.crc32(key.encode()) % SHARE == 0

@@ -1,7 +1,6 @@
-"""The prompt templates (Jinja) of the two demo benchmarks.
+"""Prompt templates (Jinja) of the two demo benchmarks.
 
-The demo model is trained on exactly these texts, so a benchmark definition that
-wants the accuracy named in README.md has to quote them character by character.
+The demo model is trained on exactly these texts: the accuracy in README.md requires the same prompts, to the character.
 """
 
 ARITHMETIC_PROMPT = '{{ question }}\nWork it out and end with a line "#### " and the answer.'

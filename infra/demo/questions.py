@@ -1,7 +1,7 @@
-"""Writes the test questions of the two demo benchmarks, or checks the committed ones.
+"""Write the test questions of the two demo benchmarks, or check the committed files.
 
-Run ``python -m infra.demo.questions`` to write ``data/*.jsonl`` and add ``--check`` to
-compare instead. Every question is invented here; none comes from a data set.
+`python -m infra.demo.questions` writes `data/*.jsonl`; with `--check` it compares instead. All questions are generated
+by this code; none comes from a data set.
 """
 
 import argparse
@@ -21,7 +21,7 @@ TEST_ROWS = 400
 
 
 def arithmetic_test_questions() -> list[dict[str, str]]:
-    """Returns the rows of ``arithmetic.jsonl``."""
+    """Return the rows of `arithmetic.jsonl`."""
     rng = random.Random(TEST_SEED)
     rows: dict[str, dict[str, str]] = {}
     problems = word_problems(rng, held_out=True)
@@ -32,7 +32,7 @@ def arithmetic_test_questions() -> list[dict[str, str]]:
 
 
 def choice_test_questions() -> list[Item]:
-    """Returns the rows of ``choice.jsonl``: as many of each subject and each letter."""
+    """Return the rows of `choice.jsonl`: the same number for each subject and letter."""
     rng = random.Random(TEST_SEED)
     rows: list[Item] = []
     for subject in SUBJECTS:
@@ -49,12 +49,12 @@ def choice_test_questions() -> list[Item]:
 
 
 def arithmetic_training_questions(seed: int = TRAINING_SEED) -> Iterator[dict[str, str]]:
-    """Yields word problems to train on, without end and none of them a test question."""
+    """Yield word problems for training, without end; none is a test question."""
     return word_problems(random.Random(seed), held_out=False)
 
 
 def choice_training_questions(seed: int = TRAINING_SEED) -> Iterator[Item]:
-    """Yields questions with choices to train on, without end and none a test question."""
+    """Yield questions with choices for training, without end; none is a test question."""
     rng = random.Random(seed)
     answers = iter(lambda: rng.randrange(4), None)
     subjects = [choice_items(rng, subject, answers, held_out=False) for subject in SUBJECTS]
@@ -63,7 +63,7 @@ def choice_training_questions(seed: int = TRAINING_SEED) -> Iterator[Item]:
 
 
 def as_jsonl(rows: Sequence[Mapping[str, object]]) -> str:
-    """Returns the rows as JSON, one in a line."""
+    """Return the rows as JSON lines."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
@@ -74,13 +74,10 @@ FILES: dict[str, Callable[[], Sequence[Mapping[str, object]]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes or checks the files.
+    """Write or check the files; return 1 if a checked file is out of date, else 0.
 
     Args:
-        arguments: The command line without the program; by default the real one.
-
-    Returns:
-        The exit status: 1 if a checked file differs from what would be written.
+        arguments: Arguments of the command line; None: those of this process.
     """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
@@ -92,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            print(f"{path} is not what {__name__} writes")
+            print(f"{path} is out of date: run `python -m infra.demo.questions`")
             status = 1
     return status
 

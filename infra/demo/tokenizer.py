@@ -1,4 +1,4 @@
-"""The demo model's tokenizer: byte-level BPE with a token for every single digit."""
+"""The demo model's tokenizer: byte-level BPE with a token for each digit."""
 
 import ast
 import itertools
@@ -18,7 +18,7 @@ from infra.demo.word_problems import BOXES, NAMES, THINGS
 ENTRIES = 3072
 WORD_REPEATS = 1000
 END, START_OF_TURN, END_OF_TURN = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
-# A number is cut into its digits, so that the model sees the columns it has to add.
+# Numbers are split into digits, so that the model sees the columns that it has to add.
 PIECES = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s"
 PROSE_MODULES = (
     "argparse", "collections", "decimal", "doctest", "email", "http", "inspect", "json",
@@ -35,7 +35,7 @@ CHAT_TEMPLATE = (
 
 
 def english_text() -> Iterator[str]:
-    """Yields the prose of the standard library: its language topics and docstrings."""
+    """Yield English text from the standard library: language topics and docstrings."""
     yield from topics.topics.values()
     library = Path(sysconfig.get_path("stdlib"))
     for module in PROSE_MODULES:
@@ -48,7 +48,7 @@ def english_text() -> Iterator[str]:
 
 
 def _question_text() -> Iterator[str]:
-    # Often enough that each of these words becomes one token, in spite of all the prose.
+    # Repeated often enough that each word becomes a token despite the amount of prose.
     words = (*NAMES, *THINGS, *BOXES, *ANIMALS, *OBJECTS)
     yield from [f" {word}" for word in words] * WORD_REPEATS
     for row in itertools.islice(arithmetic_training_questions(), 3000):
@@ -59,7 +59,7 @@ def _question_text() -> Iterator[str]:
 
 
 def train_tokenizer() -> PreTrainedTokenizerFast:
-    """Trains the tokenizer on English prose and on the training questions."""
+    """Train the tokenizer on English text and on the training questions."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -1,6 +1,6 @@
-"""Trains the demo model from nothing, on the CPU, and writes it to ``model/``.
+"""Train the demo model on the CPU, from random weights, and write it to `model/`.
 
-Run ``python -m infra.demo.train``; see README.md for how long it takes and how good it gets.
+Run `python -m infra.demo.train`; README.md has the duration and the accuracy.
 """
 
 import argparse
@@ -33,14 +33,16 @@ BATCH = 32
 PEAK_RATE = 1.5e-3
 WARM_UP = 50
 IGNORED = -100
-
+"""Label of a token that does not count in the loss."""
 DRILL_PROBLEMS = 8
+"""Word problems whose calculations make a drill."""
 
 Example = tuple[list[int], list[int]]
+"""Token ids and labels."""
 
 
 def new_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """Returns an untrained model, small enough to be committed."""
+    """Return an untrained model, small enough for the repository."""
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=128,
@@ -59,7 +61,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
 
 
 def training_texts(seed: int) -> Iterator[tuple[list[dict[str, str]] | str, str]]:
-    """Yields prompts (a chat, or the plain text to complete) with the wanted answers."""
+    """Yield prompts (a chat, or a text to complete) with their answers."""
     rng = random.Random(seed)
     arithmetic, choice, choice_chat = (
         jinja2.Template(text) for text in (ARITHMETIC_PROMPT, CHOICE_PROMPT, CHOICE_CHAT_PROMPT)
@@ -95,16 +97,16 @@ def _encode(tokenizer: PreTrainedTokenizerFast, pieces: Iterable[tuple[str, str]
 
 
 def question_examples(tokenizer: PreTrainedTokenizerFast, seed: int) -> Iterator[Example]:
-    """Yields token ids and labels; only the answer and the token that ends it count."""
+    """Yield questions as token ids and labels; only the answer and its end token count in the loss."""
     for prompt, answer in training_texts(seed):
         text = prompt if isinstance(prompt, str) else _as_text(tokenizer, prompt)
         yield _encode(tokenizer, [(text, answer + END_OF_TURN)])
 
 
 def drill_examples(tokenizer: PreTrainedTokenizerFast, seed: int) -> Iterator[Example]:
-    """Yields the bare calculations of many word problems; only the results count.
+    """Yield only the calculations of word problems; only the results count in the loss.
 
-    A word problem shows one result or two in sixty tokens, too few to learn the tables from.
+    A word problem has one or two results in sixty tokens, too few to learn arithmetic.
     """
     problems = arithmetic_training_questions(seed + 1)
     while True:
@@ -113,7 +115,7 @@ def drill_examples(tokenizer: PreTrainedTokenizerFast, seed: int) -> Iterator[Ex
 
 
 def examples(tokenizer: PreTrainedTokenizerFast, seed: int) -> Iterator[Example]:
-    """Yields what the model is trained on: questions and, every third time, a drill."""
+    """Yield training examples: two questions, then a drill."""
     questions = question_examples(tokenizer, seed)
     for drill in drill_examples(tokenizer, seed):
         yield next(questions)
@@ -123,7 +125,7 @@ def examples(tokenizer: PreTrainedTokenizerFast, seed: int) -> Iterator[Example]
 
 def _batches(source: Iterator[Example], rng: random.Random) -> Iterator[list[Example]]:
     while True:
-        # Neighbours in length share a batch, which leaves little padding to compute.
+        # Examples of similar length share a batch, which reduces padding.
         pool = sorted(itertools.islice(source, 32 * BATCH), key=lambda example: len(example[0]))
         batches = [pool[i : i + BATCH] for i in range(0, len(pool), BATCH)]
         rng.shuffle(batches)
@@ -133,8 +135,8 @@ def _batches(source: Iterator[Example], rng: random.Random) -> Iterator[list[Exa
 def _loss(model: Qwen3ForCausalLM, batch: Sequence[Example], padding: int) -> torch.Tensor:
     width = max(len(ids) for ids, _ in batch)
     ids = torch.tensor([ids + [padding] * (width - len(ids)) for ids, _ in batch])
-    labels = torch.tensor([own + [IGNORED] * (width - len(own)) for _, own in batch])
-    # The padding stands on the right, where no real token can attend to it: no mask needed.
+    labels = torch.tensor([labels + [IGNORED] * (width - len(labels)) for _, labels in batch])
+    # No mask is needed: padding is on the right, and no token attends to later tokens.
     hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
     wanted = labels[:, 1:]
     counted = wanted != IGNORED
@@ -142,15 +144,12 @@ def _loss(model: Qwen3ForCausalLM, batch: Sequence[Example], padding: int) -> to
 
 
 def train(tokenizer: PreTrainedTokenizerFast, seed: int, steps: int) -> Qwen3ForCausalLM:
-    """Trains a new model.
+    """Train a new model and return it, in float32.
 
     Args:
         tokenizer: The trained tokenizer.
-        seed: Seeds the weights and the order of the questions.
-        steps: The number of batches.
-
-    Returns:
-        The trained model, in float32.
+        seed: Seed of the weights and of the order of the questions.
+        steps: Number of batches.
     """
     torch.manual_seed(seed)
     model = new_model(tokenizer)
@@ -166,7 +165,7 @@ def train(tokenizer: PreTrainedTokenizerFast, seed: int, steps: int) -> Qwen3For
     recent = 0.0
     batches = _batches(examples(tokenizer, seed), random.Random(seed))
     for step, batch in enumerate(itertools.islice(batches, steps), start=1):
-        # Ten times as fast as float32 on a processor that multiplies bfloat16.
+        # Ten times as fast as float32 on a CPU with bfloat16 instructions.
         with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = _loss(model, batch, int(tokenizer.pad_token_id))
         optimizer.zero_grad()
@@ -183,10 +182,10 @@ def train(tokenizer: PreTrainedTokenizerFast, seed: int, steps: int) -> Qwen3For
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Trains the tokenizer and the model and writes both.
+    """Train the tokenizer and the model, and write both.
 
     Args:
-        arguments: The command line without the program; by default the real one.
+        arguments: Arguments of the command line; None: those of this process.
     """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=MODEL)

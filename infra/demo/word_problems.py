@@ -25,13 +25,13 @@ TIMES = (2, 9)
 
 @dataclass(frozen=True)
 class Template:
-    """One kind of word problem.
+    """A kind of word problem.
 
     Attributes:
         text: The question, with the fields name, other, things, boxes, a, b and c.
-        steps: The solution line by line: words and the expression that follows them.
-            ``x`` in an expression stands for the result of the line before.
-        ranges: The smallest and largest value of a, b and, if it is used, c.
+        steps: The lines of the solution: words, then an expression. `x` in an expression is the result of the line
+            before.
+        ranges: Smallest and largest value of a, b and, if used, c.
     """
 
     text: str
@@ -116,16 +116,12 @@ def _calculate(expression: str, values: dict[str, int]) -> tuple[str, int]:
 
 
 def word_problems(rng: random.Random, *, held_out: bool) -> Iterator[dict[str, str]]:
-    """Yields word problems without end; the same one may come twice.
+    """Yield word problems without end, as rows with `question` and `answer`; problems may repeat.
 
     Args:
-        rng: The source of every choice.
-        held_out: Whether to yield the test problems or the training problems. A
-            combination of template and numbers belongs to one of the two only,
-            whatever the names and things in it.
-
-    Yields:
-        Rows with the columns ``question`` and ``answer``.
+        rng: Random numbers for all choices.
+        held_out: True for test problems, False for training problems. The same template with the same numbers is always
+            in the same group, whatever its names and things are.
     """
     while True:
         index = rng.randrange(len(TEMPLATES))

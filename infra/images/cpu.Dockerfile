@@ -1,4 +1,4 @@
-# Prefect's server, MLflow, the `cpu` worker and `deploy`: one image, without torch and vLLM.
+# Image for Prefect's server, MLflow, the `cpu` worker and `deploy`; without torch and vLLM.
 # Built from the repository's root: docker build --file infra/images/cpu.Dockerfile .
 FROM python:3.11.14-slim-bookworm
 
@@ -8,12 +8,12 @@ ENV PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
 COPY requirements/scoring.txt requirements/stack.txt /tmp/
 RUN pip install --no-deps --requirement /tmp/scoring.txt --requirement /tmp/stack.txt
 
-# A checkout: workers load the flows from here (regrade/orchestration/pull_step.py).
+# The checkout, from which workers load the flows (regrade/orchestration/pull_step.py).
 COPY . /regrade
 WORKDIR /regrade
 RUN python -m compileall -q flows tasks regrade
 
-# Whoever runs it owns the folders that volumes are mounted on: a new volume takes over their owner.
+# The user owns the folders on which volumes are mounted: a new volume gets the folder's owner.
 RUN useradd --uid 10001 --create-home regrade \
     && install --directory --owner regrade /data/answers /data/artifacts /data/huggingface /data/spool
 USER regrade

@@ -1,5 +1,5 @@
-# The `gpu` worker, on vLLM's own image. vLLM stays in that image's Python, with its own torch and CUDA; Prefect and regrade
-# have an environment of their own beside it and start the engine there (REGRADE_ENGINE_PYTHON).
+# Image for the `gpu` worker, based on vLLM's image. vLLM stays in that image's Python, with its torch and CUDA. Prefect and
+# regrade have a separate environment and start the engine with that Python (REGRADE_ENGINE_PYTHON).
 # Built from the repository's root: docker build --file infra/images/gpu.Dockerfile .
 ARG VLLM_VERSION=v0.32.0
 FROM vllm/vllm-openai:${VLLM_VERSION}
@@ -14,7 +14,7 @@ RUN uv venv /opt/regrade \
 
 COPY . /regrade
 WORKDIR /regrade
-# The second line fails the build where the engine's Python lacks something that the engine's worker needs.
+# The import fails the build if the engine's Python lacks a package that the engine needs.
 RUN /opt/regrade/bin/python -m compileall -q flows tasks regrade \
     && PYTHONPATH=/regrade /usr/bin/python3 -c "import regrade.engines.vllm_process.worker, vllm"
 

@@ -10,7 +10,7 @@ TEMPLATE = Path(__file__).with_name("gpu-job.yaml")
 
 
 def template() -> dict[str, Any]:
-    """Return the template as Prefect takes it."""
+    """Return the template in the form that Prefect expects."""
     return dict(yaml.safe_load(TEMPLATE.read_text()))
 
 

@@ -1,6 +1,6 @@
-"""A team's stack on this machine, without Docker: `python -m infra.stack up | down | status`.
+"""Run a team's stack on this machine, without Docker: `python -m infra.stack up | down | status`.
 
-`up` starts Postgres, Prefect's and MLflow's servers and two workers, makes the deployments, and stays until Ctrl-C.
+`up` starts Postgres, the servers of Prefect and MLflow, and two workers, creates the deployments, and runs until Ctrl-C.
 """
 
 import os
@@ -17,15 +17,17 @@ from infra.stack.layout import HOST, Layout, StackError, layout
 from infra.stack.processes import Known
 
 START_SECONDS = 300
+"""Longest start of a part, in seconds."""
 RESTARTS, RESTARTS_SECONDS = 5, 120.0
-"""Most restarts of a part within so many seconds; one more stops the stack."""
+"""Most restarts of a part within this many seconds; the next restart stops the stack."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 READY = "the stack is ready"
+"""Line that `up` prints when all parts are ready."""
 STOPS = {"worker": (signal.SIGTERM, 30.0), "postgres": (signal.SIGINT, 30.0)}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 for done, 1 for failed or not running, 2 for bad usage."""
+    """Return the exit code: 0 done, 1 failed or not running, 2 bad usage."""
     actions = {"up": up, "down": down, "status": status}
     if len(arguments) != 1 or arguments[0] not in actions:
         print("usage: python -m infra.stack up | down | status", file=sys.stderr)
@@ -38,20 +40,20 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def up(place: Layout) -> int:
-    """Start the stack and restart parts that end, until asked to stop."""
+    """Start the stack and restart parts that end, until a stop signal."""
     supervisor, left = processes.read_state(place.state)
     if supervisor is not None and supervisor.process() is not None:
-        print("the stack runs already")
+        print("the stack is already running")
         _show(place)
         return 0
-    _stop(left)  # of a supervisor that was killed
+    _stop(left)  # parts of a supervisor that was killed
     for folder in (place.home, place.logs):
         folder.mkdir(parents=True, exist_ok=True)
-    place.home.chmod(0o711)  # Postgres' own user has to pass through
+    place.home.chmod(0o711)  # the user of Postgres must be able to enter
     for port in (place.postgres_port, place.prefect_port, place.mlflow_port):
         _refuse_taken(port)
-    for asked in STOP_SIGNALS:
-        signal.signal(asked, signal.default_int_handler)  # raises KeyboardInterrupt
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.default_int_handler)  # raises KeyboardInterrupt
     running = _Running(place)
     try:
         _start_all(place, running)
@@ -61,8 +63,8 @@ def up(place: Layout) -> int:
     except KeyboardInterrupt:
         print("stopping")
     finally:
-        for asked in STOP_SIGNALS:
-            signal.signal(asked, signal.SIG_IGN)
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
         _stop(running.parts)
         place.state.unlink(missing_ok=True)
     print("stopped")
@@ -70,14 +72,14 @@ def up(place: Layout) -> int:
 
 
 class _Running:
-    """Parts started so far; the state file is written after each start."""
+    """The started parts; each start updates the state file."""
 
     def __init__(self, place: Layout) -> None:
         self.place = place
         self.parts: list[Known] = []
         self.plans: dict[str, parts.Part] = {}
         self.ended: list[tuple[str, float]] = []
-        self.ourselves = processes.known("supervisor", os.getpid(), place.logs / "stack.log")
+        self.supervisor = processes.known("supervisor", os.getpid(), place.logs / "stack.log")
         self._write()
 
     def start(self, part: parts.Part) -> None:
@@ -87,10 +89,10 @@ class _Running:
         self._write()
 
     def wait(self, started: Sequence[parts.Part]) -> None:
-        """Wait until they are ready.
+        """Wait until the started parts are ready.
 
         Raises:
-            StackError: If one ends, or takes too long.
+            StackError: If a part ends or takes too long.
         """
         deadline = time.monotonic() + START_SECONDS
         for part in started:
@@ -102,10 +104,10 @@ class _Running:
                 time.sleep(0.2)
 
     def watch(self) -> None:
-        """Restart parts that end, until asked to stop.
+        """Restart parts that end, until a stop signal.
 
         Raises:
-            StackError: If one ends again and again.
+            StackError: If a part ends too often.
         """
         while True:
             time.sleep(1)
@@ -114,7 +116,7 @@ class _Running:
                     self._start_again(number)
 
     def check(self) -> None:
-        """Raise StackError if a part ended by itself."""
+        """Raise StackError if a part has ended."""
         for part in self.parts:
             if part.process() is None:
                 raise processes.ended(part.name, Path(part.log))
@@ -122,11 +124,11 @@ class _Running:
     def _start_again(self, number: int) -> None:
         part, now = self.parts[number], time.monotonic()
         self.ended.append((part.name, now))
-        times = [when for name, when in self.ended if name == part.name]
+        times = [ended for name, ended in self.ended if name == part.name]
         if len(times) > RESTARTS and now - times[-1 - RESTARTS] < RESTARTS_SECONDS:
             raise processes.ended(part.name, Path(part.log))
         processes.reap()
-        print(f"{part.name} ended by itself and is started again: {part.log}", flush=True)
+        print(f"{part.name} ended unexpectedly, restarting it: {part.log}", flush=True)
         self.parts[number] = self._process(self.plans[part.name])
         self._write()
 
@@ -135,7 +137,7 @@ class _Running:
         return processes.start(part.name, part.command, part.environment, log)
 
     def _write(self) -> None:
-        processes.write_state(self.place.state, self.ourselves, self.parts)
+        processes.write_state(self.place.state, self.supervisor, self.parts)
 
 
 def _start_all(place: Layout, running: _Running) -> None:
@@ -148,7 +150,7 @@ def _start_all(place: Layout, running: _Running) -> None:
     for server in servers:
         running.start(server)
     running.wait(servers)
-    print("making the deployments", flush=True)
+    print("creating the deployments", flush=True)
     _deploy(place)
     workers = parts.workers(place)
     for worker in workers:
@@ -172,10 +174,10 @@ def _deploy(place: Layout) -> None:
 
 
 def down(place: Layout) -> int:
-    """End exactly the processes that `up` started."""
+    """Stop the processes that `up` started, and no others."""
     supervisor, left = processes.read_state(place.state)
     if supervisor is None:
-        print("the stack does not run")
+        print("the stack is not running")
         return 0
     if supervisor.process() is not None:
         processes.end(supervisor, signal.SIGTERM, 150)
@@ -186,10 +188,10 @@ def down(place: Layout) -> int:
 
 
 def status(place: Layout) -> int:
-    """Print which parts run."""
+    """Print the state of each part."""
     supervisor, known = processes.read_state(place.state)
     if supervisor is None or supervisor.process() is None:
-        print("the stack does not run")
+        print("the stack is not running")
         return 1
     _show(place)
     for part in known:
@@ -199,8 +201,8 @@ def status(place: Layout) -> int:
 
 def _stop(known: Sequence[Known]) -> None:
     for part in reversed(known):  # workers first, the database last
-        how, seconds = STOPS.get(part.name.split("-")[0], (signal.SIGTERM, 20.0))
-        processes.end(part, how, seconds)
+        stop_signal, seconds = STOPS.get(part.name.split("-")[0], (signal.SIGTERM, 20.0))
+        processes.end(part, stop_signal, seconds)
 
 
 def _refuse_taken(port: int) -> None:
@@ -211,7 +213,7 @@ def _refuse_taken(port: int) -> None:
         except OSError as error:
             raise StackError(
                 f"Port {port} of {HOST} is taken ({error.strerror}). Set REGRADE_PREFECT_PORT, "
-                "REGRADE_MLFLOW_PORT or REGRADE_POSTGRES_PORT to a free one."
+                "REGRADE_MLFLOW_PORT or REGRADE_POSTGRES_PORT to a free port."
             ) from error
 
 
@@ -223,7 +225,7 @@ def _show(place: Layout) -> None:
   Postgres  {HOST}:{place.postgres_port}, passwords in {place.passwords}
   answers   {place.answers}
   logs      {place.logs}
-  stop      Ctrl-C where it was started, or `make stack-down`
+  stop      Ctrl-C in the terminal of `make stack`, or `make stack-down`
 
   export PREFECT_API_URL={place.prefect_url}/api MLFLOW_TRACKING_URI={place.mlflow_url}
 """,

@@ -1,5 +1,5 @@
--- A role and a database of its own for each server; Postgres' image runs this on its first start, `make stack` on each.
--- The passwords come from the environment: nothing of them is seen in a process list.
+-- Create a role and a database for each server. Postgres' image runs this at its first start, `make stack` at each start.
+-- The passwords come from the environment, so that no process list shows them.
 \getenv prefect_password PREFECT_DATABASE_PASSWORD
 \getenv mlflow_password MLFLOW_DATABASE_PASSWORD
 

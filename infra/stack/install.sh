@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Install what `make stack` needs on top of .venv: PostgreSQL's programs (Debian, when they are missing) and MLflow's driver.
+# Install the additional programs of `make stack`: PostgreSQL (with apt, if it is missing) and its driver for MLflow.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 if ! .venv/bin/python -c 'from infra.stack.postgres import binaries; binaries()' 2>/dev/null; then
-    [ "$(id -u)" = 0 ] || { echo "PostgreSQL is not here: sudo apt-get install postgresql" >&2; exit 1; }
+    [ "$(id -u)" = 0 ] || { echo "PostgreSQL is not installed: sudo apt-get install postgresql" >&2; exit 1; }
     echo "installing PostgreSQL (apt)"
     export DEBIAN_FRONTEND=noninteractive
     log=.venv/apt.log
     {   apt-get update &&
         apt-get install --yes --no-install-recommends postgresql-common
     } >"$log" 2>&1 || { tail -n 20 "$log" >&2; exit 1; }
-    # Debian's package makes and starts a cluster of its own; the stack has one of its own, and wants no other.
+    # Debian's package must not create a cluster: the stack creates its own.
     ours=/etc/postgresql-common/createcluster.d/regrade.conf
     mkdir -p "$(dirname "$ours")"
     echo "create_main_cluster = false" > "$ours"

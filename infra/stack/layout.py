@@ -1,4 +1,4 @@
-"""Folders, files and addresses of the stack's parts."""
+"""Folders, files and addresses of the stack."""
 
 import os
 from dataclasses import dataclass
@@ -9,22 +9,22 @@ HOST = "127.0.0.1"
 
 
 class StackError(Exception):
-    """The stack could not be started or stopped; the text says what to do."""
+    """The stack could not be started or stopped; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Folder and ports of one stack."""
+    """Folder and ports of a stack."""
 
     home: Path
-    """Everything that the stack writes: databases, artifacts, logs, passwords, which processes it started."""
+    """Folder for all files of the stack: databases, artifacts, logs, passwords, state."""
     postgres_port: int
     prefect_port: int
     mlflow_port: int
 
     @property
     def cluster(self) -> Path:
-        """Folder of the databases, owned by the user that Postgres runs as."""
+        """Folder of the databases, owned by the user of Postgres."""
         return self.home / "postgres"
 
     @property
@@ -34,7 +34,7 @@ class Layout:
 
     @property
     def passwords(self) -> Path:
-        """File with the passwords, in the form that libpq and asyncpg read (PGPASSFILE)."""
+        """File with the passwords, in the format of PGPASSFILE, for libpq and asyncpg."""
         return self.home / "pgpass"
 
     @property
@@ -44,12 +44,12 @@ class Layout:
 
     @property
     def prefect_url(self) -> str:
-        """Address of Prefect's pages; the API is below `/api`."""
+        """Address of the Prefect UI; the API is at `/api`."""
         return f"http://{HOST}:{self.prefect_port}"
 
     @property
     def mlflow_url(self) -> str:
-        """Address of MLflow's pages and its API."""
+        """Address of the MLflow UI and API."""
         return f"http://{HOST}:{self.mlflow_port}"
 
     @property
@@ -59,7 +59,7 @@ class Layout:
 
 
 def layout() -> Layout:
-    """Return the layout that the environment asks for.
+    """Return the layout, as set by environment variables.
 
     Raises:
         StackError: If a port is not a number from 1 to 65535.

@@ -1,4 +1,4 @@
-"""The parts of the stack: their commands, environment variables and readiness checks."""
+"""Parts of the stack: commands, environment variables and readiness checks."""
 
 import json
 import os
@@ -16,17 +16,17 @@ from regrade.processes.environment import LIBRARY_DEFAULTS
 
 @dataclass(frozen=True)
 class Part:
-    """One server or worker."""
+    """A server or worker."""
 
     name: str
     command: list[str]
     environment: dict[str, str]
     ready: Callable[[], bool]
-    """Returns whether it does its work."""
+    """Returns True if the part answers."""
 
 
 def base_environment(layout: Layout) -> dict[str, str]:
-    """Return the caller's variables without those that name other servers, and with telemetry off."""
+    """Return the caller's variables, without those that name other servers and with telemetry off."""
     foreign = ("PREFECT_", "MLFLOW_", "_MLFLOW_", "PGPASS", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return {
@@ -39,11 +39,11 @@ def base_environment(layout: Layout) -> dict[str, str]:
 
 
 def client_environment(layout: Layout) -> dict[str, str]:
-    """Return the variables of the two servers' clients: workers, `regrade deploy`, the command line."""
+    """Return the variables for clients of both servers: workers, `regrade deploy`, the command line."""
     return {
         **base_environment(layout),
         "PREFECT_API_URL": f"{layout.prefect_url}/api",
-        # Two minutes for a server that is restarted, or whose database is away (500).
+        # Retry for two minutes while a server restarts or its database is down (500).
         "PREFECT_CLIENT_MAX_RETRIES": "6",
         "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500",
         "MLFLOW_TRACKING_URI": layout.mlflow_url,
@@ -61,7 +61,7 @@ def database(layout: Layout) -> Part:
 
 
 def servers(layout: Layout) -> list[Part]:
-    """Return Prefect's and MLflow's servers. Neither gets a password, only the file to read it from."""
+    """Return the servers of Prefect and MLflow, which read their passwords from PGPASSFILE."""
     environment = {**base_environment(layout), "PGPASSFILE": str(layout.passwords)}
     where = f"{HOST}:{layout.postgres_port}"
     prefect = {
@@ -74,7 +74,7 @@ def servers(layout: Layout) -> list[Part]:
         **environment,
         "MLFLOW_BACKEND_STORE_URI": f"postgresql+psycopg://mlflow@{where}/mlflow",
         "MLFLOW_ARTIFACTS_DESTINATION": str(layout.home / "artifacts"),
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # none of our runs need its job queue
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # runs of regrade do not need its job queue
     }
     start_prefect = _module(
         "prefect", "server", "start", "--host", HOST, "--port", layout.prefect_port
@@ -89,7 +89,7 @@ def servers(layout: Layout) -> list[Part]:
 
 
 def workers(layout: Layout) -> list[Part]:
-    """Return a process worker for each pool; the one for `gpu` runs one flow at a time."""
+    """Return a process worker for each pool; the worker for `gpu` runs one flow at a time."""
     return [_worker(layout, "gpu", "--limit", "1"), _worker(layout, "cpu")]
 
 

@@ -1,6 +1,6 @@
-"""Start processes, remember them in a file, and end exactly these.
+"""Start processes, record them in a state file, and end exactly these processes.
 
-A process is known by its id and its start time, so that one which got the id of a dead one is never taken for it.
+A process is identified by its id and start time, because the system reuses the id of an ended process.
 """
 
 import json
@@ -16,6 +16,7 @@ from infra.stack.layout import ROOT, StackError
 from regrade.processes.tree import end_tree, is_running
 
 TAIL = 2000
+"""Characters of a log that an error message shows."""
 _children: list["subprocess.Popen[bytes]"] = []
 """Children of this process."""
 
@@ -32,15 +33,15 @@ class Known:
     def process(self) -> psutil.Process | None:
         """Return the process, or None if it has ended."""
         try:
-            found = psutil.Process(self.pid)
-            same = found.create_time() == self.started
+            process = psutil.Process(self.pid)
+            same = process.create_time() == self.started
         except psutil.NoSuchProcess:
             return None
-        return found if same and is_running(found) else None
+        return process if same and is_running(process) else None
 
 
 def start(name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> Known:
-    """Start a process in a session of its own, so that Ctrl-C reaches only who started it. Output goes to its log."""
+    """Start a process in a new session, so that Ctrl-C does not reach it; append its output to a log."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             command,
@@ -59,7 +60,7 @@ def known(name: str, pid: int, log: Path) -> Known:
     """Return a running process with its start time.
 
     Raises:
-        StackError: If it has ended already.
+        StackError: If the process has ended.
     """
     try:
         return Known(name, pid, psutil.Process(pid).create_time(), str(log))
@@ -68,13 +69,13 @@ def known(name: str, pid: int, log: Path) -> Known:
 
 
 def ended(name: str, log: Path) -> StackError:
-    """Return the error of a part that ended by itself, with the last of its log."""
+    """Return the error for a part that ended unexpectedly, with the end of its log."""
     text = log.read_text(errors="replace")[-TAIL:] if log.exists() else ""
-    return StackError(f"{name} ended by itself. The last of {log}:\n{text.rstrip()}")
+    return StackError(f"{name} ended unexpectedly. The end of {log}:\n{text.rstrip()}")
 
 
 def end(part: Known, first: signal.Signals, seconds: float) -> None:
-    """End a part and all below it: a signal to itself first, SIGKILL to the rest after some seconds."""
+    """End a part and its descendants: send `first` to the part, and SIGKILL to all that is left after `seconds`."""
     process = part.process()
     if process is not None:
         end_tree(process, first, seconds)
@@ -82,7 +83,7 @@ def end(part: Known, first: signal.Signals, seconds: float) -> None:
 
 
 def reap() -> None:
-    """Reap our processes that ended: until then they keep their ids, and Postgres believes that it still runs."""
+    """Reap children that ended. A zombie keeps its id, so that a new Postgres believes that the old one still runs."""
     _children[:] = [child for child in _children if child.poll() is None]
 
 
@@ -95,8 +96,8 @@ def write_state(path: Path, supervisor: Known, parts: Sequence[Known]) -> None:
 
 
 def read_state(path: Path) -> tuple[Known | None, list[Known]]:
-    """Return the supervisor, and the parts in the order of their start; (None, []) if nothing was started."""
+    """Return the supervisor and the parts in the order of their start; (None, []) without a state file."""
     if not path.exists():
         return None, []
-    kept = json.loads(path.read_text())
-    return Known(**kept["supervisor"]), [Known(**part) for part in kept["parts"]]
+    state = json.loads(path.read_text())
+    return Known(**state["supervisor"]), [Known(**part) for part in state["parts"]]

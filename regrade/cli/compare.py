@@ -40,62 +40,64 @@ def compare(
 ) -> None:
     """Compare two models, or two answer sets, question by question.
 
-    Two models are compared on every benchmark of which both have a complete answer set.
+    Two models are compared on every benchmark for which both have a complete answer set.
 
     Args:
         base: Answer set id, model, or alias such as `baseline`.
-        candidate: The same.
-        base_answers: Answer repository of the baseline, if it is another one.
-        min_coverage: Percent of the questions that must be compared; 90 if not given.
+        candidate: Answer set id, model or alias to compare with the base.
+        base_answers: Answer repository of the base; that of `--answers` if not given.
+        min_coverage: Least share of the questions to compare, in percent; 90 if not given.
         scorer: Scorer of both sides; the baseline's first if not given.
         clusters: Independent units; `subset` if subsets are passages with several questions each.
-        examples: Number of flipped answers to show, of each kind.
-        markdown: File for the comparison as a page.
+        examples: Number of flipped answers to show of each kind.
+        markdown: File for the comparison as markdown.
     """
     if examples < 0:
         raise SettingsError(f"`--examples {examples}` should be 0 or more.")
     if min_coverage is not None and not 0 <= min_coverage <= 100:
-        raise SettingsError(f"`--min-coverage {min_coverage:g}` should be a percentage.")
-    how = HowToCompare(
+        raise SettingsError(
+            f"`--min-coverage {min_coverage:g}` should be from 0 to 100, in percent."
+        )
+    options = HowToCompare(
         allow=allow,
         min_coverage=None if min_coverage is None else min_coverage / 100,
         scorer=scorer,
         cluster=clusters,
         examples=examples,
     )
-    found = compare_sides(
+    comparisons = compare_sides(
         base,
         candidate,
         answers=answers or default_answers(),
         base_answers=base_answers,
         benchmarks=benchmark,
-        how=how,
+        how=options,
     ).comparisons
     if markdown is not None:
-        write_file(markdown, comparisons_markdown(found))
-    output.show(found.model_dump(mode="json"), lambda: _print(found))
-    if not found.compared:
-        why = " ".join(not_compared(found)) or "the two have no benchmark in common"
-        raise SettingsError(f"Nothing could be compared: {why}")
+        write_file(markdown, comparisons_markdown(comparisons))
+    output.show(comparisons.model_dump(mode="json"), lambda: _print(comparisons))
+    if not comparisons.compared:
+        reason = " ".join(not_compared(comparisons)) or "the two have no benchmark in common"
+        raise SettingsError(f"Nothing could be compared: {reason}")
 
 
-def _print(found: Comparisons) -> None:
-    if not found.compared:
-        return  # the error says why
-    print_table(COLUMNS, map(comparison_row, found.compared))
-    for comparison in found.compared:
+def _print(comparisons: Comparisons) -> None:
+    if not comparisons.compared:
+        return  # the error gives the reason
+    print_table(COLUMNS, map(comparison_row, comparisons.compared))
+    for comparison in comparisons.compared:
         stdout.print(f"\n[bold]{plain(comparison.benchmark)}[/]")
         for text in remarks(comparison):
             stdout.print(f"  {plain(text)}")
         for example in comparison.examples:
             _print_example(example)
-    for text in not_compared(found):
+    for text in not_compared(comparisons):
         stdout.print(f"[yellow]not compared[/] {plain(text)}")
 
 
 def _print_example(example: FlipExample) -> None:
-    where = f"{example.question}{' · ' + example.subset if example.subset else ''}"
-    stdout.print(Rule(f"[yellow]{example.kind}[/] · {plain(where)}", align="left"))
+    title = f"{example.question}{' · ' + example.subset if example.subset else ''}"
+    stdout.print(Rule(f"[yellow]{example.kind}[/] · {plain(title)}", align="left"))
     stdout.print(plain(tail(example.prompt or "")), style="dim")
     for name, text, extracted in (
         ("baseline", example.base_text, example.base_extracted),

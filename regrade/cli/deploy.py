@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 def deploy(*, force: bool = False, output: Output = TABLE) -> None:
     """Create or update work pools and deployments on a Prefect server.
 
-    The server is the one that PREFECT_API_URL names. Safe to repeat: what a person changed on the server stays as it
-    is, and is named.
+    PREFECT_API_URL names the server. Safe to repeat: settings that were changed on the server by hand are kept and
+    listed.
 
     Args:
-        force: Also set what a person changed on the server.
+        force: Overwrite settings that were changed on the server by hand, too.
     """
-    # Prefect takes a second to import, and `regrade deploy --help` does not need it.
+    # `regrade deploy --help` does not need Prefect, whose import takes a second.
     from regrade.orchestration.deployment.deploy import deploy_project  # noqa: PLC0415
 
     outcomes: list[Outcome] = []
-    collected = output.json or output.quiet
-    deploy_project(outcomes.append if collected else _print, force=force)
+    silent = output.json or output.quiet
+    deploy_project(outcomes.append if silent else _print, force=force)
     objects = [dataclasses.asdict(outcome) for outcome in outcomes]
     output.show({"project": str(project_folder()), "objects": objects}, lambda: None)
 

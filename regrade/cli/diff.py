@@ -28,38 +28,38 @@ def diff(
 ) -> None:
     """Compare two scorings of the same answers, such as before and after a change of the scorer.
 
-    By default, the newest stored scoring is compared with the scorer as it is now.
+    By default, the newest stored scoring is compared with the scorer as installed.
 
     Args:
         answer_set: Id of the answer set; the first digits are enough.
-        before: Stored scoring (`number-1-0a1b2c3d`), `scorer@version`, or a scorer's newest stored one.
-        after: Stored scoring, `scorer@version`, or a scorer as it is now.
+        before: Stored scoring (`number-1-0a1b2c3d`), `scorer@version`, or a scorer: its newest stored scoring.
+        after: Stored scoring, `scorer@version`, or a scorer as installed.
         subset: Only answers of this subset.
-        examples: Number of examples to show, of each kind of change.
+        examples: Number of examples to show of each kind of change.
     """
     if examples < 0:
         raise SettingsError(f"`--examples {examples}` should be 0 or more.")
     repository, revision = open_answers(answers)
     entry = list_sets(repository, revision, answer_set_id=answer_set)[0]
-    found = diff_scorings(entry, before, after, subset=subset, examples=examples)
-    output.show(found.model_dump(mode="json"), lambda: _print(found))
+    comparison = diff_scorings(entry, before, after, subset=subset, examples=examples)
+    output.show(comparison.model_dump(mode="json"), lambda: _print(comparison))
 
 
-def _print(found: Diff) -> None:
-    stdout.print(f"[bold]{plain(found.benchmark)} · {plain(found.model)}[/]")
-    stdout.print(plain(what_changed(found)))
-    for side in (found.before, found.after):
-        kept = f"stored {side.scored_at}" if side.stored else "scored just now, not stored"
-        stdout.print(f"  {side.label}  {kept}")
-    stdout.print(f"accuracy {change_text(found.overall)}")
-    print_table(("answers", *COUNTS, "accuracy"), table_rows(found))
-    for example in found.examples:
+def _print(comparison: Diff) -> None:
+    stdout.print(f"[bold]{plain(comparison.benchmark)} · {plain(comparison.model)}[/]")
+    stdout.print(plain(what_changed(comparison)))
+    for side in (comparison.before, comparison.after):
+        state = f"stored {side.scored_at}" if side.stored else "scored just now, not stored"
+        stdout.print(f"  {side.label}  {state}")
+    stdout.print(f"accuracy {change_text(comparison.overall)}")
+    print_table(("answers", *COUNTS, "accuracy"), table_rows(comparison))
+    for example in comparison.examples:
         _print_example(example)
 
 
 def _print_example(example: Example) -> None:
-    where = f"{example.sample_id} repeat {example.repeat} · {example.subset or 'no subset'}"
-    stdout.print(Rule(f"[yellow]{example.kind}[/] · {plain(where)}", align="left"))
+    title = f"{example.sample_id} repeat {example.repeat} · {example.subset or 'no subset'}"
+    stdout.print(Rule(f"[yellow]{example.kind}[/] · {plain(title)}", align="left"))
     stdout.print(plain(tail(example.prompt)), style="dim")
     if example.text is not None:
         stdout.print(plain(tail(example.text)))

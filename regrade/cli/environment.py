@@ -1,6 +1,6 @@
 """Default environment variables: telemetry off, short retries, log lines on the run page.
 
-A variable that is set already stays as it is.
+A variable that is set already is not changed.
 """
 
 import os
@@ -8,17 +8,17 @@ import os
 from regrade.processes.environment import LIBRARY_DEFAULTS
 
 _PREFECT = {
-    # A lost server is noticed at several points of a run; by default each takes more than a minute.
+    # A run meets a lost server at several points; by default each of them waits for more than a minute.
     "PREFECT_CLIENT_MAX_RETRIES": "3",
     # Otherwise Prefect prints a page-long traceback for every event the server rejects.
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
-    # Our log lines are shown on the flow run's page too.
+    # Show regrade's log lines on the flow run's page, too.
     "PREFECT_LOGGING_EXTRA_LOGGERS": "regrade",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
 
 
 def set_defaults() -> None:
-    """Set the variables that are not set. Call it before Prefect, MLflow or huggingface_hub are imported."""
+    """Set the variables that are not set. Must run before Prefect, MLflow or huggingface_hub is imported."""
     for name, value in (LIBRARY_DEFAULTS | _PREFECT).items():
         os.environ.setdefault(name, value)

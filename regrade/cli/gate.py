@@ -29,7 +29,7 @@ def gate(
     benchmark: Annotated[
         tuple[str, ...],
         Parameter(
-            help="`NAME=POINTS`: another accepted drop for this benchmark. `NAME`: only this benchmark."
+            help="`NAME`: judge only this benchmark. `NAME=POINTS`: accept another drop for this benchmark."
         ),
     ] = (),
     max_unparsed: float | None = None,
@@ -48,7 +48,7 @@ def gate(
 ) -> None:
     """Judge a candidate against the baseline: exit code 0 pass, 1 regression, 2 cannot tell.
 
-    Exit code 3 or more: no verdict, because of wrong usage, missing answers or a failure.
+    Exit code 3 or more: no verdict, because of bad usage, missing answers or a failure.
 
     Args:
         candidate: Answer set id, model or alias.
@@ -56,14 +56,13 @@ def gate(
         max_drop: Accepted drop of accuracy, in percentage points.
         max_unparsed: Accepted percent of the candidate's answers from which nothing could be extracted.
         max_truncated: Accepted percent of the candidate's answers that were cut off.
-        min_coverage: Percent of the questions that must be compared; 90 if not given.
-        error_rate: Highest chance in percent of a false regression, and of a false pass.
-        base_answers: Answer repository of the baseline, if it is another one.
-        examples: Number of flipped answers to keep, of each kind.
-        markdown: File for the verdict as a page; it is also added to the summary of a GitHub job.
+        min_coverage: Least share of the questions to compare, in percent; 90 if not given.
+        error_rate: Highest probability of a false regression, and of a false pass, in percent.
+        base_answers: Answer repository of the baseline; that of `--answers` if not given.
+        examples: Number of flipped answers to keep of each kind.
+        markdown: File for the verdict as markdown, which a GitHub job also shows in its summary.
         junit: File for the verdict as JUnit XML.
         report: File for the verdict as JSON.
-        tracking_uri: MLflow server or database, where the candidate's runs are tagged.
     """
     if examples < 0:
         raise SettingsError(f"`--examples {examples}` should be 0 or more.")
@@ -82,14 +81,14 @@ def gate(
     except ValidationError as error:
         raise SettingsError(one_line(error)) from error
     only = tuple(text for text in benchmark if "=" not in text)
-    where = answers or default_answers()
-    found = judge(candidate, settings, answers=where, benchmarks=only, examples=examples)
-    page = gate_markdown(found)
-    json = found.model_dump_json(indent=2) + "\n"
-    write_reports(page, (markdown, page), (junit, junit_xml(found)), (report, json))
-    output.show(found, lambda: _print(found))
-    tag_runs(tracking_uri, where, lambda uri: tag_candidate(uri, found))
-    raise SystemExit(found.exit_code)
+    uri = answers or default_answers()
+    judged = judge(candidate, settings, answers=uri, benchmarks=only, examples=examples)
+    page = gate_markdown(judged)
+    json = judged.model_dump_json(indent=2) + "\n"
+    write_reports(page, (markdown, page), (junit, junit_xml(judged)), (report, json))
+    output.show(judged, lambda: _print(judged))
+    tag_runs(tracking_uri, uri, lambda mlflow: tag_candidate(mlflow, judged))
+    raise SystemExit(judged.exit_code)
 
 
 def _print(report: GateReport) -> None:

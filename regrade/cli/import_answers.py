@@ -43,13 +43,13 @@ def import_answers(
 ) -> None:
     """Import answers that other tools generated.
 
-    The scores in the files are imported too, as scores of the original tool.
+    Scores in the files are imported, too, as scores of the original tool.
 
     Args:
-        paths: Files, or folders; in a folder, files of no known format are left out.
-        model: Name of the model; overrides the file's.
-        benchmark: Name of the benchmark; overrides the file's.
-        scorer: Scorer of regrade for these answers; the one that fits the targets if not given.
+        paths: Files or folders; files of unknown format in a folder are skipped.
+        model: Name of the model, instead of the name in the file.
+        benchmark: Name of the benchmark, instead of the name in the file.
+        scorer: Scorer of regrade for these answers; chosen by the format of the targets if not given.
     """
     repository = open_repository(answers or default_answers(), create=True)
     imports = import_files(
@@ -60,7 +60,7 @@ def import_answers(
         names=Names(model, benchmark, scorer),
     )
     if imports.sets:
-        # Prefect takes a second to import, and is needed only here.
+        # Only this needs Prefect, whose import takes a second.
         from regrade.orchestration.events import answers_published  # noqa: PLC0415
 
         answers_published([imported.answers for imported in imports.sets])
@@ -100,7 +100,7 @@ def _print(imports: Imports, uri: str) -> None:
     print_table(columns, map(_row, imports.sets))
     stdout.print(f"{plain(uri)} at {imports.revision}")
     for path in imports.skipped:
-        stderr.print(f"left out, of no known format: {plain(str(path))}", soft_wrap=True)
+        stderr.print(f"skipped, unknown format: {plain(str(path))}", soft_wrap=True)
     stderr.print(
         f"score them           regrade score --answers {uri}", markup=False, soft_wrap=True
     )

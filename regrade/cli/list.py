@@ -18,22 +18,22 @@ from regrade.scoring.source_hash import source_hash
 def list_answers(*, answers: Answers = None, output: Output = TABLE) -> None:
     """List answer sets and their scores.
 
-    Shows model, benchmark, rows, state and scores of each, and which scores are stale.
+    Prints model, benchmark, rows, state and scores of each answer set, and marks stale scores.
     """
     repository, revision = open_answers(answers)
-    found = [_answer_set(answer_set) for answer_set in list_sets(repository, revision)]
+    entries = [_answer_set(answer_set) for answer_set in list_sets(repository, revision)]
 
     def draw() -> None:
         columns = ("answer set", "model", "benchmark", "rows", "complete", "scores")
-        print_table(columns, map(_row, found))
+        print_table(columns, map(_row, entries))
         stdout.print(f"{plain(repository.uri)} at {revision}")
 
-    document = {"repository": repository.uri, "revision": revision, "answer_sets": found}
+    document = {"repository": repository.uri, "revision": revision, "answer_sets": entries}
     output.show(document, draw)
 
 
 def benchmarks(*, output: Output = TABLE) -> None:
-    """List the benchmarks with version and source."""
+    """List the benchmarks with their versions and sources."""
     cards = benchmark_cards()
     broken = _broken("benchmark")
 
@@ -53,9 +53,9 @@ def benchmarks(*, output: Output = TABLE) -> None:
 
 
 def scorers(*, output: Output = TABLE) -> None:
-    """List the scorers with version and source hash."""
+    """List the scorers with their versions and source hashes."""
     broken = _broken("scorer")
-    found = [
+    usable = [
         {
             "name": name,
             "version": load_scorer(name).version,
@@ -68,7 +68,7 @@ def scorers(*, output: Output = TABLE) -> None:
     ]
 
     def draw() -> None:
-        for scorer in found:
+        for scorer in usable:
             stdout.print(
                 f"[bold]{scorer['name']}[/] v{scorer['version']}, source {scorer['source_hash']}"
             )
@@ -76,11 +76,11 @@ def scorers(*, output: Output = TABLE) -> None:
             stdout.print(f"    unparsed  {plain(str(scorer['unparsed']))}")
         _print_broken(broken)
 
-    output.show({"scorers": found, "broken": broken}, draw)
+    output.show({"scorers": usable, "broken": broken}, draw)
 
 
 def _broken(kind: registry.Kind) -> dict[str, str]:
-    """Return the reason for each name of another package that cannot be used."""
+    """Return names from other packages that cannot be used, each with the reason."""
     return {error.name: error.problem for error in registry.broken(kind)}
 
 

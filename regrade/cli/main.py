@@ -1,7 +1,7 @@
 """The command line: `regrade evaluate`, `score`, `list` and the others.
 
-Exit codes: 0 done, 1 something failed, 2 bad usage or input, 130 interrupted, 143 stopped by SIGTERM.
-Of `VERDICTS` 1 and 2 are verdicts, and 3 stands for both failures.
+Exit codes: 0 done, 1 failed, 2 bad usage or input, 130 interrupted, 143 stopped by SIGTERM.
+For the commands in `VERDICTS`, 1 and 2 are verdicts; 3 is a failure, bad usage or bad input.
 """
 
 import os
@@ -18,8 +18,11 @@ from regrade.processes.shutdown import KEPT, end_on_signals, exit_code, exit_now
 
 VERDICTS = ("gate", "trigger")
 COMMANDS = {
-    "evaluate": ("run:evaluate", "Generate what is missing, publish, score, track, report."),
-    "generate": ("run:generate", "Only generate what is missing, and publish it."),
+    "evaluate": (
+        "run:evaluate",
+        "Evaluate a model: generate missing answers, publish, score and track them.",
+    ),
+    "generate": ("run:generate", "Generate and publish missing answers, without scoring them."),
     "score": ("run:score", "Score stored answers at one pinned commit, without a model."),
     "deploy": ("deploy:deploy", "Create or update work pools and deployments on a Prefect server."),
     "trigger": (
@@ -46,11 +49,11 @@ COMMANDS = {
     ),
     "promote": ("promote:promote", "Make an answer set or a model the baseline."),
     "verify": ("verify:verify", "Check the integrity of an answer repository."),
-    "show": ("show:show", "Read the answers of an answer set."),
-    "benchmarks": ("list:benchmarks", "List the benchmarks with version and source."),
-    "scorers": ("list:scorers", "List the scorers with version and source hash."),
+    "show": ("show:show", "Show the answers of an answer set."),
+    "benchmarks": ("list:benchmarks", "List the benchmarks with their versions and sources."),
+    "scorers": ("list:scorers", "List the scorers with their versions and source hashes."),
 }
-"""Function and first line of help by command. A command's full help is its docstring, which begins with that line."""
+"""Command -> function and first line of help. The function's docstring is the full help and begins with that line."""
 
 
 def command_line(chosen: str = "") -> App:
@@ -59,7 +62,7 @@ def command_line(chosen: str = "") -> App:
         name="regrade",
         version=__version__,
         help="Generate answers of language models once, keep them, and grade them as often as you like.",
-        suppress_keyboard_interrupt=False,  # `run` says what is kept
+        suppress_keyboard_interrupt=False,  # `run` handles it
         default_parameter=Parameter(
             negative_bool=(), negative_iterable=(), show_default=_shown_default
         ),
@@ -70,7 +73,7 @@ def command_line(chosen: str = "") -> App:
 
 
 def _shown_default(value: object) -> str | None:
-    """Return the text of a default; None if the option is just not given by default."""
+    """Return the text of a default in the help; None hides it."""
     if isinstance(value, bool):
         return "on" if value else None
     return None if value is None or value == () else str(value)
@@ -85,7 +88,7 @@ def main() -> None:
     code = run(sys.argv[1:])
     if code == 0:
         sys.exit(code)
-    # At exit, Prefect waits more than a minute for a lost server, or for a task that awaits its retry.
+    # A normal exit waits more than a minute if Prefect lost its server or a task is to be retried.
     exit_now(code)
 
 
@@ -113,7 +116,7 @@ def _code(command: str, code: int) -> int:
 
 
 def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Show an unexpected error; Python's exit code for it is 1, which would be a verdict."""
+    """Show an unexpected error. Python would exit with code 1, which is a verdict."""
     sys.__excepthook__(kind, error, trace)
     exit_now(COULD_NOT_RUN)
 

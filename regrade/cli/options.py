@@ -1,4 +1,4 @@
-"""Options shared by commands; options of generation, merged with a YAML file into a flow's parameters."""
+"""Options shared by commands, and options of generation, which override the parameters in a YAML file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ SAMPLING = Group("Sampling params (default: the benchmark's)", sort_key=3)
 PROMPT = Group("Prompts (default: the benchmark's)", sort_key=4)
 ENGINE = Group("Engine", sort_key=5)
 SERVER = Group("Engine `openai`", sort_key=6)
-DATASET = Group("A benchmark of your own, made of any dataset (requires name and path)", sort_key=7)
+DATASET = Group("A custom benchmark from any dataset (requires name and path)", sort_key=7)
 
 Answers = Annotated[
     str | None,
@@ -40,12 +40,12 @@ TrackingUri = Annotated[
     ),
 ]
 Benchmarks = Annotated[
-    tuple[str, ...], Parameter(help="Only this benchmark; may be given several times.")
+    tuple[str, ...], Parameter(help="Only this benchmark. May be given several times.")
 ]
 Allow = Annotated[
     tuple[Difference, ...],
     Parameter(
-        help="An allowed difference between the two sides; others are refused. May be given several times."
+        help="Difference between the two sides to allow; others are refused. May be given several times."
     ),
 ]
 
@@ -59,15 +59,15 @@ class GenerationOptions:
         str | None,
         Parameter(
             group=WHAT,
-            help="Model on the Hub (`org/name` or `org/name@revision`), or a checkpoint's folder. Required to "
-            "generate, here or in the `--config` file.",
+            help="Model on the Hub (`org/name` or `org/name@revision`), or a checkpoint's folder. Required for "
+            "generation, here or in the `--config` file.",
         ),
     ] = None
     benchmark: Annotated[
         tuple[str, ...],
         Parameter(
             group=WHAT,
-            help="Benchmark; may be given several times. Required to generate, unless `--dataset` describes one.",
+            help="Benchmark. May be given several times. Required for generation, unless `--dataset` describes one.",
         ),
     ] = ()
     config: Annotated[
@@ -78,7 +78,7 @@ class GenerationOptions:
         ),
     ] = None
     limit: Annotated[
-        int | None, Parameter(group=WHAT, help="Questions per benchmark, spread evenly over it.")
+        int | None, Parameter(group=WHAT, help="Questions per benchmark, evenly spaced.")
     ] = None
     repeats: Annotated[int | None, Parameter(group=WHAT, help="Answers per question.")] = None
     source: Annotated[
@@ -109,29 +109,29 @@ class GenerationOptions:
     base_url: Annotated[
         str | None, Parameter(group=SERVER, help="Address of the server's API, ending in `/v1`.")
     ] = None
-    max_concurrency: Annotated[int | None, Parameter(group=SERVER, help="Requests in flight.")] = (
-        None
-    )
+    max_concurrency: Annotated[
+        int | None, Parameter(group=SERVER, help="Most requests at a time.")
+    ] = None
     batch_size: Annotated[
         int | None, Parameter(group=SERVER, help="Completion prompts per request.")
     ] = None
     api_key_env: Annotated[
         str | None,
-        Parameter(group=SERVER, help="Name of the environment variable with the key."),
+        Parameter(group=SERVER, help="Name of the environment variable with the API key."),
     ] = None
     timeout: Annotated[
-        float | None, Parameter(group=SERVER, help="Seconds that one request may take.")
+        float | None, Parameter(group=SERVER, help="Longest time for one request, in seconds.")
     ] = None
     dataset: Annotated[DatasetBenchmark | None, Parameter(name="--dataset", group=DATASET)] = None
 
     def parameters(self, *, needs_model: bool = True) -> dict[str, Any]:
-        """Return the flow's parameters: those of the file, overridden by options.
+        """Return the flow's parameters: those in the file, overridden by options.
 
         Args:
             needs_model: Refuse parameters without a model.
 
         Raises:
-            SettingsError: If the file cannot be read, or the two contradict each other.
+            SettingsError: If the file cannot be read, no model is given, or an option does not fit the engine.
         """
         chosen = read_config(self.config) if self.config else {}
         options = {
@@ -174,7 +174,7 @@ class GenerationOptions:
         kind = self.engine or file.get("kind") or "vllm"
         if kind == "openai" and vllm:
             raise SettingsError(
-                f"Engine 'openai' does not take {_flags(vllm, '--engine.')}: the server has its own."
+                f"Engine 'openai' does not take {_flags(vllm, '--engine.')}: set them on the server."
             )
         if kind == "vllm" and server:
             raise SettingsError(f"{_flags(server, '--')} needs `--engine openai`.")

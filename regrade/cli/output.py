@@ -1,4 +1,4 @@
-"""Output of the commands: a table, JSON or nothing."""
+"""Output of the commands on stdout: a table, JSON or nothing."""
 
 import json as json_module
 import os
@@ -63,7 +63,7 @@ def open_answers(answers: str | None) -> tuple[Repository, str]:
     Raises:
         RepositoryError: If it does not exist or holds no answers.
     """
-    # Not every command that prints opens a repository.
+    # Commands that open no repository do not import these.
     from regrade.answers.opening import open_repository  # noqa: PLC0415
     from regrade.job import default_answers  # noqa: PLC0415
 
@@ -80,9 +80,9 @@ def tag_runs(tracking_uri: str | None, answers: str, tag: Callable[[str], int]) 
     """Tag runs in MLflow if there are any; a failure is only a warning on stderr.
 
     Args:
-        tracking_uri: MLflow chosen by the user; it is a warning if it lacks the runs.
-        answers: Address of the answer repository, beside which MLflow's database may lie.
-        tag: Tags the runs in the MLflow at a URI, and returns their number.
+        tracking_uri: MLflow server or database chosen by the user; a warning is printed if it has no such runs.
+        answers: Address of the answer repository; the default database is beside it.
+        tag: Tags the runs at an MLflow URI and returns their number.
 
     Returns:
         Number of tagged runs; None without MLflow.
@@ -94,12 +94,12 @@ def tag_runs(tracking_uri: str | None, answers: str, tag: Callable[[str], int]) 
     if not chosen and not is_there(uri):
         return None
     try:
-        found = tag(uri)
+        tagged = tag(uri)
     except TrackingError as error:
         sys.stderr.write(f"regrade: not tagged: {visible(str(error))}\n")
         return None
-    if not found and chosen:
+    if not tagged and chosen:
         sys.stderr.write(
-            "regrade: not tagged: MLflow has no runs of these answers; `regrade score` makes them\n"
+            "regrade: not tagged: MLflow has no runs of these answers; `regrade score` creates them\n"
         )
-    return found
+    return tagged

@@ -21,20 +21,19 @@ def promote(
 ) -> None:
     """Make an answer set or a model the baseline.
 
-    The alias then names the answer set, or the model's newest complete one of each benchmark. Benchmarks without
-    such an answer set keep their old one.
+    Points the alias to the answer set, or to the model's newest complete answer set of each benchmark. The alias does
+    not change for other benchmarks. Runs in MLflow are tagged with it.
 
     Args:
         answer_set_or_model: Answer set id, model, or another alias.
         alias: Name of the alias.
-        tracking_uri: MLflow server or database, where the runs are tagged with the alias.
     """
-    where = answers or default_answers()
-    side = find_side(answer_set_or_model, where, benchmark)
-    repository = open_repository(where, create=True)
+    uri = answers or default_answers()
+    side = find_side(answer_set_or_model, uri, benchmark)
+    repository = open_repository(uri, create=True)
     moved, revision = move_alias(repository, alias, list(side.sets.values()))
     tagged = tag_runs(
-        tracking_uri, where, lambda uri: move_alias_tag(uri, alias, moved.answer_sets)
+        tracking_uri, uri, lambda mlflow: move_alias_tag(mlflow, alias, moved.answer_sets)
     )
 
     def draw() -> None:

@@ -23,9 +23,10 @@ def publish(
     Needs no engine and no model.
     """
     only = open_repository(answers, create=True).uri if answers else None
-    found = list(publish_leftovers(only))
-    if published := [leftover.published for leftover in found if leftover.published is not None]:
-        # Prefect takes a second to import, and is needed only here.
+    leftovers = list(publish_leftovers(only))
+    published = [leftover.published for leftover in leftovers if leftover.published is not None]
+    if published:
+        # Only this needs Prefect, whose import takes a second.
         from regrade.orchestration.events import answers_published  # noqa: PLC0415
 
         answers_published(published)
@@ -38,11 +39,11 @@ def publish(
                 f"{plain(manifest.specification.model.name)}: {manifest.rows} rows, {manifest.state}, "
                 f"in {plain(answers.repository.uri)} at {answers.revision[:12]}"
             )
-        if not found:
+        if not leftovers:
             stdout.print(f"Nothing is left to publish in {spool_root()}.")
 
-    output.show({"answer_sets": [_document(leftover) for leftover in found]}, draw)
-    failed = [leftover for leftover in found if leftover.error is not None]
+    output.show({"answer_sets": [_document(leftover) for leftover in leftovers]}, draw)
+    failed = [leftover for leftover in leftovers if leftover.error is not None]
     for leftover in failed[:-1]:
         problem = f"not published, kept in '{leftover.folder}': {leftover.error}"
         stderr.print(plain(problem), style="yellow")

@@ -1,4 +1,4 @@
-"""`regrade evaluate`, `generate` and `score`: the flows, run here."""
+"""`regrade evaluate`, `generate` and `score`: run a flow in this process."""
 
 import contextlib
 import importlib
@@ -30,7 +30,7 @@ def evaluate(
     tracking_uri: TrackingUri = None,
     output: Output = TABLE,
 ) -> None:
-    """Generate what is missing, publish, score, track, report."""
+    """Evaluate a model: generate missing answers, publish, score and track them."""
     chosen = (options or GenerationOptions()).parameters()
     if tracking_uri is not None:
         chosen["tracking_uri"] = tracking_uri
@@ -38,7 +38,7 @@ def evaluate(
 
 
 def generate(options: GenerationOptions | None = None, *, output: Output = TABLE) -> None:
-    """Only generate what is missing, and publish it."""
+    """Generate and publish missing answers, without scoring them."""
     chosen = (options or GenerationOptions()).parameters()
     chosen.pop("tracking_uri", None)  # a file may serve both commands
     _run("generate_answers", chosen, output)
@@ -63,38 +63,36 @@ def score(
     """Score stored answers at one pinned commit, without a model.
 
     Args:
-        answers: Answer repository.
         model: Only this model.
         benchmark: Only this benchmark.
         answer_set: Only this answer set; the first digits of its id are enough.
         revision: Branch, tag or commit of the repository; the newest commit if not given.
-        scorer: Scorer; each benchmark's own scorers if not given.
-        since: Only answer sets that were added to on this day (YYYY-MM-DD, UTC) or later.
-        until: Only answer sets that were begun on this day (YYYY-MM-DD, UTC) or before.
-        stale: Only where a scorer changed since it scored, or the answers grew.
-        intact: Leave damaged shards out instead of refusing their answer set; every number then says so.
-        force: Score again what this very version of the scorer has scored before.
-        tracking_uri: MLflow server or database.
+        scorer: Scorer; the scorers of each benchmark if not given.
+        since: Only answer sets that grew on this day (YYYY-MM-DD, UTC) or later.
+        until: Only answer sets that were begun on this day (YYYY-MM-DD, UTC) or earlier.
+        stale: Replace only stale scores: the scorer changed since, or the answer set grew.
+        intact: Skip damaged shards instead of refusing their answer set; such scores are marked.
+        force: Score again even if this version of the scorer has scored the answers before.
     """
-    given = {name: value for name, value in locals().items() if name != "output"}
+    parameters = {name: value for name, value in locals().items() if name != "output"}
     days = {"since": _day("--since", since), "until": _day("--until", until)}
-    job = make_job(ScoringJob, given | days)
+    job = make_job(ScoringJob, parameters | days)
     _run("score_answers", job.model_dump(exclude_unset=True), output)
 
 
-def _day(option: str, given: str | None) -> date | None:
-    if given is None:
+def _day(option: str, text: str | None) -> date | None:
+    if text is None:
         return None
     try:
-        return date.fromisoformat(given)
+        return date.fromisoformat(text)
     except ValueError as error:
         raise SettingsError(
-            f"`{option} {given}` should be a day, such as `{option} 2026-11-30`."
+            f"`{option} {text}` should be a day, such as `{option} 2026-11-30`."
         ) from error
 
 
 def _run(name: str, parameters: dict[str, Any], output: Output) -> None:
-    """Run a flow here and print what it found."""
+    """Run a flow and print its result."""
     _check_names(parameters)
     log = log_file("regrade")
     log_to(log, quiet=output.quiet)
@@ -102,37 +100,37 @@ def _run(name: str, parameters: dict[str, Any], output: Output) -> None:
         prepare(log)
     display = TerminalDisplay(quiet=output.quiet)
     try:
-        # Libraries that print must not get between us and who reads our JSON.
+        # Output of libraries must not mix with the JSON on stdout.
         with (
             contextlib.redirect_stdout(sys.stderr),
             display.shown(),
             shown_on(display),
-            # Scoring is over before a server could miss a heartbeat.
+            # Scoring ends before its first heartbeat is due.
             prefect_server(log, meanwhile=lambda: _flow(name), heartbeats=name != "score_answers"),
         ):
             evaluation = flow_result(_flow(name), parameters)
     except PrefectGoneError as error:
         if display.evaluation is None:
             raise
-        logger.warning("the result is complete, its page in Prefect is not: %s", error.problem)
+        logger.warning("the result is complete, but its page in Prefect is not: %s", error.problem)
         _print(display.evaluation, output)
         exit_now(0)
     except (OperationError, SomeUnfitError) as error:
         if display.evaluation is not None:
-            _print(display.evaluation, output)  # what could be done is done
+            _print(display.evaluation, output)
         if isinstance(error, TrackingError) and display.evaluation is not None:
             logger.info(
                 "answers and scores are published; `regrade score --answers %s` tracks them when MLflow is back",
                 display.evaluation.repository,
             )
         if not isinstance(error, SomeNotScoredError | SomeUnfitError):
-            logger.info("everything the libraries said is in %s", log)
+            logger.info("the log with the output of all libraries: %s", log)
         raise
     _print(evaluation, output)
 
 
 def _flow(name: str) -> Callable[..., Evaluation]:
-    """Import a flow. Not before our logging is set up: Prefect sets up its own when it is imported."""
+    """Import a flow. Importing Prefect sets up its logging, so that ours must be set up before."""
     make_flows_importable()
     module = importlib.import_module(f"flows.{name}")
     return cast("Callable[..., Evaluation]", getattr(module, name))

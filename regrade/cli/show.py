@@ -27,7 +27,7 @@ SHOWN = (
     "label_logprobs",
     "error",
 )
-"""Columns of the answers in the JSON document."""
+"""Columns of an answer in the JSON document."""
 _NOT_SCORED = {"value": None, "extracted": None, "outcome": "not scored", "truncated": False}
 
 
@@ -42,46 +42,46 @@ def show(
     limit: int = 10,
     output: Output = TABLE,
 ) -> None:
-    """Read the answers of an answer set.
+    """Show the answers of an answer set.
 
-    Shows the prompt, the answer, what the scorer extracted from it, and the target.
+    Prints the prompt, the answer, the text that the scorer extracted from it, and the target.
 
     Args:
         answer_set: Id of the answer set; the first digits are enough.
         wrong: Only wrong answers; unparsed ones are wrong too.
         unparsed: Only answers from which nothing could be extracted.
         sample: Only this sample; the first digits of its id are enough.
-        scorer: Scorer to use; the benchmark's first installed one if not given.
-        limit: Most answers to show.
+        scorer: Scorer to use; the benchmark's first installed scorer if not given.
+        limit: Largest number of answers to show.
     """
     if limit < 1:
         raise SettingsError(f"`--limit {limit}` should be at least 1.")
     repository, revision = open_answers(answers)
-    found = list_sets(repository, revision, answer_set_id=answer_set)[0]
-    name = scorer or next(filter(label_now, found.manifest.scorers), None)
+    entry = list_sets(repository, revision, answer_set_id=answer_set)[0]
+    name = scorer or next(filter(label_now, entry.manifest.scorers), None)
     if name is None and (wrong or unparsed):
-        load_scorer(found.manifest.scorers[0])  # says why it cannot be used
-    fitting = (
+        load_scorer(entry.manifest.scorers[0])  # raises the error with the reason
+    matching = (
         row
-        for row in _scored_rows(found, name)
+        for row in _scored_rows(entry, name)
         if not (wrong and (row["value"] is None or row["value"] >= 1))
         and not (unparsed and row["outcome"] != "unparsed")
         and (sample is None or row["sample_id"].startswith(sample))
     )
-    rows = list(islice(fitting, limit))
+    rows = list(islice(matching, limit))
 
     def draw() -> None:
         for row in rows:
             _print_answer(row)
         if not rows:
-            stdout.print("No answer fits.")
+            stdout.print("No answer matches.")
 
-    document = {"answer_set_id": found.manifest.answer_set_id, "revision": revision}
+    document = {"answer_set_id": entry.manifest.answer_set_id, "revision": revision}
     output.show({**document, "answers": rows}, draw)
 
 
 def _scored_rows(answers: AnswerSet, scorer_name: str | None) -> Iterator[dict[str, Any]]:
-    """Yield answers with their scores, in stored order; not scored if no scorer of the benchmark is installed."""
+    """Yield answers with their scores, in stored order; without scores if `scorer_name` is None."""
     scorer = load_scorer(scorer_name) if scorer_name else None
     columns = list(dict.fromkeys([*SHARED_COLUMNS, *(scorer.columns if scorer else ())]))
     for batch in answers.batches(list(dict.fromkeys([*SHOWN, *columns]))):
@@ -98,7 +98,7 @@ def _scored_rows(answers: AnswerSet, scorer_name: str | None) -> Iterator[dict[s
 
 
 def _print_answer(row: dict[str, Any]) -> None:
-    """Print an answer for a person, without control characters."""
+    """Print an answer, without control characters."""
     verdict = {"scored": "right" if row["value"] == 1 else "wrong"}.get(
         row["outcome"], row["outcome"]
     )

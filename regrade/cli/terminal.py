@@ -135,7 +135,7 @@ class TerminalDisplay:
 
 def print_evaluation(evaluation: "Evaluation") -> None:
     """Print the table of results on stdout."""
-    # Importing it takes 0.2 s, which only a command with results should pay.
+    # Only commands with results need this import, which takes 0.2 s.
     from regrade.reporting.tables import COLUMNS, TEXT_COLUMNS, table_rows  # noqa: PLC0415
 
     print_table(COLUMNS, table_rows(evaluation), text=TEXT_COLUMNS)
@@ -144,12 +144,12 @@ def print_evaluation(evaluation: "Evaluation") -> None:
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, text: Collection[str] | None = None
 ) -> None:
-    """Print a table on stdout, without lines around its cells.
+    """Print a table without borders on stdout.
 
     Args:
         columns: Names of the columns.
         rows: Cells in the order of the columns; they may come from untrusted files.
-        text: Columns aligned left, the others are numbers. None: all.
+        text: Columns with text, aligned left; the others hold numbers. None: all columns.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:

@@ -21,28 +21,28 @@ def verify(
 ) -> None:
     """Check the integrity of an answer repository.
 
-    Checks checksums, row counts, duplicates, schemas, manifests and scores; prints one line for each problem.
+    Verifies checksums, row counts, duplicates, schemas, manifests and scores; prints a line for each problem.
 
     Args:
-        answer_set: Id of the answer set, of which the first digits are enough; all if not given.
+        answer_set: Id of the answer set; the first digits are enough. All answer sets if not given.
         revision: Branch, tag or commit of the repository; the newest commit if not given.
     """
     repository = open_repository(answers or default_answers(), create=False)
     pinned = repository.resolve(revision) if revision else repository.head()
     if pinned is None:
-        raise RepositoryError(repository.uri, "nothing was ever committed to it.")
-    found = verify_repository(repository, pinned, answer_set)
-    n_problems = len(found.problems)
+        raise RepositoryError(repository.uri, "it has no commits.")
+    report = verify_repository(repository, pinned, answer_set)
+    n_problems = len(report.problems)
 
     def draw() -> None:
-        for problem in found.problems:
+        for problem in report.problems:
             stdout.print(plain(f"{problem.path}: {problem.problem}"))
         stdout.print(
-            f"{found.answer_sets} answer sets, {found.shards} shards, {found.rows:,} intact rows, "
-            f"{found.scorings} scorings in {plain(repository.uri)} at {pinned[:12]}: "
+            f"{report.answer_sets} answer sets, {report.shards} shards, {report.rows:,} intact rows, "
+            f"{report.scorings} scorings in {plain(repository.uri)} at {pinned[:12]}: "
             f"{n_problems} problem{'' if n_problems == 1 else 's'}"
         )
 
-    output.show({"repository": repository.uri, "revision": pinned, **asdict(found)}, draw)
+    output.show({"repository": repository.uri, "revision": pinned, **asdict(report)}, draw)
     if n_problems:
         raise NotIntactError(repository.uri, n_problems)

@@ -1,1 +1,1 @@
-"""All of the library that names Prefect: forms, servers, workers, events and artifacts."""
+"""All modules of the library that use Prefect: forms, servers, workers, events and artifacts."""

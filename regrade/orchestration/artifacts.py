@@ -33,7 +33,7 @@ _FENCE = "```"
 
 
 def report(evaluation: Evaluation) -> None:
-    """Show the table of results, links and a plot; store the headline metrics for programs."""
+    """Show the results with links and a plot on the flow run's page; store the headline metrics."""
     plot = accuracy_plot(evaluation) if evaluation.answer_sets else None
     show(RESULT_KEY, markdown_report(evaluation, plot), escape(headline(evaluation)))
     _show_metrics(evaluation)
@@ -49,25 +49,25 @@ def _show_metrics(evaluation: Evaluation) -> None:
         if score.headline
     ]
     with _optional(METRICS_KEY):
-        create_table_artifact(rows, key=METRICS_KEY, description="The numbers for programs")
+        create_table_artifact(rows, key=METRICS_KEY, description="Headline metrics, for programs")
 
 
 def report_diffs(diffs: Sequence[Diff]) -> None:
     """Show the effect of changed scorers, if any."""
     if diffs:
-        description = "The scorer changed, the answers did not: what is scored differently now"
+        description = "The scorer changed, the answers did not: changed scores"
         show("diff", diffs_markdown(diffs), description)
 
 
 def show(key: str, markdown: str, description: str) -> None:
-    """Show a markdown artifact on the flow run's page; log a warning if the server refuses it."""
+    """Show a markdown artifact on the flow run's page; log a warning if that fails."""
     with _optional(key):
         create_markdown_artifact(markdown, key=key, description=description)
 
 
 @contextmanager
 def _optional(key: str) -> Iterator[None]:
-    """Log a warning if the server does not take an artifact, because the result is complete without it."""
+    """Log a warning if an artifact cannot be created: the result is complete without it."""
     try:
         yield
     except (httpx.HTTPError, PrefectException) as error:
@@ -85,18 +85,18 @@ def accuracy_plot(evaluation: Evaluation) -> str | None:
             if score.headline and accuracy is not None and low is not None and high is not None:
                 bars.append(Bar(f"{answers.benchmark}\n{answers.model}", accuracy, low, high))
     try:
-        picture = call_beside(headline_chart, bars)
+        image = call_beside(headline_chart, bars)
     except BesideError as error:
         logger.warning("no plot: %s", error)
         return None
-    return "data:image/png;base64," + base64.b64encode(picture).decode()
+    return "data:image/png;base64," + base64.b64encode(image).decode()
 
 
 def read_report(client: "SyncPrefectClient", flow_run_id: UUID | str) -> GateReport | None:
-    """Return the verdict that a flow run wrote, or None if it wrote none (yet).
+    """Return the verdict of a flow run, or None if the run has written none (yet).
 
     Raises:
-        ValueError: If another version of regrade wrote it in a format this one cannot read.
+        ValueError: If the verdict has the format of another version of regrade.
     """
     data = newest_artifact(client, UUID(str(flow_run_id)), REPORT_KEY)
     if data is None:
@@ -113,22 +113,22 @@ def read_report(client: "SyncPrefectClient", flow_run_id: UUID | str) -> GateRep
 
 def newest_artifact(client: "SyncPrefectClient", flow_run_id: UUID, key: str) -> Any:  # noqa: ANN401 - any JSON
     """Return the data of a flow run's newest artifact with this key, or None."""
-    from prefect.client.schemas.filters import (  # noqa: PLC0415 - only a reader needs it
+    from prefect.client.schemas.filters import (  # noqa: PLC0415 - only readers need it
         ArtifactFilter,
         ArtifactFilterFlowRunId,
         ArtifactFilterKey,
     )
 
-    found = client.read_artifacts(
+    artifacts = client.read_artifacts(
         artifact_filter=ArtifactFilter(
             flow_run_id=ArtifactFilterFlowRunId(any_=[flow_run_id]),
             key=ArtifactFilterKey(any_=[key]),
         )
     )
-    return max(found, key=lambda artifact: str(artifact.created)).data if found else None
+    return max(artifacts, key=lambda artifact: str(artifact.created)).data if artifacts else None
 
 
 def as_artifact(report: GateReport) -> str:
-    """Return the report as a fenced block of JSON, with backticks escaped so that no name can end it."""
+    """Return the report as a fenced block of JSON; backticks are escaped, so that no name ends the block."""
     document = report.model_dump_json(indent=1).replace("`", "\\u0060")
     return f"{_FENCE}json\n{document}\n{_FENCE}\n"

@@ -29,8 +29,8 @@ def announce(
     Args:
         client: Client of the Prefect server.
         event: Name of the event.
-        resource: Id of the resource it happened to.
-        payload: JSON values; a trigger can pass them on as parameters.
+        resource: Id of the event's resource.
+        payload: JSON values, which a trigger can pass on as parameters.
     """
     body = {
         "id": str(uuid4()),
@@ -43,12 +43,12 @@ def announce(
 
 
 def answers_published(published: Sequence[AnswerSet]) -> None:
-    """Emit the event that starts `score-answers`. Flows that score their own answers do not call this.
+    """Emit the event that starts `score-answers`; not for flows that score the answers themselves.
 
-    Does nothing without a server, and only logs a warning if the server refuses: the answers can be scored any time.
+    Does nothing without a server. Logs a warning if sending fails, because the answers can be scored at any time.
 
     Args:
-        published: Answer sets, each at the revision that published it. Each repository gets one event with its newest
+        published: Answer sets at the revisions that published them. Each repository gets one event, with the newest
             revision, which includes the others.
     """
     if not published or PREFECT_API_URL.value() is None:
@@ -63,5 +63,5 @@ def answers_published(published: Sequence[AnswerSet]) -> None:
                 announce(client, ANSWERS_PUBLISHED, f"regrade.answers.{uri}", payload)
     except (httpx.HTTPError, PrefectException) as error:
         logger.warning(
-            "Prefect was not told of the new answers (%s); score them with `regrade score`", error
+            "no event was sent for the new answers (%s); score them with `regrade score`", error
         )

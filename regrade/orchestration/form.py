@@ -1,15 +1,15 @@
 """Form of a flow's parameters in the Prefect UI.
 
 Prefect derives the form from the flow's signature. `form` replaces that signature for `prefect deploy` only; the
-function and the settings stay as they are. Prefect's defaults, and what `form` does instead:
+function and the settings are not changed. The form of Prefect, and that of `form`:
 
-- `X | None = None` becomes two buttons, `int` and `None`. `form`: one input that may stay empty; an empty input is not
-  sent, so the flow's default applies.
-- A model is sent with the defaults of all its fields once one is changed. `form`: for models that override a
-  benchmark's values (`OVERRIDES`) the inputs are empty, and only filled ones are sent.
+- `X | None = None` becomes two buttons, `int` and `None`. `form`: an input that may stay empty; an empty input is not
+  sent, so that the flow's default applies.
+- A model is sent with the defaults of all its fields once any field is changed. `form`: for models that override a
+  benchmark's values (`OVERRIDES`), the inputs are empty, and only filled inputs are sent.
 - A `Literal` with one value, which discriminates a union, is shown, and errors of other fields then read
-  `kind: 'openai' was expected`. `form`: it may be sent, but is not shown, except for an engine of another package,
-  whose fields may be those of an engine of ours.
+  `kind: 'openai' was expected`. `form`: it may be sent but is not shown, except for an engine of another package,
+  whose fields may equal those of a built-in engine.
 - A parameter has no title. `form`: its name is the title.
 """
 
@@ -36,7 +36,7 @@ def form(**more: Mapping[str, Any]) -> Callable[[_F], _F]:
     """Return a decorator that gives a flow its form.
 
     Args:
-        more: Further JSON schema by parameter, such as `title` or `minimum`.
+        more: Additional JSON schema for each parameter, such as `title` or `minimum`.
     """
     set_up_if_under_worker()
 
@@ -69,13 +69,13 @@ def _shown(
 
 
 def _input_of(annotation: object, default: object) -> tuple[object, bool]:
-    """Return the type to show, and True if it is one input that may stay empty."""
-    some = _without_none(annotation) if default is None else None
-    return (_shaped(annotation), False) if some is None else (_shaped(some), True)
+    """Return the type to show, and True if it is an input that may stay empty."""
+    member = _without_none(annotation) if default is None else None
+    return (_shaped(annotation), False) if member is None else (_shaped(member), True)
 
 
 def _without_none(annotation: object) -> object:
-    """Return X of `X | None`; None for other types, and for models, which the form folds."""
+    """Return X of `X | None`; None for other types and for models, which the form can fold."""
     if get_origin(annotation) not in (Union, types.UnionType) or _NONE not in get_args(annotation):
         return None
     (first, *more) = [member for member in get_args(annotation) if member is not _NONE]
@@ -83,14 +83,14 @@ def _without_none(annotation: object) -> object:
 
 
 def _shaped(annotation: object) -> object:
-    """Return the type with its models replaced by those of the form."""
+    """Return the type, with models replaced by the models of the form."""
     if _is_model(annotation):
         return _model(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is tuple:
         return tuple[tuple(_shaped(member) for member in arguments)]  # type: ignore[misc]
     if origin in (Union, types.UnionType):
-        return Union[tuple(_shaped(member) for member in arguments)]  # noqa: UP007 - their number is not known
+        return Union[tuple(_shaped(member) for member in arguments)]  # noqa: UP007 - the number of members varies
     return annotation
 
 
@@ -123,7 +123,7 @@ def _is_fixed(info: FieldInfo) -> bool:
 
 
 def _when_empty(description: str | None) -> str | None:
-    """Return a description for a form, which has no None to choose."""
+    """Return a description that says `Empty` instead of `None`, which a form cannot send."""
     return description and description.replace("None: ", "Empty: ")
 
 

@@ -1,4 +1,4 @@
-"""The pull step of the deployments: what a worker does before it imports a flow (prefect.yaml)."""
+"""The pull step in prefect.yaml, which a worker runs before it imports a flow."""
 
 import os
 from pathlib import Path
@@ -8,13 +8,13 @@ from regrade.project_folder import is_checkout, make_flows_importable, project_f
 
 
 def use_installed_project() -> dict[str, str]:
-    """Make the flows of this machine's regrade importable, and change to the working folder.
+    """Make the flows of the regrade on this machine importable, and change to the working folder.
 
-    Runs on the worker, so that a deployment names no path of the machine that deployed it. Prefect imports flows with
-    module-path entrypoints from `sys.path`, whatever the working folder is.
+    Runs on the worker, so that a deployment contains no path of the machine that deployed it. Prefect imports flows with
+    module-path entrypoints from `sys.path`, not from the working folder.
 
-    Relative paths in a run's parameters are relative to the working folder: `REGRADE_HOME`, else the checkout. Without
-    a checkout it is the folder that holds spool and logs, because nothing should be written into site-packages.
+    Relative paths in a run's parameters are relative to the working folder: `REGRADE_HOME`, else the checkout. An
+    installed package uses the folder that holds spool and logs, because nothing should be written into site-packages.
 
     Returns:
         The working folder, as `directory`.

@@ -1,7 +1,7 @@
 """Run a flow in this process, on the configured Prefect server or a temporary one.
 
-Prefect would start a temporary server by itself, but only once the flow begins, and would import the whole server here
-as well. Ours starts before anything slow is imported.
+Prefect can start a temporary server itself, but only when the flow begins, and it imports the whole server into this
+process. Our server starts before slow imports, in a process of its own.
 """
 
 import os
@@ -20,9 +20,9 @@ from regrade.reporting.results import Evaluation
 
 SERVER = "prefect.server.api.server:create_app"
 STARTUP_SECONDS = 180
-"""Longest start, in seconds; the first one, which makes the database, takes 18 s on two cores."""
+"""Longest start, in seconds. The first start creates the database, which takes 18 s on two cores."""
 GRACE = 3.0
-"""Seconds that the server gets from SIGTERM to SIGKILL."""
+"""Seconds from SIGTERM to SIGKILL, when the server is stopped."""
 EPHEMERAL = {
     "PREFECT_UI_ENABLED": "0",
     "PREFECT__SERVER_EPHEMERAL": "1",
@@ -34,12 +34,12 @@ UNREACHABLE = "Failed to reach API at"
 
 
 class PrefectGoneError(OperationError):
-    """Prefect's server does not answer."""
+    """The Prefect server does not answer."""
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
         self.temporary = False
-        """The server was a temporary one, which ends with the command."""
+        """True for a temporary server, which ends with the command."""
         super().__init__(problem)
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class PrefectGoneError(OperationError):
 
 
 class TemporaryServerError(OperationError):
-    """Prefect's temporary server did not start."""
+    """The temporary Prefect server did not start."""
 
     def __init__(self, problem: str, log: Path) -> None:
         self.problem, self.log = problem, log
@@ -56,19 +56,19 @@ class TemporaryServerError(OperationError):
 
     def __str__(self) -> str:
         return (
-            f"Prefect's temporary server {self.problem}; what it said is in {self.log}. Start one by hand "
+            f"The temporary Prefect server {self.problem}; its output is in {self.log}. Start a server by hand "
             "(`prefect server start`) and set PREFECT_API_URL to its address."
         )
 
 
 class TemporaryServer:
-    """A Prefect server on a free port of 127.0.0.1. It ends with this process: Prefect still needs it at its exit."""
+    """A Prefect server on a free port of 127.0.0.1. It ends with this process, because Prefect needs it until exit."""
 
     def __init__(self, log: Path) -> None:
         """Start the server without waiting for it.
 
         Args:
-            log: Takes the server's output, after its present content.
+            log: File to which the server's output is appended.
         """
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -83,15 +83,15 @@ class TemporaryServer:
         """Wait until the server answers.
 
         Raises:
-            TemporaryServerError: If it ended, or does not answer in time.
+            TemporaryServerError: If the server ended, or does not answer in time.
         """
-        import httpx  # noqa: PLC0415 - the server starts before anything slow is imported
+        import httpx  # noqa: PLC0415 - the server starts before slow imports
 
         deadline = time.monotonic() + STARTUP_SECONDS
         with httpx.Client() as client:
             while time.monotonic() < deadline:
                 if self._process.has_ended():
-                    raise TemporaryServerError("ended at its start", self._log)
+                    raise TemporaryServerError("ended while it was starting", self._log)
                 try:
                     if client.get(f"{self.api_url}/health").is_success:
                         return
@@ -107,9 +107,9 @@ def prefect_server(
     """Use the configured Prefect server, or else a temporary one, within the block.
 
     Args:
-        log: Takes the output of a temporary server.
-        meanwhile: Called while a temporary server starts, which takes some seconds; else not at all.
-        heartbeats: Tell the server all the time that the flow runs. Ending the thread that does takes a second.
+        log: File to which the output of a temporary server is appended.
+        meanwhile: Called while a temporary server starts, which takes seconds; not called if none is started.
+        heartbeats: Send heartbeats of the flow run to the server. Ending their thread takes a second.
 
     Raises:
         TemporaryServerError: If a temporary server does not start.
@@ -120,16 +120,16 @@ def prefect_server(
         temporary_settings,
     )
 
-    silent = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
+    no_heartbeats = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
     if PREFECT_API_URL.value() is not None:
-        with temporary_settings({} if heartbeats else silent):
+        with temporary_settings({} if heartbeats else no_heartbeats):
             yield
         return
     server = TemporaryServer(log)
     meanwhile()
     server.wait()
-    # Nobody watches the heart of a run on a temporary server.
-    with temporary_settings({PREFECT_API_URL: server.api_url, **silent}):
+    # No automation watches heartbeats on a temporary server.
+    with temporary_settings({PREFECT_API_URL: server.api_url, **no_heartbeats}):
         try:
             yield
         except PrefectGoneError as error:
@@ -141,8 +141,8 @@ def flow_result(flow: Callable[..., Evaluation], parameters: dict[str, Any]) -> 
     """Run a flow and return its result.
 
     Raises:
-        RegradeError: If the flow fails on purpose.
-        PrefectGoneError: If Prefect's server cannot be reached, at the start or later.
+        RegradeError: If the flow raises it.
+        PrefectGoneError: If the Prefect server cannot be reached, at the start or later.
     """
     import httpx  # noqa: PLC0415 - see above
     from prefect.settings import PREFECT_API_URL  # noqa: PLC0415

@@ -25,16 +25,16 @@ def set_up_if_under_worker() -> None:
     if STARTED_BY_WORKER not in os.environ:
         return
     if threading.current_thread() is threading.main_thread():
-        # Else a run that is cancelled while MLflow answers waits for its threads until the worker kills it, 30 s later.
+        # Otherwise a run that is cancelled during a request to MLflow waits for its threads until it is killed, 30 s later.
         end_soon_after_signals()
     discard_unread_output()
     configure_run_logs()
 
 
 def configure_run_logs() -> None:
-    """Send regrade's log lines to the run page; log our own errors without traceback.
+    """Send regrade's log lines to the run page; log regrade's errors without traceback.
 
-    Prefect sends the records of `PREFECT_LOGGING_EXTRA_LOGGERS` to the page, but leaves their level at WARNING.
+    Prefect sends the records of `PREFECT_LOGGING_EXTRA_LOGGERS` to the page, but leaves the level at WARNING.
     """
     logging.getLogger("regrade").setLevel(logging.INFO)
     for name in ("prefect.flow_runs", "prefect.task_runs"):
@@ -42,7 +42,7 @@ def configure_run_logs() -> None:
 
 
 def without_traceback(record: logging.LogRecord) -> bool:
-    """Shorten the record of an error raised on purpose to one line (a filter for loggers)."""
+    """Shorten the record of a regrade error to one line (a filter for loggers)."""
     error = record.exc_info[1] if record.exc_info else None
     if not isinstance(error, RegradeError | ParameterTypeError):
         return True
@@ -56,7 +56,7 @@ def without_traceback(record: logging.LogRecord) -> bool:
 def discard_unread_output() -> None:
     """Redirect stdout and stderr to /dev/null once the worker that reads them has ended.
 
-    Otherwise the next line printed would end the flow run: Prefect's console exits at a broken pipe. Log lines still
+    Otherwise the next printed line ends the flow run, because Prefect's console exits at a broken pipe. Log lines still
     reach the server.
     """
     pipes = [number for number in _OUTPUTS if stat.S_ISFIFO(os.fstat(number).st_mode)]
@@ -69,6 +69,6 @@ def _redirect(pipes: list[int]) -> None:
     for number in pipes:
         poll.register(number, 0)  # errors only: the reader has closed its end
     poll.poll()
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    null = os.open(os.devnull, os.O_WRONLY)
     for number in pipes:
-        os.dup2(nowhere, number)
+        os.dup2(null, number)

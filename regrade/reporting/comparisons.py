@@ -30,55 +30,57 @@ def points(value: float | None, digits: int = 2) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """Return a p-value with four digits if it is small, else two."""
+    """Return a p-value, with four digits if it is below 0.1, else two."""
     if p is None:
         return "-"
     return "< 0.0001" if p < 1e-4 else f"{p:.4f}" if p < 0.1 else f"{p:.2f}"
 
 
-def comparison_row(found: Comparison) -> tuple[str, ...]:
+def comparison_row(comparison: Comparison) -> tuple[str, ...]:
     """Return the cells of a benchmark, in the order of `COLUMNS`."""
     return (
-        found.benchmark,
-        percent(found.base_accuracy, 2),
-        percent(found.candidate_accuracy, 2),
-        points(found.difference),
-        f"{points(found.low)} to {points(found.high)}",
-        f"{found.right_to_wrong:,}",
-        f"{found.wrong_to_right:,}",
-        p_text(found.p_value),
-        f"{100 * found.detectable_drop:.2f}",
-        n_text(found),
+        comparison.benchmark,
+        percent(comparison.base_accuracy, 2),
+        percent(comparison.candidate_accuracy, 2),
+        points(comparison.difference),
+        f"{points(comparison.low)} to {points(comparison.high)}",
+        f"{comparison.right_to_wrong:,}",
+        f"{comparison.wrong_to_right:,}",
+        p_text(comparison.p_value),
+        f"{100 * comparison.detectable_drop:.2f}",
+        n_text(comparison),
     )
 
 
-def n_text(found: Comparison) -> str:
+def n_text(comparison: Comparison) -> str:
     """Return the number of compared questions, and their share if some were left out."""
-    return f"{found.n:,}" + ("" if found.coverage >= 1 else f" ({100 * found.coverage:.1f} %)")
+    return f"{comparison.n:,}" + (
+        "" if comparison.coverage >= 1 else f" ({100 * comparison.coverage:.1f} %)"
+    )
 
 
-def remarks(found: Comparison) -> Iterator[str]:
+def remarks(comparison: Comparison) -> Iterator[str]:
     """Yield remarks on a comparison: both sides, the test, moved subsets, known differences, notes."""
-    for name, side in (("baseline", found.base), ("candidate", found.candidate)):
+    for name, side in (("baseline", comparison.base), ("candidate", comparison.candidate)):
         counts = f"{side.unparsed:,} unparsed, {side.truncated:,} truncated, {side.failed:,} without an answer"
         rows = f"{side.rows:,} answers"
         if side.rows < side.expected_rows:
             rows += f" of {side.expected_rows:,}"
         yield f"{name}: {side.model}, answer set {side.answer_set_id}, {percent(side.accuracy, 2)} of {rows}; {counts}"
-    together = f", in {found.clusters:,} groups" if found.clusters < found.n else ""
-    by = "" if found.paired_by == "sample_id" else ", paired by prompt, target and choices"
-    yield f"{found.test}{together}{by}; both sides scored by {found.scorer}"
-    moved = [subset for subset in found.subsets if subset.moved]
-    if found.subsets:
-        yield f"{len(moved)} of {len(found.subsets)} subsets moved (Benjamini-Hochberg at 5 %)"
-    for subset in sorted(moved, key=lambda each: each.p_adjusted)[:MAX_SUBSETS]:
+    together = f", in {comparison.clusters:,} groups" if comparison.clusters < comparison.n else ""
+    by = "" if comparison.paired_by == "sample_id" else ", paired by prompt, target and choices"
+    yield f"{comparison.test}{together}{by}; both sides scored by {comparison.scorer}"
+    moved = [subset for subset in comparison.subsets if subset.moved]
+    if comparison.subsets:
+        yield f"{len(moved)} of {len(comparison.subsets)} subsets moved (Benjamini-Hochberg at 5 %)"
+    for subset in sorted(moved, key=lambda subset: subset.p_adjusted)[:MAX_SUBSETS]:
         yield (
             f"subset {subset.name}: {percent(subset.base)} -> {percent(subset.candidate)} "
             f"({points(subset.difference, 1)} points, n={subset.n:,}, adjusted p {p_text(subset.p_adjusted)})"
         )
-    for text in found.allowed:
+    for text in comparison.allowed:
         yield f"allowed difference: {text}"
-    yield from found.notes
+    yield from comparison.notes
 
 
 def not_compared(comparisons: Comparisons) -> Iterator[str]:
@@ -96,32 +98,37 @@ def comparisons_markdown(comparisons: Comparisons) -> str:
     lines = [
         f"# {escape(comparisons.candidate)} against {escape(comparisons.base)}",
         "",
-        *markdown_table(COLUMNS, [comparison_row(each) for each in comparisons.compared]),
+        *markdown_table(
+            COLUMNS, [comparison_row(comparison) for comparison in comparisons.compared]
+        ),
         "",
         "Differences are candidate minus baseline in percentage points, paired by question. `could show`: the smallest "
-        "true drop that this many questions would have shown with a chance of 80 %.",
+        "true drop that this number of questions detects with a probability of 80 %.",
         "",
         *(f"- Not compared: {escape(text)}" for text in not_compared(comparisons)),
         "",
     ]
-    for found in comparisons.compared:
-        lines += [f"## {escape(found.benchmark)}", ""]
-        lines += [f"- {escape(text)}" for text in remarks(found)]
-        lines += ["", *examples_markdown(found)]
+    for comparison in comparisons.compared:
+        lines += [f"## {escape(comparison.benchmark)}", ""]
+        lines += [f"- {escape(text)}" for text in remarks(comparison)]
+        lines += ["", *examples_markdown(comparison)]
     return "\n".join(lines)
 
 
-def examples_markdown(found: Comparison) -> list[str]:
-    """Return the flipped answers, folded; beyond `MAX_EXAMPLES_CHARACTERS` the rest is only counted."""
-    if not found.examples:
+def examples_markdown(comparison: Comparison) -> list[str]:
+    """Return the flipped answers, folded; examples beyond `MAX_EXAMPLES_CHARACTERS` are only counted."""
+    if not comparison.examples:
         return []
-    lines = [f"<details><summary>What flipped: {len(found.examples)} examples</summary>", ""]
+    lines = [
+        f"<details><summary>Examples of flipped answers: {len(comparison.examples)}</summary>",
+        "",
+    ]
     size = 0
-    for number, example in enumerate(found.examples):
+    for number, example in enumerate(comparison.examples):
         shown = _example(example)
         size += sum(len(line) for line in shown)
         if size > MAX_EXAMPLES_CHARACTERS:
-            lines += [f"And {len(found.examples) - number} more.", ""]
+            lines += [f"And {len(comparison.examples) - number} more.", ""]
             break
         lines += shown
     return [*lines, "</details>", ""]
@@ -139,6 +146,6 @@ def _example(example: FlipExample) -> list[str]:
         "",
     ]
     for name, text, read in texts:
-        which = "" if name == "prompt" else f", read: {escape(tail(read)) if read else 'nothing'}"
-        lines += code_block(f"{name}{which}", text or "")
+        note = "" if name == "prompt" else f", read: {escape(tail(read)) if read else 'nothing'}"
+        lines += code_block(f"{name}{note}", text or "")
     return lines

@@ -12,10 +12,10 @@ COUNTS = ("right to wrong", "wrong to right", "newly parsed", "newly unparsed", 
 
 
 def what_changed(diff: Diff) -> str:
-    """Return the sentence that says: the scorer changed, not the model."""
+    """Return the explanation that the scorer changed, not the model."""
     return (
         f"The scorer changed ({diff.before.title} -> {diff.after.title}). The {diff.rows:,} answers are the same, "
-        "so nothing here says anything about the model."
+        "so the differences say nothing about the model."
     )
 
 
@@ -53,12 +53,15 @@ def change_text(changes: Changes) -> str:
 
 def table_rows(diff: Diff) -> list[tuple[str, ...]]:
     """Return the cells of all answers, then of each changed subset."""
-    parts = [("all answers", diff.overall), *((one.name, one.changes) for one in diff.subsets)]
+    parts = [
+        ("all answers", diff.overall),
+        *((subset.name, subset.changes) for subset in diff.subsets),
+    ]
     return [(name, *_counts(changes), change_text(changes)) for name, changes in parts]
 
 
 def diffs_markdown(diffs: Sequence[Diff]) -> str:
-    """Return one page of several comparisons; beyond `MAX_MARKDOWN` the rest is only counted."""
+    """Return several comparisons on one page; those beyond `MAX_MARKDOWN` are only counted."""
     pages: list[str] = []
     size = 0
     for number, diff in enumerate(diffs):
@@ -82,7 +85,7 @@ def diff_markdown(diff: Diff) -> str:
             ("answers", *COUNTS, "accuracy"), table_rows(diff), text=("answers", "accuracy")
         ),
         "",
-        "Newly parsed and newly unparsed answers may be among those that went from wrong to right or back.",
+        "Answers that are newly parsed or newly unparsed may also be counted as `wrong to right` or `right to wrong`.",
         "",
     ]
     for example in diff.examples:

@@ -1,4 +1,4 @@
-"""Progress display: none by default, a progress bar on the command line; and the files of what libraries print."""
+"""Progress display: none by default, a progress bar on the command line. Paths of log files."""
 
 import logging
 import os
@@ -17,26 +17,26 @@ logger = logging.getLogger("regrade.generate")
 
 
 class Display(Protocol):
-    """Progress of a flow, shown beside its log."""
+    """Shows the progress of a flow."""
 
     def loading(self, what: str) -> None:
-        """An engine is being loaded."""
+        """Called before an engine is loaded."""
 
     def loaded(self) -> None:
-        """The engine is ready."""
+        """Called when the engine is ready."""
 
     def advance(self, title: str, progress: Progress) -> None:
-        """Some answers were finished."""
+        """Called when answers were finished."""
 
     def finished(self, evaluation: Evaluation) -> None:
         """Keep the result, to print it even if a later step fails."""
 
 
 class NoDisplay:
-    """No display: for runs without a terminal, which have the log and Prefect's page."""
+    """No display, for runs whose progress is in the log and on Prefect's page."""
 
     def loading(self, what: str) -> None:
-        """Log it, since it takes a minute and more."""
+        """Log that the engine is loading, which takes a minute or more."""
         logger.info("loading %s", what)
 
     def loaded(self) -> None:
@@ -60,7 +60,7 @@ def current_display() -> Display:
 
 @contextmanager
 def shown_on(display: Display) -> Iterator[None]:
-    """Show the progress of flows that run inside the block on a display."""
+    """Use a display for the flows that run inside the block."""
     token = _display.set(display)
     try:
         yield
@@ -69,7 +69,7 @@ def shown_on(display: Display) -> Iterator[None]:
 
 
 def log_file(kind: str) -> Path:
-    """Return a new file for what `kind` prints, in the folder `REGRADE_LOGS`, else `logs` beside the spool."""
+    """Return a new path `KIND-TIME-PID.log` in the folder `REGRADE_LOGS`, else in `logs` beside the spool."""
     folder = Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs"))
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"

@@ -10,7 +10,7 @@ STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def write_reports(page: str, *files: tuple[Path | None, str]) -> None:
-    """Write the requested report files, and append the page to the summary if this is a GitHub job.
+    """Write the requested report files; in a GitHub job, append the page to its summary.
 
     Args:
         page: The report as markdown.
@@ -30,7 +30,7 @@ def write_file(path: Path, content: str, *, append: bool = False) -> None:
     """Write a text file and create its parent folders.
 
     Raises:
-        SettingsError: If it cannot be written.
+        SettingsError: If the file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

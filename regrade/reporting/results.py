@@ -1,4 +1,4 @@
-"""Results of the flows; `--json` prints them."""
+"""Results of the flows, as `--json` prints them."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -8,7 +8,7 @@ from regrade.stats.metrics import Summary
 
 
 class Result(BaseModel):
-    """Base of results: frozen."""
+    """Base class of results: frozen."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,10 +51,10 @@ class AnswerSetResult(Result):
 
 
 class NotScored(Result):
-    """A requested scoring, or all those of an answer set, that could not be made."""
+    """A requested scoring that failed, or all scorings of an answer set."""
 
     answer_set: str
-    """Its id, or the path of a manifest that cannot be read."""
+    """Id of the answer set, or path of a manifest that cannot be read."""
     title: str = ""
     """Benchmark and model, if known."""
     scorer: str | None = None
@@ -65,8 +65,8 @@ class NotScored(Result):
     @property
     def text(self) -> str:
         """One line for people."""
-        what = " ".join(part for part in (self.answer_set, self.title) if part)
-        return f"{what}, {self.scorer}: {self.reason}" if self.scorer else f"{what}: {self.reason}"
+        name = " ".join(part for part in (self.answer_set, self.title) if part)
+        return f"{name}, {self.scorer}: {self.reason}" if self.scorer else f"{name}: {self.reason}"
 
 
 class Evaluation(Result):
@@ -128,7 +128,7 @@ class SomeUnfitError(SettingsError):
 
 
 def some_not_scored(evaluation: Evaluation) -> str:
-    """Return the number of scorings, then a line for each one that failed."""
+    """Return the number of scorings and a line for each failed scoring."""
     done = sum(len(answers.scores) for answers in evaluation.answer_sets)
     lines = [f"{done} scorings are done, {len(evaluation.not_scored)} are not:"]
     return "\n  ".join([*lines, *(failed.text for failed in evaluation.not_scored)])

@@ -1,4 +1,4 @@
-"""The table of results: accuracy with its standard error, counts, seconds; the same on every page."""
+"""The table of results: accuracy with its standard error, counts, seconds."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -14,7 +14,7 @@ _COMMON = "_#~!{}$\\"
 
 
 def table_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of one row per scoring, in the order of `COLUMNS`; costs only in an answer set's first row."""
+    """Yield a row per scoring, in the order of `COLUMNS`; seconds and speed only in an answer set's first row."""
     for answers in evaluation.answer_sets:
         costs = _costs(answers)
         for score in answers.scores:
@@ -58,13 +58,13 @@ def _costs(answers: AnswerSetResult) -> tuple[str, ...]:
 
 
 def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
-    """Return the results with links, an embedded plot and the command that scores again, as markdown.
+    """Return a markdown page with results, plot, links, and the command that scores the answers again.
 
-    The page is narrow: seconds and tokens/s are a second table, below.
+    Seconds and tokens/s are in a second table, because the page is narrow.
 
     Args:
         evaluation: Results of a flow run.
-        plot: `data:` URI of a picture.
+        plot: `data:` URI of an image.
     """
     rows = [
         _results(answers, score) for answers in evaluation.answer_sets for score in answers.scores
@@ -97,14 +97,14 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
 
 def headline(evaluation: Evaluation) -> str:
     """Return one line: the model, and each benchmark with its headline accuracy."""
-    found = [
+    accuracies = [
         f"{answers.benchmark} {percent(score.metrics['accuracy'])}"
         for answers in evaluation.answer_sets
         for score in answers.scores
         if score.headline
     ]
     models = ", ".join(sorted({answers.model for answers in evaluation.answer_sets}))
-    return f"{models}: {', '.join(found)}" if found else models
+    return f"{models}: {', '.join(accuracies)}" if accuracies else models
 
 
 def markdown_table(
@@ -115,7 +115,7 @@ def markdown_table(
     Args:
         columns: Names of the columns.
         rows: Cells in the order of the columns.
-        text: Columns aligned left, by default the first one; the others are numbers.
+        text: Columns with text, aligned left; by default only the first. The others hold numbers.
     """
     if not rows:
         return []
@@ -138,10 +138,10 @@ def _links(answers: AnswerSetResult) -> str:
 
 
 def escape(text: str) -> str:
-    """Return an untrusted text so that markdown and HTML show it unchanged, in one table cell.
+    """Escape an untrusted text, so that markdown and HTML show it unchanged in a table cell.
 
-    Characters common in names get a backslash, because Prefect's page does not decode entities; those that make
-    HTML, links, code or cells become entities, which are safe on any page.
+    Characters common in names get a backslash, because Prefect's page does not decode entities. Characters with a
+    meaning in HTML, links, code or tables become entities, which are safe on any page.
     """
     visible = "".join(
         c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text

@@ -1,7 +1,7 @@
-"""Untrusted texts as a reader may see them: no control characters, no endless lines."""
+"""Make untrusted texts safe to show: no control characters, limited length."""
 
 SHOWN_CHARACTERS = 600
-"""Longest part of a prompt or an answer shown in an example: its end, which holds the question or the answer."""
+"""Characters of a prompt or answer shown in an example: its end, which holds the question or the final answer."""
 
 
 def visible(text: str) -> str:
@@ -17,5 +17,5 @@ def tail(text: str, length: int = SHOWN_CHARACTERS) -> str:
 
 
 def code_block(heading: str, text: str) -> list[str]:
-    """Return the lines of a heading and the end of a text as indented code, which no line of it can leave."""
+    """Return a heading, and the end of a text as indented code; the text cannot end the code block."""
     return [f"{heading}:", "", *(f"    {line}" for line in visible(tail(text)).split("\n")), ""]

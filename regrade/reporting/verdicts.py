@@ -25,21 +25,21 @@ MAX_PAGE = 500_000
 def verdict_row(judged: BenchmarkVerdict) -> tuple[str, ...]:
     """Return the cells of a benchmark, in the order of `COLUMNS`."""
     accepted = f"{100 * judged.max_drop:g}"
-    found = judged.comparison
-    if found is None:
+    comparison = judged.comparison
+    if comparison is None:
         return judged.benchmark, judged.verdict, "-", "-", "-", "-", accepted, "-", "-", "-", "-"
     return (
         judged.benchmark,
         judged.verdict,
-        percent(found.base_accuracy, 2),
-        percent(found.candidate_accuracy, 2),
-        points(found.difference),
+        percent(comparison.base_accuracy, 2),
+        percent(comparison.candidate_accuracy, 2),
+        points(comparison.difference),
         f"{points(judged.low)} to {points(judged.high)}",
         accepted,
-        f"{found.right_to_wrong:,}",
-        f"{found.wrong_to_right:,}",
+        f"{comparison.right_to_wrong:,}",
+        f"{comparison.wrong_to_right:,}",
         "-" if judged.detectable_drop is None else f"{100 * judged.detectable_drop:.2f}",
-        n_text(found),
+        n_text(comparison),
     )
 
 
@@ -55,9 +55,10 @@ def gate_markdown(report: GateReport) -> str:
         "",
         *markdown_table(COLUMNS, [verdict_row(judged) for judged in report.benchmarks]),
         "",
-        "Differences are candidate minus baseline in percentage points, paired by question. Below the accepted drop with "
-        "its whole interval: regression. Above it: pass. `would find`: the smallest true drop that is called a "
-        f"regression with a chance of 80 %. Chance of a false alarm on any benchmark, and of a false pass: {rate}.",
+        "Differences are candidate minus baseline in percentage points, paired by question. Regression: the whole interval "
+        "is below the accepted drop. Pass: the whole interval is above it. `would find`: the smallest true drop that is "
+        "called a regression with a probability of 80 %. Probability of a false regression on any benchmark, and of a "
+        f"false pass: at most {rate}.",
         "",
         *(f"- {escape(note)}" for note in report.notes),
         "",
@@ -80,8 +81,8 @@ def _benchmark(judged: BenchmarkVerdict) -> list[str]:
     if judged.comparison is None:
         return lines
     tests = (
-        f"chance of this if the true drop were {100 * judged.max_drop:g} points: {p_text(judged.p_regression)} for one as "
-        f"low ({p_text(judged.p_regression_adjusted)} after Holm), {p_text(judged.p_pass)} for one as high"
+        f"if the true drop were {100 * judged.max_drop:g} points, p = {p_text(judged.p_regression)} for a difference this "
+        f"low ({p_text(judged.p_regression_adjusted)} after Holm), and p = {p_text(judged.p_pass)} for one this high"
     )
     lines += [f"- {escape(text)}" for text in (tests, *remarks(judged.comparison))]
     lines += [

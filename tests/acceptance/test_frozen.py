@@ -1,4 +1,4 @@
-"""Repositories that an older regrade wrote are read, listed, scored, verified and continued: see tests/frozen/README.md."""
+"""Read, list, score, verify and continue repositories of older versions of regrade: see tests/frozen/README.md."""
 
 import shutil
 from pathlib import Path

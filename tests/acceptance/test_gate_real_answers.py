@@ -1,4 +1,4 @@
-"""Real answers of real models on the same 1,319 questions of GSM8K: what a careful statistician would say."""
+"""Verdicts on real answers of real models to the same 1,319 questions of GSM8K."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def verdict(answers: str, base: str, candidate: str, **settings: object) -> Gate
 @pytest.mark.parametrize(
     ("base", "candidate", "flips", "p", "expected"),
     [
-        # 1.5 points between the two best, of 308 questions that changed: nobody could call that a difference.
+        # 1.5 points between the two best models, with 308 changed questions: not a significant difference.
         (LLAMA, QWEN, (144, 164), 0.279, "pass"),
         (QWEN, LLAMA, (164, 144), 0.279, "cannot tell"),
         (LLAMA, MIXTRAL, (215, 106), 1.2e-9, "regression"),
@@ -99,7 +99,7 @@ def test_a_partial_run_says_what_it_covers(answers: str) -> None:
     found = one.comparison
     assert found is not None
     assert (found.n, found.right_to_wrong, found.wrong_to_right) == (681, 11, 116)
-    # Qwen on just these questions, and not its 80.06 % of all.
+    # Qwen's accuracy on these questions, not its 80.06 % on all questions.
     assert found.base_accuracy == pytest.approx(542 / 681)
     assert found.candidate_accuracy == pytest.approx(647 / 681)
     assert meant.verdict == "pass"

@@ -1,4 +1,4 @@
-"""Everything in the folder of real answers, imported and graded again: the original's score against ours."""
+"""Import all real answers and score them again: the original's scores against ours."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
     not GENERATIONS.is_dir(), reason="the folder of real answers is not beside the repository"
 )
 
-# (model, benchmark): rows of how many, rights by the original (None: not in the file), reported of n, rights by us.
+# (model, benchmark): rows and expected rows, right by the original (None: not in the file), reported n, right by us.
 WHOLE: dict[tuple[str, str], tuple[int, int, int | None, tuple[float, int] | None, int]] = {
     ("6b_finetuning", "gsm8k"): (1319, 1319, 286, None, 286),
     ("6b_verification", "gsm8k"): (1319, 1319, 515, None, 515),
@@ -32,7 +32,7 @@ WHOLE: dict[tuple[str, str], tuple[int, int, int | None, tuple[float, int] | Non
     ("openai/gpt-4o", "inspect_evals-mmlu_0_shot"): (1, 1, 0, (0.0, 1), 0),
     ("openai/gpt-4o-mini", "popularity"): (100, 100, 63, (0.63, 100), 63),
     ("openai/gpt-4o-mini", "testtaskname"): (0, 3, 0, (2 / 3, 3), 0),
-    # The samples were cut to 3 rows, which say nothing of the reported score.
+    # The samples were cut to 3 rows, too few for the reported score.
     ("gemma3:12b-u1", "gsm8k"): (3, 100, 1, (0.75, 100), 1),
     ("gemma3:12b-it-q4_K_M", "gsm8k"): (3, 100, 2, (0.77, 100), 2),
     # We read the last letter of an answer that was revised, the harness the first.
@@ -44,7 +44,7 @@ WHOLE: dict[tuple[str, str], tuple[int, int, int | None, tuple[float, int] | Non
     ("gemma-3-12b-it-base", "mmlu_pro_plus_psychology"): (3, 100, 2, (0.56, 100), 2),
 }
 CANCELLED = ("openai/gpt-4o-mini", "popularity", 3)
-"""The second log of the same model and task: 3 rows, 2 right by its own account and by ours."""
+"""The second log of the same model and task: 3 rows, of which 2 are right by the original and by us."""
 
 
 def import_openai(answers: Path, model: str) -> Ran:
@@ -63,7 +63,7 @@ def import_openai(answers: Path, model: str) -> Ran:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with everything, imported by the command line."""
+    """A repository with all files, imported with `regrade import`."""
     folder = tmp_path_factory.mktemp("imported") / "answers"
     for ran in (
         regrade("import", GENERATIONS, "--answers", folder, "--json"),

@@ -1,4 +1,4 @@
-"""Real answers of real models, graded again: the published scores, or each row in which we differ and why."""
+"""Score real answers of real models again: the published scores, or the reason for each row that differs."""
 
 import gzip
 import json
@@ -93,7 +93,7 @@ def zeroeval_rows(model: str) -> tuple[list[str], list[str]]:
 
 
 def answer_field(output: str) -> str | None:
-    """Return what the last `"answer"` of an output says, also where the JSON around it is broken."""
+    """Return the value of the last `"answer"` of an output, even if the JSON around it is broken."""
     found = re.findall(r'"answer"\s*:\s*("(?:[^"\\]|\\.)*"|[^,}\n]+)', output)
     return found[-1].strip('"') if found else None
 
@@ -116,12 +116,12 @@ def published_rights(model: str) -> list[bool]:
 @pytest.mark.parametrize(
     ("model", "n", "percent", "differ"),
     [
-        # 1285: "1,360 - (64 + 30 + 48) = 1,360 - 142 = 1,218" is read as 1,218, which is right; the first
-        # number of it is wrong.
+        # 1285: "1,360 - (64 + 30 + 48) = 1,360 - 142 = 1,218" is read as 1,218, which is right; the first number
+        # is wrong.
         ("Meta-Llama-3-8B-Instruct", 1319, "78.47", {1285: True}),
         ("Qwen2-7B-Instruct", 1319, "80.06", {}),
-        # 797: "150 * 2 + 240 = 300 + 240 = 540". 698: three amounts are worked out, the last of them is the one
-        # asked for, and right.
+        # 797: "150 * 2 + 240 = 300 + 240 = 540". 698: three amounts are calculated, and the last
+        # is the right answer.
         ("Mixtral-8x7B-Instruct-v0.1", 1319, "70.13", {698: True, 797: True}),
         ("gemini-1.5-flash-exp-0827", 681, "95.01", {}),
     ],
@@ -168,8 +168,8 @@ def test_numbers_compared_as_texts_would_be_another_score() -> None:
 
 
 LETTERS_THAT_DIFFER: dict[int, tuple[str | None, str | None]] = {  # row: theirs, ours
-    # The model gave no letter ("The answer is $23.", or none at all) and went on with a question of its own;
-    # the stored letter is the answer to that one.
+    # The model gave no letter ("The answer is $23.", or nothing) and continued with an invented question; the stored
+    # letter is the answer to the invented question.
     45: ("I", None),
     133: ("A", None),
     160: ("G", None),
@@ -206,7 +206,7 @@ def test_choice_letter_gives_the_stored_accuracy_of_mmlu_pro() -> None:
 
     assert rows_that_differ(ours, theirs) == sorted(LETTERS_THAT_DIFFER)
     assert {row: (theirs[row], ours[row]) for row in LETTERS_THAT_DIFFER} == LETTERS_THAT_DIFFER
-    # None of these letters is the right one, theirs or ours: the score is the same to the row.
+    # None of these letters is right, neither the original's nor ours: the score of each row is the same.
     assert rights(scores) == [own == target for own, target in zip(theirs, targets, strict=True)]
     overall = summary_of(scores).overall
     assert (overall.n, sum(rights(scores))) == (12032, 4112)
@@ -255,11 +255,11 @@ def test_inspect_logs_get_the_scores_that_they_hold(
     overall = summary_of(scores).overall
     assert overall.n == n
     assert overall.accuracy == pytest.approx(published["accuracy"])
-    # Inspect says 0 for the error of a single sample; nobody can know it.
+    # Inspect reports 0 as the standard error of a single sample, which is not defined.
     assert (overall.accuracy_stderr or 0.0) == pytest.approx(published["stderr"])
 
 
-# lm-evaluation-harness: three rows a file, which say nothing about the accuracy of the full runs
+# lm-evaluation-harness: three rows per file, too few for the accuracy of the full runs
 
 
 def harness_rows(pattern: str) -> list[dict[str, Any]]:
@@ -294,14 +294,14 @@ def test_choice_letter_agrees_with_the_harness_but_for_an_answer_that_was_revise
         ),
     )
     ours = scores["extracted"].to_pylist()
-    # The harness calls a letter that it did not find `[invalid]`.
+    # The harness writes `[invalid]` if it finds no letter.
     theirs = [
         letter if len(letter) == 1 else None for [letter] in (r["filtered_resps"] for r in rows)
     ]
 
     assert len(rows) == 18
     # "Therefore, the correct answer is (D) and (K). Since (K) includes (D), we will choose (K). The answer is (K)."
-    # The harness reads the first letter, we read the last, which is what the answer ends on, and right.
+    # The harness reads the first letter, we read the last, which is the final answer and right.
     assert rows_that_differ(ours, theirs) == [2]
     assert (theirs[2], ours[2], rows[2]["target"]) == ("D", "K", "K")
     assert rows_that_differ(rights(scores), [row["exact_match"] == 1.0 for row in rows]) == [2]

@@ -1,4 +1,4 @@
-"""The token of the Hub, looked for in everything that a run with failures wrote, said and logged."""
+"""Search for the Hub token in all files, output and logs of a run with failures."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The Prefect UI in headless Chromium, as a person uses it."""
+"""Use the Prefect UI in headless Chromium."""
 
 import os
 import shutil
@@ -18,9 +18,9 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 SCREENSHOTS = "REGRADE_SCREENSHOTS"
-"""Environment variable with the folder for screenshots; without it they go to the test's own folder."""
+"""Environment variable with the folder for screenshots, instead of the folder of the test."""
 PATIENCE = 120.0
-"""Seconds that a page gets on a slow machine."""
+"""Longest wait for a page, in seconds; long enough for a slow machine."""
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -39,7 +39,9 @@ def chromium(home: Path) -> Iterator[webdriver.Chrome]:
     """A browser with an empty profile."""
     browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if browser is None or driver is None:
-        missing = "Chromium or its driver is not here: apt-get install chromium chromium-driver"
+        missing = (
+            "Chromium or its driver is not installed: apt-get install chromium chromium-driver"
+        )
         if os.geteuid() == 0 and shutil.which("apt-get"):
             pytest.fail(f"{missing} (`infra/install.sh --dev` does it)")
         pytest.skip(missing)
@@ -56,7 +58,7 @@ def chromium(home: Path) -> Iterator[webdriver.Chrome]:
 
 
 class Pages:
-    """One Prefect server's pages in one browser."""
+    """The pages of a Prefect server in a browser."""
 
     def __init__(self, browser: webdriver.Chrome, api: str, shots: Path) -> None:
         self.browser = browser
@@ -80,7 +82,7 @@ class Pages:
         self.browser.get(f"{self.address}{path}")
 
     def one(self, xpath: str) -> WebElement:
-        """The first such element that is shown, as soon as there is one."""
+        """Wait for the first displayed element that matches, and return it."""
 
         def shown(browser: webdriver.Chrome) -> WebElement | None:
             try:
@@ -94,7 +96,7 @@ class Pages:
         return element
 
     def text(self, text: str) -> WebElement:
-        """The innermost element that holds a text."""
+        """The innermost element that contains a text."""
         return self.one(f'//*[contains(., "{text}")][not(*[contains(., "{text}")])]')
 
     def field(self, label: str) -> str:
@@ -116,7 +118,7 @@ class Pages:
         self.one(f'{switch}[@aria-checked="true"]')
 
     def unfold(self, label: str, choice: str) -> None:
-        """Press one of the buttons of a field."""
+        """Press a button of a field."""
         self.click(f'{self.field(label)}//button[contains(., "{choice}")]')
 
     def fill(self, label: str, value: object) -> None:
@@ -124,7 +126,7 @@ class Pages:
         self.input(label).send_keys(str(value))
 
     def press(self, label: str) -> None:
-        """Press a button once it can be pressed."""
+        """Press a button when it is enabled."""
         self.click(f'//button[normalize-space(.)="{label}"]')
 
     def click(self, xpath: str) -> None:
@@ -155,7 +157,7 @@ class Pages:
 
 @contextmanager
 def opened(api: str, folder: Path) -> Iterator[Pages]:
-    """A server's pages in a browser of their own."""
+    """The pages of a server in a new browser."""
     shots = Path(os.environ.get(SCREENSHOTS) or folder / "screenshots")
     with chromium(folder / "profile") as browser:
         pages = Pages(browser, api, shots)

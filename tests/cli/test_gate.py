@@ -1,4 +1,4 @@
-"""`regrade compare`, `gate` and `promote` as CI runs them: processes with exit codes."""
+"""Exit codes and reports of `regrade compare`, `gate` and `promote`, run as processes."""
 
 import json
 from pathlib import Path

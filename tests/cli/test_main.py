@@ -1,4 +1,4 @@
-"""Help of the command line: complete, quick and in plain words."""
+"""Help of the command line: complete, fast and without Python terms."""
 
 import subprocess
 import sys

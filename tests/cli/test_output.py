@@ -1,4 +1,4 @@
-"""The three forms of output that all commands share."""
+"""The three forms of output: table, JSON, quiet."""
 
 import json
 import logging

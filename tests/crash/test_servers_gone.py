@@ -41,7 +41,7 @@ def test_a_prefect_server_that_dies_costs_no_answer_and_no_score(
     (result,) = done.document["answer_sets"]
     assert result["rows"] == LIMIT
     assert result["scores"][0]["metrics"]["accuracy"] == reference.accuracy
-    assert "the result is complete, its page in Prefect is not" in done.err
+    assert "the result is complete, but its page in Prefect is not" in done.err
     assert "Traceback" not in done.err
     repository = LocalRepository(tmp_path / "answers")
     assert {key: text for key, (text, _) in stored(repository)} == reference.texts

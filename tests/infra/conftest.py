@@ -1,4 +1,4 @@
-"""One stack for all tests that are marked with it; they go through it in the order of their files."""
+"""The stack for all tests with the marker `stack`, which run in the order of their files."""
 
 import shutil
 import tempfile
@@ -19,7 +19,7 @@ N = 40
 
 @pytest.fixture(scope="session")
 def demo() -> dict[str, Any]:
-    """Parameters of `evaluate-model`: those of `make demo`."""
+    """Parameters of `evaluate-model`, as in `make demo`."""
     return dict(yaml.safe_load((DEMO / "demo.yaml").read_text()))
 
 
@@ -32,7 +32,7 @@ def team(hub_server: HubServer) -> Hub:
 
 @pytest.fixture(scope="session")
 def stack(team: Hub) -> Iterator[Stack]:
-    # Not pytest's own folder: Postgres runs as another user, who cannot enter that one.
+    # Not pytest's folder, which the user of Postgres cannot enter.
     home = Path(tempfile.mkdtemp(prefix="regrade-stack-"))
     home.chmod(0o711)
     hub = {
@@ -47,5 +47,5 @@ def stack(team: Hub) -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def evaluated(stack: Stack, demo: dict[str, Any]) -> dict[str, Any]:
-    """The flow run of an evaluation that was started from the API."""
+    """Flow run of an evaluation that was started through the API."""
     return stack.finish(stack.start_run("evaluate-model", {**demo, "limit": N}))

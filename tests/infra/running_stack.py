@@ -1,4 +1,4 @@
-"""A stack of the test's own, started as `make stack` starts it, and what a person does with it through the API."""
+"""A stack for tests, started as by `make stack`, and a client for its servers."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
 def wait_until(met: Callable[[], Any], seconds: float, problem: Callable[[], str] | str) -> Any:
-    """Return the first true value of `met`."""
+    """Call `met` until it returns a true value, and return the value."""
     deadline = time.monotonic() + seconds
     while not (value := met()):
         text = problem if isinstance(problem, str) else problem()
@@ -33,7 +33,7 @@ def wait_until(met: Callable[[], Any], seconds: float, problem: Callable[[], str
 
 
 def living(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """Those that have not ended; a zombie has."""
+    """Return the processes that are running; zombies are not."""
     found = []
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -44,7 +44,7 @@ def living(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
 
 @dataclass
 class Stack:
-    """Its addresses, its environment, and the process that `make stack` stays with."""
+    """Addresses, environment and supervisor process of a stack."""
 
     place: Layout
     environment: dict[str, str]
@@ -85,13 +85,13 @@ class Stack:
         return {part.name: part for part in read_state(self.place.state)[1]}
 
     def below(self, name: str) -> list[psutil.Process]:
-        """Every process that a part started."""
+        """All descendants of a part's process."""
         process = self.parts()[name].process()
         assert process is not None, f"{name} has ended"
         return process.children(recursive=True)
 
     def engine_processes(self) -> list[psutil.Process]:
-        """Those of the engine that the GPU worker runs: its supervisor, our worker, vLLM's own."""
+        """Processes of the GPU worker's engine: supervisor, engine worker, processes of vLLM."""
         words = ("regrade.processes.supervisor", "regrade.engines.vllm_process.worker", "VLLM::")
         found = []
         for process in self.below("worker-gpu"):
@@ -110,7 +110,7 @@ class Stack:
         return parts + [child for part in parts for child in part.children(recursive=True)]
 
     def start_run(self, deployment: str, parameters: dict[str, Any]) -> str:
-        """Start a deployment as an API client does, and return the id of its flow run."""
+        """Start a deployment through the API, and return the id of its flow run."""
         path = f"{self.api}/deployments/name/{deployment}/{deployment}"
         found = httpx.get(path, timeout=30).raise_for_status().json()
         started = httpx.post(
@@ -126,7 +126,7 @@ class Stack:
         return dict(found.json())
 
     def works(self) -> bool:
-        """Whether the Prefect server and its database do their work."""
+        """Return True if the Prefect server and its database answer."""
         try:
             asked = httpx.post(f"{self.api}/flows/count", json={}, timeout=10)
         except httpx.TransportError:
@@ -143,7 +143,7 @@ class Stack:
         return self.flow_run(flow_run_id)
 
     def told(self, flow_run_id: str) -> str:
-        """State and log of a flow run: what a failing test shows."""
+        """State and log of a flow run, for the message of a failing test."""
         asked = {"logs": {"flow_run_id": {"any_": [flow_run_id]}}, "sort": "TIMESTAMP_ASC"}
         lines = httpx.post(f"{self.api}/logs/filter", json=asked, timeout=30).json()
         messages = [one["message"] for one in lines]
@@ -154,7 +154,7 @@ class Stack:
         return list(httpx.post(f"{self.api}/artifacts/filter", json=asked, timeout=30).json())
 
     def progress(self, flow_run_id: str) -> float:
-        """Percentage of the answers that the run's page tells; 0 before the first."""
+        """Percentage of the answers on the run's page; 0 before the first answer."""
         state = self.flow_run(flow_run_id)["state_type"]
         assert state in {"SCHEDULED", "PENDING", "RUNNING"}, self.told(flow_run_id)
         artifacts = self.artifacts(flow_run_id)
@@ -170,7 +170,7 @@ class Stack:
         return dict(httpx.post(url, json=asked, timeout=30).raise_for_status().json())
 
     def metrics(self, name: str) -> list[float]:
-        """All values of a metric, over all experiments, sorted."""
+        """All values of a metric in all experiments, sorted."""
         found = self.mlflow("experiments/search", max_results=100)["experiments"]
         ids = [experiment["experiment_id"] for experiment in found]
         runs = self.mlflow("runs/search", experiment_ids=ids, max_results=100).get("runs", [])
@@ -178,13 +178,13 @@ class Stack:
         return sorted(float(one["value"]) for one in kept if one["key"] == name)
 
     def kill(self, name: str, *, alone: bool = False) -> None:
-        """Kill a part with all that runs in its process group, or `alone`."""
+        """Kill the process group of a part, or only its process if `alone`."""
         pid = self.parts()[name].pid
         (os.kill if alone else os.killpg)(pid, signal.SIGKILL)
 
     @contextmanager
     def nothing_started_again(self) -> Iterator[None]:
-        """For the length of the block, a part that was killed stays away."""
+        """Restart no part while the block runs."""
         assert self.supervisor is not None
         self.supervisor.send_signal(signal.SIGSTOP)
         try:
@@ -195,7 +195,7 @@ class Stack:
 
 @contextmanager
 def running_stack(home: Path, environment: Mapping[str, str]) -> Iterator[Stack]:
-    """A stack in a folder of its own, on free ports; it is gone afterwards, whatever happened."""
+    """A stack in an empty folder, on free ports; stopped at the end of the block."""
     place = Layout(home, free_port(), free_port(), free_port())
     settings = {
         "REGRADE_STACK": str(home),

@@ -1,4 +1,4 @@
-"""The jobs in infra/ci and the commands in docs/ci.md: they parse, and say what they mean."""
+"""The jobs in infra/ci and the commands in docs/ci.md: syntax, options, pinned actions."""
 
 import re
 import shlex

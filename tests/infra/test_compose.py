@@ -1,4 +1,4 @@
-"""infra/compose.yaml: the schema of the Compose specification, `docker compose config` where it is here, and what we promise."""
+"""infra/compose.yaml: the schema of Compose, `docker compose config` if installed, and the promises of docs/stack.md."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def has_compose() -> bool:
     return asked.returncode == 0
 
 
-needs_compose = pytest.mark.skipif(not has_compose(), reason="docker compose is not here")
+needs_compose = pytest.mark.skipif(not has_compose(), reason="docker compose is not installed")
 
 
 @needs_compose

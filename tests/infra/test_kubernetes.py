@@ -1,4 +1,4 @@
-"""The Job that Prefect makes for a flow run of the `gpu` pool, checked with Kubernetes' own schemas."""
+"""The Job that Prefect creates for a flow run of the `gpu` pool, checked with the schemas of Kubernetes."""
 
 import copy
 from typing import Any
@@ -13,7 +13,7 @@ VERSION = "1.33"
 
 
 def job(**given: Any) -> dict[str, Any]:
-    """The manifest with the pool's defaults, as Prefect fills it in, without what its worker wants in the wrong place."""
+    """The manifest with the pool's defaults, without the two keys that Prefect's worker requires in the wrong place."""
     variables = template()["variables"]["properties"]
     values = {name: one["default"] for name, one in variables.items() if "default" in one}
     values |= {"name": "evaluate", "command": ["prefect", "flow-run", "execute"], **given}

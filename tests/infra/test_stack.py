@@ -1,9 +1,8 @@
-"""`make stack-test`: a team's whole story on Postgres, Prefect, MLflow, two workers and real vLLM.
+"""`make stack-test`: the stack with Postgres, Prefect, MLflow, two workers and real vLLM, from start to stop.
 
-The tests go through one stack: it starts, a model is evaluated, answers are scored and compared (this file); the
-servers, the worker and the machine of a run are killed (test_stack_breaks.py); a run is started, cancelled and continued in
-the UI (test_stack_pages.py); the stack is killed, started again and
-stopped (test_stack_stops.py).
+All tests use the same stack: it starts, evaluates a model, scores and compares answers (this file); the servers, the
+worker and the machine of a run are killed (test_stack_breaks.py); a run is started, cancelled and continued in the UI
+(test_stack_pages.py); the stack is killed, restarted and stopped (test_stack_stops.py).
 """
 
 import os
@@ -30,7 +29,7 @@ def test_all_parts_run_and_a_second_start_finds_them(stack: Stack):
     assert list(before) == ["postgres", "prefect", "mlflow", "worker-gpu", "worker-cpu"]
     again = stack.command("up")
     assert again.code == 0, again.err
-    assert "the stack runs already" in again.out
+    assert "the stack is already running" in again.out
     assert stack.place.prefect_url in again.out
     assert stack.parts() == before
     assert stack.command("status").code == 0
@@ -42,7 +41,7 @@ def test_a_run_from_the_api_is_evaluated_and_tracked(stack: Stack, evaluated: di
     (result,) = [one for one in stack.artifacts(evaluated["id"]) if one["type"] == "markdown"]
     assert "demo-arithmetic" in result["data"]
     assert max(stack.metrics("accuracy/demo-arithmetic")) > 0.5
-    # The artifacts of the run go through the server onto its disk.
+    # The server writes the artifacts of the run to its disk.
     assert any(path.is_file() for path in (stack.place.home / "artifacts").rglob("*"))
 
 
@@ -90,7 +89,7 @@ def test_stored_answers_are_scored_again_in_the_cpu_pool(stack: Stack, evaluated
 
 @pytest.fixture(scope="module")
 def worse(stack: Stack, demo: dict[str, Any]) -> str:
-    """The folder of a model that is worse, and was evaluated."""
+    """Folder of a worse model that was evaluated."""
     folder = str(damaged_model(stack.place.home / "worse"))
     parameters = {**demo, "model": folder, "limit": N}
     candidate = stack.finish(stack.start_run("evaluate-model", parameters))
@@ -101,7 +100,7 @@ def worse(stack: Stack, demo: dict[str, Any]) -> str:
 def test_a_worse_model_is_called_worse_in_the_cpu_pool(
     stack: Stack, evaluated: dict[str, Any], worse: str
 ):
-    # A model in a folder goes by the folder's name, or by its path.
+    # A model in a folder is named by the folder's name or path.
     sides = {"base": "model", "candidate": worse, "gate": {"max_drop": 1.0}}
     compared = stack.finish(stack.start_run("compare-models", sides))
     assert compared["state_type"] == "COMPLETED", stack.told(compared["id"])
@@ -132,13 +131,13 @@ def test_the_script_of_a_ci_job_says_regression_of_a_worse_model_only(
     assert "<failure" in (tmp_path / "regrade.xml").read_text()
 
     same = job(script, stack, tmp_path, str(DEMO / "model"))
-    # No answer changed, but so few cannot show a drop of 1 point.
+    # No answer changed, but so few answers cannot show a drop of 1 point.
     assert same.code == 2, same.out + same.err
     assert "cannot tell" in (tmp_path / "regrade.md").read_text().splitlines()[0]
 
 
 def job(script: str, stack: Stack, folder: Path, model: str) -> Ran:
-    """Run a step of a CI job as a runner does."""
+    """Run a step of a CI job, as a CI runner does."""
     settings = {
         **client_environment(stack.place),
         "ANSWERS": stack.place.answers,
@@ -150,7 +149,7 @@ def job(script: str, stack: Stack, folder: Path, model: str) -> Ran:
 
 
 def damaged_model(folder: Path) -> Path:
-    """The demo model without what its feed-forward layers say."""
+    """Copy of the demo model whose feed-forward layers output nothing."""
     import torch
     from safetensors.torch import load_file, save_file
 

@@ -1,4 +1,4 @@
-"""A run whose servers, worker or machine go away, on a real stack with a real engine."""
+"""Kill the servers, the worker or the machine of a run, on a real stack with a real engine."""
 
 import json
 import time
@@ -27,7 +27,7 @@ ROWS = 2000
 
 
 class Long:
-    """An evaluation that lasts long enough to be broken in the middle, with a repository of its own."""
+    """An evaluation that is long enough to be interrupted, with an empty repository."""
 
     def __init__(self, stack: Stack, demo: dict[str, Any], name: str, rows: int = ROWS) -> None:
         self.stack, self.rows = stack, rows
@@ -38,12 +38,12 @@ class Long:
         self._parameters = {**demo, "datasets": [dataset], "answers": self.repository.uri}
 
     def start(self) -> str:
-        """Start it and return the id of its flow run; one sequence at a time is slow."""
+        """Start the evaluation, slowed down to one sequence at a time, and return the id of its flow run."""
         engine = {**self._parameters["engine"], "max_num_seqs": 1}
         return self.stack.start_run("evaluate-model", {**self._parameters, "engine": engine})
 
     def until_it_moves(self, flow_run_id: str) -> None:
-        """Wait until the run's page tells of more answers than now."""
+        """Wait until the run's page shows more answers than now."""
         before = self.stack.progress(flow_run_id)
         wait_until(
             lambda: self.stack.progress(flow_run_id) > before,
@@ -52,11 +52,11 @@ class Long:
         )
 
     def take(self) -> None:
-        """Take down what is stored and in the spool."""
+        """Record the stored answers and those in the spool."""
         self.account.take(self.repository, self.stack.spool)
 
     def assert_whole(self, flow_run_id: str) -> None:
-        """Every row is there once, and none was generated twice."""
+        """Check that every row is stored once, and that none was generated twice."""
         ended = self.stack.finish(flow_run_id)
         assert ended["state_type"] == "COMPLETED", self.stack.told(flow_run_id)
         self.take()
@@ -126,7 +126,7 @@ def test_a_run_whose_machine_died_has_crashed_and_a_retry_goes_on(
 
 
 def fall_silent(stack: Stack, flow_run_id: str) -> None:
-    """See the run end, with an automation as `regrade deploy` creates it that waits for seconds instead of minutes."""
+    """Wait until the run is set to Crashed, by the automation of `regrade deploy` with seconds instead of minutes."""
     name = f"silent {uuid4()}"
     with (
         temporary_settings({PREFECT_API_URL: stack.api}),
@@ -136,10 +136,10 @@ def fall_silent(stack: Stack, flow_run_id: str) -> None:
         deadline = time.monotonic() + 150
         while stack.flow_run(flow_run_id)["state_type"] == "RUNNING":
             assert time.monotonic() < deadline, "nobody noticed"
-            # Once more, in case that the server's own service had not read the automation before.
+            # A second heartbeat, in case the server had not loaded the automation before the first.
             beat = heartbeat(flow_run_id)
             httpx.post(f"{stack.api}/events", json=[beat], timeout=30).raise_for_status()
             time.sleep(3 * SILENCE.total_seconds())
         (automation,) = client.read_automations_by_name(name)
-        # Or it ends the retry too, whose heart beats every 3 minutes.
+        # Otherwise it also ends the retry, whose heartbeats come every 3 minutes.
         client.delete_automation(automation.id)

@@ -69,7 +69,7 @@ def test_a_run_from_the_form_is_watched_cancelled_and_continued_to_its_result(
 
 
 def submit(pages: Pages, hub: Hub, *, max_num_seqs: int) -> None:
-    """Fill in the form and press the button."""
+    """Fill in the form and submit it."""
     before = {one["id"] for one in pages.runs()}
     pages.open_form("evaluate-model")
     pages.fill("Model", "infra/demo/model")
@@ -91,7 +91,7 @@ def submit(pages: Pages, hub: Hub, *, max_num_seqs: int) -> None:
 
 
 def watch(pages: Pages, flow_run: dict[str, Any], stack: Stack) -> None:
-    """See answers arrive on the page."""
+    """Wait until the page shows answers."""
     wait_until(
         lambda: spooled(stack.spool) or ended(pages, flow_run),
         400,
@@ -106,7 +106,7 @@ def watch(pages: Pages, flow_run: dict[str, Any], stack: Stack) -> None:
 
 
 def cancel(pages: Pages, flow_run: dict[str, Any], stack: Stack) -> None:
-    """Press Cancel and see the run end, with its engine."""
+    """Press Cancel, and wait until the run and its engine have ended."""
     engines = stack.engine_processes()  # after the flow's end they would be nobody's children
     assert len(engines) >= 4  # supervisor, worker, and vLLM's two
     pages.press("Cancel")

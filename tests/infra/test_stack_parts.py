@@ -1,4 +1,4 @@
-"""What `make stack` refuses and what it ends, without starting a stack."""
+"""Errors and process handling of `make stack`, without starting a stack."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
 
 
 def sleeper(tmp_path: Path, *, stubborn: bool = False) -> Known:
-    """A process with a child of its own, in a session of its own."""
+    """A process with a child, in a new session."""
     ignore = "signal.signal(signal.SIGTERM, signal.SIG_IGN); " if stubborn else ""
     code = f"import signal, subprocess, time; {ignore}subprocess.Popen(['sleep', '600']); time.sleep(600)"
     log = tmp_path / "sleeper.log"
@@ -68,9 +68,9 @@ def test_a_part_that_ends_again_and_again_stops_the_stack_with_its_last_words(
     running = _Running(place)
     dying = [sys.executable, "-c", "print('no disk left')"]
     running.start(parts.Part("short", dying, dict(os.environ), lambda: True))
-    with pytest.raises(StackError, match=r"(?s)short ended by itself.*no disk left"):
+    with pytest.raises(StackError, match=r"(?s)short ended unexpectedly.*no disk left"):
         running.watch()
-    assert capsys.readouterr().out.count("is started again") == RESTARTS
+    assert capsys.readouterr().out.count("restarting it") == RESTARTS
 
 
 def test_a_port_that_is_taken_is_named(
@@ -96,7 +96,7 @@ def test_a_stack_that_does_not_run_is_not_stopped(
     place: Layout, capsys: pytest.CaptureFixture[str]
 ):
     assert main(["down"]) == 0
-    assert "does not run" in capsys.readouterr().out
+    assert "is not running" in capsys.readouterr().out
 
 
 def test_passwords_are_made_once_and_only_we_can_read_them(place: Layout):
@@ -133,4 +133,4 @@ def test_the_command_answers_status_as_a_process(place: Layout):
     asked = subprocess.run(
         [sys.executable, "-m", "infra.stack", "status"], capture_output=True, text=True, check=False
     )
-    assert (asked.returncode, asked.stdout.strip()) == (1, "the stack does not run")
+    assert (asked.returncode, asked.stdout.strip()) == (1, "the stack is not running")

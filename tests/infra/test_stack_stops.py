@@ -1,4 +1,4 @@
-"""The end of a stack: its supervisor killed, and a stop that ends what was started and nothing else."""
+"""Stopping a stack: after its supervisor was killed, and with no effect on other processes."""
 
 import subprocess
 from typing import Any
@@ -39,4 +39,4 @@ def test_stopping_ends_exactly_what_was_started(stack: Stack):
     assert stack.supervisor.wait(30) == 0, stack.output.read_text()
     assert "stopped" in stack.output.read_text()
     assert stack.command("status").code == 1
-    assert stack.command("down").out.strip() == "the stack does not run"
+    assert stack.command("down").out.strip() == "the stack is not running"

@@ -1,4 +1,4 @@
-"""Deploying to a real Prefect server, and running every deployment through process workers."""
+"""Deploy to a real Prefect server, and run every deployment with process workers."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def test_every_field_of_the_form_has_a_type_and_a_description(deployment: dict[s
 def workers(
     prefect_server: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[dict[str, str], Path]]:
-    """Pools, deployments and one process worker for each pool."""
+    """Pools, deployments and a process worker for each pool."""
     home = tmp_path_factory.mktemp("workers")
     environment = {
         "PREFECT_API_URL": prefect_server,
@@ -87,7 +87,7 @@ def workers(
 def deployment_run(
     environment: dict[str, str], name: str, parameters: dict[str, Any]
 ) -> dict[str, Any]:
-    """Run a deployment as a person would, wait for its end, and return its flow run."""
+    """Run a deployment through the API, wait for its end, and return the flow run."""
     command = [
         "prefect",
         "deployment",

@@ -1,4 +1,4 @@
-"""The form that `prefect deploy` makes of each flow, as JSON schema; tests/browser opens it."""
+"""The form of each flow in the Prefect UI, as JSON schema; tests/browser opens it."""
 
 from typing import Any
 

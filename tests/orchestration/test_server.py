@@ -19,7 +19,7 @@ def test_a_temporary_server_that_does_not_start_is_named_with_what_it_said(
     ran = regrade("score", "--answers", tmp_path / "answers")
 
     assert ran.code == 1, ran.err
-    assert "Prefect's temporary server ended at its start" in ran.err
+    assert "The temporary Prefect server ended while it was starting" in ran.err
     assert "set PREFECT_API_URL" in ran.err
     assert "Traceback" not in ran.err
     (log,) = logs.glob("*.log")

@@ -1,4 +1,4 @@
-"""A process that a worker started: what the run's page says of an error, its end, and its worker's end."""
+"""A flow run started by a worker: errors on the run's page, cancellation, and the end of the worker."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""The wheel of this checkout, installed in an environment of its own, and a user's Prefect project."""
+"""The wheel of this checkout, installed in a new environment, and a user's Prefect project."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ class Installed:
     wheel: Path
     environment: Path
     user_project: Path
-    """Outside of the repository; it has `flows/etl.py` and no `flows/__init__.py`, as Prefect projects do."""
+    """A Prefect project outside of the repository, with `flows/etl.py` and without `flows/__init__.py`."""
 
     @property
     def python(self) -> str:
@@ -40,14 +40,14 @@ class Installed:
         return done.out.strip()
 
     def run(self, command: list[str], environment: dict[str, str]) -> Ran:
-        # The tests' own PYTHONPATH names the checkout.
+        # PYTHONPATH of the tests names the checkout.
         return run(command, 280, {"PYTHONPATH": "", **environment}, cwd=self.user_project)
 
 
 def install(environment: Path, *what: str) -> None:
-    """Make a virtual environment, and install something with pip and without network."""
+    """Create a virtual environment, and install a package with pip, without network."""
     venv.create(environment, symlinks=True)
-    # Dependencies come from the tests' environment. Its own .pth files, which name the checkout, are not read here.
+    # Dependencies come from the tests' environment, whose .pth files, which name the checkout, are not read.
     (site_packages,) = environment.glob("lib/python*/site-packages")
     (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + os.linesep)
     pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin/python"), "install"]

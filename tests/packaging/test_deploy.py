@@ -1,4 +1,4 @@
-"""`regrade deploy` and a worker, both of the installed wheel, started in a user's own Prefect project."""
+"""`regrade deploy` and a worker, both from the installed wheel, started in a user's Prefect project."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ QUEUE = "packaging"
 
 @pytest.fixture(scope="module")
 def deployment(installed: Installed, prefect_server: str) -> dict[str, Any]:
-    """The deployment `score-answers`, made by the wheel."""
+    """The deployment `score-answers`, created by the installed wheel."""
     deployed = installed.regrade("deploy", "--json", PREFECT_API_URL=prefect_server)
     assert deployed.code == 0, deployed.err
     assert deployed.document["project"] == str(installed.package / "project")

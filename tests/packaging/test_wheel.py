@@ -1,4 +1,4 @@
-"""The installed wheel: nothing of another project is hidden, and every part of regrade is found."""
+"""The installed wheel: it hides no package of another project, and all parts of regrade work."""
 
 import subprocess
 import zipfile
@@ -72,7 +72,7 @@ def test_the_pull_step_finds_the_wheels_flows_in_a_folder_that_has_others(
         "from regrade.orchestration.pull_step import use_installed_project as step;"
         "print(step()['directory']); import flows; print(flows.__file__)"
     )
-    # Not the package's own folder: relative answer repositories would be written into site-packages.
+    # Not the folder of the package: relative answer repositories would be written into site-packages.
     home, flows = installed.imported(code, REGRADE_SPOOL=str(tmp_path / "spool")).splitlines()
     assert home == str(tmp_path)
     assert flows == str(installed.package / "project/flows/__init__.py")

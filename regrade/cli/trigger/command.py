@@ -12,7 +12,8 @@ from regrade.processes.shutdown import exit_now
 from regrade.settings import GateSettings
 
 GATE = Group(
-    "Gate: is the model worse than a baseline? (any of these asks for a verdict)", sort_key=1
+    "Gate: is the model worse than a baseline? (any of these options requests a verdict)",
+    sort_key=1,
 )
 
 
@@ -50,7 +51,7 @@ def trigger(
             **(chosen.get("gate") or {}),
             **gate.model_dump(mode="json", exclude_unset=True),
         }
-    # Prefect takes a second to import, and `regrade trigger --help` does not need it.
+    # `regrade trigger --help` does not need Prefect, whose import takes a second.
     from regrade.cli.trigger.run import trigger_run  # noqa: PLC0415
 
     # Prefect's handler of the root logger would print the lines a second time.

@@ -14,24 +14,22 @@ RUN = Group("The run", sort_key=0)
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Following:
-    """Waiting for a run, and its report files."""
+    """Options for waiting, and report files."""
 
     wait: Annotated[
         bool,
-        Parameter(group=RUN, help="Follow the run to its end; the exit code is its verdict."),
+        Parameter(group=RUN, help="Follow the run until it ends; the exit code is the verdict."),
     ] = False
     start_timeout: Annotated[
         float,
         Parameter(
             group=RUN,
-            help="Seconds until a worker must have taken the run; after that it is cancelled.",
+            help="Seconds to wait for a worker to start the run, before it is cancelled.",
         ),
     ] = 3600.0
     timeout: Annotated[
         float | None,
-        Parameter(
-            group=RUN, help="Seconds until the run must have ended; after that it is cancelled."
-        ),
+        Parameter(group=RUN, help="Seconds to wait for the run to end, before it is cancelled."),
     ] = None
     patience: Annotated[
         float, Parameter(group=RUN, help="Seconds for which the Prefect server may be down.")

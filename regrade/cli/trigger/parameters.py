@@ -14,7 +14,7 @@ def fitting(chosen: Mapping[str, Any], given: Iterable[str], schema: Schema) -> 
 
     Args:
         chosen: Parameters from options.
-        given: `name=value` each; they override `chosen`. Dots lead into groups, such as `sampling.temperature`.
+        given: `name=value` each; they override `chosen`. A dot separates group and name: `sampling.temperature=0`.
         schema: JSON schema of the deployment's parameters.
 
     Raises:
@@ -22,30 +22,32 @@ def fitting(chosen: Mapping[str, Any], given: Iterable[str], schema: Schema) -> 
         SettingsError: If an item of `given` is not `name=value`.
     """
     known = schema.get("properties", {})
-    found: dict[str, Any] = json.loads(json.dumps(dict(chosen)))  # tuples become lists
-    if "benchmarks" in found and "benchmarks" not in known and "benchmark" in known:
-        (found["benchmark"], *more) = found.pop("benchmarks")
+    parameters: dict[str, Any] = json.loads(json.dumps(dict(chosen)))  # tuples become lists
+    if "benchmarks" in parameters and "benchmarks" not in known and "benchmark" in known:
+        (parameters["benchmark"], *more) = parameters.pop("benchmarks")
         if more:
-            raise SettingsError("This deployment takes one `--benchmark`, or all if none is given.")
+            raise SettingsError(
+                "This deployment takes at most one `--benchmark`; without it, all benchmarks."
+            )
     for text in given:
         path, equals, value = text.partition("=")
         if not equals or not path:
             raise SettingsError(f"`--param {text}` should be `name=value`, such as `limit=100`.")
         *groups, name = path.split(".")
-        inside: Any = found
+        target: Any = parameters
         for group in groups:
-            inside = inside.setdefault(group, {})
-            if not isinstance(inside, dict):
-                raise SettingsError(f"`--param {text}`: '{group}' is no group of parameters.")
-        inside[name] = _value(value, known.get(path))
-    for name in found:
+            target = target.setdefault(group, {})
+            if not isinstance(target, dict):
+                raise SettingsError(f"`--param {text}`: '{group}' is not a group of parameters.")
+        target[name] = _value(value, known.get(path))
+    for name in parameters:
         if name not in known:
             raise UnknownNameError("parameter", name, tuple(known))
-    return found
+    return parameters
 
 
 def _value(text: str, schema: Schema | None) -> Any:  # noqa: ANN401 - any JSON
-    """Return the text itself if the deployment expects a text, else its JSON value if it is JSON."""
+    """Parse a value as JSON; it stays text if it is not JSON, or if the deployment expects text."""
     kinds = {option.get("type") for option in (schema or {}).get("anyOf", [schema or {}])}
     if "string" in kinds and not kinds & {"integer", "number", "boolean"}:
         return text

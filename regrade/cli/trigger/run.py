@@ -32,7 +32,7 @@ def trigger_run(
     following: Following,
     output: Output,
 ) -> int:
-    """Start a run of a deployment and return the exit code: 0 started, or the verdict if it is followed.
+    """Start a run of a deployment; return 0, or the exit code of its outcome if `following.wait`.
 
     Args:
         deployment: Name of the deployment.
@@ -46,13 +46,13 @@ def trigger_run(
         ServerGoneError: If the server is down for too long.
     """
     with connected(following.patience) as server:
-        found = server.deployment(deployment)
-        parameters = fitting(chosen, params, found.parameter_openapi_schema or {})
+        deployed = server.deployment(deployment)
+        parameters = fitting(chosen, params, deployed.parameter_openapi_schema or {})
         key = uuid4().hex
         # `end_on_signals` would end this process before the run is cancelled
         signal.set_wakeup_fd(-1)
         try:
-            flow_run = server.start(found, parameters, key)
+            flow_run = server.start(deployed, parameters, key)
             url = page(flow_run.id)
             logger.info("started %s: %s", flow_run.name, url)
             if following.id_file is not None:
@@ -61,7 +61,7 @@ def trigger_run(
                 document = {"flow_run": {"id": str(flow_run.id)}, "url": url}
                 output.show(document, lambda: None)
                 return 0
-            ended, problem = Follower(server, flow_run.id, found.work_pool_name).follow(
+            ended, problem = Follower(server, flow_run.id, deployed.work_pool_name).follow(
                 start_timeout=following.start_timeout, timeout=following.timeout
             )
         except KeyboardInterrupt as error:
@@ -76,9 +76,9 @@ def trigger_run(
 
 
 def _cancel_interrupted(server: Server, key: str) -> None:
-    """Cancel the run that this process started, because the job that waits for it is cancelled."""
+    """Cancel the run that this process started, if any."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # CI sends several; the first one is obeyed
+        signal.signal(number, signal.SIG_IGN)  # CI sends several signals; the first is enough
     server.patience = CANCEL_SECONDS / 2
     try:
         flow_run = server.started(key)

@@ -1,5 +1,6 @@
-"""Update a Prefect server to what prefect.yaml says; what a person changed there stays."""
+"""Apply prefect.yaml to a Prefect server; settings changed by hand on the server are kept."""
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -18,19 +19,19 @@ from prefect.exceptions import ObjectNotFound
 from prefect.workers.process import ProcessWorker
 
 from regrade.orchestration.deployment.desired import DesiredDeployment, flat_settings
-from regrade.orchestration.deployment.outcome import Kept, Outcome, State
+from regrade.orchestration.deployment.outcome import Outcome, State
 from regrade.orchestration.deployment.three_way_merge import Merged, merge
 
 SCHEDULE, TRIGGER = "schedule ", "trigger "
 
 
 def create_pool(client: SyncPrefectClient, name: str, limit: int | None) -> Outcome:
-    """Create a work pool of the type `process`, unless a pool of this name exists, of whatever type.
+    """Create a work pool of the type `process`, unless a pool of this name exists.
 
     Args:
         client: Client of the server.
         name: Name of the pool.
-        limit: Concurrent flow runs of the pool; more wait. None: no limit.
+        limit: Most concurrent flow runs of the pool. None: no limit.
     """
     try:
         pool = client.read_work_pool(name)
@@ -47,44 +48,48 @@ def create_pool(client: SyncPrefectClient, name: str, limit: int | None) -> Outc
         return Outcome("pool", name, "created", f"Concurrent flow runs: {limit}." if limit else "")
     notes = []
     if pool.type != "process":
-        notes.append(f"Its type is '{pool.type}', a new one gets 'process'.")
+        notes.append(f"Its type is '{pool.type}', a new pool gets 'process'.")
     if pool.concurrency_limit != limit:
-        notes.append(f"Its limit is {pool.concurrency_limit}, a new one gets {limit}.")
+        notes.append(f"Its limit is {pool.concurrency_limit}, a new pool gets {limit}.")
     return Outcome("pool", name, "unchanged", " ".join(notes))
 
 
 def apply_deployment(
     client: SyncPrefectClient, desired: DesiredDeployment, *, force: bool
 ) -> Outcome:
-    """Create or update one deployment with its schedules and triggers."""
+    """Create or update a deployment with its schedules and triggers."""
     try:
         existing: DeploymentResponse | None = client.read_deployment_by_name(desired.path)
     except ObjectNotFound:
         existing = None
     automations: dict[str, Automation] = {}
-    has: dict[str, Any] = {}
+    server: dict[str, Any] = {}
     memory = f"regrade_deployed_{desired.name.replace('-', '_')}"
     deployed = recall(client, memory) or {}
     if existing is not None:
-        ours = {name.removeprefix(TRIGGER) for name in deployed if name.startswith(TRIGGER)}
-        automations = _automations(client, existing.id, {*ours, *desired.triggers})
-        has = _settings(existing)
-        has |= {TRIGGER + name: _core(found) for name, found in automations.items()}
-    deployment_id = existing.id if existing else _create(client, desired)
-    cores = {
-        name: _as_automation(trigger, deployment_id) for name, trigger in desired.triggers.items()
-    }
-    wants = desired.settings | {TRIGGER + name: _core(core) for name, core in cores.items()}
-    merged = merge(wants, has, deployed, force=force)
+        names = {*_below(deployed, TRIGGER), *desired.triggers}
+        automations = _automations(client, existing.id, names)
+        server = _settings(existing) | _trigger_settings(automations)
+        deployment_id = existing.id
+    else:
+        deployment_id = client.create_deployment(
+            flow_id=client.create_flow_from_name(desired.flow.name),
+            name=desired.name,
+            work_pool_name=desired.pool,
+            **desired.code,
+        )
+    for trigger in desired.triggers.values():
+        trigger.set_deployment_id(deployment_id)
+    triggers = {name: trigger.as_automation() for name, trigger in desired.triggers.items()}
+    merged = merge(desired.settings | _trigger_settings(triggers), server, deployed, force=force)
     _update(client, deployment_id, desired, merged)
     _update_schedules(client, deployment_id, existing, merged)
-    _update_triggers(client, automations, cores, merged)
+    _update_triggers(client, automations, triggers, merged)
     remember(client, memory, merged.remember)
-    kept = {name: Kept(server, project) for name, (server, project) in merged.kept.items()}
     if existing is None:
         return Outcome("deployment", desired.path, "created")
     state: State = "updated" if merged.changed else "unchanged"
-    return Outcome("deployment", desired.path, state, changed=merged.changed, kept=kept)
+    return Outcome("deployment", desired.path, state, changed=merged.changed, kept=merged.kept)
 
 
 def recall(client: SyncPrefectClient, name: str) -> Any:  # noqa: ANN401 - any JSON
@@ -101,19 +106,10 @@ def remember(client: SyncPrefectClient, name: str, value: Any) -> None:  # noqa:
         client.update_variable(VariableUpdate(name=name, value=value, tags=["regrade"]))
 
 
-def _create(client: SyncPrefectClient, desired: DesiredDeployment) -> UUID:
-    return client.create_deployment(
-        flow_id=client.create_flow_from_name(desired.flow.name),
-        name=desired.name,
-        work_pool_name=desired.settings["work pool"],
-        **desired.code,
-    )
-
-
 def _settings(existing: DeploymentResponse) -> dict[str, Any]:
     limit = existing.global_concurrency_limit
     options = existing.concurrency_options
-    found = flat_settings(
+    settings = flat_settings(
         existing.model_dump(mode="json")
         | {
             "concurrency_limit": limit.limit if limit else None,
@@ -122,43 +118,42 @@ def _settings(existing: DeploymentResponse) -> dict[str, Any]:
         }
     )
     for schedule in existing.schedules:
-        found[SCHEDULE + (schedule.slug or str(schedule.id))] = {
+        settings[SCHEDULE + (schedule.slug or str(schedule.id))] = {
             "schedule": schedule.schedule.model_dump(mode="json"),
             "active": schedule.active,
             "parameters": schedule.parameters,
         }
-    return found
+    return settings
 
 
 def _update(
     client: SyncPrefectClient, deployment_id: UUID, desired: DesiredDeployment, merged: Merged
 ) -> None:
+    """Send the changed settings, and all that follows from the code."""
     result = merged.result
     limit = result.get("concurrency limit")
-    new: dict[str, Any] = dict(desired.code)
-    variables = _below(result, "job_variables.", besides="job_variables.env.")
-    if environment := _below(result, "job_variables.env."):
+    job = _below(result, "job_variables.")
+    variables = {name: value for name, value in job.items() if not name.startswith("env.")}
+    if environment := _below(job, "env."):
         variables["env"] = environment
     values = {
         "description": result.get("description"),
         "tags": result.get("tags", []),
         "parameters": _below(result, "parameters."),
         "job_variables": variables,
-        "concurrency limit": limit,
     }
-    changed = set(merged.changed)
-    names = {"concurrency limit": "concurrency_limit"}
-    for name, value in values.items():  # what is not changed is not even sent
-        if any(one == name or one.startswith(f"{name}.") for one in changed):
-            new[names.get(name, name)] = value
+    changed = {name.partition(".")[0] for name in merged.changed}
+    update = desired.code | {name: value for name, value in values.items() if name in changed}
+    if "concurrency limit" in changed:
+        update["concurrency_limit"] = limit
     if changed & {"work pool", "work queue"}:
-        new["work_pool_name"], new["work_queue_name"] = result["work pool"], result["work queue"]
+        update |= {"work_pool_name": result["work pool"], "work_queue_name": result["work queue"]}
     if limit and changed & {"concurrency limit", "collision strategy", "grace period"}:
-        given = {"collision_strategy": result.get("collision strategy", "ENQUEUE")}
+        options = {"collision_strategy": result.get("collision strategy", "ENQUEUE")}
         if "grace period" in result:
-            given["grace_period_seconds"] = result["grace period"]
-        new["concurrency_options"] = ConcurrencyOptions.model_validate(given)
-    client.update_deployment(deployment_id, DeploymentUpdate(**new))
+            options["grace_period_seconds"] = result["grace period"]
+        update["concurrency_options"] = ConcurrencyOptions.model_validate(options)
+    client.update_deployment(deployment_id, DeploymentUpdate(**update))
 
 
 def _update_schedules(
@@ -167,15 +162,13 @@ def _update_schedules(
     existing: DeploymentResponse | None,
     merged: Merged,
 ) -> None:
-    ids = {one.slug or str(one.id): one.id for one in (existing.schedules if existing else [])}
-    for name in merged.changed:
-        slug = name.removeprefix(SCHEDULE)
-        if slug == name:
-            continue
+    schedules = existing.schedules if existing else []
+    ids = {schedule.slug or str(schedule.id): schedule.id for schedule in schedules}
+    for slug, schedule in merged.changes(SCHEDULE):
         if slug in ids:
             client.delete_deployment_schedule(deployment_id, ids[slug])
-        if name in merged.result:
-            new = DeploymentScheduleCreate.model_validate(merged.result[name] | {"slug": slug})
+        if schedule is not None:
+            new = DeploymentScheduleCreate.model_validate(schedule | {"slug": slug})
             client.create_deployment_schedules(deployment_id, [new])
 
 
@@ -185,43 +178,35 @@ def _update_triggers(
     desired: dict[str, AutomationCore],
     merged: Merged,
 ) -> None:
-    for name in merged.changed:
-        trigger = name.removeprefix(TRIGGER)
-        if trigger == name:
-            continue
-        if trigger in existing:
-            client.delete_automation(existing[trigger].id)
-        if name in merged.result:
-            client.create_automation(desired[trigger])
+    for name, trigger in merged.changes(TRIGGER):
+        if name in existing:
+            client.delete_automation(existing[name].id)
+        if trigger is not None:
+            client.create_automation(desired[name])
 
 
 def _automations(
     client: SyncPrefectClient, deployment_id: UUID, names: set[str]
 ) -> dict[str, Automation]:
-    """Return those triggers of a deployment that came from prefect.yaml."""
+    """Return the triggers of a deployment with these names; others were made by hand."""
     response = client.request(
         "GET",
         "/automations/related-to/{resource_id}",
         path_params={"resource_id": f"prefect.deployment.{deployment_id}"},
     )
-    found = [Automation.model_validate(one) for one in response.json()]
-    return {one.name: one for one in found if one.name in names}
+    automations = map(Automation.model_validate, response.json())
+    return {automation.name: automation for automation in automations if automation.name in names}
 
 
-def _as_automation(trigger: Any, deployment_id: UUID) -> AutomationCore:  # noqa: ANN401 - a union
-    trigger.set_deployment_id(deployment_id)
-    core: AutomationCore = trigger.as_automation()
-    return core
-
-
-def _core(automation: AutomationCore) -> dict[str, Any]:
-    fields = automation.model_dump(mode="json")
-    return {key: fields[key] for key in ("enabled", "description", "trigger", "actions")}
-
-
-def _below(values: dict[str, Any], prefix: str, besides: str = "\0") -> dict[str, Any]:
+def _trigger_settings(automations: Mapping[str, AutomationCore]) -> dict[str, Any]:
+    fields = {"enabled", "description", "trigger", "actions"}
     return {
-        key.removeprefix(prefix): value
-        for key, value in values.items()
-        if key.startswith(prefix) and not key.startswith(besides)
+        TRIGGER + name: automation.model_dump(mode="json", include=fields)
+        for name, automation in automations.items()
+    }
+
+
+def _below(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {
+        key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)
     }

@@ -13,9 +13,9 @@ MEMORY = "regrade_deployed_scorers"
 
 
 def announce_changed_scorers(client: SyncPrefectClient) -> list[Outcome]:
-    """Send the event `regrade.scorers.deployed` if a scorer changed since the last deployment; return the changed ones.
+    """Send the event `regrade.scorers.deployed` if scorers changed since the last deployment; return these scorers.
 
-    The first deployment sends nothing.
+    The first deployment sends no event.
     """
     now = {name: label for name in scorer_names() if (label := label_now(name))}
     before = recall(client, MEMORY)
@@ -29,7 +29,7 @@ def announce_changed_scorers(client: SyncPrefectClient) -> list[Outcome]:
             "scorer",
             name,
             "updated",
-            f"{before[name]} -> {now[name]}: `rescore-answers` scores what is stale.",
+            f"{before[name]} -> {now[name]}: `rescore-answers` replaces stale scores.",
         )
         for name in changed
     ]

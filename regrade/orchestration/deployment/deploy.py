@@ -1,22 +1,19 @@
-"""Bring a Prefect server up to date with prefect.yaml; safe to repeat."""
+"""Deploy prefect.yaml to a Prefect server; safe to repeat."""
 
 from collections.abc import Callable
 
 import httpx
 from prefect.client.orchestration import get_client
 from prefect.exceptions import PrefectHTTPStatusError
-from prefect.settings import (
-    PREFECT_API_URL,
-    PREFECT_CLIENT_RETRY_EXTRA_CODES,
-    temporary_settings,
-)
+from prefect.settings import PREFECT_CLIENT_RETRY_EXTRA_CODES, temporary_settings
 
-from regrade.errors import OperationError, SettingsError
+from regrade.errors import OperationError
 from regrade.orchestration.deployment.apply import apply_deployment, create_pool
 from regrade.orchestration.deployment.changed_scorers import announce_changed_scorers
 from regrade.orchestration.deployment.desired import read_desired
 from regrade.orchestration.deployment.heartbeats import crash_silent_runs
 from regrade.orchestration.deployment.outcome import Outcome
+from regrade.orchestration.remote.client import address
 from regrade.project_folder import make_flows_importable, project_folder
 
 LIMITS = {"gpu": 1}
@@ -28,20 +25,16 @@ def deploy_project(report: Callable[[Outcome], None], *, force: bool) -> None:
 
     Args:
         report: Called after each object.
-        force: Also set what a person changed on the server.
+        force: Overwrite settings that were changed by hand on the server, too.
 
     Raises:
         SettingsError: If PREFECT_API_URL is not set, or prefect.yaml holds an unknown setting.
         OperationError: If the server refuses or does not answer.
     """
-    url = PREFECT_API_URL.value()
-    if url is None:
-        raise SettingsError(
-            "PREFECT_API_URL is not set. Name the server, such as http://127.0.0.1:4200/api."
-        )
+    url = address()
     make_flows_importable()
     deployments = read_desired(project_folder() / "prefect.yaml")
-    # A server on SQLite answers 500 while its database is locked. Every request here may be repeated.
+    # A server on SQLite answers 500 while its database is locked. All requests here are safe to repeat.
     retries = {PREFECT_CLIENT_RETRY_EXTRA_CODES: PREFECT_CLIENT_RETRY_EXTRA_CODES.value() or {500}}
     try:
         with temporary_settings(retries), get_client(sync_client=True) as client:

@@ -1,4 +1,4 @@
-"""The deployments in prefect.yaml, as Prefect's API names their settings."""
+"""Read the deployments in prefect.yaml, with their settings as Prefect's API has them."""
 
 import os
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _TRIGGER: TypeAdapter[DeploymentTriggerTypes] = TypeAdapter(DeploymentTriggerTyp
 
 @dataclass(frozen=True)
 class DesiredDeployment:
-    """A deployment: `settings` may be changed by people in the UI, `code` follows from the code."""
+    """A deployment: `settings` can be changed by hand in the UI, `code` follows from the code."""
 
     name: str
     flow: Flow[..., Any]
@@ -30,7 +30,7 @@ class DesiredDeployment:
 
     @property
     def path(self) -> str:
-        """Flow and deployment, as Prefect names it."""
+        """Full name in Prefect: `flow/deployment`."""
         return f"{self.flow.name}/{self.name}"
 
     @property
@@ -40,18 +40,18 @@ class DesiredDeployment:
 
 
 def read_desired(file: Path) -> list[DesiredDeployment]:
-    """Return the deployments of a prefect.yaml; `{{ $NAME }}` is replaced by the environment variable.
+    """Return the deployments in a prefect.yaml; `{{ $NAME }}` is replaced by the environment variable.
 
     Raises:
-        SettingsError: If a deployment has a setting that is not deployed.
+        SettingsError: If a deployment has a setting that `regrade deploy` does not support.
     """
     document = yaml.safe_load(file.read_text())
     pull = _filled(document.get("pull") or [])
-    return [_desired(one, pull) for one in document["deployments"]]
+    return [_desired(entry, pull) for entry in document["deployments"]]
 
 
 def flat_settings(deployment: dict[str, Any]) -> dict[str, Any]:
-    """Return what people may change in the UI, one entry for each setting."""
+    """Return the settings that can be changed by hand in the UI, without nesting."""
     limit = deployment.get("concurrency_limit")
     variables = dict(deployment.get("job_variables") or {})
     environment = variables.pop("env", None) or {}
@@ -63,59 +63,61 @@ def flat_settings(deployment: dict[str, Any]) -> dict[str, Any]:
         "work queue": deployment.get("work_queue_name"),
         "collision strategy": deployment.get("collision_strategy") if limit else None,
         "grace period": deployment.get("grace_period_seconds") if limit else None,
-        **{
-            f"parameters.{key}": value
-            for key, value in (deployment.get("parameters") or {}).items()
-        },
-        **{f"job_variables.{key}": value for key, value in variables.items()},
-        **{f"job_variables.env.{key}": value for key, value in environment.items()},
     }
+    for prefix, group in (
+        ("parameters.", deployment.get("parameters") or {}),
+        ("job_variables.", variables),
+        ("job_variables.env.", environment),
+    ):
+        flat |= {prefix + key: value for key, value in group.items()}
     return {key: value for key, value in flat.items() if value is not None}
 
 
-def _desired(one: dict[str, Any], pull: list[dict[str, Any]]) -> DesiredDeployment:
+def _desired(entry: dict[str, Any], pull: list[dict[str, Any]]) -> DesiredDeployment:
     known = {"name", "description", "version", "tags", "entrypoint", "parameters", "schedules"}
     known |= {"concurrency_limit", "triggers", "work_pool", "enforce_parameter_schema"}
-    _known(one["name"], one, known)
-    triggers = {spec["name"]: _TRIGGER.validate_python(spec) for spec in one.pop("triggers", [])}
-    one = _filled(one)
-    flow: Flow[..., Any] = load_flow_from_entrypoint(one["entrypoint"], use_placeholder_flow=False)
-    limit = one.get("concurrency_limit")
+    _refuse_unknown(entry["name"], entry, known)
+    triggers = {spec["name"]: _TRIGGER.validate_python(spec) for spec in entry.pop("triggers", [])}
+    entry = _filled(entry)
+    flow: Flow[..., Any] = load_flow_from_entrypoint(
+        entry["entrypoint"], use_placeholder_flow=False
+    )
+    limit = entry.get("concurrency_limit")
     limits = limit if isinstance(limit, dict) else {"limit": limit}
-    pool = one["work_pool"]
-    _known(one["name"], limits, {"limit", "collision_strategy", "grace_period_seconds"})
-    _known(one["name"], pool, {"name", "job_variables", "work_queue_name"})
+    pool = entry["work_pool"]
+    _refuse_unknown(entry["name"], limits, {"limit", "collision_strategy", "grace_period_seconds"})
+    _refuse_unknown(entry["name"], pool, {"name", "job_variables", "work_queue_name"})
     settings = flat_settings(
         {
-            "description": one.get("description") or flow.description,
-            "tags": one.get("tags"),
+            "description": entry.get("description") or flow.description,
+            "tags": entry.get("tags"),
             "work_pool_name": pool["name"],
             "work_queue_name": pool.get("work_queue_name", "default"),
             "concurrency_limit": limits["limit"],
             "collision_strategy": limits.get("collision_strategy", "ENQUEUE"),
             "grace_period_seconds": limits.get("grace_period_seconds"),
-            "parameters": one.get("parameters"),
+            "parameters": entry.get("parameters"),
             "job_variables": pool.get("job_variables"),
         }
     )
-    for spec in one.get("schedules") or []:
+    for spec in entry.get("schedules") or []:
         settings[f"schedule {spec['slug']}"] = _schedule(spec)
     code = {
-        "version": one.get("version") or flow.version,
-        "entrypoint": one["entrypoint"],
+        "version": entry.get("version") or flow.version,
+        "entrypoint": entry["entrypoint"],
         "pull_steps": pull,
         "parameter_openapi_schema": parameter_schema(flow).model_dump_for_openapi(),
-        "enforce_parameter_schema": one.get("enforce_parameter_schema", True),
+        "enforce_parameter_schema": entry.get("enforce_parameter_schema", True),
     }
-    return DesiredDeployment(one["name"], flow, settings, code, triggers)
+    return DesiredDeployment(entry["name"], flow, settings, code, triggers)
 
 
 def _schedule(spec: dict[str, Any]) -> dict[str, Any]:
-    rest = {key: spec[key] for key in ("timezone", "day_or") if key in spec}
+    options = {key: spec[key] for key in ("timezone", "day_or") if key in spec}
     if "cron" in spec:
-        schedule: CronSchedule | IntervalSchedule = CronSchedule(cron=spec["cron"], **rest)
+        schedule: CronSchedule | IntervalSchedule = CronSchedule(cron=spec["cron"], **options)
     elif "interval" in spec:
-        schedule = IntervalSchedule(interval=spec["interval"], **rest)
+        schedule = IntervalSchedule(interval=spec["interval"], **options)
     else:
         raise SettingsError(
             f"prefect.yaml: schedule '{spec['slug']}' has neither `cron` nor `interval`."
@@ -127,11 +129,10 @@ def _schedule(spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _known(deployment: str, given: dict[str, Any], known: set[str]) -> None:
-    """Refuse keys that would be ignored."""
-    if unknown := set(given) - known:
+def _refuse_unknown(deployment: str, entry: dict[str, Any], known: set[str]) -> None:
+    if unknown := set(entry) - known:
         raise SettingsError(
-            f"prefect.yaml: '{deployment}' has {sorted(unknown)}, which is not deployed."
+            f"prefect.yaml: '{deployment}' has {sorted(unknown)}, which is not deployed. Known: {sorted(known)}."
         )
 
 

@@ -1,8 +1,8 @@
-"""An automation that ends a flow run as Crashed if its heartbeats stop.
+"""An automation that sets a flow run to Crashed if its heartbeats stop.
 
-A worker reports the runs whose process died. If the worker or its machine dies too, nothing reports the run, and it
-would stay Running for ever. Prefect has each run send a heartbeat (every 3 minutes by default) and leaves it to
-an automation to notice that they stopped: https://docs.prefect.io/v3/advanced/detect-zombie-flows
+A worker reports runs whose process died. If the worker or its machine dies, too, the run would stay Running for ever.
+Each run sends a heartbeat (every 3 minutes by default), and an automation has to notice that they stopped:
+https://docs.prefect.io/v3/advanced/detect-zombie-flows
 """
 
 from datetime import timedelta
@@ -16,9 +16,9 @@ from prefect.events.schemas.automations import AutomationCore
 from regrade.orchestration.deployment.outcome import Outcome
 
 NAME = "regrade: a run that fell silent has crashed"
-MESSAGE = "No sign of life: its worker or machine is gone. Answers so far are kept; run it again, and it goes on from there."
+MESSAGE = "No heartbeat: the worker or its machine is gone. Finished answers are kept; run it again to continue."
 SILENCE = timedelta(minutes=10)
-"""Three heartbeats: long enough for a server that is restarted, or whose database is away for a minute."""
+"""Longest time without a heartbeat: three intervals, so that a restart of the server or its database does no harm."""
 HEARTBEAT = "prefect.flow-run.heartbeat"
 ENDS = ("Completed", "Failed", "Cancelled", "Crashed")
 
@@ -26,7 +26,7 @@ ENDS = ("Completed", "Failed", "Cancelled", "Crashed")
 def crash_silent_runs(
     client: SyncPrefectClient, *, name: str = NAME, silence: timedelta = SILENCE
 ) -> Outcome:
-    """Create the automation unless one of that name exists."""
+    """Create the automation unless an automation of that name exists."""
     if client.read_automations_by_name(name):
         return Outcome("automation", name, "unchanged")
     client.create_automation(

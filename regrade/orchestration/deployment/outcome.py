@@ -1,4 +1,4 @@
-"""What `regrade deploy` did with one object on the server."""
+"""Outcome of `regrade deploy` for an object on the server."""
 
 import json
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Kept:
-    """A setting that a person changed on the server and that stays; JSON values, None if not set."""
+    """A setting that was changed by hand on the server and is kept; JSON values, None if not set."""
 
     server: Any
     project: Any
@@ -30,7 +30,7 @@ class Outcome:
     kept: dict[str, Kept] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
-        """Lines for a terminal: one, and one more for each kept setting."""
+        """Lines for a terminal: the state, then a line for each kept setting."""
         subject = f"{self.kind} {self.name}"
         first = " ".join([f"{subject}: {self.state}", ", ".join(self.changed)]).rstrip()
         return [

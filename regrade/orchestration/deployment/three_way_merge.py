@@ -1,14 +1,16 @@
 """Three-way merge of a deployment's settings: prefect.yaml, the server, and the last deployment.
 
-A value on the server that differs from the last deployment was set by a person: it stays, and is reported. None stands
-for a setting that is not set.
+A value on the server that differs from the last deployment was set by hand: it is kept and reported. None means that a
+setting is not set.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from regrade.orchestration.deployment.outcome import Kept
 
 Settings = Mapping[str, Any]
 """JSON values by name, such as `parameters.limit` or `schedule nightly`."""
@@ -19,12 +21,19 @@ class Merged:
     """Result of a merge."""
 
     result: dict[str, Any] = field(default_factory=dict)
+    """Settings that are set after the merge."""
     changed: list[str] = field(default_factory=list)
     """Names of the settings to update on the server."""
-    kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    """Settings that a person changed and that stay: name -> (server's value, prefect.yaml's value)."""
+    kept: dict[str, Kept] = field(default_factory=dict)
+    """Settings that were changed by hand, by name."""
     remember: dict[str, str] = field(default_factory=dict)
     """Fingerprints of the deployed values, for the next merge."""
+
+    def changes(self, prefix: str) -> Iterator[tuple[str, Any]]:
+        """Yield the changed settings whose name begins with a prefix: the rest of the name, and the value or None."""
+        for name in self.changed:
+            if name.startswith(prefix):
+                yield name.removeprefix(prefix), self.result.get(name)
 
 
 def merge(
@@ -36,7 +45,7 @@ def merge(
         desired: Settings in prefect.yaml.
         server: Settings on the server; empty for a new deployment.
         deployed: `Merged.remember` of the last deployment.
-        force: Take prefect.yaml's value also if a person changed it.
+        force: Take the value in prefect.yaml even if it was changed by hand.
     """
     merged = Merged()
     for name in sorted({*desired, *server, *deployed}):
@@ -46,7 +55,7 @@ def merge(
         if value is not None:
             merged.result[name] = value
         if by_hand:
-            merged.kept[name] = (has, want)
+            merged.kept[name] = Kept(has, want)
         elif want != has:
             merged.changed.append(name)
         last = deployed.get(name) if by_hand and name in deployed else fingerprint(want)
@@ -56,7 +65,7 @@ def merge(
 
 
 def fingerprint(value: Any) -> str | None:  # noqa: ANN401 - any JSON
-    """Return a short hash of a value, or None for None; hashes keep no second copy of a setting."""
+    """Return a short hash of a value, or None for None; a hash stores no second copy of a setting."""
     if value is None:
         return None
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

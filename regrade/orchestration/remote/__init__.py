@@ -1,1 +1,1 @@
-"""Client for flow runs on another machine: start, follow, cancel, read the result."""
+"""Start, follow and cancel flow runs on another machine, and read their results."""

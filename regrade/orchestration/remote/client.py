@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("regrade.trigger")
 CANCEL_SECONDS = 20.0
-"""Longest wait for the end of a cancelled flow run; its worker goes on cancelling in any case."""
+"""Longest wait for the end of a cancelled flow run, in seconds; its worker continues to cancel it after that."""
 _Result = TypeVar("_Result")
 _PAUSE = 2.0
 """Seconds between two attempts."""
 _CANCEL_POLL = 0.5
-"""Seconds between two looks at a flow run that is being cancelled."""
+"""Seconds between two reads of a flow run that is being cancelled."""
 _REFUSED = (400, 409, 422)
-"""HTTP status codes of requests that the server refuses because of their parameters."""
+"""HTTP status codes for requests with parameters that the server does not accept."""
 
 
 class ServerGoneError(OperationError):
@@ -45,7 +45,7 @@ class ServerGoneError(OperationError):
 
 
 class Server:
-    """A client that retries while the server is down, restarting or locked (SQLite)."""
+    """A client that retries while the server is down, restarts or is locked (SQLite)."""
 
     def __init__(self, client: "SyncPrefectClient", patience: float) -> None:
         self.client = client
@@ -53,10 +53,10 @@ class Server:
         """Seconds for which a request is retried."""
 
     def deployment(self, name: str) -> DeploymentResponse:
-        """Return a deployment by `flow/deployment`, or by its name if that is unique.
+        """Return a deployment by `flow/deployment`, or by its name if the name is unique.
 
         Raises:
-            SettingsError: If there is none, or several.
+            SettingsError: If no deployment or several deployments have the name.
         """
         if "/" in name:
             try:
@@ -68,9 +68,9 @@ class Server:
             found = self.ask(lambda: self.client.read_deployments(deployment_filter=wanted))
         if len(found) == 1:
             return found[0]
-        known = sorted({known.name for known in self.ask(self.client.read_deployments)})
+        known = sorted({deployment.name for deployment in self.ask(self.client.read_deployments)})
         problem = (
-            f"is the name of {len(found)} deployments: say `flow/{name}`"
+            f"is the name of {len(found)} deployments: use `flow/{name}`"
             if found
             else f"is not on the Prefect server {address()}. It has: {', '.join(known) or 'none; `regrade deploy` creates them'}"
         )
@@ -79,7 +79,7 @@ class Server:
     def start(
         self, deployment: DeploymentResponse, parameters: dict[str, Any], key: str
     ) -> FlowRun:
-        """Create a run of a deployment; retries with the same idempotency key create no second run.
+        """Create a run of a deployment; a retry with the same idempotency key creates no second run.
 
         Raises:
             SettingsError: If the server refuses the parameters.
@@ -106,27 +106,27 @@ class Server:
         return self.ask(lambda: self.client.read_flow_run(flow_run_id))
 
     def cancel(self, flow_run_id: UUID) -> FlowRun:
-        """Cancel a flow run, as the UI does; return it once it has ended, or after `CANCEL_SECONDS`."""
+        """Cancel a flow run, as the UI does; return it when it has ended, or after `CANCEL_SECONDS`."""
         state: State[Any] = State(type=StateType.CANCELLING, message="Cancelled by regrade trigger")
         self.ask(lambda: self.client.set_flow_run_state(flow_run_id, state))
         deadline = time.monotonic() + CANCEL_SECONDS
         while True:
-            now = self.read(flow_run_id)
-            if (now.state is not None and now.state.is_final()) or time.monotonic() > deadline:
-                return now
+            flow_run = self.read(flow_run_id)
+            ended = flow_run.state is not None and flow_run.state.is_final()
+            if ended or time.monotonic() > deadline:
+                return flow_run
             time.sleep(_CANCEL_POLL)
 
     def has_worker(self, pool: str) -> bool:
         """Return True if a worker polls the pool."""
         online = WorkerFilter.model_validate({"status": {"any_": ["ONLINE"]}})
-        found = self.ask(lambda: self.client.read_workers_for_work_pool(pool, online))
-        return bool(found)
+        return bool(self.ask(lambda: self.client.read_workers_for_work_pool(pool, online)))
 
     def ask(self, request: Callable[[], _Result]) -> _Result:
-        """Return the answer to a request, which is retried for `patience` seconds.
+        """Send a request, with retries for `patience` seconds, and return the answer.
 
         Raises:
-            ServerGoneError: If the server does not answer in that time.
+            ServerGoneError: If the server does not answer in this time.
         """
         retrying = Retrying(
             retry=retry_if_exception(_is_away),
@@ -151,9 +151,7 @@ class Server:
 
     def _warn_once(self, attempt: RetryCallState) -> None:
         if attempt.attempt_number == 1:
-            logger.warning(
-                "the Prefect server does not answer; asking again for %.0f s", self.patience
-            )
+            logger.warning("the Prefect server does not answer; retrying for %.0f s", self.patience)
 
 
 @contextmanager
@@ -166,17 +164,23 @@ def connected(patience: float) -> Iterator[Server]:
     Raises:
         SettingsError: If PREFECT_API_URL is not set.
     """
-    if PREFECT_API_URL.value() is None:
-        raise SettingsError(
-            "PREFECT_API_URL is not set. Name the server, such as http://127.0.0.1:4200/api."
-        )
+    address()
     with get_client(sync_client=True) as client:
         yield Server(client, patience)
 
 
 def address() -> str:
-    """Return the server's address."""
-    return str(PREFECT_API_URL.value())
+    """Return the address of the Prefect server.
+
+    Raises:
+        SettingsError: If PREFECT_API_URL is not set.
+    """
+    url = PREFECT_API_URL.value()
+    if url is None:
+        raise SettingsError(
+            "PREFECT_API_URL is not set. Set it to the server's address, such as http://127.0.0.1:4200/api."
+        )
+    return url
 
 
 def page(flow_run_id: UUID) -> str:

@@ -18,9 +18,9 @@ from regrade.orchestration.remote.client import Server
 
 logger = logging.getLogger("regrade.trigger")
 POLL = 2.0
-"""Seconds between two looks at the flow run."""
+"""Seconds between two reads of the flow run."""
 PROGRESS_SECONDS = 15.0
-"""Least seconds between two lines of progress."""
+"""Shortest time between two lines of progress, in seconds."""
 _PAGE = 200
 """Log lines per request; the server's limit."""
 _LATE = timedelta(seconds=20)
@@ -30,7 +30,7 @@ _WAITING = ("AwaitingConcurrencySlot", "AwaitingRetry")
 
 
 class Follower:
-    """Follows a flow run; remembers what it has logged already."""
+    """Follows a flow run; remembers the lines that it has logged."""
 
     def __init__(self, server: Server, flow_run_id: UUID, pool: str | None) -> None:
         self.server = server
@@ -47,11 +47,11 @@ class Follower:
         """Follow the flow run to its end; cancel it if it is late.
 
         Args:
-            start_timeout: Seconds until a worker must have taken it. Waiting for a concurrency slot does not count.
-            timeout: Seconds until it must have ended. None: no limit.
+            start_timeout: Seconds to wait for a worker to start it. Waiting for a concurrency slot does not count.
+            timeout: Seconds to wait for its end. None: no limit.
 
         Returns:
-            The flow run as it ended, and why it was cancelled; "" if it was not.
+            The ended flow run, and the reason if it was late and cancelled, else "".
         """
         begin = unclaimed_since = time.monotonic()
         while True:
@@ -70,7 +70,7 @@ class Follower:
             time.sleep(POLL)
 
     def step(self) -> FlowRun:
-        """Log everything new, and return the flow run."""
+        """Log new lines, progress and the state; return the flow run."""
         flow_run = self.server.read(self.flow_run_id)
         self._log_lines()
         self._log_progress()
@@ -82,7 +82,7 @@ class Follower:
 
     def _give_up(self, problem: str) -> tuple[FlowRun, str]:
         self.step()
-        return self.server.cancel(self.flow_run_id), f"Given up and cancelled: {problem}."
+        return self.server.cancel(self.flow_run_id), f"Cancelled: {problem}."
 
     def _log_lines(self) -> None:
         found = self.server.ask(

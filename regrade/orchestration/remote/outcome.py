@@ -17,9 +17,9 @@ from regrade.reporting.tables import escape
 from regrade.reporting.verdicts import gate_markdown
 
 CANCELLED = 4
-"""Exit code of a flow run that somebody cancelled."""
+"""Exit code for a flow run that was cancelled by someone else."""
 NOT_IN_TIME = 5
-"""Exit code of a flow run that `regrade trigger` cancelled because it was late."""
+"""Exit code for a flow run that `regrade trigger` cancelled because it was late."""
 _IMAGE = re.compile(r"!\[[^\]]*\]\(data:[^)]*\)\n*")
 
 
@@ -32,7 +32,7 @@ class Outcome:
     name: str
     state: str
     exit_code: int
-    """0 done or passed, 1 regression, 2 cannot tell, 3 or more no verdict."""
+    """0 done or pass, 1 regression, 2 cannot tell, 3 or more no verdict."""
     problem: str = ""
     """Reason for an exit code of 3 or more."""
     gate: GateReport | None = None
@@ -59,7 +59,7 @@ class Outcome:
         }
 
     def markdown(self) -> str:
-        """Return the verdict, the problem or the result as a page."""
+        """Return the verdict, the problem or the result as a page of markdown."""
         link = f"[{escape(self.name)}]({page(self.flow_run_id)})"
         if self.gate is not None:
             return f"{gate_markdown(self.gate).rstrip()}\n\nFlow run: {link}\n"
@@ -82,7 +82,7 @@ def outcome(
         deployment: Name of its deployment.
         flow_run: The flow run, ended.
         gated: True if a verdict was requested.
-        problem: Why `regrade trigger` cancelled it; "" if it did not.
+        problem: Reason for which `regrade trigger` cancelled it, else "".
     """
     gate = server.ask(lambda: read_report(server.client, flow_run.id)) if not problem else None
     code = 0

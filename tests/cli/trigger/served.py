@@ -1,4 +1,4 @@
-"""Serves flows to a Prefect server in a process of its own: `python -m tests.cli.trigger.served`."""
+"""Serve flows to a Prefect server in a separate process: `python -m tests.cli.trigger.served`."""
 
 import time
 
@@ -19,7 +19,7 @@ def stand_in(
     seconds: float = 0,
     problem: str = "",
 ) -> None:
-    """Say, wait, fail and judge as told."""
+    """Log, wait, fail and write a verdict, as the parameters say."""
     get_run_logger().info("generating answers of %s", model)
     create_progress_artifact(50.0, description="5 of 10 answers")
     time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""`regrade trigger` against a real Prefect server, with a process that runs what it starts."""
+"""`regrade trigger` against a real Prefect server, with a process that runs the deployments."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def served(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a server on which `stand-in` and `score-here` are deployed and run."""
+    """Address of a server that has the deployments `stand-in` and `score-here`, and a process that runs them."""
     home = tmp_path_factory.mktemp("served")
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -253,9 +253,9 @@ def test_without_a_server_nothing_is_started(capsys: pytest.CaptureFixture[str])
 def breaking(
     url: str, path: str = "never", away: threading.Event | None = None
 ) -> Iterator[tuple[str, list[int]]]:
-    """A server in front of Prefect's that loses the answer to the first request for a path, and counts those.
+    """Proxy of a Prefect server that drops the response to the first request for a path, and counts such requests.
 
-    While `away` is set, it answers nothing at all.
+    While `away` is set, it answers no request.
     """
     seen: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The demo questions: reproducible, fair to the model, and right."""
+"""The demo questions: reproducible, correct, and not in the training data."""
 
 import collections
 import itertools

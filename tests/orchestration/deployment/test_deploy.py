@@ -1,4 +1,4 @@
-"""`regrade deploy` on a real Prefect server: safe to repeat, and what a person changed stays."""
+"""`regrade deploy` on a real Prefect server: safe to repeat; settings changed by hand are kept."""
 
 import io
 import os
@@ -26,13 +26,13 @@ SCORE = "deployment score-answers/score-answers"
 
 
 class Server:
-    """A Prefect server as a person sees it."""
+    """A Prefect server, used through its API as the UI uses it."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def deploy(self, *, force: bool = False) -> str:
-        """Deploy in this process, which spares importing Prefect each time, and return the output."""
+        """Deploy in this process, where Prefect is imported only once, and return the output."""
         output = io.StringIO()
         with temporary_settings({PREFECT_API_URL: self.url}), redirect_stdout(output):
             deploy(force=force)
@@ -116,7 +116,7 @@ def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Ser
     for _ in range(2):  # named each time, not only the first
         said = server.deploy()
 
-        assert "pool gpu: unchanged. Its limit is 2, a new one gets 1." in said
+        assert "pool gpu: unchanged. Its limit is 2, a new pool gets 1." in said
         assert f'{SCORE}: parameters.benchmark was changed on the server and stays "gsm8k"' in said
         assert f"{SCORE}: concurrency limit was changed on the server and stays 3" in said
         assert f'{SCORE}: description was changed on the server and stays "Ours"' in said

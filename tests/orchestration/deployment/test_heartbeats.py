@@ -1,4 +1,4 @@
-"""A flow run that nobody runs any more ends as Crashed, on a real Prefect server."""
+"""A flow run without heartbeats is set to Crashed, on a real Prefect server."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 
 
 def heartbeat(flow_run_id: str) -> dict[str, Any]:
-    """The event that a flow run sends every three minutes."""
+    """Send the heartbeat event of a flow run."""
     return {
         "id": str(uuid4()),
         "event": HEARTBEAT,

@@ -1,7 +1,7 @@
 """Measure scoring: stored answers to published scores and metrics, compared with lm-evaluation-harness and Inspect.
 
-    python -m perf.grading                    # 600,000 answers; fewer for the peers, compared per row
-    python -m perf.grading --rows 20000 --peer-rows 500 --no-peers
+    python -m perf.scoring                    # 600,000 answers; fewer for the peers, compared per row
+    python -m perf.scoring --rows 20000 --peer-rows 500 --no-peers
 
 Each repetition is a new process, on a copy of the repository without scores. The peers get the same texts and targets:
 lm-evaluation-harness scores them like its task `gsm8k` (two filters, metric `exact_match`, the loop of `simple_evaluate`
@@ -57,7 +57,7 @@ def measure(folder: Path, repetitions: int) -> dict[str, list[float]]:
     for _ in range(repetitions):
         copy = folder.with_name("copy")
         shutil.copytree(folder, copy, copy_function=shutil.copyfile)
-        ran = python("-m", "perf.grading", "--score", str(copy))
+        ran = python("-m", "perf.scoring", "--score", str(copy))
         shutil.rmtree(copy)
         seen["seconds"].append(ran.document["seconds"])
         seen["accuracy"].append(ran.document["accuracy"])
@@ -115,7 +115,7 @@ def main() -> None:
 def peer(tool: str, path: Path, n: int, repetitions: int, ours: list[float]) -> dict[str, object]:
     """Row of a peer, with the ratio of regrade's rates to its rates."""
     runs = [
-        python("-m", "perf.peer_grading", tool, str(path), peers=True) for _ in range(repetitions)
+        python("-m", "perf.peer_scoring", tool, str(path), peers=True) for _ in range(repetitions)
     ]
     seconds = [ran.document["seconds"] for ran in runs]
     rates = [n / value for value in seconds]

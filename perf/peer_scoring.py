@@ -1,4 +1,4 @@
-"""Measure the tools that `perf/grading.py` compares with: `python -m perf.peer_grading lm_eval|inspect_ai FILE`.
+"""Measure the tools that `perf/scoring.py` compares with: `python -m perf.peer_scoring lm_eval|inspect_ai FILE`.
 
 Runs in the environment .peers. The measurement starts after all imports, with the answers in memory (lm_eval) or in a log
 file (inspect_ai), and ends with the metrics in memory (lm_eval) or in the log file (inspect_ai).
