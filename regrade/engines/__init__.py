@@ -1,1 +1,1 @@
-"""Engines, one a file: what turns prompts into completions."""
+"""Engines, which turn prompts into completions. Each module here defines one engine."""

@@ -1,4 +1,4 @@
-"""The interface of an engine: its settings, and requests in, completions out, as they finish."""
+"""Interface of engines: settings, `open`, and `generate`, which turns requests into completions."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,51 +19,52 @@ if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub cli
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What the engine turned out to be; goes into the manifest's provenance."""
+    """Properties of a loaded engine; stored in the manifest."""
 
     engine: str
     """Name of the engine, such as `vllm`."""
     version: str | None
-    """Version of the engine's software; None where a server does not say."""
+    """Version of the engine's software; None if a server does not report it."""
     device: str | None
-    """Such as `cpu` or the name of the GPU; None where a server does not say."""
+    """`cpu`, the name of the GPU, or similar; None if a server does not report it."""
     dtype: str | None
     max_model_len: int | None
     chat_template_sha256: str | None
-    """Of the chat template in use; None where there is none or only the server knows."""
+    """Hash of the chat template in use; None if it has none or only the server knows it."""
     load_seconds: float
+    """Time from the start of the engine until it was ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptRendering:
-    """How an engine turns requests into the text that is sent; the same for all requests of one engine."""
+    """Rules by which an engine turns all its requests into the text that it sends."""
 
     chat_template: str | None = None
     """Text of a Jinja chat template to use instead of the model's own."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the chat template, such as `enable_thinking`."""
     truncate: bool = False
-    """Cut prompts that are too long for the context from the left, instead of failing their rows."""
+    """Cut prompts that exceed the context from the left. Otherwise their rows fail."""
 
 
 class Engine(Protocol):
-    """Turns prompts into completions. A context manager: loads on entry, is gone on exit.
+    """Turns prompts into completions. A context manager: it loads on entry and stops on exit.
 
-    Entered on the main thread by the flow that owns it (Prefect cancels by a signal to the main thread).
+    Enter it on the main thread, because Prefect cancels a flow by a signal to the main thread.
     """
 
     @property
     def info(self) -> EngineInfo:
-        """What was loaded; available once entered."""
+        """Properties of the loaded engine; available inside the `with` block."""
 
     def generate(self, requests: "Iterable[Request]") -> "Iterator[list[Completion]]":
         """Yield completions as they finish, in any order, exactly one per request.
 
-        `requests` is consumed lazily, with a bounded number in flight. A request that cannot be served (too long
-        for the context, refused by the server) comes back as a completion with `error`.
+        `requests` is consumed lazily, with a bounded number in flight. A failed request (too long for the context,
+        rejected by the server) yields a completion with `error`.
 
         Raises:
-            EngineError: If the engine ends before its work is done.
+            EngineError: If the engine ends before it has answered all requests.
         """
 
     def __enter__(self) -> Self: ...
@@ -77,21 +78,21 @@ class Engine(Protocol):
 
 
 class BaseEngineSettings(Settings):
-    """Base of the settings of an engine: what a person sets, and how it becomes a model and an engine.
+    """Base class of an engine's settings; it also resolves the model and opens the engine.
 
-    A subclass says its name as `kind: Literal["name"] = "name"`. It is imported wherever settings are read, so slow
-    imports belong into its methods.
+    A subclass states its name as `kind: Literal["name"] = "name"`. Everything that reads settings imports it, so put
+    slow imports into its methods.
     """
 
     kind: str
 
     @abstractmethod
     def resolve(self, model_name: str) -> "ResolvedModel":
-        """Return the model that a name means for this engine.
+        """Return the model to which this engine resolves a name.
 
         Raises:
-            ModelError: If there is no such model, or it is not whole.
-            SettingsError: If a server cannot be reached or refuses our key.
+            ModelError: If the model does not exist or is incomplete.
+            SettingsError: If a server cannot be reached or rejects the API key.
             OperationError: If the Hub cannot be reached.
         """
 
@@ -105,26 +106,27 @@ class BaseEngineSettings(Settings):
         log: Path,
         on_progress: Callable[[str], None] | None = None,
     ) -> Engine:
-        """Return the engine, which loads when it is entered and is gone when it is left.
+        """Return the engine, not loaded yet; it loads on entry.
 
         Args:
             model: Result of `resolve`.
-            longest: The longest requests, a few hundred by rough length; they decide `max_model_len` if it is not set.
-            rendering: How chat prompts become text.
-            log: File that takes the engine's own output.
-            on_progress: Called with a few words while the engine loads.
+            longest: The few hundred longest requests by estimated length; they determine `max_model_len` if it is not
+                set.
+            rendering: Rules for turning chat prompts into text.
+            log: File for the engine's output.
+            on_progress: Called with the name of each loading stage.
 
         Raises:
-            SettingsError: Here or on entry, if the engine cannot be as asked.
+            SettingsError: Here or on entry, if the engine cannot fulfil the settings.
             NotInstalledError: On entry, if the engine's software is not installed.
             EngineError: On entry, if the engine does not start.
         """
 
     @model_validator(mode="before")
     @classmethod
-    def _kind_can_be_used(cls, given: object) -> object:
+    def _kind_can_be_used(cls, values: object) -> object:
         """Raise `PluginError` if `kind` names an installed engine that cannot be used."""
-        kind = given.get("kind") if isinstance(given, Mapping) else None
+        kind = values.get("kind") if isinstance(values, Mapping) else None
         if kind in registry.names("engine"):
             registry.load("engine", kind)
-        return given
+        return values

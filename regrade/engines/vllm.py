@@ -1,4 +1,4 @@
-"""The engine `vllm`: vLLM on this machine, in a process of its own (`regrade/engines/vllm_process`)."""
+"""The engine `vllm`: vLLM in a separate process on this machine (`regrade/engines/vllm_process`)."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,41 +14,41 @@ if TYPE_CHECKING:
 
 
 class VllmEngine(BaseEngineSettings):
-    """vLLM on this machine, under vLLM's own names."""
+    """vLLM on this machine. The options have the names that vLLM uses."""
 
     model_config = ConfigDict(title="vLLM here")
 
     kind: Literal["vllm"] = "vllm"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Precision of weights and activations. `auto`: float32 on a CPU, the checkpoint's own elsewhere."""
+    """Precision of weights and activations. `auto`: float32 on a CPU, otherwise the checkpoint's."""
     max_model_len: int | None = Field(None, ge=1)
-    """Context length in tokens. Default: as long as the longest prompt plus `max_tokens` needs."""
+    """Context length in tokens. Default: enough for the longest prompt plus `max_tokens`."""
     tensor_parallel_size: int = Field(1, ge=1)
     """GPUs that share each layer."""
     pipeline_parallel_size: int = Field(1, ge=1)
-    """GPUs that share the stack of layers."""
+    """Groups of GPUs that each hold a part of the layers."""
     data_parallel_size: int = Field(1, ge=1)
-    """Copies of the model that share the questions."""
+    """Copies of the model, between which questions are divided."""
     gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
-    """Share of the GPU's memory that vLLM may take."""
+    """Share of the GPU's memory that vLLM may use."""
     max_num_seqs: int | None = Field(None, ge=1)
-    """Sequences decoded at once. Default: vLLM's."""
+    """Sequences decoded at the same time. Default: chosen by vLLM."""
     max_num_batched_tokens: int | None = Field(None, ge=1)
-    """Tokens a step may process. Default: vLLM's."""
+    """Most tokens processed in a step. Default: chosen by vLLM."""
     quantization: str | None = None
-    """Quantization method, such as `fp8`. Default: as the checkpoint says."""
+    """Quantization method, such as `fp8`. Default: the checkpoint's."""
     kv_cache_dtype: str = "auto"
     """Precision of the KV cache."""
     enable_prefix_caching: bool = True
-    """Compute shared beginnings of prompts once."""
+    """Process the common beginning of prompts only once."""
     enforce_eager: bool = False
-    """Start faster, without compiling and CUDA graphs."""
+    """Skip compilation and CUDA graphs: a faster start, but slower generation."""
     extra: tuple[str, ...] = ()
-    """Any other engine argument of vLLM, one `name=value` each, such as `attention_backend=TRITON_ATTN`."""
+    """Other engine arguments of vLLM as `name=value`, such as `attention_backend=TRITON_ATTN`."""
 
     def resolve(self, model_name: str) -> "ResolvedModel":
         """Return the model in a folder or on the Hub (`org/name`, or `org/name@revision`)."""
-        from regrade.models import resolve_here  # noqa: PLC0415 - a form needs no Hub client
+        from regrade.models import resolve_here  # noqa: PLC0415 - forms do not need the Hub client
 
         return resolve_here(
             model_name, quantization=self.quantization, needs_weights=self._needs_weights
@@ -72,7 +72,7 @@ class VllmEngine(BaseEngineSettings):
 
     @property
     def _needs_weights(self) -> bool:
-        """Whether vLLM reads weights in one of the usual files; `load_format=dummy` does not."""
+        """True if vLLM reads weights from the usual files; for example, `load_format=dummy` reads none."""
         formats = [
             value
             for key, _, value in (pair.partition("=") for pair in self.extra)

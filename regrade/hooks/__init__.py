@@ -1,6 +1,6 @@
 """Evaluate checkpoints while a model is trained: `from regrade.hooks import EvaluateCheckpoints`.
 
-Importing this imports transformers, which whoever trains has imported already.
+Importing this module imports transformers, which a training script has imported already.
 """
 
 from regrade.errors import NotInstalledError

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformers import (  # noqa: TID253 - a base class; who imports this trains with it
+from transformers import (  # noqa: TID253 - base class; a training script has imported it
     Trainer,
     TrainerCallback,
     TrainerControl,
@@ -20,8 +20,13 @@ from transformers import (  # noqa: TID253 - a base class; who imports this trai
 )
 
 from regrade.errors import RegradeError, SettingsError
-from regrade.hooks.checkpoints import drop, keep, wait_until_written, what_is_missing
-from regrade.hooks.evaluations import Evaluation, EvaluationFailedError, command_of, environment_of
+from regrade.hooks.checkpoints import drop, find_problem, keep, wait_until_written
+from regrade.hooks.evaluations import (
+    Evaluation,
+    EvaluationFailedError,
+    evaluation_command,
+    evaluation_environment,
+)
 
 logger = logging.getLogger("regrade.hooks")
 
@@ -32,38 +37,38 @@ class _Checkpoint:
     epoch: float | None
     folder: Path
     model: Path
-    """What is evaluated: the folder, or links to it where the Trainer may delete it meanwhile."""
+    """Folder to evaluate: `folder`, or hard links to its files if the Trainer may delete them."""
     log: Path
 
 
 @dataclass(frozen=True)
-class _Done:
+class _Result:
     checkpoint: _Checkpoint
     metrics: dict[str, float]
     problem: str = ""
 
 
 class EvaluateCheckpoints(TrainerCallback):
-    """Evaluates every n-th saved checkpoint with `regrade evaluate`, and logs the numbers at the checkpoint's step.
+    """Evaluates every n-th saved checkpoint with `regrade evaluate` and logs the metrics at the checkpoint's step.
 
-    Evaluations run one after the other, each in a process of its own, started by the first rank only.
+    Evaluations run one after the other, each in a separate process. Only the first rank starts them.
 
     Args:
-        benchmarks: Benchmarks to ask.
-        answers: Answer repository. None: as `regrade evaluate` chooses it.
-        limit: Questions per benchmark. None: all.
+        benchmarks: Names of benchmarks.
+        answers: Answer repository. None: the default of `regrade evaluate`.
+        limit: Number of questions per benchmark. None: all.
         arguments: Further arguments of `regrade evaluate`, such as `("--config", "evaluation.yaml")`.
         every: Evaluate every n-th checkpoint that is saved.
-        wait: Stop training until a checkpoint is evaluated. Otherwise it goes on, and only its end waits.
-        deployment: Evaluate with `regrade trigger DEPLOYMENT --wait` instead, on the workers of the Prefect server
-            that PREFECT_API_URL names. These have to see the checkpoint under the same path.
-        environment: Changes to the evaluation's environment, such as `{"CUDA_VISIBLE_DEVICES": "7"}` for a GPU that
-            is not trained on.
-        stop_on_failure: Raise when an evaluation fails. Otherwise that is a warning, and training goes on.
-        write_timeout: Seconds that a checkpoint may take to be written to its end.
+        wait: Pause training while a checkpoint is evaluated. Otherwise only the end of training waits.
+        deployment: Evaluate with `regrade trigger DEPLOYMENT --wait` instead, on the workers of the Prefect server at
+            PREFECT_API_URL. The workers need the checkpoint at the same path.
+        environment: Changes to the evaluation's environment, such as `{"CUDA_VISIBLE_DEVICES": "7"}` for a GPU
+            that the training does not use.
+        stop_on_failure: Raise an error if an evaluation fails. Otherwise log a warning and continue training.
+        write_timeout: Longest wait until a checkpoint is completely written, in seconds.
 
     Raises:
-        SettingsError: If nothing says what to evaluate, or `every` is not positive.
+        SettingsError: If neither `benchmarks` nor `arguments` is given, or `every` is not positive.
     """
 
     def __init__(
@@ -83,11 +88,11 @@ class EvaluateCheckpoints(TrainerCallback):
         if every < 1:
             raise SettingsError(f"`every={every}` should be 1 or more.")
         if not benchmarks and not arguments:
-            raise SettingsError("Nothing says what to evaluate: give `benchmarks`, or `arguments`.")
-        given = [word for name in benchmarks for word in ("--benchmark", name)]
-        given += ["--answers", answers] if answers else []
-        given += ["--limit", str(limit)] if limit is not None else []
-        self.arguments = (*given, *arguments)
+            raise SettingsError("Nothing to evaluate: give `benchmarks` or `arguments`.")
+        options = [word for name in benchmarks for word in ("--benchmark", name)]
+        options += ["--answers", answers] if answers else []
+        options += ["--limit", str(limit)] if limit is not None else []
+        self.arguments = (*options, *arguments)
         self.every = every
         self.wait = wait
         self.deployment = deployment
@@ -97,24 +102,24 @@ class EvaluateCheckpoints(TrainerCallback):
         self._saved = 0
         self._trainer: weakref.ref[Trainer] | None = None
         self._todo: queue.SimpleQueue[_Checkpoint | None] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[_Done] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self._running: Evaluation | None = None
         self._thread: threading.Thread | None = None
 
     def attach(self, trainer: Trainer) -> "EvaluateCheckpoints":
-        """Add this to a trainer, so that its numbers also reach MLflow and whatever else the trainer reports to.
+        """Add this callback to a trainer, so that metrics also reach the trainer's reporters, such as MLflow.
 
-        As one of `Trainer(callbacks=[...])` it knows no trainer, and only `state.log_history` gets them.
+        If it is passed in `Trainer(callbacks=[...])` instead, metrics are only added to `state.log_history`.
         """
         self._trainer = weakref.ref(trainer)
-        # First, so that at the end of the training what reports is still there when the last numbers come.
+        # First, so that at the end of training the last metrics are logged before the reporters close.
         trainer.callback_handler.callbacks.insert(0, self)
         return self
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        """Evaluate the checkpoint, if it is its turn."""
+        """Evaluate every n-th checkpoint, now or in the background."""
         if not state.is_world_process_zero:
             return
         self._saved += 1
@@ -124,10 +129,10 @@ class EvaluateCheckpoints(TrainerCallback):
         log = folder.parent / "regrade-logs" / f"{folder.name}.log"
         model = folder
         if args.save_total_limit is not None and not self.wait:
-            model = _kept(folder)
+            model = _keep_if_possible(folder)
         checkpoint = _Checkpoint(state.global_step, state.epoch, folder, model, log)
         if self.wait:
-            self._done.put(self._evaluated(checkpoint))
+            self._results.put(self._evaluate(checkpoint))
         else:
             self._queue(checkpoint)
         self._log_done(args, state, control)
@@ -135,16 +140,16 @@ class EvaluateCheckpoints(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        """Log what has become known meanwhile."""
+        """Log the evaluations that have ended."""
         self._log_done(args, state, control)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        """Wait for the evaluations that still run, and log them."""
+        """Wait for the unfinished evaluations, and log them."""
         if self._thread is not None:
             self._todo.put(None)
-            logger.info("waiting for the evaluations of checkpoints that still run")
+            logger.info("waiting for unfinished evaluations of checkpoints")
             self._thread.join()
             self._thread = None
         self._log_done(args, state, control)
@@ -153,24 +158,24 @@ class EvaluateCheckpoints(TrainerCallback):
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="regrade", daemon=True)
             self._thread.start()
-            atexit.register(
-                _stop, weakref.ref(self)
-            )  # a training that fails never comes to its end
+            # If training fails, `on_train_end` is not called.
+            atexit.register(_stop, weakref.ref(self))
         self._todo.put(checkpoint)
 
     def _work(self) -> None:
-        """Evaluate one checkpoint after the other, in the background."""
+        """Evaluate queued checkpoints one after the other."""
         while (checkpoint := self._todo.get()) is not None:
-            self._done.put(self._evaluated(checkpoint))
+            self._results.put(self._evaluate(checkpoint))
 
-    def _evaluated(self, checkpoint: _Checkpoint) -> _Done:
+    def _evaluate(self, checkpoint: _Checkpoint) -> _Result:
         try:
             wait_until_written(checkpoint.model, timeout=self.write_timeout)
-            command = command_of(checkpoint.model, self.arguments, self.deployment)
-            self._running = Evaluation(command, environment_of(self.environment), checkpoint.log)
-            return _Done(checkpoint, self._running.metrics())
+            command = evaluation_command(checkpoint.model, self.arguments, self.deployment)
+            environment = evaluation_environment(self.environment)
+            self._running = Evaluation(command, environment, checkpoint.log)
+            return _Result(checkpoint, self._running.metrics())
         except (RegradeError, OSError) as error:
-            return _Done(checkpoint, {}, str(error))
+            return _Result(checkpoint, {}, str(error))
         finally:
             if checkpoint.model != checkpoint.folder:
                 drop(checkpoint.model)
@@ -178,46 +183,46 @@ class EvaluateCheckpoints(TrainerCallback):
     def _log_done(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl
     ) -> None:
-        """Log the evaluations that have ended; on the main thread, which owns the trainer's state."""
-        while not self._done.empty():
-            done = self._done.get()
-            name = done.checkpoint.folder.name
-            if done.problem:
+        """Log the evaluations that have ended. Must run on the main thread, which owns the trainer's state."""
+        while not self._results.empty():
+            result = self._results.get()
+            name = result.checkpoint.folder.name
+            if result.problem:
                 if self.stop_on_failure:
-                    raise EvaluationFailedError(f"Evaluation of {name}: {done.problem}")
-                logger.warning("%s was not evaluated: %s", name, done.problem)
+                    raise EvaluationFailedError(f"Evaluation of {name}: {result.problem}")
+                logger.warning("%s was not evaluated: %s", name, result.problem)
                 continue
-            logs: dict[str, float] = dict(done.metrics)
-            if done.checkpoint.epoch is not None:
-                logs["epoch"] = done.checkpoint.epoch
-            step = done.checkpoint.step
+            logs: dict[str, float] = dict(result.metrics)
+            if result.checkpoint.epoch is not None:
+                logs["epoch"] = result.checkpoint.epoch
+            step = result.checkpoint.step
             state.log_history.append({**logs, "step": step})
             logger.info("%s: %s", name, logs)
             trainer = self._trainer() if self._trainer is not None else None
             if trainer is not None:
-                # What reports takes the step from the state: that of the checkpoint, however far training is.
-                then = dataclasses.replace(state, global_step=step)
-                # A copy of the control, whose `should_log` is for the training's own numbers.
-                trainer.callback_handler.on_log(args, then, copy.copy(control), logs)
+                # Reporters take the step from the state, so this state has the checkpoint's step.
+                checkpoint_state = dataclasses.replace(state, global_step=step)
+                # A copy of the control: `on_log` resets `should_log`, which training still needs.
+                trainer.callback_handler.on_log(args, checkpoint_state, copy.copy(control), logs)
 
 
-def _kept(folder: Path) -> Path:
-    """Return links to a checkpoint that the Trainer may delete before it is evaluated, or itself where that cannot be."""
-    if what_is_missing(folder) is not None:
-        return folder  # still being written; `wait_until_written` says so if it is gone by then
+def _keep_if_possible(folder: Path) -> Path:
+    """Return a folder of hard links to a checkpoint, or the checkpoint itself if it cannot be linked."""
+    if find_problem(folder) is not None:
+        return folder  # not completely written yet; `wait_until_written` raises if it is deleted
     try:
         return keep(folder)
     except OSError as error:
         logger.warning(
-            "%s cannot be kept with hard links (%s): if `save_total_limit` deletes it before it is evaluated, "
-            "it is left out; `wait=True` evaluates it first",
+            "%s cannot be kept with hard links (%s): it is not evaluated if `save_total_limit` deletes it first. "
+            "Set `wait=True` to evaluate before that.",
             folder.name,
             error,
         )
         return folder
 
 
-def _stop(callback: "weakref.ref[EvaluateCheckpoints]") -> None:
-    found = callback()
-    if found is not None and found._running is not None:
-        found._running.stop()
+def _stop(reference: "weakref.ref[EvaluateCheckpoints]") -> None:
+    callback = reference()
+    if callback is not None and callback._running is not None:
+        callback._running.stop()

@@ -1,4 +1,4 @@
-"""Checkpoints of `transformers.Trainer`: written to their end, and kept until they are evaluated."""
+"""Wait until checkpoints of `transformers.Trainer` are complete, and keep them until they are evaluated."""
 
 import json
 import os
@@ -12,8 +12,9 @@ from regrade.errors import ModelError
 from regrade.models.local import resolve_folder
 
 LAST = "trainer_state.json"
-"""What the Trainer writes last."""
+"""Name of the file that the Trainer writes last."""
 KEPT = "regrade-kept"
+"""Name of the folder for hard links to checkpoints."""
 _TRAINING_ONLY = (
     "optimizer*",
     "scheduler*",
@@ -22,31 +23,32 @@ _TRAINING_ONLY = (
     "training_args.bin",
     "global_step*",
 )
+"""Patterns of files that are needed only to continue training."""
 
 
 class NotWrittenError(ModelError):
-    """A checkpoint was still being written, or is not a whole model."""
+    """A checkpoint is still being written, or is not a complete model."""
 
 
 def wait_until_written(folder: Path, *, timeout: float, stable: float = 1.0) -> None:
-    """Wait until a checkpoint is a whole model and nothing writes to it any more.
+    """Wait until a checkpoint is a complete model and its files no longer change.
 
-    Saving can go on after the Trainer said it was done: in other ranks, or in the background.
+    Other ranks or background threads may still write after the Trainer has called `on_save`.
 
     Args:
         folder: The checkpoint.
-        timeout: Seconds to wait.
-        stable: Seconds for which no file may change. Where something is missing and nothing changes for 30 times
-            as long, nobody is writing.
+        timeout: Longest wait in seconds.
+        stable: Seconds without a change after which a complete checkpoint is accepted. An incomplete one is given up
+            after 30 times as long.
 
     Raises:
-        NotWrittenError: If it is not, with what is missing.
+        NotWrittenError: If it is incomplete; the message names the missing part.
     """
     deadline = time.monotonic() + timeout
     before: dict[str, tuple[int, int]] = {}
     unchanged_since = time.monotonic()
     while True:
-        problem = what_is_missing(folder)
+        problem = find_problem(folder)
         now = _files(folder)
         if now != before:
             before, unchanged_since = now, time.monotonic()
@@ -61,10 +63,10 @@ def wait_until_written(folder: Path, *, timeout: float, stable: float = 1.0) -> 
         time.sleep(stable / 4)
 
 
-def what_is_missing(folder: Path) -> str | None:
-    """Return what a checkpoint lacks to be evaluated; None if nothing."""
+def find_problem(folder: Path) -> str | None:
+    """Return the reason why a checkpoint cannot be evaluated; None if it can."""
     if not folder.is_dir():
-        return "the folder is not there (any more)"
+        return "the folder does not exist (any more)"
     if not (folder / LAST).is_file():
         return f"it has no '{LAST}', which is written last"
     for path in sorted(folder.glob("*.safetensors")):
@@ -78,10 +80,10 @@ def what_is_missing(folder: Path) -> str | None:
 
 
 def keep(folder: Path) -> Path:
-    """Return a folder of hard links to a checkpoint's model, which stays when the Trainer deletes the checkpoint.
+    """Hard-link a checkpoint's model into a folder that stays when the Trainer deletes the checkpoint; return it.
 
-    Its name still ends in the name of the training and `checkpoint-<step>`. It takes no space of its own while the
-    checkpoint is there.
+    Its path also ends in the name of the training and `checkpoint-<step>`. The links take no extra space while the
+    checkpoint exists.
 
     Raises:
         OSError: If the file system has no hard links.
@@ -104,28 +106,29 @@ def keep(folder: Path) -> Path:
 
 
 def drop(kept: Path) -> None:
-    """Remove what `keep` made."""
+    """Remove the folder that `keep` returned."""
     shutil.rmtree(kept, ignore_errors=True)
     for parent in kept.parents[:2]:
         try:
             parent.rmdir()
         except OSError:
-            return  # another checkpoint is still in there
+            return  # it still contains another checkpoint
 
 
 def _files(folder: Path) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
+    """Return size and modification time of each file."""
+    files: dict[str, tuple[int, int]] = {}
     for path in folder.rglob("*"):
         try:
             status = path.stat()
         except FileNotFoundError:
-            continue  # a temporary file that was renamed meanwhile
-        found[str(path)] = (status.st_size, status.st_mtime_ns)
-    return found
+            continue  # a temporary file that was renamed or deleted
+        files[str(path)] = (status.st_size, status.st_mtime_ns)
+    return files
 
 
 def _is_whole(path: Path) -> bool:
-    """Return whether a safetensors file is as long as its header says."""
+    """Return True if a safetensors file has the length that its header states."""
     with path.open("rb") as file:
         start = file.read(8)
         if len(start) < 8:
@@ -138,5 +141,5 @@ def _is_whole(path: Path) -> bool:
             header = json.loads(file.read(length))
         except ValueError:
             return False
-    ends = [one["data_offsets"][1] for name, one in header.items() if name != "__metadata__"]
+    ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
     return bool(size >= 8 + length + max(ends, default=0))

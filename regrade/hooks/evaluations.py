@@ -1,4 +1,4 @@
-"""One evaluation in a process of its own, and the numbers that it prints."""
+"""Run an evaluation in a separate process and read the metrics that it prints."""
 
 import json
 import logging
@@ -14,9 +14,10 @@ from regrade.errors import OperationError
 
 logger = logging.getLogger("regrade.hooks")
 PREFIX = "regrade"
+"""First part of the names of logged metrics."""
 _LOGGED = ("accuracy", "accuracy_stderr", "n", "unparsed", "truncated", "failed")
-_OF_LAUNCHERS = ("TORCHELASTIC_", "ACCELERATE_", "FSDP_", "OMPI_", "PMI_", "SLURM_")
-_OF_RANKS = {
+_LAUNCHER_PREFIXES = ("TORCHELASTIC_", "ACCELERATE_", "FSDP_", "OMPI_", "PMI_", "SLURM_")
+_RANK_VARIABLES = {
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
     *("ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
 }
@@ -26,10 +27,10 @@ class EvaluationFailedError(OperationError):
     """The evaluation of a checkpoint failed."""
 
 
-def command_of(
+def evaluation_command(
     model: Path | str, arguments: Sequence[str], deployment: str | None
 ) -> tuple[str, ...]:
-    """Return the command that evaluates a model and prints one JSON document."""
+    """Return the command that evaluates a model and prints a JSON document."""
     words = ("trigger", deployment, "--wait") if deployment else ("evaluate",)
     return (
         sys.executable,
@@ -43,21 +44,21 @@ def command_of(
     )
 
 
-def environment_of(changes: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of an evaluation: without what the launcher told this rank of the training.
+def evaluation_environment(changes: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of an evaluation, without the variables that a launcher sets for a training's ranks.
 
-    vLLM would take its address and rank for its own.
+    Otherwise vLLM would use the training's address and rank.
     """
-    kept = {
+    inherited = {
         name: value
         for name, value in os.environ.items()
-        if name not in _OF_RANKS and not name.startswith(_OF_LAUNCHERS)
+        if name not in _RANK_VARIABLES and not name.startswith(_LAUNCHER_PREFIXES)
     }
-    return kept | dict(changes)
+    return inherited | dict(changes)
 
 
 class Evaluation:
-    """An evaluation that has been started."""
+    """A started evaluation."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self.log = log
@@ -69,39 +70,39 @@ class Evaluation:
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 env=dict(environment),
-                start_new_session=True,  # Ctrl-C is the training's; `stop` ends this
+                start_new_session=True,  # only the training receives Ctrl-C; `stop` ends the evaluation
             )
 
     def metrics(self) -> dict[str, float]:
-        """Wait for the end and return the metrics by the names that they are logged under.
+        """Wait for the end and return the metrics; see `metrics_of` for their names.
 
         Raises:
-            EvaluationFailedError: If it failed, with the last thing it said.
+            EvaluationFailedError: If the evaluation failed; the message has the last line of its log.
         """
-        out, _ = self._process.communicate()
+        output, _ = self._process.communicate()
         try:
-            document = json.loads(out)
+            document = json.loads(output)
         except ValueError:
             document = None
         code = self._process.returncode
-        if not isinstance(document, dict) or not (found := metrics_of(document)):
+        if not isinstance(document, dict) or not (metrics := metrics_of(document)):
             lines = self.log.read_text(errors="replace").split("\n") if self.log.exists() else []
-            last = next((line for line in reversed(lines) if line.strip()), "it said nothing")
-            raise EvaluationFailedError(f"exit code {code}: {last} (all of it is in '{self.log}')")
+            last = next((line for line in reversed(lines) if line.strip()), "the log is empty")
+            raise EvaluationFailedError(f"exit code {code}: {last} (log: '{self.log}')")
         if code != 0 and not document.get("gate"):
-            logger.warning("only a part was done, exit code %d: see '%s'", code, self.log)
-        return found
+            logger.warning("the evaluation is incomplete (exit code %d): see '%s'", code, self.log)
+        return metrics
 
     def stop(self) -> None:
-        """Ask it to end; its answers so far are kept, and a later evaluation of the checkpoint goes on from there."""
+        """Send SIGTERM. Finished answers are kept, and a later evaluation of the checkpoint continues from there."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
 
 
 def metrics_of(document: Mapping[str, Any]) -> dict[str, float]:
-    """Return what is logged of what `regrade evaluate` or `regrade trigger --wait` printed as JSON.
+    """Return the metrics to log from the JSON output of `regrade evaluate` or `regrade trigger --wait`.
 
-    Names are `regrade/<benchmark>/<metric>`; a verdict is `regrade/gate`, with 0 pass, 1 regression, 2 cannot tell.
+    Names are `regrade/<benchmark>/<metric>`. A verdict is `regrade/gate`: 0 pass, 1 regression, 2 cannot tell.
     """
     rows = [
         {"benchmark": answers["benchmark"], **score["metrics"]}
@@ -109,11 +110,11 @@ def metrics_of(document: Mapping[str, Any]) -> dict[str, float]:
         for score in answers["scores"]
         if score["headline"]
     ]
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for row in [*rows, *document.get("metrics", ())]:
         for name in _LOGGED:
             if isinstance(row.get(name), int | float):
-                found[f"{PREFIX}/{row['benchmark']}/{name}"] = row[name]
+                metrics[f"{PREFIX}/{row['benchmark']}/{name}"] = row[name]
     if document.get("gate"):
-        found[f"{PREFIX}/gate"] = document["exit_code"]
-    return found
+        metrics[f"{PREFIX}/gate"] = document["exit_code"]
+    return metrics

@@ -1,1 +1,1 @@
-"""Processes that end with their owner, and threads that repeat an action."""
+"""Supervised processes, shutdown, and threads that repeat an action."""

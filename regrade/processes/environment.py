@@ -1,6 +1,7 @@
 """Environment variables that switch off telemetry.
 
-Files that cannot import them (prefect.yaml, infra/compose.yaml, images) repeat them; tests/infra/test_telemetry.py compares.
+Files that cannot import this module (prefect.yaml, infra/compose.yaml, images) repeat the variables;
+tests/infra/test_telemetry.py compares them.
 """
 
 TELEMETRY_OFF = {

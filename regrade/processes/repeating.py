@@ -10,8 +10,8 @@ from typing import Self
 class RepeatingThread:
     """Calls `action` every `seconds` seconds in a thread while the block runs; `action` must not raise.
 
-    The end of the block waits at most `patience` seconds for a call that hangs on the network. Such a call goes on in
-    its thread and ends with the process.
+    The end of the block waits at most `patience` seconds for a running call. A call that takes longer (on a slow
+    network) continues in its thread and ends with the process.
     """
 
     def __init__(
@@ -23,13 +23,13 @@ class RepeatingThread:
         patience: float = 0.0,
         last: Callable[[], None] | None = None,
     ) -> None:
-        """Prepare the thread; it starts with the block.
+        """Prepare the thread, which starts with the block.
 
         Args:
-            seconds: Pause between two calls.
+            seconds: Pause between two calls, in seconds.
             action: Called repeatedly.
             name: Name of the thread.
-            patience: Seconds that the end of the block waits for a call.
+            patience: Longest wait for a call at the end of the block, in seconds.
             last: Called once at the end, if the block ended without an error.
         """
         self._seconds, self._action = seconds, action

@@ -1,7 +1,7 @@
 """Shut down within seconds of SIGINT or SIGTERM, leaving no process behind.
 
-Everything survives SIGKILL, so nothing has to be waited for. Prefect would wait: for a task that sleeps until its
-next retry, for events that a server does not accept.
+Stored data survives SIGKILL, so the process need not wait for its threads. Prefect would wait: for a task that sleeps
+until its next retry, and for events that a server does not accept.
 """
 
 import os
@@ -14,7 +14,8 @@ from typing import NoReturn
 
 GRACE = 6.0
 """Longest time from SIGINT or SIGTERM to the end of the process, in seconds."""
-KEPT = "Answers so far are kept: the same command goes on from there, and `regrade publish` publishes them."
+KEPT = "Finished answers are kept: the same command continues from there, and `regrade publish` publishes them."
+"""Sentence of messages about an interruption."""
 
 
 class StoppedError(KeyboardInterrupt):
@@ -35,7 +36,7 @@ def end_on_signals() -> None:
 def end_soon_after_signals() -> None:
     """End this process soon after SIGTERM or SIGINT, even if threads still wait.
 
-    Without a signal handler, because Prefect sets its own while a flow runs.
+    Uses a wakeup descriptor instead of a signal handler, because Prefect replaces handlers while a flow runs.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -50,7 +51,7 @@ def exit_now(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of handlers
+def _stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signature of signal handlers
     raise StoppedError
 
 

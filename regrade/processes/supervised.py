@@ -1,4 +1,4 @@
-"""Start a command under a supervisor, and what such a command does with its descriptors."""
+"""Start a command under a supervisor; functions for the command itself (`take_descriptor`, `end_with_supervisor`)."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from regrade.processes.supervisor import LIFELINE_VARIABLE
 
 
 class SupervisedProcess:
-    """A command and its supervisor, in a session of their own. Both end when this process ends, even by SIGKILL."""
+    """A command and its supervisor, in a new session. Both end when this process ends, even by SIGKILL."""
 
     def __init__(
         self,
@@ -30,17 +30,16 @@ class SupervisedProcess:
         """Start the command.
 
         Args:
-            command: The program and its arguments.
-            log: Takes all output, after its present content.
-            environment: Variables of the command.
+            command: Program and arguments.
+            log: File to which all output is appended.
+            environment: Environment variables of the command.
             grace: Seconds from SIGTERM to SIGKILL.
             channel: Descriptor of a socket for the command; see `take_descriptor`.
-            scratch: Folder that is removed when the command has ended.
+            scratch: Folder to remove after the command has ended.
         """
         self._lifeline: int | None
-        lifeline, self._lifeline = (
-            os.pipe()
-        )  # the write end stays open until `end` or this process's end
+        # The write end stays open until `end` is called or this process ends.
+        lifeline, self._lifeline = os.pipe()
         self._grace, self._scratch = grace, scratch
         options = ["--lifeline", str(lifeline), "--grace", str(grace)]
         options += [] if channel is None else ["--channel", str(channel)]
@@ -53,17 +52,20 @@ class SupervisedProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for the owner
+                start_new_session=True,  # only the owner receives Ctrl-C
             )
         os.close(lifeline)
 
     @property
     def pid(self) -> int:
-        """Process id of the supervisor, which is also the session's id."""
+        """Process id of the supervisor; also the session id."""
         return self._supervisor.pid
 
     def has_ended(self, within: float = 0.0) -> bool:
-        """Return whether the supervisor ends within some seconds; it is not reaped, so its id stays its own."""
+        """Wait up to `within` seconds and return True if the supervisor has ended.
+
+        It is not reaped, so that no other process can get its id.
+        """
         deadline = time.monotonic() + within
         options = os.WEXITED | os.WNOWAIT | os.WNOHANG
         with suppress(ChildProcessError):
@@ -74,7 +76,7 @@ class SupervisedProcess:
         return True
 
     def end(self) -> int:
-        """End all processes within about the grace, and return the supervisor's exit status. May be called again."""
+        """End all processes within about `grace` seconds, and return the supervisor's exit status. Idempotent."""
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
@@ -83,25 +85,24 @@ class SupervisedProcess:
                 self.has_ended(10)
             from regrade.processes.tree import end_session  # noqa: PLC0415 - psutil is slow to import
 
-            end_session(
-                self.pid
-            )  # before the supervisor is reaped, so that its id is not another's
+            # Before the supervisor is reaped, because its id could then belong to another process.
+            end_session(self.pid)
             if self._scratch is not None:
-                shutil.rmtree(self._scratch, ignore_errors=True)  # if the supervisor could not
+                shutil.rmtree(self._scratch, ignore_errors=True)  # if the supervisor was killed
         return self._supervisor.wait()
 
 
 def take_descriptor(variable: str) -> int:
-    """Return the descriptor that an environment variable names, and take both away from our children."""
+    """Return the descriptor in an environment variable; child processes inherit neither of them."""
     descriptor = int(os.environ.pop(variable))
     os.set_inheritable(descriptor, False)
     return descriptor
 
 
 def end_with_supervisor(grace: float) -> None:
-    """From now on, end this process and its descendants when the supervisor is gone, `grace` seconds after SIGTERM.
+    """End this process and its descendants when the supervisor ends; `grace` is the time from SIGTERM to SIGKILL.
 
-    A thread waits for it, since the main thread may be inside native code for long.
+    A thread waits for this, because the main thread may run native code for a long time.
     """
     from regrade.processes.tree import end_descendants  # noqa: PLC0415 - as above
 

@@ -2,16 +2,17 @@
 
 `python -m regrade.processes.supervisor --lifeline FD [--channel FD] [--scratch FOLDER] [--grace SECONDS] -- COMMAND ...`
 
-The owner may be killed outright, and so may the command's top process, which would leave processes that hold a GPU
-or a port. The supervisor outlives both: it adopts orphans, waits for either end, sends SIGTERM to all that is left,
-SIGKILL after the grace, removes the scratch folder and exits with the command's status.
+If the owner or the command is killed, processes could remain that hold a GPU or a port. Therefore the supervisor adopts
+orphans and waits until the owner or the command ends. Then it sends SIGTERM to all remaining processes, SIGKILL after
+the grace period, removes the scratch folder and exits with the command's status.
 
-A lifeline is a pipe whose write end only the owner holds: it reads as ended once the owner is gone, also by SIGKILL.
-`PR_SET_PDEATHSIG` (prctl(2), Linux only) tells the same by a signal if a fork of the owner holds the pipe too; it also
-fires when merely the thread that started us ends, so the parent's id decides.
+A lifeline is a pipe whose write end only the owner holds. Its read end reports end of file when the owner ends, even by
+SIGKILL. If a fork of the owner also holds the pipe, the signal of `PR_SET_PDEATHSIG` (prctl(2), Linux only) reports the
+owner's end. This signal also arrives when only the thread ends that started the supervisor, so the parent's process id
+is compared.
 """
 
-# Nothing may delay the command: no slow import up here, and no argparse, which takes as long as all the others.
+# Start the command as early as possible: no slow imports here. argparse takes as long as all the others together.
 import os
 import selectors
 import signal
@@ -23,7 +24,7 @@ from types import FrameType
 CHANNEL_VARIABLE = "REGRADE_ENGINE_CHANNEL"
 """Environment variable with the descriptor of the command's socket to the owner (`--channel`)."""
 LIFELINE_VARIABLE = "REGRADE_ENGINE_LIFELINE"
-"""Environment variable with the descriptor of a lifeline that the supervisor holds."""
+"""Environment variable with the descriptor of a lifeline whose owner is the supervisor."""
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _PARENT_ENDED = signal.SIGUSR1
@@ -32,10 +33,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command until it or its owner ends, and return the exit status to end with.
+    """Run the command until it or its owner ends, and return the command's exit status.
 
     Args:
-        arguments: Pairs of an option and its value, `--`, the command.
+        arguments: Options, each followed by its value; `--`; the command.
     """
     parent = os.getppid()
     split = arguments.index("--")
@@ -59,23 +60,23 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _wake_on_signals() -> int:
-    """Return a descriptor that yields the number of each signal that matters here."""
+    """Return a descriptor from which the numbers of received signals are read."""
 
-    def note(number: int, frame: FrameType | None) -> None:
-        """Do nothing here: the number arrives through the wakeup descriptor."""
+    def ignore(number: int, frame: FrameType | None) -> None:
+        """Do nothing: the number arrives through the wakeup descriptor."""
 
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (*_ENDING, signal.SIGCHLD, _PARENT_ENDED):
-        signal.signal(number, note)
+        signal.signal(number, ignore)
     return reader
 
 
 def _start(command: Sequence[str], channel: str | None) -> "subprocess.Popen[bytes]":
-    """Start the command with the channel, which only it keeps, and a lifeline that ends with this process."""
-    lifeline, _ = os.pipe()  # the write end stays open, and here only, until this process ends
+    """Start the command with a lifeline of this process; hand the channel over to it."""
+    lifeline, _ = os.pipe()  # only this process holds the write end, until it ends
     variables = {LIFELINE_VARIABLE: str(lifeline)}
     if channel is not None:
         variables[CHANNEL_VARIABLE] = channel
@@ -89,7 +90,7 @@ def _start(command: Sequence[str], channel: str | None) -> "subprocess.Popen[byt
 
 
 def _prctl(option: int, value: int) -> None:
-    """Set an attribute of this process (Linux; nothing elsewhere)."""
+    """Set an attribute of this process on Linux; do nothing on other systems."""
     if sys.platform != "linux":
         return
     import ctypes  # noqa: PLC0415 - as above
@@ -100,7 +101,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _wait(command: "subprocess.Popen[bytes]", lifeline: int, wakeups: int, parent: int) -> None:
-    """Wait until the command ends, or its owner ends or asks for the end."""
+    """Wait until the command ends, its owner ends, or a signal requests the end."""
     with selectors.DefaultSelector() as selector:
         selector.register(lifeline, selectors.EVENT_READ)
         selector.register(wakeups, selectors.EVENT_READ)

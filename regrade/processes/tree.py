@@ -1,4 +1,4 @@
-"""End trees of processes, so that their GPU memory and shared memory are freed."""
+"""End process trees, so that their GPU memory and shared memory are freed."""
 
 import os
 import time
@@ -10,18 +10,18 @@ import psutil
 
 
 def end_descendants(grace: float) -> None:
-    """End all descendants of this process: SIGTERM, `grace` seconds to comply, then SIGKILL.
+    """End all descendants of this process: SIGTERM, `grace` seconds of waiting, then SIGKILL.
 
-    Those that are started meanwhile are found as well. multiprocessing's resource trackers come last: they ignore
-    SIGTERM, and unlink the shared memory of processes that were killed once all of these are gone.
+    Descendants that start in the meantime are included. multiprocessing's resource trackers come last: they ignore
+    SIGTERM, and unlink the shared memory of killed processes after all of these have ended.
     """
     deadline = time.monotonic() + grace
     known: set[psutil.Process] = set()
     while True:
-        late = time.monotonic() >= deadline
-        found = set(_running(psutil.Process().children(recursive=True)))
-        _send(found if late else found - known, SIGKILL if late else SIGTERM)
-        known |= found
+        expired = time.monotonic() >= deadline
+        running = set(_running(psutil.Process().children(recursive=True)))
+        _send(running if expired else running - known, SIGKILL if expired else SIGTERM)
+        known |= running
         if not _running(known):
             break
         time.sleep(0.02)
@@ -29,7 +29,7 @@ def end_descendants(grace: float) -> None:
 
 
 def end_session(session: int) -> None:
-    """Kill every process of a session except its leader, for when the leader ended without having done so."""
+    """Kill every process of a session except its leader, in case the leader was killed before it could do so."""
     members = []
     for pid in psutil.pids():
         with suppress(psutil.NoSuchProcess, ProcessLookupError, PermissionError):
@@ -40,9 +40,9 @@ def end_session(session: int) -> None:
 
 
 def end_tree(root: psutil.Process, first: Signals, grace: float) -> None:
-    """End a process and its descendants: `first` to the process alone, SIGKILL to all that is left when it has ended.
+    """End a process and its descendants: send `first` to the process, wait for its end, send SIGKILL to all others.
 
-    The process gets `grace` seconds to end; what it starts meanwhile is found as well.
+    After `grace` seconds the process is killed too. Descendants that start in the meantime are included.
     """
     deadline = time.monotonic() + grace
     tree = {root, *_descendants(root)}
@@ -57,7 +57,7 @@ def end_tree(root: psutil.Process, first: Signals, grace: float) -> None:
 
 
 def is_running(process: psutil.Process) -> bool:
-    """Return whether a process runs; a zombie does not."""
+    """Return True if the process runs; False for a zombie."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -65,14 +65,14 @@ def is_running(process: psutil.Process) -> bool:
 
 
 def _end_trackers(trackers: list[psutil.Process]) -> None:
-    """Let resource trackers unlink what the others left, which takes them a moment, and kill those that hang."""
+    """Give resource trackers a second to unlink shared memory, then kill those that still run."""
     _send(psutil.wait_procs(trackers, timeout=1.0)[1], SIGKILL)
 
 
 def _running(
     processes: Iterable[psutil.Process], *, trackers: bool = False
 ) -> list[psutil.Process]:
-    """Return the running processes; resource trackers only if asked for."""
+    """Return the running processes; resource trackers only if `trackers` is set."""
     running = []
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -93,5 +93,5 @@ def _is_tracker(process: psutil.Process) -> bool:
 
 def _send(processes: Iterable[psutil.Process], number: Signals) -> None:
     for process in processes:
-        with suppress(psutil.NoSuchProcess):  # also if the id is another process's by now
+        with suppress(psutil.NoSuchProcess):  # also raised if another process has the id now
             process.send_signal(number)

@@ -1,4 +1,4 @@
-"""Evaluating the checkpoints of real, tiny trainings with `transformers.Trainer` on the CPU."""
+"""Evaluate checkpoints of short trainings with `transformers.Trainer` on the CPU."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ from tests.command_line import DEMO, ROOT
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
 
-# Stands in for `regrade evaluate`: takes its time, opens the model, and prints the same document.
+# Replaces `regrade evaluate`: waits, opens the model, and prints a document of the same form.
 EVALUATE = """
 import json, os, pathlib, sys, time
 model = pathlib.Path(sys.argv[sys.argv.index("--model") + 1])
@@ -36,13 +36,13 @@ if "--fail" in sys.argv:
 size = (model / "model.safetensors").stat().st_size
 score = {"headline": True, "metrics": {"accuracy": int(model.name.split("-")[1]) / 100, "n": size}}
 if "RANK" in os.environ:
-    sys.exit("this is no rank of the training")
+    sys.exit("the evaluation got the rank of the training")
 print(json.dumps({"answer_sets": [{"benchmark": "sums", "scores": [score]}]}))
 """
 
 
 class Reporter(TrainerCallback):
-    """What MLflow and others do: log at the step that the state says, until training ends."""
+    """A reporter such as MLflow: it logs at the step of the state until training ends."""
 
     def __init__(self) -> None:
         self.logged: dict[int, dict[str, float]] = {}
@@ -66,7 +66,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Train:
     monkeypatch.setenv("RANK", "0")  # as a launcher sets it
     monkeypatch.setattr(
         callback,
-        "command_of",
+        "evaluation_command",
         lambda model, arguments, deployment: (
             *(sys.executable, "-c", EVALUATE, "--model", str(model)),
             *arguments,
@@ -107,9 +107,9 @@ def training(home: Path) -> Train:
 
 def history(trainer: Trainer) -> dict[int, float]:
     return {
-        one["step"]: one["regrade/sums/accuracy"]
-        for one in trainer.state.log_history
-        if "regrade/sums/accuracy" in one
+        logs["step"]: logs["regrade/sums/accuracy"]
+        for logs in trainer.state.log_history
+        if "regrade/sums/accuracy" in logs
     }
 
 
@@ -118,17 +118,15 @@ def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(train: Train, 
     trainer, reporter = train(EvaluateCheckpoints(["sums"], every=2, wait=wait))
 
     assert history(trainer) == {2: 0.02, 4: 0.04}
-    assert {step: one["regrade/sums/accuracy"] for step, one in reporter.logged.items()} == {
-        2: 0.02,
-        4: 0.04,
-    }
+    reported = {step: logs["regrade/sums/accuracy"] for step, logs in reporter.logged.items()}
+    assert reported == {2: 0.02, 4: 0.04}
     assert reporter.ended
-    losses = [one for one in trainer.state.log_history if "loss" in one]
-    assert len(losses) == 4  # the training's own numbers are all there
+    losses = [logs for logs in trainer.state.log_history if "loss" in logs]
+    assert len(losses) == 4, "the losses of the training are logged as well"
 
 
 @pytest.mark.slow
-def test_checkpoints_that_the_trainer_deletes_meanwhile_are_evaluated(
+def test_checkpoints_that_the_trainer_deletes_early_are_evaluated(
     train: Train, tmp_path: Path
 ) -> None:
     hook = EvaluateCheckpoints(["sums"], environment={"SECONDS": "1"})
@@ -137,7 +135,7 @@ def test_checkpoints_that_the_trainer_deletes_meanwhile_are_evaluated(
 
     assert history(trainer) == {step: step / 100 for step in (1, 2, 3, 4)}
     left = {path.name for path in (tmp_path / "tiny-run").iterdir()}
-    assert left == {"checkpoint-4", "regrade-logs"}  # and no links of ours
+    assert left == {"checkpoint-4", "regrade-logs"}, "the hard links are removed"
 
 
 def test_a_failed_evaluation_is_a_warning_and_training_goes_on(
@@ -168,7 +166,7 @@ def test_only_the_first_rank_evaluates(tmp_path: Path) -> None:
 
     hook.on_save(arguments, TrainerState(is_world_process_zero=False), None)  # type: ignore[arg-type]
 
-    with pytest.raises(EvaluationFailedError, match="not there"):
+    with pytest.raises(EvaluationFailedError, match="does not exist"):
         hook.on_save(arguments, TrainerState(), None)  # type: ignore[arg-type]
 
 
@@ -190,7 +188,7 @@ def test_the_example_in_the_docs_runs() -> None:
     assert hook.arguments[:2] == ("--benchmark", "gsm8k_chat")
 
 
-def test_what_says_nothing_is_refused() -> None:
+def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(SettingsError, match="benchmarks"):
         EvaluateCheckpoints()
     with pytest.raises(SettingsError, match="every=0"):
@@ -198,7 +196,7 @@ def test_what_says_nothing_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_the_numbers_reach_mlflow_at_the_step_of_their_checkpoint(
+def test_metrics_reach_mlflow_at_the_step_of_their_checkpoint(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
@@ -214,7 +212,7 @@ def test_the_numbers_reach_mlflow_at_the_step_of_their_checkpoint(
         logged = client.get_metric_history(run.info.run_id, "regrade/sums/accuracy")
     finally:
         mlflow.set_tracking_uri(None)
-    assert {one.step: one.value for one in logged} == {1: 0.01, 2: 0.02, 3: 0.03, 4: 0.04}
+    assert {metric.step: metric.value for metric in logged} == {1: 0.01, 2: 0.02, 3: 0.03, 4: 0.04}
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A checkpoint that is still being written is not evaluated."""
+"""Checkpoints that are still being written are not evaluated."""
 
 import shutil
 import threading
@@ -20,11 +20,11 @@ def checkpoint(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_whole_checkpoint_is_taken_at_once(checkpoint: Path) -> None:
+def test_a_complete_checkpoint_is_accepted_at_once(checkpoint: Path) -> None:
     wait_until_written(checkpoint, timeout=20, stable=0.05)
 
 
-def test_a_checkpoint_is_taken_when_its_weights_are_written_to_their_end(checkpoint: Path) -> None:
+def test_a_checkpoint_is_accepted_when_its_weights_are_complete(checkpoint: Path) -> None:
     weights = checkpoint / "model.safetensors"
     content = weights.read_bytes()
     weights.write_bytes(content[: len(content) // 2])
@@ -41,7 +41,7 @@ def test_a_checkpoint_is_taken_when_its_weights_are_written_to_their_end(checkpo
 
 
 @pytest.mark.parametrize(
-    ("missing", "said"),
+    ("missing", "message"),
     [
         ("trainer_state.json", "has no 'trainer_state.json', which is written last"),
         ("config.json", "has no 'config.json'"),
@@ -49,31 +49,29 @@ def test_a_checkpoint_is_taken_when_its_weights_are_written_to_their_end(checkpo
         ("tokenizer.json", "has no tokenizer"),
     ],
 )
-def test_a_checkpoint_that_lacks_a_part_is_refused_by_name(
-    checkpoint: Path, missing: str, said: str
-) -> None:
+def test_the_error_names_the_missing_part(checkpoint: Path, missing: str, message: str) -> None:
     (checkpoint / missing).unlink()
-    with pytest.raises(NotWrittenError, match=said):
+    with pytest.raises(NotWrittenError, match=message):
         wait_until_written(checkpoint, timeout=0.3, stable=0.05)
 
 
 @pytest.mark.parametrize("length", [0, 5, 100, -1])
-def test_weights_that_are_cut_off_are_refused(checkpoint: Path, length: int) -> None:
+def test_truncated_weights_are_refused(checkpoint: Path, length: int) -> None:
     weights = checkpoint / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:length])
     with pytest.raises(NotWrittenError, match="shorter than its header says"):
         wait_until_written(checkpoint, timeout=0.3, stable=0.05)
 
 
-def test_a_checkpoint_that_was_deleted_is_told_at_once(checkpoint: Path) -> None:
+def test_a_deleted_checkpoint_is_an_error_at_once(checkpoint: Path) -> None:
     shutil.rmtree(checkpoint)
     begin = time.monotonic()
-    with pytest.raises(NotWrittenError, match="not there"):
+    with pytest.raises(NotWrittenError, match="does not exist"):
         wait_until_written(checkpoint, timeout=600)
     assert time.monotonic() - begin < 60
 
 
-def test_a_kept_checkpoint_outlives_the_original_and_is_called_the_same(checkpoint: Path) -> None:
+def test_a_kept_checkpoint_outlives_the_original_and_has_the_same_name(checkpoint: Path) -> None:
     kept = keep(checkpoint)
     size = (checkpoint / "model.safetensors").stat().st_size
     shutil.rmtree(checkpoint)

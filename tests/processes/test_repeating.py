@@ -6,7 +6,7 @@ import pytest
 from regrade.processes.repeating import RepeatingThread
 
 
-def test_the_action_is_called_again_and_again_and_the_last_one_at_the_end():
+def test_the_action_is_repeated_and_last_is_called_at_the_end():
     calls: list[str] = []
     with RepeatingThread(
         0.01, lambda: calls.append("every"), "test", patience=5, last=lambda: calls.append("last")
@@ -17,7 +17,7 @@ def test_the_action_is_called_again_and_again_and_the_last_one_at_the_end():
     assert calls[-1] == "last"
 
 
-def test_the_end_does_not_wait_for_an_action_that_hangs():
+def test_the_end_does_not_wait_for_a_hanging_action():
     release, hanging = threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -31,7 +31,7 @@ def test_the_end_does_not_wait_for_an_action_that_hangs():
     release.set()
 
 
-def test_after_an_error_nothing_is_called_any_more():
+def test_after_an_error_nothing_more_is_called():
     calls: list[str] = []
     with (
         pytest.raises(KeyboardInterrupt),

@@ -1,4 +1,4 @@
-"""Small process trees that stand in for an engine: the supervisor sees real processes."""
+"""Small trees of real processes, in place of an engine."""
 
 import contextlib
 import sys
@@ -36,7 +36,7 @@ Path({pids!r}).write_text(" ".join(str(pid) for pid in [os.getpid(), *(c.pid for
 def worker(
     pids: Path, *, stubborn: bool = False, notices: bool = False, then: str = "time.sleep(600)"
 ) -> list[str]:
-    """Return a command with two children; all write their process ids, then do `then`."""
+    """Return a command that starts two children, writes the three process ids to a file, and runs `then`."""
     grandchild = GRANDCHILD.format(stubborn=stubborn)
     code = WORKER.format(
         stubborn=stubborn, notices=notices, grandchild=grandchild, pids=str(pids), then=then
@@ -45,19 +45,19 @@ def worker(
 
 
 def read_pids(path: Path) -> list[int]:
-    """Wait for the process ids of a tree."""
+    """Wait for the process ids of a tree and return them."""
     wait_until(lambda: path.exists() and len(path.read_text().split()) == 3)
     return [int(pid) for pid in path.read_text().split()]
 
 
 def living(pids: Sequence[int]) -> list[int]:
-    """Return those that are still running."""
-    found = []
+    """Return the ids of running processes."""
+    running = []
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess):
             if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                found.append(pid)
-    return found
+                running.append(pid)
+    return running
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
@@ -68,7 +68,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
 
 
 def owner(pids: Path, log: Path, then: str, *, stubborn: bool = False) -> list[str]:
-    """Return a command that owns such a tree through `EngineProcess`, then does `then`."""
+    """Return a command that starts a tree through `EngineProcess` and then runs `then`."""
     command = worker(pids, stubborn=stubborn)
     code = f"""
         import os, signal, sys, threading, time

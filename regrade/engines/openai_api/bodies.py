@@ -1,4 +1,4 @@
-"""What is sent to an OpenAI-compatible server, and what its answers mean."""
+"""Build request bodies for an OpenAI-compatible server and parse its responses."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,14 @@ from regrade.settings import SamplingParams
 Body = dict[str, Any]
 
 _NEUTRAL = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
-"""Sampling params of vLLM that the OpenAI API does not have, and where they do nothing."""
+"""vLLM-only sampling params, with the value that disables each."""
 
 
 def sampling_body(sampling: SamplingParams, *, is_vllm: bool) -> Body:
-    """Return the sampling params as a server takes them.
+    """Return the sampling params as fields of a request body.
 
-    All that OpenAI knows is always sent: what is left out would be the server's own default (vLLM takes it from the
-    model's generation_config.json). The rest is sent where it does something, and to vLLM always.
+    OpenAI's params are always sent, because a server replaces a missing one by its default (vLLM reads defaults from
+    the model's generation_config.json). vLLM-only params are sent to vLLM, and to other servers if they have an effect.
     """
     body: Body = {
         "temperature": sampling.temperature,
@@ -41,43 +41,43 @@ def sampling_body(sampling: SamplingParams, *, is_vllm: bool) -> Body:
 
 
 def ranking_body(top: int, *, chat: bool) -> Body:
-    """Return what asks for one greedy token with the likeliest `top` tokens in its place."""
+    """Return the fields that request one greedy token and the `top` likeliest tokens at its position."""
     body: Body = {"temperature": 0.0, "max_tokens": 1}
     return body | ({"logprobs": True, "top_logprobs": top} if chat else {"logprobs": top})
 
 
 ECHO_BODY: Body = {"temperature": 0.0, "max_tokens": 1, "echo": True, "logprobs": 1}
-"""What asks for the log-probabilities of the prompt's own tokens."""
+"""Fields that request the log-probabilities of the prompt's tokens."""
 
 
-def sent(request: Request) -> dict[str, Any]:
-    """Return the fields of a completion that say what was sent."""
+def prompt_fields(request: Request) -> dict[str, Any]:
+    """Return the fields of a completion that record the request: key and prompt."""
     if isinstance(request.prompt, str):
         return {"key": request.key, "prompt": request.prompt, "prompt_kind": "text"}
     messages = orjson.dumps([dict(message) for message in request.prompt]).decode()
     return {"key": request.key, "prompt": messages, "prompt_kind": "messages"}
 
 
-def choices(answer: Mapping[str, Any], expected: int) -> list[dict[str, Any]]:
-    """Return the choices of an answer in the order of the prompts.
+def ordered_choices(response: Mapping[str, Any], expected: int) -> list[dict[str, Any]]:
+    """Return the choices of a response in the order of the prompts.
 
     Raises:
-        RefusedError: If there are not as many as prompts.
+        RefusedError: If their number is not `expected`.
     """
-    found = answer.get("choices")
-    if not isinstance(found, list) or len(found) != expected:
-        raise RefusedError(None, f"The server's answer lacks its {expected} choices.")
-    return sorted(found, key=lambda choice: int(choice.get("index", 0)))
+    choices = response.get("choices")
+    if not isinstance(choices, list) or len(choices) != expected:
+        raise RefusedError(None, f"The server's response does not have {expected} choices.")
+    return sorted(choices, key=lambda choice: int(choice.get("index", 0)))
 
 
 def completion(
     request: Request, choice: Mapping[str, Any], usage: Mapping[str, Any], latency: float
 ) -> Completion:
-    """Return the completion for one choice; `usage` is empty where it is of several prompts."""
+    """Return the completion for a choice; `usage` is empty if the request had several prompts."""
     message = choice.get("message") or {}
     text = message.get("content") if "message" in choice else choice.get("text")
     return Completion(
-        **sent(request),
+        **prompt_fields(request),
         text=text or "",
         reasoning=message.get("reasoning_content") or message.get("reasoning"),
         finish_reason=choice.get("finish_reason"),
@@ -88,7 +88,7 @@ def completion(
 
 
 def top_logprobs(choice: Mapping[str, Any]) -> dict[str, float]:
-    """Return the likeliest first tokens of a choice, as text to log-probability."""
+    """Return the likeliest first tokens of a choice with their log-probabilities."""
     logprobs = choice.get("logprobs") or {}
     if "content" in logprobs:  # chat
         first = (logprobs["content"] or [{}])[0]
@@ -98,28 +98,28 @@ def top_logprobs(choice: Mapping[str, Any]) -> dict[str, float]:
 
 
 def label_logprobs(top: Mapping[str, float], labels: Sequence[str]) -> tuple[float, ...] | None:
-    """Return the log-probability of each label where each is one of the likeliest tokens; otherwise None."""
+    """Return the log-probability of each label, or None if a label is not among the likeliest tokens."""
     if any(label not in top for label in labels):
         return None
     return tuple(top[label] for label in labels)
 
 
 def echoed_logprob(choice: Mapping[str, Any], label: str) -> float | None:
-    """Return the log-probability of a label at the end of an echoed prompt, or None where none was echoed.
+    """Return the log-probability of a label at the end of an echoed prompt, or None if it was not echoed.
 
-    The tokens are counted back from the end, where one generated token follows the label: what a server puts
-    before the prompt (a token for its beginning) is not known. A token that reaches into the label counts.
+    Tokens are counted from the end, because the server may put special tokens before the prompt. The last token is
+    the generated one. A token that overlaps the beginning of the label counts as part of the label.
     """
     logprobs = choice.get("logprobs") or {}
     tokens, values = logprobs.get("tokens") or [], logprobs.get("token_logprobs") or []
     if len(tokens) < 2 or len(tokens) != len(values):
         return None
-    left, used = len(label), []
+    missing_characters, label_values = len(label), []
     for token, value in zip(reversed(tokens[:-1]), reversed(values[:-1]), strict=True):
-        if left <= 0:
+        if missing_characters <= 0:
             break
         if value is None:
             return None
-        used.append(float(value))
-        left -= len(token)
-    return math.fsum(used) if left <= 0 else None
+        label_values.append(float(value))
+        missing_characters -= len(token)
+    return math.fsum(label_values) if missing_characters <= 0 else None

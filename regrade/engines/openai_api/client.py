@@ -1,4 +1,4 @@
-"""The engine `openai`: any server with an OpenAI-compatible API, many requests in flight."""
+"""The client of the engine `openai`: sends many requests to a server at the same time."""
 
 import asyncio
 import queue
@@ -20,22 +20,21 @@ from regrade.models.served import served_models
 from regrade.records import Completion, LabelMethod, Request
 
 _TOPS = (20, 5, 1)
-"""How many of the likeliest tokens are asked for: vLLM's limit, OpenAI's, and the least."""
-
+"""Numbers of likeliest tokens to request: vLLM's limit, OpenAI's limit, the minimum."""
 
 _T = TypeVar("_T")
 
 
 class OpenAIClient:
-    """A served model; implements `Engine`. The requests live in an event loop on a thread of its own."""
+    """A served model; implements `Engine`. Requests run in an event loop on a separate thread."""
 
     def __init__(
         self, settings: OpenAIEngine, model: ResolvedModel, *, rendering: PromptRendering
     ) -> None:
         if rendering.truncate:
             raise SettingsError(
-                "prompt.truncate needs the model's tokenizer, which only engine 'vllm' has. Leave it off: a server "
-                "refuses prompts that are too long, and their rows say so."
+                "prompt.truncate needs the model's tokenizer, which only engine 'vllm' has. Do not set it: "
+                "the server rejects prompts that are too long, and their rows fail with its message."
             )
         self._settings = settings
         self._model = model
@@ -51,7 +50,7 @@ class OpenAIClient:
 
     @property
     def info(self) -> EngineInfo:
-        """What the server says of itself."""
+        """Properties that the server reports."""
         if self._info is None:
             raise RuntimeError("the engine is not open: use it as a context manager")
         return self._info
@@ -66,7 +65,7 @@ class OpenAIClient:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="openai", daemon=True)
         self._thread.start()
-        self._server = self._run(_open(self._settings))
+        self._server = self._run(_connect(settings))
         self._info = EngineInfo(
             engine="openai",
             version=self._run(self._server.version()),
@@ -96,80 +95,81 @@ class OpenAIClient:
             raise RuntimeError("the engine is not open: use it as a context manager")
         finished: queue.SimpleQueue[Future[list[Completion]]] = queue.SimpleQueue()
         slots = asyncio.Semaphore(self._settings.max_concurrency)
-        # Some wait beyond those in flight, so that the server has work while the caller is busy.
+        # More than are in flight, so that the server has work while the caller is busy.
         window = 3 * self._settings.max_concurrency * self._batch_size
-        groups, open_, running = self._groups(requests), 0, set()
-        more = True
+        groups, unanswered, running = self._groups(requests), 0, set()
         try:
-            while more or open_:
-                while more and open_ < window:
-                    group = next(groups, None)
-                    more = group is not None
-                    if group is not None:
-                        open_ += len(group)
-                        work = self._serve(group, slots)
-                        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-                        running.add(future)
-                        future.add_done_callback(finished.put)
-                if open_:
-                    future = finished.get()
-                    running.remove(future)
-                    completions = future.result()
-                    open_ -= len(completions)
-                    yield completions
+            while True:
+                while unanswered < window and (group := next(groups, None)) is not None:
+                    unanswered += len(group)
+                    answering = self._answer_in_turn(group, slots)
+                    future = asyncio.run_coroutine_threadsafe(answering, self._loop)
+                    running.add(future)
+                    future.add_done_callback(finished.put)
+                if not running:
+                    return
+                future = finished.get()
+                running.remove(future)
+                completions = future.result()
+                unanswered -= len(completions)
+                yield completions
         finally:
             for future in running:
                 future.cancel()
 
     def _groups(self, requests: Iterable[Request]) -> Iterator[list[Request]]:
-        """Yield requests that may go together: completion prompts that ask for the same."""
+        """Yield groups of requests that can share an HTTP request: completion prompts with equal options."""
         waiting = iter(requests)
-        while chunk := list(islice(waiting, max(self._batch_size, 1))):
-            together: dict[Any, list[Request]] = {}
+        while chunk := list(islice(waiting, self._batch_size)):
+            groups: dict[Any, list[Request]] = {}
             for request in chunk:
-                together.setdefault(self._batch_key(request), []).append(request)
-            yield from together.values()
+                groups.setdefault(self._batch_key(request), []).append(request)
+            yield from groups.values()
 
     def _batch_key(self, request: Request) -> object:
         sampling = request.sampling
         if not isinstance(request.prompt, str) or sampling.temperature > 0:
-            return request.key  # a chat carries one, and so does a seed
+            return request.key  # an HTTP request has one chat and one seed
         return (request.labels, sampling.model_copy(update={"seed": 0}))
 
-    async def _serve(self, group: list[Request], slots: asyncio.Semaphore) -> list[Completion]:
+    async def _answer_in_turn(
+        self, group: list[Request], slots: asyncio.Semaphore
+    ) -> list[Completion]:
         async with slots:
-            return await self._complete(group)
+            return await self._answer(group)
 
-    async def _complete(self, group: list[Request]) -> list[Completion]:
-        """Return a completion for each request of a group, one by one where the server refuses them together."""
+    async def _answer(self, group: list[Request]) -> list[Completion]:
+        """Return a completion for each request; if the server rejects the group, send each request alone."""
         try:
             return await (self._rank if group[0].labels else self._generate)(group)
         except RefusedError as error:
             if len(group) == 1:
-                return [Completion(**bodies.sent(group[0]), error=error.message)]
-        apart = [completion for r in group for completion in await self._complete([r])]
-        if all(completion.error is None for completion in apart):
-            self._batch_size = 1  # it was the list that was refused
-        return apart
+                return [Completion(**bodies.prompt_fields(group[0]), error=error.message)]
+        completions = [c for request in group for c in await self._answer([request])]
+        if all(completion.error is None for completion in completions):
+            self._batch_size = 1  # the server rejects lists of prompts
+        return completions
 
     async def _generate(self, group: list[Request]) -> list[Completion]:
         body = bodies.sampling_body(group[0].sampling, is_vllm=self._is_vllm)
         started = time.monotonic()
-        answer = await self._post(group, body)
+        response = await self._post(group, body)
         latency = time.monotonic() - started
-        usage = (answer.get("usage") or {}) if len(group) == 1 else {}
-        found = bodies.choices(answer, len(group))
+        usage = (response.get("usage") or {}) if len(group) == 1 else {}
+        choices = bodies.ordered_choices(response, len(group))
         return [
             bodies.completion(request, choice, usage, latency)
-            for request, choice in zip(group, found, strict=True)
+            for request, choice in zip(group, choices, strict=True)
         ]
 
     async def _rank(self, group: list[Request]) -> list[Completion]:
-        """Rank labels by the likeliest first tokens, and where these lack one, by echoing prompt and label."""
+        """Rank labels by the likeliest first tokens; if a label is missing, by echoing prompt and label."""
         started = time.monotonic()
-        answer = await self._post_tops(group)
+        response = await self._post_tops(group)
         ranked = []
-        for request, choice in zip(group, bodies.choices(answer, len(group)), strict=True):
+        for request, choice in zip(
+            group, bodies.ordered_choices(response, len(group)), strict=True
+        ):
             logprobs = bodies.label_logprobs(bodies.top_logprobs(choice), request.labels)
             method: LabelMethod = "single_token"
             if logprobs is None:
@@ -178,7 +178,7 @@ class OpenAIClient:
         latency = time.monotonic() - started
         return [
             Completion(
-                **bodies.sent(request),
+                **bodies.prompt_fields(request),
                 label_logprobs=logprobs,
                 label_method=method,
                 latency=latency,
@@ -188,30 +188,34 @@ class OpenAIClient:
 
     async def _rank_by_echo(self, request: Request) -> tuple[float, ...]:
         missing = (
-            f"The server gives only the {self._top} likeliest tokens, which do not hold all of the labels "
-            f"{list(request.labels)}"
+            f"The server returns only the {self._top} likeliest tokens, and the labels {list(request.labels)} are "
+            "not all among them"
         )
         if not isinstance(request.prompt, str):
             raise RefusedError(
-                None, f"{missing}, and a chat cannot be echoed. Use format 'completion'."
+                None, f"{missing}. A chat prompt cannot be echoed: use format 'completion'."
             )
         prompts = [request.prompt + label for label in request.labels]
         body = {"model": self._model.path, "prompt": prompts, **bodies.ECHO_BODY}
         try:
-            answer = await self._server.post("completions", body)
+            response = await self._server.post("completions", body)
         except RefusedError as error:
-            raise RefusedError(error.status, f"{missing}, and it does not echo: {error}") from error
-        found = bodies.choices(answer, len(prompts))
+            raise RefusedError(
+                error.status, f"{missing}. Echoing the prompt failed: {error}"
+            ) from error
+        choices = bodies.ordered_choices(response, len(prompts))
         logprobs = [
             bodies.echoed_logprob(choice, label)
-            for choice, label in zip(found, request.labels, strict=True)
+            for choice, label in zip(choices, request.labels, strict=True)
         ]
         if any(logprob is None for logprob in logprobs):
-            raise RefusedError(None, f"{missing}, and it echoes prompts without log-probabilities.")
+            raise RefusedError(
+                None, f"{missing}. The server echoes prompts without log-probabilities."
+            )
         return tuple(logprob for logprob in logprobs if logprob is not None)
 
     async def _post_tops(self, group: list[Request]) -> dict[str, Any]:
-        """Ask for as many of the likeliest tokens as the server gives."""
+        """Request the likeliest tokens, as many as the server allows."""
         while True:
             top = self._top
             chat = not isinstance(group[0].prompt, str)
@@ -233,15 +237,16 @@ class OpenAIClient:
         return await self._server.post("completions", body)
 
     async def _close(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
+        unfinished = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in unfinished:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*unfinished, return_exceptions=True)
         await self._server.close()
 
-    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def _run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 
-async def _open(settings: OpenAIEngine) -> Server:
+async def _connect(settings: OpenAIEngine) -> Server:
+    # A coroutine, because aiohttp's session belongs to the event loop that creates it.
     return Server(settings)

@@ -1,4 +1,4 @@
-"""Requests to a server: what is tried again, what fails one row, and what ends everything."""
+"""HTTP requests with retries; an error fails either one row or the whole run."""
 
 import math
 import os
@@ -22,12 +22,13 @@ from regrade.errors import EngineError, SettingsError
 from regrade.retries import retry_after
 
 _LONGEST_WAIT = 60.0
-_LONGEST_ASKED = 300.0
-"""Longest wait in seconds, even if the server asks for more."""
+"""Longest wait before a retry, in seconds, if the server names none."""
+_LONGEST_RETRY_AFTER = 300.0
+"""Longest wait that a server may request (`Retry-After`), in seconds."""
 
 
 class RefusedError(Exception):
-    """The server does not do this request; others it may do."""
+    """The server rejects this request; other requests may succeed."""
 
     def __init__(self, status: int | None, message: str) -> None:
         self.status, self.message = status, message
@@ -38,13 +39,13 @@ class RefusedError(Exception):
 
 
 @dataclass
-class _TryAgainError(Exception):
-    """A failure that may pass."""
+class _RetryableError(Exception):
+    """A temporary failure, worth a retry."""
 
     problem: str
     status: int | None = None
-    after: float | None = None
-    """Seconds that the server asked to wait."""
+    wait: float | None = None
+    """Seconds to wait before the retry, as requested by the server."""
 
 
 class Server:
@@ -63,32 +64,32 @@ class Server:
         )
 
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer to a request.
+        """Send a request and return the JSON response.
 
-        429, 5xx, timeouts and broken connections are tried again, at the time that the server names or after
-        growing waits; nothing else is.
+        Retries 429, 5xx, timeouts and broken connections, after the wait that the server requests or with
+        exponential backoff. Other errors are not retried.
 
         Raises:
-            RefusedError: If the server refuses this request, or fails at it to the last try.
-            SettingsError: If it refuses the key (401, 403) or does not know the address or model (404).
-            EngineError: If it cannot be reached, or did nothing for anyone while this request was tried.
+            RefusedError: If the server rejects this request, or if all retries fail while other requests succeed.
+            SettingsError: If the server rejects the key (401, 403) or does not know the address or model (404).
+            EngineError: If the server cannot be reached, or no request succeeded since this one began.
         """
         started = time.monotonic()
         attempts = AsyncRetrying(
             stop=stop_after_attempt(self._settings.max_retries + 1),
             wait=_wait,
-            retry=retry_if_exception_type(_TryAgainError),
+            retry=retry_if_exception_type(_RetryableError),
             reraise=True,
         )
         try:
-            answer: dict[str, Any] = await attempts(self._try, f"{self._base}/{path}", body)
-        except _TryAgainError as error:
-            raise self._given_up(error, started) from error
+            response: dict[str, Any] = await attempts(self._try, f"{self._base}/{path}", body)
+        except _RetryableError as error:
+            raise self._final_error(error, started) from error
         self._last_success = time.monotonic()
-        return answer
+        return response
 
     async def version(self) -> str | None:
-        """Return the version that a vLLM server names beside its API, or None."""
+        """Return the version that a vLLM server reports at `/version`, or None."""
         url = f"{self._base.removesuffix('/v1')}/version"
         try:
             async with self._session.get(url, timeout=aiohttp.ClientTimeout(total=10)) as response:
@@ -109,15 +110,15 @@ class Server:
                 status, headers = response.status, response.headers
         except TimeoutError as error:
             seconds = self._settings.timeout
-            raise _TryAgainError(f"no answer within {seconds:g} s") from error
+            raise _RetryableError(f"no answer within {seconds:g} s") from error
         except aiohttp.ClientError as error:
-            raise _TryAgainError(str(error) or type(error).__name__) from error
+            raise _RetryableError(str(error) or type(error).__name__) from error
         if status == 429 or status >= 500:
-            raise _TryAgainError(f"{status}: {_message(content)}", status, retry_after(headers))
+            raise _RetryableError(f"{status}: {_message(content)}", status, retry_after(headers))
         if status in (401, 403):
-            state = "is refused" if self._settings.api_key_env in os.environ else "is not set"
+            state = "is rejected" if self._settings.api_key_env in os.environ else "is not set"
             raise SettingsError(
-                f"{url} answers {status}: the key in environment variable {self._settings.api_key_env} {state}. "
+                f"{url} answers {status}: the API key in environment variable {self._settings.api_key_env} {state}. "
                 f"The server says: {_message(content)}"
             )
         if status == 404:
@@ -125,16 +126,18 @@ class Server:
                 f"{url} answers 404: {_message(content)} Check engine.base_url and the model."
             )
         if status >= 400:
-            raise RefusedError(status, f"The server refuses it ({status}): {_message(content)}")
+            raise RefusedError(
+                status, f"The server rejected the request ({status}): {_message(content)}"
+            )
         try:
-            answer = orjson.loads(content)
+            document = orjson.loads(content)
         except orjson.JSONDecodeError as error:
-            raise RefusedError(status, "The server's answer is not JSON.") from error
-        if not isinstance(answer, dict):
-            raise RefusedError(status, "The server's answer is not a JSON object.")
-        return answer
+            raise RefusedError(status, "The server's response is not JSON.") from error
+        if not isinstance(document, dict):
+            raise RefusedError(status, "The server's response is not a JSON object.")
+        return document
 
-    def _given_up(self, error: _TryAgainError, started: float) -> Exception:
+    def _final_error(self, error: _RetryableError, started: float) -> Exception:
         problem = f"{self._settings.max_retries + 1} times: {error.problem}."
         unreachable = isinstance(error.__cause__, aiohttp.ClientConnectorError)
         if unreachable or self._last_success < started:
@@ -142,18 +145,18 @@ class Server:
         return RefusedError(error.status, f"The server failed {problem}")
 
 
-_grow = wait_random_exponential(multiplier=0.5, max=_LONGEST_WAIT)
+_backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_WAIT)
 
 
 def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome is not None else None
-    if isinstance(error, _TryAgainError) and error.after is not None:
-        return min(error.after, _LONGEST_ASKED)
-    return _grow(state)
+    if isinstance(error, _RetryableError) and error.wait is not None:
+        return min(error.wait, _LONGEST_RETRY_AFTER)
+    return _backoff(state)
 
 
 def _message(content: bytes) -> str:
-    """Return the message in a server's error, whatever its form."""
+    """Return the message of an error response: OpenAI's JSON, other JSON or plain text."""
     try:
         answer = orjson.loads(content)
     except orjson.JSONDecodeError:

@@ -1,1 +1,1 @@
-"""vLLM in a process of its own: the owner's side and the worker's."""
+"""vLLM in a worker process, with the owner's side (`engine.py`) and the worker's (`worker.py`)."""

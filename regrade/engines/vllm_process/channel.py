@@ -1,4 +1,4 @@
-"""Newline-delimited JSON over a socket: what an engine's owner and its worker say to each other.
+"""Newline-delimited JSON over a socket, between an engine's owner and its worker.
 
 Owner to worker: `open` (once), `requests`, `cancel`. Worker to owner: `progress`, `loaded`, `completions`, `error`.
 """
@@ -14,7 +14,7 @@ Message = dict[str, Any]
 
 
 class Channel:
-    """One end of a connection. Sending and receiving may happen in two threads, each in one only."""
+    """One end of a connection. One thread may send while another one receives."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -22,15 +22,15 @@ class Channel:
         self._searched = 0
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Send one message; blocks while the other side does not read.
+        """Send a message; blocks while the other side does not read.
 
         Raises:
-            BrokenPipeError: If the other side is gone (or `ConnectionResetError`).
+            BrokenPipeError, ConnectionResetError: If the other side has closed.
         """
         self._connection.sendall(orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
 
     def receive(self) -> Message | None:
-        """Return the next message, or None once the other side is gone."""
+        """Return the next message, or None after the other side has closed."""
         while (line := self._next_line()) is None:
             try:
                 received = self._connection.recv(1 << 20)
@@ -43,7 +43,7 @@ class Channel:
         return message
 
     def has_message(self) -> bool:
-        """Return whether `receive` has something to begin with."""
+        """Return True if at least the beginning of a message has arrived."""
         if self._received.find(b"\n", self._searched) >= 0:
             return True
         poll = select.poll()

@@ -1,4 +1,4 @@
-"""How long the context has to be, decided before the weights are loaded."""
+"""Choose the context length before the weights are loaded."""
 
 import math
 from collections.abc import Sequence
@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from regrade.errors import SettingsError
 
 _MARGIN = 1.25
-"""The longest prompts are picked by their rough length, so that a longer one may be among the others."""
+"""Safety factor for prompt lengths: the longest prompts were picked by estimated length."""
 _MULTIPLE = 256
+"""The context length is rounded up to a multiple of this, in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Tokens that one request takes."""
+    """Number of tokens that a request needs in the context."""
 
     prompt: int
     new: int
+    """Tokens that are generated after the prompt."""
 
 
 def choose_max_model_len(
@@ -25,13 +27,13 @@ def choose_max_model_len(
     """Return the context length in tokens to load the model with.
 
     Args:
-        needs: Of the longest requests. None at all: the model's own limit.
-        limit: The model's own limit.
-        explicit: What was asked for; prompts that do not fit are then failed rows.
-        truncate: Whether prompts may be cut.
+        needs: Tokens of the longest requests. If empty, the result is `limit`, unless `explicit` is set.
+        limit: The model's maximum.
+        explicit: The length in the settings, if set; rows whose prompts do not fit then fail.
+        truncate: Prompts may be cut.
 
     Raises:
-        SettingsError: If it cannot be as asked, with the numbers and what to do.
+        SettingsError: If the settings do not fit the model; the message has the numbers and the options.
     """
     if explicit is not None and explicit > limit:
         raise SettingsError(
@@ -41,9 +43,9 @@ def choose_max_model_len(
     context = limit if explicit is None else explicit
     new = max((need.new for need in needs), default=0)
     if new >= context:
-        whose = "the model allows" if explicit is None else "max_model_len is"
+        allowed = "the model allows" if explicit is None else "max_model_len is"
         raise SettingsError(
-            f"max_tokens is {new:,}, but {whose} {context:,} tokens for prompt and answer together. "
+            f"max_tokens is {new:,}, but {allowed} {context:,} tokens for prompt and answer together. "
             f"Set sampling.max_tokens below {context:,}."
         )
     if explicit is not None or not needs:
@@ -52,25 +54,25 @@ def choose_max_model_len(
     if longest.prompt + longest.new > limit:
         if truncate:
             return limit
-        raise SettingsError(_too_long(longest, limit))
+        raise SettingsError(_advice(longest, limit))
     wanted = max(math.ceil(need.prompt * _MARGIN) + need.new for need in needs)
     return min(limit, math.ceil(wanted / _MULTIPLE) * _MULTIPLE)
 
 
 def too_long(need: Need, context: int) -> str:
-    """Return what a row says whose prompt does not fit."""
+    """Return the error message of a row whose prompt does not fit."""
     return (
         f"The prompt has {need.prompt:,} tokens, which with {need.new:,} for the answer exceeds the context of "
         f"{context:,}."
     )
 
 
-def _too_long(longest: Need, limit: int) -> str:
+def _advice(longest: Need, limit: int) -> str:
     room = limit - longest.prompt
     lower = f"lower sampling.max_tokens to at most {room:,}, " if room > 0 else ""
     return (
         f"The longest prompt has {longest.prompt:,} tokens and max_tokens is {longest.new:,}, "
         f"{longest.prompt + longest.new:,} together, but the model allows {limit:,}. You can {lower}"
-        f"ask for fewer worked examples (n_shots), set engine.max_model_len (at most {limit:,}) to accept that such "
-        "rows fail, or let prompts be cut from the left (prompt.truncate)."
+        f"use fewer worked examples (n_shots), set engine.max_model_len (at most {limit:,}) to let such "
+        "rows fail, or cut prompts from the left (prompt.truncate)."
     )

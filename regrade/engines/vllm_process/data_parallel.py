@@ -1,4 +1,4 @@
-"""Inside the engine's worker: several copies of the model, which vLLM offers only through its asynchronous engine."""
+"""Worker side: run several copies of the model, which vLLM supports only in its asynchronous engine."""
 
 import asyncio
 import queue
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from regrade.engines.vllm_process.loop import Refusal
+from regrade.engines.vllm_process.loop import RejectedRequest
 
 if TYPE_CHECKING:
     from vllm import RequestOutput, SamplingParams
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class DataParallelEngine:
-    """vLLM's `AsyncLLM` with the part of the interface of `LLMEngine` that the loop uses."""
+    """vLLM's `AsyncLLM` behind the methods of `LLMEngine` that the loop uses."""
 
     def __init__(self, arguments: "EngineArgs") -> None:
-        self._finished: queue.SimpleQueue[RequestOutput | Refusal | BaseException]
+        self._finished: queue.SimpleQueue[RequestOutput | RejectedRequest | BaseException]
         self._finished = queue.SimpleQueue()
         self._running: dict[str, Future[None]] = {}
         self._loop = asyncio.new_event_loop()
@@ -30,25 +30,25 @@ class DataParallelEngine:
 
     @property
     def model_config(self) -> "ModelConfig":
-        """The part of it about the model."""
+        """Configuration of the model."""
         return self._engine.model_config
 
     def add_request(self, request_id: str, prompt: Any, params: "SamplingParams") -> None:  # noqa: ANN401
-        """Begin with a request; vLLM picks the copy of the model."""
-        work = self._generate(request_id, prompt, params)
-        self._running[request_id] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Start a request; vLLM picks the copy of the model."""
+        generating = self._generate(request_id, prompt, params)
+        self._running[request_id] = asyncio.run_coroutine_threadsafe(generating, self._loop)
 
     def abort_request(self, request_ids: Sequence[str]) -> None:
-        """Give requests up."""
+        """Abort requests."""
         for request_id in request_ids:
             self._running.pop(request_id).cancel()
 
-    def step(self) -> "list[RequestOutput | Refusal]":
-        """Wait until something is finished, and return all that is."""
+    def step(self) -> "list[RequestOutput | RejectedRequest]":
+        """Wait until a request has finished, and return all results so far."""
         results = [self._finished.get()]
         while not self._finished.empty():
             results.append(self._finished.get())
-        outputs: list[RequestOutput | Refusal] = []
+        outputs: list[RequestOutput | RejectedRequest] = []
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -65,7 +65,7 @@ class DataParallelEngine:
                 if output.finished:
                     self._finished.put(output)
         except (ValueError, VLLMValidationError) as error:
-            self._finished.put(Refusal(request_id, str(error)))
+            self._finished.put(RejectedRequest(request_id, str(error)))
         except EngineDeadError as error:
             self._finished.put(error)
 

@@ -1,4 +1,4 @@
-"""The engine `vllm`, as its owner sees it: requests go to a worker process, completions come back."""
+"""Owner side of the engine `vllm`: send requests to a worker process and receive completions."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,11 +20,11 @@ from regrade.models import ResolvedModel
 from regrade.records import Completion, Request
 
 _CHUNK = 64
-"""Requests per message: few enough to begin at once, and to look for completions in between."""
+"""Requests per message; small, so that the worker starts early and completions are read in between."""
 
 
 class VllmProcess:
-    """vLLM in a process of its own; implements `Engine`."""
+    """vLLM in a worker process; implements `Engine`."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class VllmProcess:
     ) -> None:
         self._log = log
         self._on_progress = on_progress
-        self._order = {
+        self._open_message = {
             "type": "open",
             "model": model.path,
             "revision": model.revision,
@@ -61,14 +61,14 @@ class VllmProcess:
 
     @property
     def info(self) -> EngineInfo:
-        """What was loaded."""
+        """Properties of the loaded engine."""
         if self._info is None:
             raise RuntimeError("the engine is not loaded: use it as a context manager")
         return self._info
 
     @property
     def pid(self) -> int | None:
-        """Process id of the supervisor, above all processes of the engine; None if none runs."""
+        """Process id of the supervisor, the root of the engine's process tree; None if it is not started."""
         return None if self._process is None else self._process.pid
 
     def __enter__(self) -> Self:
@@ -97,37 +97,35 @@ class VllmProcess:
         if process is None or self._info is None:
             raise RuntimeError("the engine is not loaded: use it as a context manager")
         if self._busy:
-            raise RuntimeError("the engine already works on another stream of requests")
+            raise RuntimeError(
+                "the engine still serves another stream of requests: exhaust or close it first"
+            )
         self._busy = True
         self._round += 1
-        waiting, open_ = iter(requests), 0
-        more = True
+        waiting, unanswered = iter(requests), 0
         try:
-            while more or open_:
-                while more and open_ < self._window:
-                    chunk = list(islice(waiting, min(_CHUNK, self._window - open_)))
-                    more = bool(chunk)
-                    if chunk:
-                        self._send(process, chunk)
-                        open_ += len(chunk)
+            while True:
+                while chunk := list(islice(waiting, min(_CHUNK, self._window - unanswered))):
+                    self._send(process, chunk)
+                    unanswered += len(chunk)
                     if process.channel.has_message():
                         break
-                if not open_:
-                    continue
+                if not unanswered:
+                    return
                 message = self._receive(process)
                 if message["type"] == "completions" and message["round"] == self._round:
                     completions = [_from_wire(fields) for fields in message["completions"]]
-                    open_ -= len(completions)
+                    unanswered -= len(completions)
                     self._answered = self._answered or bool(completions)
                     yield completions
         finally:
             self._busy = False
-            if open_ and self._process is process:
+            if unanswered and self._process is process:
                 self._cancel(process)
 
     def _load(self, process: EngineProcess) -> None:
         try:
-            process.channel.send(self._order)
+            process.channel.send(self._open_message)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise self._failure(process, "did not start") from error
         while (message := self._receive(process, "did not start"))["type"] != "loaded":
@@ -147,7 +145,7 @@ class VllmProcess:
         try:
             process.channel.send({"type": "cancel", "round": self._round})
         except OSError:
-            self._end()  # nothing is left to cancel
+            self._end()  # the worker has ended
 
     def _receive(
         self, process: EngineProcess, when: str = "ended before its work was done"
@@ -176,21 +174,23 @@ class VllmProcess:
 
 
 def parse_extra(pairs: Sequence[str]) -> dict[str, Any]:
-    """Return `name=value` pairs as a mapping, values read as YAML.
+    """Parse `name=value` pairs; values are YAML.
 
     Raises:
-        SettingsError: If a pair is not of that form.
+        SettingsError: If a pair has another form.
     """
     extra: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         name = name.strip().lstrip("-").replace("-", "_")
         if not equals or not name.isidentifier():
-            raise SettingsError(f"engine.extra: '{pair}' should be `name=value`.")
+            raise SettingsError(f"engine.extra: '{pair}' should have the form `name=value`.")
         try:
             extra[name] = yaml.safe_load(value)
         except yaml.YAMLError as error:
-            raise SettingsError(f"engine.extra: the value of '{pair}' is not YAML.") from error
+            raise SettingsError(
+                f"engine.extra: the value of '{pair}' is not valid YAML."
+            ) from error
     return extra
 
 

@@ -1,39 +1,39 @@
-"""Which tokens a label is, as the continuation of a prompt.
+"""Find the tokens of labels that continue a prompt.
 
-Where each label is exactly one more token after the prompt, one forward pass over the prompt gives the
-log-probabilities of all of them. Where it is not (it is two tokens, or it merges with the end of the prompt into
-other tokens), each label needs a pass of its own.
+If each label adds exactly one token to the prompt, one forward pass over the prompt gives the log-probabilities of all
+labels. Otherwise (a label has two tokens, or merges with the end of the prompt), each label needs a separate pass.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 Tokens = list[int]
 Tokenize = Callable[[Sequence[str]], list[Tokens]]
-"""Texts to token ids, special tokens at the beginning included as the model gets them."""
+"""Converts texts to token ids, including the special tokens that the model expects."""
 
 MAX_SINGLE_TOKENS = 128
-"""vLLM's own limit on `logprob_token_ids`."""
+"""vLLM's limit on `logprob_token_ids`."""
 _TAIL = 32
-"""Characters at the end of a prompt that decide how a label attaches to it."""
+"""Number of characters at the end of a prompt that determine the tokens of a label after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The labels as continuations of one prompt, a pass for each."""
+    """Labels after a prompt, to be scored in one pass per label."""
 
     sequences: tuple[Tokens, ...]
-    """Token ids of prompt and label, for each label."""
+    """Token ids of prompt and label together, for each label."""
     start: int
-    """First position whose tokens count: the same for all labels, so that their sums compare."""
+    """First position whose tokens are scored; equal for all labels, so that their sums are comparable."""
 
 
 def single_tokens(prompt: Tokens, sequences: Sequence[Tokens]) -> Tokens | None:
-    """Return the token of each label where each is exactly one more token, all distinct; otherwise None.
+    """Return the token of each label, or None if a label is not one more token or two labels have the same.
 
     Args:
         prompt: Token ids of the prompt.
-        sequences: Token ids of the prompt with each label, tokenised as one text.
+        sequences: Token ids of prompt + label, tokenised as one text, for each label.
     """
     length = len(prompt)
     if len(sequences) > MAX_SINGLE_TOKENS:
@@ -45,39 +45,37 @@ def single_tokens(prompt: Tokens, sequences: Sequence[Tokens]) -> Tokens | None:
 
 
 def choices(prompt: Tokens, sequences: Sequence[Tokens]) -> Choices:
-    """Return what to score per label: from the first token in which any sequence leaves the prompt's own."""
-    start = min(_common(prompt, sequence) for sequence in sequences)
+    """Return the sequences, scored from the first position at which any of them differs from the prompt."""
+    start = min(_common_length(prompt, sequence) for sequence in sequences)
     return Choices(tuple(sequences), start)
 
 
-def _common(left: Tokens, right: Tokens) -> int:
-    """Return the length of the common beginning."""
-    for position, (one, other) in enumerate(zip(left, right, strict=False)):
-        if one != other:
-            return position
-    return min(len(left), len(right))
+def _common_length(left: Tokens, right: Tokens) -> int:
+    """Return the length of the common prefix."""
+    pairs = zip(left, right, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 class LabelTokens:
-    """Decides for each prompt how its labels are ranked, and remembers it for prompts that end alike."""
+    """Chooses one-pass or per-label ranking for a prompt; cached by labels and the prompt's last characters."""
 
     def __init__(self, tokenize: Tokenize) -> None:
         self._tokenize = tokenize
-        self._known: dict[tuple[tuple[str, ...], str], Tokens | None] = {}
+        self._cache: dict[tuple[tuple[str, ...], str], Tokens | None] = {}
 
     def of(self, text: str, prompt: Tokens, labels: tuple[str, ...]) -> Tokens | Choices:
-        """Return the single token of each label, or the sequences to score one by one.
+        """Return the token of each label, or the sequences to score separately.
 
         Args:
             text: The prompt.
-            prompt: Its token ids.
-            labels: Texts that may follow it.
+            prompt: The prompt's token ids.
+            labels: Texts to rank as continuations.
         """
         ending = (labels, text[-_TAIL:])
-        known = self._known.get(ending)
-        if known is not None:
-            return known
+        tokens = self._cache.get(ending)
+        if tokens is not None:
+            return tokens
         sequences = self._tokenize([text + label for label in labels])
-        if ending not in self._known:
-            self._known[ending] = single_tokens(prompt, sequences)
-        return self._known[ending] or choices(prompt, sequences)
+        if ending not in self._cache:
+            self._cache[ending] = single_tokens(prompt, sequences)
+        return self._cache[ending] or choices(prompt, sequences)

@@ -1,4 +1,4 @@
-"""Inside the engine's worker: from settings to a loaded model."""
+"""Worker side: load the model with the owner's settings."""
 
 import copy
 import dataclasses
@@ -16,7 +16,7 @@ import psutil
 from regrade.engines.vllm_process.context import choose_max_model_len
 from regrade.engines.vllm_process.cpu_priority import lower_priority
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
-from regrade.engines.vllm_process.loop import Refusal, VllmEngine
+from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
 from regrade.engines.vllm_process.prompts import Prompts
 from regrade.errors import SettingsError
 
@@ -28,9 +28,9 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model that is ready."""
+    """A loaded model."""
 
-    engine: VllmEngine
+    engine: SteppedEngine
     prompts: Prompts
     max_model_len: int
     max_num_seqs: int
@@ -38,11 +38,11 @@ class Loaded:
     """The fields of `EngineInfo`."""
 
 
-def load(order: Mapping[str, Any], on_progress: Callable[[str], None]) -> Loaded:
-    """Load the model as the owner's `open` message says.
+def load(open_message: Mapping[str, Any], on_progress: Callable[[str], None]) -> Loaded:
+    """Load the model for the owner's `open` message.
 
     Raises:
-        SettingsError: If vLLM or the model does not allow what was asked for; before the weights are read.
+        SettingsError: If vLLM or the model does not allow the settings. Raised before the weights are read.
     """
     started = time.monotonic()
     on_progress("importing vLLM")
@@ -55,37 +55,37 @@ def load(order: Mapping[str, Any], on_progress: Callable[[str], None]) -> Loaded
     is_cpu = current_platform.is_cpu()
     if is_cpu:
         lower_priority()
-    arguments = engine_arguments(order, is_cpu=is_cpu)
+    arguments = engine_arguments(open_message, is_cpu=is_cpu)
     on_progress("reading the longest prompts")
-    no_length: dict[str, Any] = {"max_model_len": None}  # says what the model itself allows
+    no_length: dict[str, Any] = {"max_model_len": None}  # the config then has the model's maximum
     try:
         model = dataclasses.replace(arguments, **no_length).create_model_config()
     except (ValueError, VLLMValidationError) as error:
-        raise SettingsError(_refusal(error)) from error
-    # A copy, because the engine uses the other one in another thread.
+        raise SettingsError(_rejection(error)) from error
+    # A copy, because the engine uses the original in another thread.
     tokenizer = copy.deepcopy(cached_tokenizer_from_config(model))
-    rendering = order["rendering"]
+    rendering = open_message["rendering"]
     template = rendering["chat_template"] or getattr(tokenizer, "chat_template", None)
     prompts = Prompts(
         tokenizer, chat_template=rendering["chat_template"], arguments=rendering["arguments"]
     )
     arguments.max_model_len = _context(
-        order, prompts, limit=model.max_model_len, has_template=template is not None
+        open_message, prompts, limit=model.max_model_len, has_template=template is not None
     )
     try:
         config = arguments.create_engine_config()
     except (ValueError, VLLMValidationError) as error:
-        raise SettingsError(_refusal(error)) from error
+        raise SettingsError(_rejection(error)) from error
     on_progress("loading the model")
     engine: LLMEngine | DataParallelEngine
     if arguments.data_parallel_size > 1:
         engine = DataParallelEngine(arguments)
     else:
         engine = LLMEngine.from_engine_args(arguments)
-        # The output processor keeps the times of each request; exporting them to Prometheus is not needed.
+        # Do not export metrics to Prometheus: the output processor still records the times of each request.
         engine.logger_manager = None
     on_progress("warming up")
-    _warm_up(engine, ranks=any(request["labels"] for request in order["longest"]))
+    _warm_up(engine, ranks=any(request["labels"] for request in open_message["longest"]))
     return Loaded(
         engine=engine,
         prompts=prompts,
@@ -105,8 +105,8 @@ def load(order: Mapping[str, Any], on_progress: Callable[[str], None]) -> Loaded
     )
 
 
-def _warm_up(engine: VllmEngine, *, ranks: bool) -> None:
-    """Have vLLM compile now what it compiles at first use, so that no request's time holds it."""
+def _warm_up(engine: SteppedEngine, *, ranks: bool) -> None:
+    """Run a request of each kind, so that vLLM's compilation at first use adds to no request's latency."""
     from vllm import SamplingParams
     from vllm.inputs import tokens_input
 
@@ -117,24 +117,26 @@ def _warm_up(engine: VllmEngine, *, ranks: bool) -> None:
         engine.add_request(f"warm-up-{number}", tokens_input([0, 0]), params)
     finished = 0
     while finished < len(kinds):
-        finished += sum(isinstance(output, Refusal) or output.finished for output in engine.step())
+        finished += sum(
+            isinstance(output, RejectedRequest) or output.finished for output in engine.step()
+        )
 
 
-def engine_arguments(order: Mapping[str, Any], *, is_cpu: bool) -> "EngineArgs":
-    """Return vLLM's engine arguments for the settings and the extra ones.
+def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "EngineArgs":
+    """Return vLLM's engine arguments for the settings and `engine.extra`.
 
     Raises:
-        SettingsError: If an extra argument is not one of vLLM's, or has a field of its own, or vLLM refuses a value.
+        SettingsError: If vLLM does not know an extra argument, or has a setting for it, or rejects a value.
     """
     from vllm.engine.arg_utils import EngineArgs
     from vllm.exceptions import VLLMValidationError
 
-    settings: dict[str, Any] = dict(order["settings"])
-    extra: dict[str, Any] = dict(order["extra"])
+    settings: dict[str, Any] = dict(open_message["settings"])
+    extra: dict[str, Any] = dict(open_message["extra"])
     known = [field.name for field in dataclasses.fields(EngineArgs)]
     for name in extra:
         if name in settings or name in ("model", "revision"):
-            raise SettingsError(f"engine.extra sets '{name}', which has a field of its own.")
+            raise SettingsError(f"engine.extra cannot set '{name}', because another setting does.")
         if name not in known:
             close = get_close_matches(name, known, n=1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
@@ -142,55 +144,54 @@ def engine_arguments(order: Mapping[str, Any], *, is_cpu: bool) -> "EngineArgs":
     if is_cpu and settings["dtype"] == "auto":
         # bfloat16 needs instructions that many (virtual) CPUs lack, and vLLM does not check all of them.
         settings["dtype"] = "float32"
-    if is_cpu and (not order["longest"] or any(_samples(request) for request in order["longest"])):
-        # Of a prompt that it computes in pieces, vLLM 0.32 turns back the request's random generator, which torch
-        # cannot do on a CPU ("Generator does not use offset"): the engine would end.
+    longest = open_message["longest"]
+    if is_cpu and (not longest or any(request["sampling"]["temperature"] for request in longest)):
+        # With chunked prefill, vLLM 0.32 resets the request's random generator, which torch does not support on a
+        # CPU ("Generator does not use offset"): the engine would end.
         extra.setdefault("enable_chunked_prefill", False)
     if is_cpu and not os.environ.get("VLLM_CPU_KVCACHE_SPACE"):
-        # vLLM takes gpu_memory_utilization as a share of all memory here, and fails where others use some of it.
+        # On a CPU, gpu_memory_utilization is a share of all memory; vLLM fails if other programs use a part of it.
         ranks = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
         workers = math.prod(settings[rank] for rank in ranks)
         extra.setdefault("kv_cache_memory_bytes", _cpu_cache_bytes(workers))
-    given = {name: value for name, value in settings.items() if value is not None}
-    given |= {"model": order["model"], "revision": order["revision"]}
-    if order["revision"] is not None:
-        given["tokenizer_revision"] = order["revision"]
+    values = {name: value for name, value in settings.items() if value is not None}
+    values |= {"model": open_message["model"], "revision": open_message["revision"]}
+    if open_message["revision"] is not None:
+        values["tokenizer_revision"] = open_message["revision"]
     try:
-        return EngineArgs(**(given | {"disable_log_stats": False} | extra))
+        return EngineArgs(**(values | {"disable_log_stats": False} | extra))
     except (TypeError, ValueError, VLLMValidationError) as error:
-        raise SettingsError(_refusal(error)) from error
-
-
-def _samples(request: Mapping[str, Any]) -> bool:
-    return bool(request["sampling"]["temperature"])
+        raise SettingsError(_rejection(error)) from error
 
 
 def _cpu_cache_bytes(workers: int) -> int:
-    """Return what each worker gets of a quarter of the free memory, between 1 and 4 GiB."""
+    """Return the cache size per worker: its share of a quarter of the free memory, between 1 and 4 GiB."""
     return min(max(psutil.virtual_memory().available // 4 // workers, _GIB), 4 * _GIB)
 
 
-def _context(order: Mapping[str, Any], prompts: Prompts, *, limit: int, has_template: bool) -> int:
-    longest = order["longest"]
+def _context(
+    open_message: Mapping[str, Any], prompts: Prompts, *, limit: int, has_template: bool
+) -> int:
+    longest = open_message["longest"]
     if not has_template and any(isinstance(request["prompt"], list) for request in longest):
         raise SettingsError(
-            f"The prompts are chats, but the tokenizer of '{order['model']}' has no chat template. "
-            "Use format 'completion', or give a template (prompt.chat_template)."
+            f"Benchmarks use chat prompts, but the tokenizer of '{open_message['model']}' has no chat template. "
+            "Use format 'completion', or set prompt.chat_template."
         )
     prepared = prompts.prepare(longest)
-    refused = [request.error for request in prepared if request.error is not None]
-    if prepared and len(refused) == len(prepared):
-        raise SettingsError(refused[0])
+    errors = [request.error for request in prepared if request.error is not None]
+    if prepared and len(errors) == len(prepared):
+        raise SettingsError(errors[0])
     return choose_max_model_len(
         [request.need for request in prepared if request.error is None],
         limit=limit,
-        explicit=order["settings"]["max_model_len"],
-        truncate=order["rendering"]["truncate"],
+        explicit=open_message["settings"]["max_model_len"],
+        truncate=open_message["rendering"]["truncate"],
     )
 
 
-def _refusal(error: Exception) -> str:
-    """Return one line for what pydantic says in several."""
+def _rejection(error: Exception) -> str:
+    """Return a message in one line; pydantic's have several."""
     errors = getattr(error, "errors", None)
     message = "; ".join(str(e["msg"]) for e in errors()) if callable(errors) else str(error)
-    return f"vLLM refuses the engine settings: {' '.join(message.split())}"
+    return f"vLLM rejects the engine settings: {' '.join(message.split())}"

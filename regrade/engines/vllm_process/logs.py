@@ -1,4 +1,4 @@
-"""Find the reason for an engine's end in its log."""
+"""Find the cause of an engine's failure in its log."""
 
 import re
 import signal
@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _TAIL_BYTES = 512 * 1024
+"""Length of the log's end that is searched, in bytes."""
 _ERROR = re.compile(r"\b(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit)): *(\S.*)")
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|OutOfMemoryError|Cannot allocate memory|bad_alloc|std::bad_alloc"
@@ -13,13 +14,14 @@ _OUT_OF_MEMORY = re.compile(
     r"|less than desired .* memory utilization",
     re.IGNORECASE,
 )
-_ABOUT_ANOTHER = re.compile(
+_CONSEQUENCE = re.compile(
     r"initialization failed|See (?:stack trace|root cause)|EngineDead|EngineCore encountered",
     re.IGNORECASE,
 )
-_REMEDY = (
+"""Errors that follow from an earlier error."""
+_MEMORY_ADVICE = (
     "Not enough memory: lower engine.max_model_len or engine.max_num_seqs, or change "
-    "engine.gpu_memory_utilization (lower where others use the memory, higher for a larger cache)."
+    "engine.gpu_memory_utilization (lower if other programs use the memory, higher for a larger cache)."
 )
 
 
@@ -27,30 +29,30 @@ def last_error(log: Path, start: int = 0) -> str:
     """Return the last error in the log, with advice; "" if there is none.
 
     Args:
-        log: The file.
-        start: Bytes to skip at the beginning, written by an earlier engine.
+        log: The log file.
+        start: Position after the output of earlier engines, in bytes.
     """
     text = _tail(log, start)
     errors = [
         f"{name}: {message.strip()}"
         for name, message in _ERROR.findall(text)
-        if not _ABOUT_ANOTHER.search(message) and not _ABOUT_ANOTHER.search(name)
+        if not _CONSEQUENCE.search(message) and not _CONSEQUENCE.search(name)
     ]
-    memory = [line.strip() for line in text.splitlines() if _OUT_OF_MEMORY.search(line)]
-    if memory:
-        error = _ERROR.search(memory[-1])
-        line = f"{error[1]}: {error[2]}" if error else memory[-1]
-        return f"{_shorten(line)} {_REMEDY}"
+    memory_errors = [line.strip() for line in text.splitlines() if _OUT_OF_MEMORY.search(line)]
+    if memory_errors:
+        error = _ERROR.search(memory_errors[-1])
+        line = f"{error[1]}: {error[2]}" if error else memory_errors[-1]
+        return f"{_shorten(line)} {_MEMORY_ADVICE}"
     return _shorten(errors[-1]) if errors else ""
 
 
 def status_in_words(status: int) -> str:
-    """Return the meaning of the supervisor's exit status, such as `signal SIGTERM`; with advice for SIGKILL."""
+    """Describe the supervisor's exit status, such as `signal SIGTERM`; with advice for SIGKILL."""
     number = -status if status < 0 else status - 128
     if number == signal.SIGKILL:
         return (
-            "signal SIGKILL, which is how Linux ends a process when the machine's memory runs out (`dmesg` says so). "
-            "If nobody sent it: lower engine.max_num_seqs or engine.max_model_len, or run less beside it."
+            "signal SIGKILL. Linux sends it when the machine runs out of memory (see `dmesg`). "
+            "In this case lower engine.max_num_seqs or engine.max_model_len, or run fewer programs at the same time."
         )
     with suppress(ValueError):
         return f"signal {signal.Signals(number).name}"

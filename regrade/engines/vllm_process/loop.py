@@ -1,7 +1,7 @@
-"""Inside the engine's worker: the loop that keeps vLLM busy.
+"""Worker side: the loop that keeps vLLM busy.
 
-Three threads, so that vLLM never waits: one takes requests from the owner and tokenises them ahead, the main
-thread adds them and steps, one sends what is finished.
+Three threads, so that vLLM never waits: the first receives requests and tokenises them ahead, the main thread adds them
+to vLLM and steps, the third sends completions.
 """
 
 import math
@@ -21,37 +21,37 @@ WireCompletion = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A request of a round; a round is one call of the owner's `generate`."""
+class QueuedRequest:
+    """A queued request; `round` numbers the owner's calls of `generate`."""
 
     round: int
     request: Prepared
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """What vLLM gives instead of an output where it refuses a request only later."""
+class RejectedRequest:
+    """A request that vLLM rejected after queueing it."""
 
     request_id: str
     message: str
 
 
-class VllmEngine(Protocol):
-    """What the loop uses of vLLM's `LLMEngine`."""
+class SteppedEngine(Protocol):
+    """The methods of vLLM's `LLMEngine` that the loop uses."""
 
     def add_request(self, request_id: str, prompt: Any, params: "SamplingParams") -> object:  # noqa: ANN401
-        """Begin with a request."""
+        """Start a request."""
 
     def abort_request(self, request_ids: list[str]) -> None:
-        """Give requests up."""
+        """Abort requests."""
 
-    def step(self) -> "Sequence[RequestOutput | PoolingRequestOutput | Refusal]":
-        """Return what is finished; may block while there is anything to do."""
+    def step(self) -> "Sequence[RequestOutput | PoolingRequestOutput | RejectedRequest]":
+        """Return finished requests; may block while requests are running."""
 
 
 @dataclass(slots=True)
-class _Open:
-    """A request that vLLM works on, as one request of vLLM's or as one for each label."""
+class _Running:
+    """A request that vLLM works on, as one vLLM request or as one per label (a part)."""
 
     round: int
     request: Prepared
@@ -59,62 +59,62 @@ class _Open:
 
 
 class Loop:
-    """Feeds vLLM from one queue and puts completions into another one."""
+    """Feeds vLLM from a queue and puts completions into another queue."""
 
     def __init__(
         self,
-        engine: VllmEngine,
-        work: queue.SimpleQueue[Work | None],
+        engine: SteppedEngine,
+        queued: queue.SimpleQueue[QueuedRequest | None],
         finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]],
         *,
-        max_open: int,
+        max_running: int,
     ) -> None:
         self._engine = engine
-        self._work = work
+        self._queued = queued
         self._finished = finished
-        self._max_open = max_open
-        self._open: dict[str, tuple[_Open, int]] = {}
+        self._max_running = max_running
+        self._running: dict[str, tuple[_Running, int]] = {}
         self._added = 0
         self._cancelled = 0
 
     def cancel(self, round_: int) -> None:
-        """From any thread: drop all requests of the rounds up to this one."""
+        """Drop all requests of the rounds up to this one. May be called from any thread."""
         self._cancelled = round_
-        self._work.put(None)  # wakes the loop
+        self._queued.put(None)  # wakes the loop
 
     def run(self) -> None:
-        """Work for ever."""
+        """Run forever."""
         while True:
-            self._take()
+            self._start_queued()
             done: dict[int, list[WireCompletion]] = {}
             for output in self._engine.step():
-                if isinstance(output, Refusal):
-                    self._refuse(output)
-                elif output.finished and output.request_id in self._open:
+                if isinstance(output, RejectedRequest):
+                    self._fail_rejected(output)
+                elif output.finished and output.request_id in self._running:
                     self._collect(cast("RequestOutput", output), done)
             for round_, completions in done.items():
                 self._finished.put((round_, completions))
 
-    def _take(self) -> None:
-        """Hand over to vLLM what is ready; wait only where vLLM has nothing to do."""
-        self._abort([n for n, (open_, _) in self._open.items() if open_.round <= self._cancelled])
-        while len(self._open) < self._max_open:
+    def _start_queued(self) -> None:
+        """Add queued requests to vLLM; wait for one only if vLLM has nothing to do."""
+        self._abort([name for name, (r, _) in self._running.items() if r.round <= self._cancelled])
+        while len(self._running) < self._max_running:
             try:
-                work = self._work.get(block=not self._open)
+                queued = self._queued.get(block=not self._running)
             except queue.Empty:
                 return
-            if work is None or work.round <= self._cancelled:
+            if queued is None or queued.round <= self._cancelled:
                 continue
-            if work.request.error is not None:
-                self._finished.put((work.round, [_failed(work.request, work.request.error)]))
+            if queued.request.error is not None:
+                self._finished.put((queued.round, [_failed(queued.request, queued.request.error)]))
             else:
-                self._add(work.round, work.request)
+                self._add(queued.round, queued.request)
 
     def _add(self, round_: int, request: Prepared) -> None:
         from vllm.exceptions import VLLMValidationError
         from vllm.inputs import tokens_input
 
-        open_ = _Open(round_, request)
+        running = _Running(round_, request)
         sequences: Sequence[list[int]] = [request.ids]
         if isinstance(request.ranking, Choices):
             sequences = request.ranking.sequences
@@ -125,33 +125,33 @@ class Loop:
                 self._added += 1
                 name = str(self._added)
                 self._engine.add_request(name, tokens_input(sequence), params)
-                self._open[name] = (open_, part)
+                self._running[name] = (running, part)
                 ids.append(name)
         except (ValueError, VLLMValidationError) as error:
             self._abort(ids)
-            self._finished.put((round_, [_failed(request, f"vLLM refuses it: {error}")]))
+            self._finished.put((round_, [_failed(request, f"vLLM rejected the request: {error}")]))
 
-    def _refuse(self, refusal: Refusal) -> None:
-        if refusal.request_id not in self._open:
+    def _fail_rejected(self, rejected: RejectedRequest) -> None:
+        if rejected.request_id not in self._running:
             return
-        open_, _ = self._open.pop(refusal.request_id)
-        self._abort([name for name, (other, _) in self._open.items() if other is open_])
-        failed = _failed(open_.request, f"vLLM refuses it: {refusal.message}")
-        self._finished.put((open_.round, [failed]))
+        running, _ = self._running.pop(rejected.request_id)
+        self._abort([name for name, (other, _) in self._running.items() if other is running])
+        failed = _failed(running.request, f"vLLM rejected the request: {rejected.message}")
+        self._finished.put((running.round, [failed]))
 
     def _collect(self, output: "RequestOutput", done: dict[int, list[WireCompletion]]) -> None:
-        open_, part = self._open.pop(output.request_id)
-        open_.outputs[part] = output
-        ranking = open_.request.ranking
+        running, part = self._running.pop(output.request_id)
+        running.outputs[part] = output
+        ranking = running.request.ranking
         parts = len(ranking.sequences) if isinstance(ranking, Choices) else 1
-        if len(open_.outputs) == parts:
-            done.setdefault(open_.round, []).append(_completion(open_))
+        if len(running.outputs) == parts:
+            done.setdefault(running.round, []).append(_completion(running))
 
     def _abort(self, ids: list[str]) -> None:
         if ids:
             self._engine.abort_request(ids)
         for name in ids:
-            del self._open[name]
+            del self._running[name]
 
 
 def _params(request: Prepared) -> "SamplingParams":
@@ -162,7 +162,9 @@ def _params(request: Prepared) -> "SamplingParams":
     if request.ranking is None:
         sampling = dict(request.sampling)
         if sampling["temperature"] == 0:
-            del sampling["seed"]  # nothing is drawn, and a seed costs a generator per request
+            del sampling[
+                "seed"
+            ]  # greedy decoding needs none, and a seed costs a generator per request
         return SamplingParams(**sampling, output_kind=final)
     if isinstance(request.ranking, Choices):
         return SamplingParams(
@@ -177,12 +179,13 @@ def _params(request: Prepared) -> "SamplingParams":
     )
 
 
-def _completion(open_: _Open) -> WireCompletion:
-    request, outputs = open_.request, [open_.outputs[part] for part in sorted(open_.outputs)]
+def _completion(running: _Running) -> WireCompletion:
+    request = running.request
+    outputs = [running.outputs[part] for part in sorted(running.outputs)]
     answers = [output.outputs[0] for output in outputs]
-    refused = next((a for a in answers if a.finish_reason not in ("stop", "length")), None)
-    if refused is not None:
-        return _failed(request, f"vLLM ended it as '{refused.finish_reason}'.")
+    aborted = next((a for a in answers if a.finish_reason not in ("stop", "length")), None)
+    if aborted is not None:
+        return _failed(request, f"vLLM ended the request with '{aborted.finish_reason}'.")
     completion = _base(request) | {
         "prompt_tokens": len(request.ids),
         "completion_tokens": sum(len(answer.token_ids) for answer in answers),
@@ -192,7 +195,7 @@ def _completion(open_: _Open) -> WireCompletion:
         return completion | {"text": answers[0].text, "finish_reason": answers[0].finish_reason}
     logprobs = _label_logprobs(request.ranking, outputs)
     if any(math.isnan(logprob) for logprob in logprobs):
-        return _failed(request, "The model gave log-probabilities that are not numbers.")
+        return _failed(request, "The model returned log-probabilities that are not numbers.")
     single = not isinstance(request.ranking, Choices)
     return completion | {
         "label_logprobs": logprobs,
@@ -215,7 +218,7 @@ def _label_logprobs(
 
 
 def _times(outputs: Sequence["RequestOutput"]) -> Mapping[str, float]:
-    """Return seconds until the first token and the end, of the slowest part."""
+    """Return time to first token and latency in seconds; those of the slowest part if a request was split."""
     metrics = [output.metrics for output in outputs if output.metrics is not None]
     if not metrics:
         return {}

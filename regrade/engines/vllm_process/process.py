@@ -1,4 +1,4 @@
-"""An engine's process tree, as its owner sees it: supervisor, worker, and the processes that vLLM starts."""
+"""Owner side of an engine's process tree: supervisor, worker, and the processes that vLLM starts."""
 
 import os
 import socket
@@ -11,35 +11,35 @@ from regrade.engines.vllm_process.environment import worker_environment
 from regrade.processes.supervised import SupervisedProcess
 
 GRACE = 0.5
-"""Seconds that an engine's processes get from SIGTERM to SIGKILL. They have nothing left to save, and vLLM 0.32 uses up
-whatever it gets: its engine core waits for a worker that has nothing left to do."""
+"""Seconds from SIGTERM to SIGKILL for an engine's processes. Short, because they have nothing to save, and vLLM 0.32 does
+not end earlier: its engine core waits for an idle worker."""
 
 
 class EngineProcess(SupervisedProcess):
-    """A supervised command with a channel to it and a scratch folder for its temporary files."""
+    """A supervised command with a channel to its owner and a scratch folder for temporary files."""
 
     def __init__(self, command: Sequence[str], log: Path, *, grace: float = GRACE) -> None:
         """Start the command.
 
         Args:
-            command: Finds the channel in the variable `CHANNEL_VARIABLE`.
-            log: Takes all output, after its present content.
+            command: Program and arguments. It finds the channel's descriptor in the variable `CHANNEL_VARIABLE`.
+            log: File to which all output is appended.
             grace: Seconds from SIGTERM to SIGKILL.
         """
         scratch = Path(tempfile.mkdtemp(prefix="regrade-engine-"))
-        ours, theirs = socket.socketpair()
-        with theirs:
+        owner_end, worker_end = socket.socketpair()
+        with worker_end:
             super().__init__(
                 command,
                 log,
                 worker_environment(os.environ, scratch),
                 grace=grace,
-                channel=theirs.fileno(),
+                channel=worker_end.fileno(),
                 scratch=scratch,
             )
-        self.channel = Channel(ours)
+        self.channel = Channel(owner_end)
 
     def end(self) -> int:
-        """Close the channel, end all processes, and return the supervisor's exit status. May be called again."""
+        """Close the channel, end all processes, and return the supervisor's exit status. Idempotent."""
         self.channel.close()
         return super().end()

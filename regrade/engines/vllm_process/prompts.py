@@ -1,4 +1,4 @@
-"""Inside the engine's worker: requests become token ids, in batches, ahead of the engine."""
+"""Worker side: render and tokenise requests in batches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +10,11 @@ from regrade.engines.vllm_process.context import Need, too_long
 from regrade.engines.vllm_process.labels import Choices, LabelTokens, Tokens
 
 WireRequest = Mapping[str, Any]
-"""A `Request` as JSON: `key`, `prompt` (text, or list of messages), `sampling`, `labels`."""
+"""A `Request` as JSON: `key`, `prompt` (text or list of messages), `sampling`, `labels`."""
 
 
 class Tokenizer(Protocol):
-    """What is used of a tokenizer of transformers or vLLM."""
+    """The methods that are used of a tokenizer of transformers or vLLM."""
 
     def __call__(self, text: list[str], *, add_special_tokens: bool) -> Mapping[str, Any]:
         """Return `input_ids` for each text."""
@@ -25,25 +25,25 @@ class Tokenizer(Protocol):
     def apply_chat_template(
         self, conversation: list[Mapping[str, str]], **arguments: object
     ) -> object:
-        """Return the text of a chat, with `tokenize=False`."""
+        """Return the text of a chat; call it with `tokenize=False`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request with all that the engine needs; `error` where it cannot be served."""
+    """A rendered and tokenised request; `error` is set if it cannot be answered."""
 
     key: int
     text: str
     sampling: Mapping[str, Any]
     ids: Tokens
     ranking: Tokens | Choices | None = None
-    """How the labels are ranked: by the token of each, or one by one. None where text is generated."""
+    """Token of each label, or sequences to score separately. None if text is generated."""
     truncated: bool = False
     error: str | None = None
 
     @property
     def need(self) -> Need:
-        """Tokens that this takes of the context."""
+        """Number of tokens that the request needs in the context."""
         if self.ranking is None:
             return Need(len(self.ids), int(self.sampling["max_tokens"]))
         if isinstance(self.ranking, Choices):
@@ -64,7 +64,7 @@ class Prompts:
         self._labels = {chat: LabelTokens(self._tokenize(chat)) for chat in (False, True)}
 
     def prepare(self, requests: Sequence[WireRequest]) -> list[Prepared]:
-        """Return the requests, in their order, with text and token ids; nothing is cut yet."""
+        """Return the requests in the same order, with text and token ids; nothing is cut yet."""
         prepared: dict[int, Prepared] = {}
         for chat in (False, True):
             group = [r for r in requests if isinstance(r["prompt"], list) is chat]
@@ -80,14 +80,14 @@ class Prompts:
         return [prepared[request["key"]] for request in requests]
 
     def fit(self, prepared: Prepared, context: int, *, truncate: bool) -> Prepared:
-        """Return the request as it fits into the context: cut from the left if allowed, or with an error."""
+        """Return the request if it fits into the context; otherwise cut from the left if allowed, or with an error."""
         need = prepared.need
         surplus = need.prompt + need.new - context
         if prepared.error is not None or surplus <= 0:
             return prepared
         ranking = prepared.ranking
-        least = 2 if isinstance(ranking, Choices) else 1
-        if not truncate or need.prompt - surplus < least:
+        shortest = 2 if isinstance(ranking, Choices) else 1
+        if not truncate or need.prompt - surplus < shortest:
             return replace(prepared, error=too_long(need, context))
         if isinstance(ranking, Choices):
             if ranking.start - surplus < 1:
@@ -102,7 +102,7 @@ class Prompts:
         )
 
     def _render(self, messages: list[Mapping[str, str]]) -> tuple[str, str | None]:
-        """Return the text of a chat, or what the chat template says against it."""
+        """Return the text of a chat and None, or "" and the error of the chat template."""
         try:
             text = self._tokenizer.apply_chat_template(
                 messages,
@@ -112,15 +112,13 @@ class Prompts:
                 **self._arguments,
             )
         except jinja2.TemplateError as error:
-            return "", f"The chat template refuses the messages: {error}"
+            return "", f"The chat template rejects the messages: {error}"
         return str(text), None
 
     def _tokenize(self, chat: bool) -> Callable[[Sequence[str]], list[Tokens]]:
         # A chat template writes the special tokens itself.
         def tokenize(texts: Sequence[str]) -> list[Tokens]:
-            ids: list[Tokens] = self._tokenizer(list(texts), add_special_tokens=not chat)[
-                "input_ids"
-            ]
-            return ids
+            encoded = self._tokenizer(list(texts), add_special_tokens=not chat)
+            return list(encoded["input_ids"])
 
         return tokenize

@@ -1,8 +1,8 @@
-"""The process that holds vLLM: `python -m regrade.engines.vllm_process.worker`, started by the supervisor.
+"""The worker process, which runs vLLM: `python -m regrade.engines.vllm_process.worker`, started by the supervisor.
 
-It may run in another environment than the owner (`REGRADE_ENGINE_PYTHON`), and so imports nothing of regrade that
-needs more than the standard library, orjson and what vLLM itself installs. All output goes to the log; what the
-owner has to know goes through the channel.
+It may run in another environment than the owner (`REGRADE_ENGINE_PYTHON`). Therefore it imports only modules of regrade
+that need the standard library, orjson and the dependencies of vLLM. All output goes to the log; messages to the owner
+go through the channel.
 """
 
 import importlib.util
@@ -18,57 +18,60 @@ from collections.abc import Callable
 
 from regrade.engines.vllm_process.channel import Channel
 from regrade.engines.vllm_process.loading import Loaded, load
-from regrade.engines.vllm_process.loop import Loop, WireCompletion, Work
+from regrade.engines.vllm_process.loop import Loop, QueuedRequest, WireCompletion
 from regrade.errors import SettingsError
 from regrade.processes.supervised import end_with_supervisor, take_descriptor
 from regrade.processes.supervisor import CHANNEL_VARIABLE
 
 GRACE = 2.0
-"""Seconds that vLLM's processes get to end by themselves when the supervisor is gone."""
+"""Seconds from SIGTERM to SIGKILL for vLLM's processes if the supervisor has ended."""
 SETTINGS_STATUS = 3
-"""Exit status where the owner was told what is wrong with the settings."""
+"""Exit status after sending the owner an error in the settings."""
 
 
 def main() -> int:
-    """Load the model that the owner orders, then serve it until the channel ends."""
+    """Load the model of the owner's `open` message, then answer requests until the channel closes."""
     end_with_supervisor(GRACE)
     channel = Channel(socket.socket(fileno=take_descriptor(CHANNEL_VARIABLE)))
-    order = channel.receive()
-    if order is None:
+    open_message = channel.receive()
+    if open_message is None:
         return 0
     if importlib.util.find_spec("vllm") is None:
         channel.send({"type": "error", "kind": "not_installed", "message": sys.executable})
         return SETTINGS_STATUS
     try:
-        loaded = load(order, lambda stage: channel.send({"type": "progress", "stage": stage}))
+        loaded = load(
+            open_message, lambda stage: channel.send({"type": "progress", "stage": stage})
+        )
     except SettingsError as error:
         channel.send({"type": "error", "kind": "settings", "message": str(error)})
         return SETTINGS_STATUS
-    max_open = max(2 * loaded.max_num_seqs, 512)
+    max_running = max(2 * loaded.max_num_seqs, 512)
     window = max(4 * loaded.max_num_seqs, 2048)
     channel.send({"type": "loaded", "info": loaded.info, "window": window})
 
-    work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+    truncate = open_message["rendering"]["truncate"]
+    queued: queue.SimpleQueue[QueuedRequest | None] = queue.SimpleQueue()
     finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
-    loop = Loop(loaded.engine, work, finished, max_open=max_open)
+    loop = Loop(loaded.engine, queued, finished, max_running=max_running)
     _start("engine cores", _wait_for_engine_core)
-    _start("requests", lambda: _read(channel, loaded, order["rendering"]["truncate"], work, loop))
+    _start("requests", lambda: _read(channel, loaded, truncate, queued, loop))
     _start("completions", lambda: _write(channel, finished))
     loop.run()
     return 0
 
 
 def _start(name: str, target: Callable[[], int]) -> None:
-    threading.Thread(target=_or_end, args=(target,), name=name, daemon=True).start()
+    threading.Thread(target=_run_then_exit, args=(target,), name=name, daemon=True).start()
 
 
-def _or_end(target: Callable[[], int]) -> None:
-    """Run a thread's work; when it ends or fails, end the process: the supervisor clears up after it."""
+def _run_then_exit(target: Callable[[], int]) -> None:
+    """Run `target`, then exit the process with its status; the supervisor ends the other processes."""
     status = 1
     try:
         status = target()
     except (BrokenPipeError, ConnectionResetError):
-        status = 0  # the owner is gone
+        status = 0  # the owner has ended
     finally:
         if (failure := sys.exc_info()[1]) is not None:
             sys.excepthook(type(failure), failure, failure.__traceback__)
@@ -78,9 +81,9 @@ def _or_end(target: Callable[[], int]) -> None:
 
 
 def _wait_for_engine_core() -> int:
-    """Return the exit status of vLLM's own process when it ends.
+    """Wait until a process of vLLM ends, and return its exit status.
 
-    vLLM 0.32 waits for ever for the output of an engine core that was killed, for example for lack of memory.
+    vLLM 0.32 waits forever for the output of an engine core that was killed, for example for lack of memory.
     """
     cores = multiprocessing.active_children()
     sentinels = multiprocessing.connection.wait([core.sentinel for core in cores])
@@ -94,32 +97,32 @@ def _read(
     channel: Channel,
     loaded: Loaded,
     truncate: bool,
-    work: queue.SimpleQueue[Work | None],
+    queued: queue.SimpleQueue[QueuedRequest | None],
     loop: Loop,
 ) -> int:
-    """Tokenise what the owner sends, until it closes its end."""
+    """Tokenise and queue the owner's requests until it closes the channel."""
     while (message := channel.receive()) is not None:
         if message["type"] == "cancel":
             loop.cancel(message["round"])
             continue
         for prepared in loaded.prompts.prepare(message["requests"]):
             fitting = loaded.prompts.fit(prepared, loaded.max_model_len, truncate=truncate)
-            work.put(Work(message["round"], fitting))
+            queued.put(QueuedRequest(message["round"], fitting))
     return 0
 
 
 def _write(channel: Channel, finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]]) -> int:
-    """Send what is finished, all that is there at once; for ever."""
+    """Send finished completions forever, as many at once as are ready."""
     while True:
         round_, completions = finished.get()
         batches: dict[int, list[WireCompletion]] = {round_: list(completions)}
         while not finished.empty():
             round_, completions = finished.get()
             batches.setdefault(round_, []).extend(completions)
-        for number, merged in batches.items():
-            channel.send({"type": "completions", "round": number, "completions": merged})
+        for round_, completions in batches.items():
+            channel.send({"type": "completions", "round": round_, "completions": completions})
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""What happens to requests, against a server that misbehaves on demand."""
+"""The client against a server that fails on demand."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ SAMPLING = SamplingParams(max_tokens=4)
 
 @dataclass
 class Misbehaving:
-    """An OpenAI-compatible server that answers as `behaviours` say, by number of the request for one prompt."""
+    """An OpenAI-compatible server that answers with `behaviour`, and echoes the prompt if that is None."""
 
     url: str = ""
     bodies: list[dict] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Misbehaving:
         self.in_flight -= 1
         return (self.behaviour or echo)(body)
 
-    def times_asked(self, prompt: str) -> int:
+    def request_count(self, prompt: str) -> int:
         return sum(body.get("prompt") == prompt for body in self.bodies)
 
 
@@ -66,7 +66,7 @@ def error(status: int, message: str = "no", **headers: str) -> web.Response:
 
 
 def failing(times: int, response: Callable[[], web.Response]) -> Behaviour:
-    """Fail the first requests, then work."""
+    """A behaviour that answers `response()` to the first requests and echoes the later ones."""
     seen = iter(range(times))
     return lambda body: response() if next(seen, None) is not None else echo(body)
 
@@ -121,16 +121,16 @@ def test_every_request_gets_one_completion(server):
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_passing_failure_is_tried_again(server, status):
+def test_a_temporary_failure_is_retried(server, status):
     server.behaviour = failing(2, lambda: error(status))
 
     (completion,) = run(server, ["p"])
 
     assert completion.text == "p!"
-    assert server.times_asked("p") == 3
+    assert server.request_count("p") == 3
 
 
-def test_the_time_that_the_server_asks_for_is_waited(server):
+def test_the_client_waits_as_long_as_the_server_requests(server):
     server.behaviour = failing(1, lambda: error(429, **{"Retry-After": "1"}))
 
     run(server, ["p"])
@@ -138,14 +138,14 @@ def test_the_time_that_the_server_asks_for_is_waited(server):
     assert server.times[1] - server.times[0] >= 1
 
 
-def test_a_date_in_the_past_means_now(server):
+def test_a_retry_after_date_in_the_past_means_now(server):
     past = "Wed, 21 Oct 2015 07:28:00 GMT"
     server.behaviour = failing(1, lambda: error(503, **{"Retry-After": past}))
 
     assert run(server, ["p"])[0].text == "p!"
 
 
-def test_a_timeout_is_tried_again(server):
+def test_a_timeout_is_retried(server):
     waits = iter([0.6])
 
     def slow_once(body: dict) -> web.Response:
@@ -155,11 +155,11 @@ def test_a_timeout_is_tried_again(server):
     server.behaviour = slow_once
 
     assert run(server, ["p"], timeout=0.3)[0].text == "p!"
-    assert server.times_asked("p") == 2
+    assert server.request_count("p") == 2
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_a_refused_request_is_one_failed_row_and_not_tried_again(server, status):
+def test_a_rejected_request_is_a_failed_row_and_not_retried(server, status):
     server.behaviour = lambda body: (
         error(status, "too long") if body["prompt"] == "p1" else echo(body)
     )
@@ -170,10 +170,10 @@ def test_a_refused_request_is_one_failed_row_and_not_tried_again(server, status)
     assert completions[1].error is not None
     assert str(status) in completions[1].error
     assert "too long" in completions[1].error
-    assert server.times_asked("p1") == 1
+    assert server.request_count("p1") == 1
 
 
-def test_a_request_that_always_fails_is_one_failed_row_while_others_work(server):
+def test_a_request_that_always_fails_is_a_failed_row_if_others_succeed(server):
     server.behaviour = lambda body: error(500, "poison") if body["prompt"] == "p1" else echo(body)
     server.delay = 0.02
 
@@ -183,10 +183,10 @@ def test_a_request_that_always_fails_is_one_failed_row_while_others_work(server)
 
     assert [c.key for c in completions if c.error] == [0]
     assert "poison" in str(completions[0].error)
-    assert server.times_asked("p1") == 2
+    assert server.request_count("p1") == 2
 
 
-def test_a_server_that_does_nothing_any_more_ends_the_run(server):
+def test_a_server_that_rejects_everything_ends_the_run(server):
     server.behaviour = lambda body: error(503, "overloaded")
 
     with pytest.raises(EngineError, match="failed 3 times: 503: overloaded"):
@@ -194,11 +194,11 @@ def test_a_server_that_does_nothing_any_more_ends_the_run(server):
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_key_ends_the_run_and_names_its_variable(server, status, monkeypatch):
+def test_a_rejected_key_ends_the_run_and_the_error_names_its_variable(server, status, monkeypatch):
     monkeypatch.setenv("MY_KEY", "very-secret")
     server.behaviour = lambda body: error(status)
 
-    with pytest.raises(SettingsError, match="MY_KEY is refused") as caught:
+    with pytest.raises(SettingsError, match="MY_KEY is rejected") as caught:
         run(server, ["p0", "p1"], api_key_env="MY_KEY")
 
     assert "very-secret" not in str(caught.value)
@@ -213,7 +213,7 @@ def test_an_unknown_model_ends_the_run(server):
         run(server, ["p"])
 
 
-def test_no_more_requests_are_in_flight_than_allowed(server):
+def test_max_concurrency_limits_the_requests_in_flight(server):
     server.delay = 0.03
 
     run(server, [f"p{n}" for n in range(40)], max_concurrency=5)
@@ -221,7 +221,7 @@ def test_no_more_requests_are_in_flight_than_allowed(server):
     assert server.most_in_flight == 5
 
 
-def test_prompts_share_a_request_where_they_may(server):
+def test_completion_prompts_share_a_request(server):
     completions = run(server, [f"p{n}" for n in range(10)], batch_size=4)
 
     assert [c.text for c in completions] == [f"p{n}!" for n in range(10)]
@@ -230,16 +230,16 @@ def test_prompts_share_a_request_where_they_may(server):
         4,
         4,
     ]
-    assert completions[0].prompt_tokens is None, "usage is of all prompts together"
+    assert completions[0].prompt_tokens is None, "usage counts all prompts together"
 
 
-def test_prompts_with_seeds_of_their_own_do_not_share_a_request(server):
+def test_sampled_prompts_do_not_share_a_request(server):
     run(server, ["a", "b"], batch_size=4, sampling=SamplingParams(temperature=1, seed=5))
 
     assert [body["seed"] for body in server.bodies] == [5, 5]
 
 
-def test_a_server_that_refuses_lists_is_asked_one_by_one_from_then_on(server):
+def test_a_server_that_rejects_lists_gets_one_prompt_per_request(server):
     server.behaviour = lambda body: error(400) if isinstance(body["prompt"], list) else echo(body)
 
     completions = run(server, [f"p{n}" for n in range(40)], batch_size=2, max_concurrency=1)
@@ -248,7 +248,7 @@ def test_a_server_that_refuses_lists_is_asked_one_by_one_from_then_on(server):
     assert sum(isinstance(body["prompt"], list) for body in server.bodies) < 20
 
 
-def test_one_bad_prompt_does_not_fail_those_it_shares_a_request_with(server):
+def test_a_bad_prompt_does_not_fail_the_prompts_in_the_same_request(server):
     server.behaviour = lambda body: error(400, "bad") if "p1" in body["prompt"] else echo(body)
 
     completions = run(server, ["p0", "p1", "p2", "p3"], batch_size=4)
@@ -256,7 +256,7 @@ def test_one_bad_prompt_does_not_fail_those_it_shares_a_request_with(server):
     assert [c.text for c in completions] == ["p0!", None, "p2!", "p3!"]
 
 
-def test_reasoning_is_kept_apart(server):
+def test_reasoning_is_stored_separately(server):
     message = {"content": "4", "reasoning_content": "2 and 2"}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     server.behaviour = lambda body: web.json_response({"choices": [choice]})
@@ -269,7 +269,7 @@ def test_reasoning_is_kept_apart(server):
     assert server.bodies[0]["messages"] == [{"role": "user", "content": "2+2?"}]
 
 
-def test_sampling_that_does_nothing_is_not_sent_to_servers_that_may_not_know_it(server):
+def test_vllm_only_sampling_params_without_effect_are_not_sent_to_other_servers(server):
     run(
         server,
         ["p"],
@@ -283,7 +283,7 @@ def test_sampling_that_does_nothing_is_not_sent_to_servers_that_may_not_know_it(
     assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.7, 1.0, 512)
 
 
-def test_a_stream_may_be_left_early(server):
+def test_a_stream_can_be_closed_early(server):
     server.delay = 0.02
     engine = OpenAIEngine(base_url=server.url, max_concurrency=2)
     client = OpenAIClient(engine, engine.resolve("small"), rendering=PromptRendering())
@@ -316,7 +316,7 @@ def test_labels_are_read_from_the_likeliest_tokens(server):
     assert completion.text is None
 
 
-def test_labels_that_are_not_among_them_are_read_from_an_echo(server):
+def test_labels_that_are_not_among_the_likeliest_tokens_are_read_from_an_echo(server):
     def behaviour(body: dict) -> web.Response:
         if not body.get("echo"):
             return web.json_response(
@@ -341,7 +341,7 @@ def test_labels_that_are_not_among_them_are_read_from_an_echo(server):
     assert completion.label_method == "per_choice"
 
 
-def test_a_server_that_can_do_neither_fails_the_row_and_says_so(server):
+def test_a_row_fails_if_the_server_can_neither_rank_nor_echo(server):
     def behaviour(body: dict) -> web.Response:
         if body.get("echo"):
             return error(400, "echo is not supported")
@@ -358,7 +358,7 @@ def test_a_server_that_can_do_neither_fails_the_row_and_says_so(server):
     assert "[' A', ' B']" in str(completion.error)
 
 
-def test_a_server_that_gives_fewer_likeliest_tokens_is_asked_for_fewer(server):
+def test_fewer_likeliest_tokens_are_requested_if_the_server_allows_fewer(server):
     def behaviour(body: dict) -> web.Response:
         if body["logprobs"] > 5:
             return error(400, "logprobs must be at most 5")

@@ -40,18 +40,18 @@ def ask(engine: Engine, requests: list[Request]) -> list[Completion]:
     return sorted(completions, key=lambda completion: completion.key)
 
 
-def test_the_server_is_known(engine: Engine):
+def test_info_comes_from_the_server(engine: Engine):
     assert engine.info.engine == "openai"
     assert engine.info.version
     assert engine.info.max_model_len == 512
 
 
-def test_a_model_that_is_not_served_is_refused_with_those_that_are(served_settings: OpenAIEngine):
+def test_an_unknown_model_is_refused_with_a_suggestion(served_settings: OpenAIEngine):
     with pytest.raises(ModelError, match="Did you mean 'demo'"):
         served_settings.resolve("demos")
 
 
-def test_text_and_chat_give_what_the_offline_engine_gives(engine: Engine, vllm_engine: Engine):
+def test_text_and_chat_equal_those_of_the_offline_engine(engine: Engine, vllm_engine: Engine):
     chat = ({"role": "user", "content": "What is 2 plus 3?"},)
     requests = [
         Request(0, "Once", SAMPLING),
@@ -74,9 +74,9 @@ def test_labels_are_ranked_as_the_offline_engine_does(engine: Engine, vllm_engin
 
     served, offline = ask(engine, requests), ask(vllm_engine, requests)
 
-    for one, other in zip(served, offline, strict=True):
-        assert one.error is None
-        assert one.label_logprobs == pytest.approx(other.label_logprobs, abs=1e-3)
+    for by_server, by_engine in zip(served, offline, strict=True):
+        assert by_server.error is None
+        assert by_server.label_logprobs == pytest.approx(by_engine.label_logprobs, abs=1e-3)
 
 
 def test_labels_of_several_tokens_are_ranked_by_echo(engine: Engine, vllm_engine: Engine):
@@ -88,7 +88,7 @@ def test_labels_of_several_tokens_are_ranked_by_echo(engine: Engine, vllm_engine
     assert served.label_logprobs == pytest.approx(offline.label_logprobs, abs=1e-3)
 
 
-def test_a_prompt_that_is_too_long_is_one_failed_row(engine: Engine):
+def test_a_prompt_that_is_too_long_is_a_failed_row(engine: Engine):
     done, failed = ask(
         engine, [Request(0, "short", SAMPLING), Request(1, "word " * 2000, SAMPLING)]
     )

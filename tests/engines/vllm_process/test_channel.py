@@ -15,7 +15,7 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
     right.close()
 
 
-def test_what_is_sent_is_received_in_order(ends):
+def test_messages_arrive_in_order(ends):
     left, right = ends
     messages = [
         {"type": "a", "text": "line\nbreak \u2028 ü 😀"},
@@ -28,7 +28,7 @@ def test_what_is_sent_is_received_in_order(ends):
     assert [right.receive(), right.receive()] == messages
 
 
-def test_a_message_larger_than_any_buffer_arrives_whole(ends):
+def test_a_message_larger_than_the_buffers_arrives_complete(ends):
     left, right = ends
     message = {"type": "big", "text": "x" * 20_000_000}
     sender = threading.Thread(target=left.send, args=(message,))
@@ -38,7 +38,7 @@ def test_a_message_larger_than_any_buffer_arrives_whole(ends):
     sender.join()
 
 
-def test_nothing_is_received_from_an_end_that_is_gone(ends):
+def test_receive_returns_none_after_the_other_end_has_closed(ends):
     left, right = ends
     left.send({"type": "last"})
     left.close()
@@ -47,7 +47,7 @@ def test_nothing_is_received_from_an_end_that_is_gone(ends):
     assert right.receive() is None
 
 
-def test_sending_to_an_end_that_is_gone_fails(ends):
+def test_sending_to_a_closed_end_fails(ends):
     left, right = ends
     right.close()
 
@@ -55,7 +55,7 @@ def test_sending_to_an_end_that_is_gone_fails(ends):
         left.send({"type": "late"})
 
 
-def test_a_waiting_message_is_noticed(ends):
+def test_has_message_detects_a_waiting_message(ends):
     left, right = ends
 
     assert not right.has_message()
@@ -63,6 +63,6 @@ def test_a_waiting_message_is_noticed(ends):
     left.send({"n": 2})
     assert right.has_message()
     right.receive()
-    assert right.has_message()  # the second one was read along with the first
+    assert right.has_message()  # the second message was read with the first
     right.receive()
     assert not right.has_message()

@@ -8,19 +8,19 @@ def _choose(needs, *, limit=4096, explicit=None, truncate=False):
     return choose_max_model_len(needs, limit=limit, explicit=explicit, truncate=truncate)
 
 
-def test_the_longest_prompt_gets_a_quarter_more_and_a_round_number():
+def test_the_context_is_a_quarter_longer_than_the_longest_prompt_and_rounded_up():
     assert _choose([Need(100, 50), Need(1000, 64)]) == 1536  # 1250 + 64, up to a multiple of 256
 
 
-def test_the_margin_never_exceeds_what_the_model_allows():
+def test_the_margin_never_exceeds_the_models_maximum():
     assert _choose([Need(4000, 90)]) == 4096
 
 
-def test_without_any_request_it_is_what_the_model_allows():
+def test_without_requests_the_context_is_the_models_maximum():
     assert _choose([]) == 4096
 
 
-def test_what_was_asked_for_is_taken():
+def test_an_explicit_length_is_used():
     assert _choose([Need(3000, 64)], explicit=1024) == 1024
 
 
@@ -29,7 +29,7 @@ def test_more_than_the_model_allows_is_refused():
         _choose([], explicit=5000)
 
 
-def test_a_prompt_that_does_not_fit_is_refused_with_numbers_and_remedies():
+def test_the_error_of_a_prompt_that_does_not_fit_has_numbers_and_options():
     with pytest.raises(SettingsError) as error:
         _choose([Need(4000, 512)])
 
@@ -49,14 +49,14 @@ def test_a_prompt_that_fits_by_one_token_is_not_refused():
     assert _choose([Need(4000, 96)]) == 4096
 
 
-def test_no_lower_max_tokens_is_proposed_where_the_prompt_alone_is_too_long():
+def test_a_lower_max_tokens_is_not_proposed_if_the_prompt_alone_is_too_long():
     with pytest.raises(SettingsError) as error:
         _choose([Need(5000, 5)])
 
     assert "max_tokens to at most" not in str(error.value)
 
 
-def test_truncation_makes_room():
+def test_with_truncation_a_long_prompt_gets_the_models_maximum():
     assert _choose([Need(9000, 512)], truncate=True) == 4096
 
 
@@ -67,6 +67,6 @@ def test_max_tokens_that_leave_no_room_for_a_prompt_are_always_refused(explicit,
         _choose([Need(1, 4096)], explicit=explicit, truncate=truncate)
 
 
-def test_a_row_says_why_its_prompt_does_not_fit():
+def test_the_error_of_a_row_has_the_numbers_of_tokens():
     assert "5,012 tokens" in too_long(Need(5012, 64), 4096)
     assert "4,096" in too_long(Need(5012, 64), 4096)

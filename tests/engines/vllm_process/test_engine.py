@@ -32,7 +32,7 @@ def ask(engine: Engine, requests) -> list[Completion]:
 
 
 @pytest.mark.vllm
-def test_the_engine_says_what_it_is(vllm_engine: Engine):
+def test_info_describes_the_engine(vllm_engine: Engine):
     info = vllm_engine.info
 
     assert info.engine == "vllm"
@@ -44,7 +44,7 @@ def test_the_engine_says_what_it_is(vllm_engine: Engine):
 
 
 @pytest.mark.vllm
-def test_on_a_cpu_the_engine_leaves_the_cores_to_others_if_it_is_told_to(vllm_engine: Engine):
+def test_on_a_cpu_the_engine_has_the_requested_priority(vllm_engine: Engine):
     supervisor = psutil.Process(_supervisor_pid(vllm_engine))
     inside = supervisor.children(recursive=True)
     nice = int(os.environ[VARIABLE])
@@ -52,7 +52,7 @@ def test_on_a_cpu_the_engine_leaves_the_cores_to_others_if_it_is_told_to(vllm_en
     if AUTOGROUP.exists():
         groups = [Path(f"/proc/{process.pid}/autogroup").read_text() for process in inside]
         assert all(group.endswith(f"nice {nice}\n") for group in groups)
-        assert f"nice {nice}" not in AUTOGROUP.read_text()  # ours is another one
+        assert f"nice {nice}" not in AUTOGROUP.read_text()  # the test's own session
 
 
 def test_every_request_gets_exactly_one_completion(vllm_engine: Engine):
@@ -64,7 +64,7 @@ def test_every_request_gets_exactly_one_completion(vllm_engine: Engine):
 
 
 @pytest.mark.vllm
-def test_a_completion_says_how_long_it_is_and_took(vllm_engine: Engine):
+def test_a_completion_has_its_length_and_latency(vllm_engine: Engine):
     (completion,) = ask(vllm_engine, [Request(0, "Once", SAMPLING)])
 
     assert completion.finish_reason in ("stop", "length")
@@ -77,7 +77,7 @@ def test_a_completion_says_how_long_it_is_and_took(vllm_engine: Engine):
 
 
 @pytest.mark.vllm
-def test_what_is_kept_of_a_chat_is_the_text_after_the_template(vllm_engine: Engine):
+def test_the_stored_prompt_of_a_chat_is_the_text_after_the_template(vllm_engine: Engine):
     (completion,) = ask(vllm_engine, [Request(0, CHAT, SAMPLING)])
     (again,) = ask(vllm_engine, [Request(0, completion.prompt, SAMPLING)])
 
@@ -89,7 +89,7 @@ def test_what_is_kept_of_a_chat_is_the_text_after_the_template(vllm_engine: Engi
 
 
 @pytest.mark.vllm
-def test_a_prompt_that_is_too_long_is_one_failed_row(vllm_engine: Engine):
+def test_a_prompt_that_is_too_long_is_a_failed_row(vllm_engine: Engine):
     long, short = Request(0, "word " * 2000, SAMPLING), Request(1, "word", SAMPLING)
 
     failed, done = ask(vllm_engine, [long, short])
@@ -112,7 +112,7 @@ def test_sampling_with_a_seed_is_repeatable(vllm_engine: Engine):
 
 @pytest.mark.vllm
 def test_more_sampled_prompts_than_one_step_takes_are_all_answered(vllm_engine: Engine):
-    """vLLM 0.32 ends on a CPU where a sampled request's prompt is computed in pieces."""
+    """On a CPU, vLLM 0.32 ends at a sampled request with chunked prefill."""
     params = SamplingParams(max_tokens=2, temperature=1.0)
     numbers = " ".join(str(n) for n in range(90))
 
@@ -123,7 +123,7 @@ def test_more_sampled_prompts_than_one_step_takes_are_all_answered(vllm_engine: 
 
 
 @pytest.mark.vllm
-def test_a_stop_text_ends_the_answer_and_is_no_part_of_it(vllm_engine: Engine):
+def test_a_stop_text_ends_the_answer_and_is_not_part_of_it(vllm_engine: Engine):
     def answers(stop: tuple[str, ...]) -> list[Completion]:
         params = SamplingParams(max_tokens=24, temperature=1, stop=stop)
         return ask(vllm_engine, [Request(k, f"{k} apples and", params) for k in range(8)])
@@ -139,12 +139,12 @@ def test_a_stop_text_ends_the_answer_and_is_no_part_of_it(vllm_engine: Engine):
 
 
 @pytest.mark.vllm
-def test_what_vllm_refuses_is_one_failed_row(vllm_engine: Engine):
+def test_a_request_that_vllm_rejects_is_a_failed_row(vllm_engine: Engine):
     params = SamplingParams(max_tokens=8, stop=("",))
 
-    refused, done = ask(vllm_engine, [Request(0, "x", params), Request(1, "x", SAMPLING)])
+    rejected, done = ask(vllm_engine, [Request(0, "x", params), Request(1, "x", SAMPLING)])
 
-    assert "vLLM refuses it" in str(refused.error)
+    assert "vLLM rejected the request" in str(rejected.error)
     assert done.error is None
 
 
@@ -163,9 +163,9 @@ def test_labels_are_ranked_without_generating_text(vllm_engine: Engine):
 
 
 @pytest.mark.vllm
-def test_one_pass_gives_the_same_numbers_as_a_pass_per_choice(vllm_engine: Engine):
+def test_one_pass_gives_the_same_numbers_as_a_pass_per_label(vllm_engine: Engine):
     labels = (" A", " B", " C", " D")
-    two_tokens = " A and so on"  # one label of several tokens makes all of them a pass each
+    two_tokens = " A and so on"  # with a label of several tokens, every label needs a pass
     prompts = [QUESTION.replace("2 plus 3", f"{n} plus {n + 1}") for n in range(8)]
 
     single = ask(vllm_engine, [Request(k, p, SAMPLING, labels) for k, p in enumerate(prompts)])
@@ -176,11 +176,11 @@ def test_one_pass_gives_the_same_numbers_as_a_pass_per_choice(vllm_engine: Engin
 
     assert {c.label_method for c in single} == {"single_token"}
     assert {c.label_method for c in several} == {"per_choice"}
-    for one, other in zip(single, several, strict=True):
-        assert one.label_logprobs is not None
-        assert other.label_logprobs is not None
-        assert one.label_logprobs == pytest.approx(other.label_logprobs[:4], abs=1e-4)
-        assert other.label_logprobs[4] < other.label_logprobs[0]
+    for by_token, by_pass in zip(single, several, strict=True):
+        assert by_token.label_logprobs is not None
+        assert by_pass.label_logprobs is not None
+        assert by_token.label_logprobs == pytest.approx(by_pass.label_logprobs[:4], abs=1e-4)
+        assert by_pass.label_logprobs[4] < by_pass.label_logprobs[0]
 
 
 @pytest.mark.vllm
@@ -196,7 +196,7 @@ def test_the_order_of_the_labels_is_kept(vllm_engine: Engine):
 
 
 @pytest.mark.vllm
-def test_requests_are_taken_lazily_and_a_stream_may_be_left_early(vllm_engine: Engine):
+def test_requests_are_taken_lazily_and_a_stream_can_be_closed_early(vllm_engine: Engine):
     taken = []
 
     def requests():
@@ -212,11 +212,11 @@ def test_requests_are_taken_lazily_and_a_stream_may_be_left_early(vllm_engine: E
 
     assert [c.key for c in completions] == [7]
     assert len(taken) < 10_000
-    assert time.monotonic() - started < 10, "what was left does not hold up what follows"
+    assert time.monotonic() - started < 10, "cancelled requests do not delay new requests"
 
 
 @pytest.mark.vllm
-def test_an_error_of_the_requests_passes_through_and_leaves_the_engine_usable(vllm_engine: Engine):
+def test_after_an_error_in_the_requests_the_engine_is_still_usable(vllm_engine: Engine):
     def requests():
         yield Request(0, "fine", SAMPLING)
         raise OSError("disk gone")
@@ -238,7 +238,7 @@ def test_only_one_stream_at_a_time(vllm_engine: Engine):
 
 
 @pytest.mark.vllm
-def test_nothing_of_vllm_reaches_the_terminal(
+def test_the_output_of_vllm_does_not_reach_the_terminal(
     vllm_engine: Engine, vllm_log: Path, capfd: pytest.CaptureFixture[str]
 ):
     ask(vllm_engine, [Request(0, "quiet", SAMPLING)])
@@ -255,7 +255,7 @@ def _open(
 
 @pytest.mark.vllm
 @pytest.mark.parametrize(
-    ("settings", "requests", "said"),
+    ("settings", "requests", "message"),
     [
         (
             FAST.model_copy(update={"extra": ("gpu_memory_utilisation=0.5",)}),
@@ -268,15 +268,15 @@ def _open(
             "together, but the model allows",
         ),
     ],
-    ids=["an engine argument that vLLM does not have", "a prompt that no context holds"],
+    ids=["unknown engine argument", "prompt longer than the model allows"],
 )
 def test_impossible_settings_are_refused_before_the_weights_are_read(
-    resolved_model: ResolvedModel, tmp_path: Path, settings, requests, said
+    resolved_model: ResolvedModel, tmp_path: Path, settings, requests, message
 ):
     log = tmp_path / "engine.log"
     longest = [Request(k, prompt, SAMPLING) for k, prompt in enumerate(requests)]
 
-    with pytest.raises(SettingsError, match=said), _open(resolved_model, log, settings, longest):
+    with pytest.raises(SettingsError, match=message), _open(resolved_model, log, settings, longest):
         pass
 
     assert "Starting to load model" not in log.read_text()
@@ -286,7 +286,7 @@ def test_impossible_settings_are_refused_before_the_weights_are_read(
 def test_a_killed_engine_is_an_error_that_names_the_log_and_leaves_no_process(
     resolved_model: ResolvedModel, tmp_path: Path
 ):
-    """Also: truncation, and a context that follows from the longest prompt."""
+    """Also tests truncation."""
     log = tmp_path / "engine.log"
     settings = FAST.model_copy(update={"max_model_len": 128})
     long = Request(0, " ".join(str(n) for n in range(500)), SAMPLING)
@@ -307,7 +307,7 @@ def test_a_killed_engine_is_an_error_that_names_the_log_and_leaves_no_process(
                 cores[0].kill()
 
         assert caught.value.log == str(log)
-        # Killed last, once the shared memory is unlinked: the kernel may take a moment longer than the error.
+        # The last processes are killed after the error: wait for them.
         wait_until(lambda: living([p.pid for p in tree]) == [])
 
 
@@ -319,7 +319,7 @@ def _supervisor_pid(engine: Engine) -> int:
 
 @pytest.mark.vllm
 @pytest.mark.slow
-def test_copies_of_the_model_share_the_requests(
+def test_copies_of_the_model_answer_as_a_single_one(
     resolved_model: ResolvedModel, vllm_engine: Engine, tmp_path: Path
 ):
     settings = FAST.model_copy(update={"data_parallel_size": 2})
@@ -351,8 +351,8 @@ from tests.engine_fixtures import FAST
 from tests.processes.trees import wait_until
 model = FAST.resolve({str(demo_model)!r})
 log = Path({str(tmp_path / "log")!r})
-say = lambda stage: print(stage, flush=True)
-FAST.open(model, longest=(), rendering=PromptRendering(), log=log, on_progress=say).__enter__()
+report = lambda stage: print(stage, flush=True)
+FAST.open(model, longest=(), rendering=PromptRendering(), log=log, on_progress=report).__enter__()
 """
     owner = subprocess.Popen(
         [sys.executable, "-c", code],
@@ -376,17 +376,17 @@ FAST.open(model, longest=(), rendering=PromptRendering(), log=log, on_progress=s
     assert [process.cmdline() for process in alive] == []
 
 
-def test_without_vllm_the_error_says_how_to_install_it(
+def test_without_vllm_the_error_names_the_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """With an environment that has all but vLLM."""
+    """The worker's environment has everything except vLLM."""
     python = tmp_path / "python"
     hide = "import sys; sys.modules['vllm'] = None; import runpy; sys.argv.pop(0); "
     run = "runpy.run_module(sys.argv[1], run_name='__main__', alter_sys=False)"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{hide}{run}" "$@"\n')
     python.chmod(0o755)
     monkeypatch.setenv("REGRADE_ENGINE_PYTHON", str(python))
-    model = _nothing()
+    model = _missing_model()
 
     with (
         pytest.raises(NotInstalledError, match="make install"),
@@ -395,14 +395,14 @@ def test_without_vllm_the_error_says_how_to_install_it(
         pass
 
 
-def test_an_engine_python_that_is_no_program_is_refused(
+def test_an_engine_python_that_is_not_an_executable_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("REGRADE_ENGINE_PYTHON", "/no/such/python")
 
     with (
         pytest.raises(SettingsError, match="/no/such/python"),
-        _open(_nothing(), tmp_path / "log", FAST),
+        _open(_missing_model(), tmp_path / "log", FAST),
     ):
         pass
 
@@ -417,14 +417,14 @@ def test_a_worker_that_cannot_start_is_an_engine_error_with_the_reason(
 
     with (
         pytest.raises(EngineError, match="No module named 'no_such_module'") as caught,
-        _open(_nothing(), tmp_path / "log", FAST),
+        _open(_missing_model(), tmp_path / "log", FAST),
     ):
         pass
 
     assert caught.value.log == str(tmp_path / "log")
 
 
-def _nothing() -> ResolvedModel:
+def _missing_model() -> ResolvedModel:
     from regrade.specification import ModelIdentity
 
     return ResolvedModel(ModelIdentity(name="none", kind="local", revision="0"), path="/none")
@@ -444,7 +444,7 @@ def test_extra_arguments_are_read_as_yaml():
 
 
 @pytest.mark.parametrize("pair", ["dtype", "=3", "a b=3", "x={"])
-def test_extra_arguments_that_are_none_are_refused(pair: str):
+def test_malformed_extra_arguments_are_refused(pair: str):
     with pytest.raises(SettingsError, match="engine.extra"):
         parse_extra((pair,))
 

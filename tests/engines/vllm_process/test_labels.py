@@ -1,4 +1,4 @@
-"""With real tokenizers of different kinds, small enough to train here."""
+"""Labels with real tokenizers of different kinds, trained in the tests."""
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -29,7 +29,7 @@ def bytes_only() -> Tokenizer:
 
 
 def metaspace() -> Tokenizer:
-    """Like Llama 2: the space becomes a mark before the word, and the text begins with one."""
+    """Like Llama 2: a space becomes a mark before the word, and the text begins with a mark."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
@@ -40,7 +40,7 @@ def metaspace() -> Tokenizer:
 
 
 def whitespace_dropping() -> Tokenizer:
-    """Like BERT: spaces are no part of any token."""
+    """Like BERT: tokens contain no spaces."""
     tokenizer = Tokenizer(models.WordLevel(unk_token="?"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     trainer = trainers.WordLevelTrainer(special_tokens=["?"], show_progress=False)
@@ -67,7 +67,7 @@ def test_a_letter_is_one_token_after_the_colon(make):
     assert [tokenizer.id_to_token(token)[-1] for token in tokens] == ["A", "B", "C", "D"]
 
 
-def test_where_space_and_letter_are_two_tokens_each_label_is_scored():
+def test_if_space_and_letter_are_two_tokens_each_label_is_scored():
     tokenizer = bytes_only()
     text = "Answer:"
 
@@ -97,19 +97,19 @@ def test_labels_of_different_length_begin_at_the_same_position():
     assert len({len(sequence) for sequence in ranking.sequences}) == 3
 
 
-def test_labels_that_become_the_same_token_are_not_told_apart_by_one_pass():
+def test_labels_with_the_same_token_are_scored_separately():
     ranking = _decide(whitespace_dropping(), "Answer:", (" X", " Y"))  # both unknown
 
     assert isinstance(ranking, Choices)
 
 
-def test_the_prompt_itself_may_not_change():
+def test_a_label_that_changes_the_tokens_of_the_prompt_is_not_a_single_token():
     assert single_tokens([1, 2, 3], [[1, 2, 4], [1, 2, 5]]) is None
     assert single_tokens([1, 2, 3], [[1, 9, 3, 4], [1, 2, 3, 5]]) is None
     assert single_tokens([1, 2, 3], [[1, 2, 3, 4], [1, 2, 3, 5]]) == [4, 5]
 
 
-def test_more_labels_than_vllm_takes_in_one_pass_are_scored_one_by_one():
+def test_more_labels_than_vllm_allows_in_one_pass_are_scored_separately():
     assert single_tokens([1], [[1, n] for n in range(128)]) is not None
     assert single_tokens([1], [[1, n] for n in range(129)]) is None
 
@@ -118,7 +118,7 @@ def test_all_labels_are_scored_from_the_earliest_change():
     assert choices([1, 2, 3], [[1, 2, 3, 4], [1, 7, 5]]).start == 1
 
 
-def test_prompts_that_end_alike_are_decided_once():
+def test_prompts_with_the_same_ending_share_a_decision():
     calls = []
     tokenize = tokenize_with(byte_level())
 
@@ -136,7 +136,7 @@ def test_prompts_that_end_alike_are_decided_once():
     assert all(tokens == found[0] for tokens in found)
 
 
-def test_another_ending_is_decided_anew():
+def test_prompts_with_another_ending_get_a_new_decision():
     tokenize = tokenize_with(byte_level())
     labels = LabelTokens(tokenize)
 

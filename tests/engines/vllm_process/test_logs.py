@@ -10,7 +10,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "engine.log"
 
 
-def test_the_cause_is_named_and_not_what_followed_from_it(log: Path):
+def test_the_cause_is_found_and_not_its_consequences(log: Path):
     log.write_text(
         "(EngineCore pid=7) INFO 11-21 all well\n"
         "(EngineCore pid=7) ERROR 11-21 [core.py:9] ValueError: head size 7 is not supported\n"
@@ -33,19 +33,19 @@ def test_the_cause_is_named_and_not_what_followed_from_it(log: Path):
         "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`",
     ],
 )
-def test_lack_of_memory_says_which_settings_help(log: Path, line: str):
+def test_an_out_of_memory_error_comes_with_the_settings_to_change(log: Path, line: str):
     log.write_text(
         f"{line}\nRuntimeError: Engine core initialization failed. See root cause above.\n"
     )
 
-    told = last_error(log)
+    error = last_error(log)
 
-    assert told.startswith(line.removeprefix("torch.")[:40])
+    assert error.startswith(line.removeprefix("torch.")[:40])
     for setting in ("gpu_memory_utilization", "max_model_len", "max_num_seqs"):
-        assert setting in told
+        assert setting in error
 
 
-def test_an_earlier_engine_in_the_same_log_is_not_blamed(log: Path):
+def test_errors_of_earlier_engines_in_the_log_are_ignored(log: Path):
     log.write_text("ValueError: of yesterday\n")
     start = log.stat().st_size
     with log.open("a") as file:
@@ -54,15 +54,15 @@ def test_an_earlier_engine_in_the_same_log_is_not_blamed(log: Path):
     assert last_error(log, start) == ""
 
 
-def test_no_log_tells_nothing(log: Path):
+def test_a_missing_log_has_no_error(log: Path):
     assert last_error(log) == ""
 
 
-def test_a_process_that_was_killed_is_told_with_the_settings_to_lower():
+def test_sigkill_comes_with_the_settings_to_lower():
     for status in (-9, 137):
-        told = status_in_words(status)
-        assert "SIGKILL" in told
+        description = status_in_words(status)
+        assert "SIGKILL" in description
         for setting in ("max_num_seqs", "max_model_len"):
-            assert setting in told
+            assert setting in description
     assert status_in_words(143) == "signal SIGTERM"
     assert status_in_words(1) == "status 1"

@@ -1,4 +1,4 @@
-"""With a real tokenizer of transformers, trained here."""
+"""Prompts with a real tokenizer of transformers, trained in the tests."""
 
 import warnings
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def test_the_order_of_requests_is_kept(small: Small):
     assert [prepared.key for prepared in small.prompts.prepare(mixed)] == [5, 2, 8, 1]
 
 
-def test_another_template_and_its_arguments_are_used(small: Small):
+def test_a_given_template_and_its_arguments_are_used(small: Small):
     prompts = Prompts(small.tokenizer, chat_template=f"other {TEMPLATE}", arguments={"loud": True})
 
     (prepared,) = prompts.prepare([request(0, chat(("user", "q")))])
@@ -72,7 +72,7 @@ def test_another_template_and_its_arguments_are_used(small: Small):
     assert prepared.text == "other <user>q</><assistant>!"
 
 
-def test_a_template_that_refuses_fails_its_row_only(small: Small):
+def test_an_error_of_the_template_fails_only_its_row(small: Small):
     refusing = "{% if messages|length > 1 %}{{ raise_exception('no system message') }}{% endif %}ok"
     prompts = Prompts(small.tokenizer, chat_template=refusing, arguments={})
 
@@ -84,7 +84,7 @@ def test_a_template_that_refuses_fails_its_row_only(small: Small):
     assert fine.error is None
 
 
-def test_what_a_request_needs_of_the_context(small: Small):
+def test_the_need_counts_prompt_and_new_tokens(small: Small):
     generate, single, several = small.prompts.prepare(
         [
             request(0, "Answer:"),
@@ -99,7 +99,7 @@ def test_what_a_request_needs_of_the_context(small: Small):
     assert several.need.new == len(several.ranking.sequences[1]) - len(several.ids) + 1
 
 
-def test_a_prompt_that_just_fits_is_left_alone(small: Small):
+def test_a_prompt_that_just_fits_is_not_changed(small: Small):
     (prepared,) = small.prompts.prepare([request(0, "what is it? " * 5)])
     exact = len(prepared.ids) + 8
 
@@ -119,7 +119,7 @@ def test_a_prompt_is_cut_from_the_left_so_that_the_answer_fits(small: Small):
     assert small.tokenizer(cut.text, add_special_tokens=False)["input_ids"] == cut.ids
 
 
-def test_choices_are_cut_along_with_their_prompt(small: Small):
+def test_label_sequences_are_cut_with_their_prompt(small: Small):
     (prepared,) = small.prompts.prepare(
         [request(0, "what is it? " * 50 + "Answer:", (" A", " A and B"))]
     )
@@ -134,7 +134,7 @@ def test_choices_are_cut_along_with_their_prompt(small: Small):
         assert after[: cut.ranking.start] == cut.ids
 
 
-def test_an_answer_longer_than_the_context_is_not_made_room_for(small: Small):
+def test_a_prompt_is_not_cut_if_the_answer_alone_exceeds_the_context(small: Small):
     (prepared,) = small.prompts.prepare([request(0, "what is it?")])
 
     assert small.prompts.fit(prepared, 8, truncate=True).error is not None
