@@ -7,7 +7,7 @@ from rich.rule import Rule
 from regrade.cli.options import Allow, Answers, Benchmarks
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, print_table, stdout
-from regrade.comparing.comparison import HowToCompare
+from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.models import Cluster, Comparisons, FlipExample
 from regrade.comparing.together import compare_sides
 from regrade.errors import SettingsError
@@ -56,7 +56,7 @@ def compare(
         raise SettingsError(f"`--examples {examples}` should be 0 or more.")
     if min_coverage is not None and not 0 <= min_coverage <= 100:
         raise SettingsError(f"`--min-coverage {min_coverage:g}` should be a percentage.")
-    how = HowToCompare(
+    options = CompareOptions(
         allow=allow,
         min_coverage=None if min_coverage is None else min_coverage / 100,
         scorer=scorer,
@@ -69,7 +69,7 @@ def compare(
         answers=answers or default_answers(),
         base_answers=base_answers,
         benchmarks=benchmark,
-        how=how,
+        options=options,
     ).comparisons
     if markdown is not None:
         write_file(markdown, comparisons_markdown(found))
