@@ -33,7 +33,7 @@ def gate(
         RepositoryError: If a repository or a side does not exist.
         DamagedAnswersError: If answers are damaged.
     """
-    accepted = _accepted_drops(settings)
+    _accepted_drops(settings)  # fails early if a drop is invalid
     coverage = None if settings.min_coverage is None else settings.min_coverage / 100
     compared = compare_sides(
         settings.baseline,
@@ -43,20 +43,18 @@ def gate(
         benchmarks=benchmarks,
         options=CompareOptions(allow=settings.allow, min_coverage=coverage, examples=examples),
     )
-    return gate_report(compared, settings, accepted)
+    return gate_report(compared, settings)
 
 
-def gate_report(
-    compared: ComparedBenchmarks, settings: GateSettings, accepted: dict[str, float] | None = None
-) -> GateReport:
-    """Return the verdict on compared benchmarks; see `gate`. `accepted` defaults to the drops in `settings`."""
-    given = _accepted_drops(settings) if accepted is None else accepted
+def gate_report(compared: ComparedBenchmarks, settings: GateSettings) -> GateReport:
+    """Return the verdict on compared benchmarks; see `gate`."""
+    accepted = _accepted_drops(settings)
     known = {*compared.base.sets, *compared.candidate.sets}
-    if unknown := sorted(given.keys() - known):
+    if unknown := sorted(accepted.keys() - known):
         raise SettingsError(
             f"A drop is accepted for benchmark '{unknown[0]}', which neither side has. Known: {', '.join(sorted(known))}."
         )
-    drops = {name: given.get(name, settings.max_drop) / 100 for name in compared.base.sets}
+    drops = {name: accepted.get(name, settings.max_drop) / 100 for name in compared.base.sets}
     judged = judge(compared.compared, drops, settings)
     verdicts = {verdict.benchmark: verdict for verdict in judged}
     for name, reason in compared.refused.items():

@@ -37,7 +37,7 @@ FoundDifference = tuple[Difference, str]
 
 def differences(base: Manifest, candidate: Manifest) -> tuple[list[FoundDifference], list[str]]:
     """Return the differences beside the model, and notes on values that are unknown on at least one side."""
-    found: list[FoundDifference] = []
+    known: list[FoundDifference] = []
     unknown: list[str] = []
     for kind, name, old, new in _pairs(base, candidate):
         if old == new and old != _AS_IMPORTED:
@@ -45,24 +45,26 @@ def differences(base: Manifest, candidate: Manifest) -> tuple[list[FoundDifferen
         if old in _NOT_KNOWN or new in _NOT_KNOWN:
             unknown.append(name)
         else:
-            found.append((kind, f"{name}: {_short(old)} against {_short(new)}"))
+            known.append((kind, f"{name}: {_short(old)} against {_short(new)}"))
     notes = [f"Unknown on one side or both: {', '.join(unknown)}."] if unknown else []
     if None in (base.specification.sampling, candidate.specification.sampling):
         notes.append("Sampling params are not known in full, because answers were imported.")
-    return found, notes
+    return known, notes
 
 
-def check_alike(found: Sequence[FoundDifference], allow: Sequence[Difference]) -> tuple[str, ...]:
+def check_alike(
+    differing: Sequence[FoundDifference], allow: Sequence[Difference]
+) -> tuple[str, ...]:
     """Return the texts of the differences, all of which are allowed.
 
     Raises:
         NotComparableError: If a difference is not allowed.
     """
-    refused = [(kind, text) for kind, text in found if kind not in allow]
+    refused = [(kind, text) for kind, text in differing if kind not in allow]
     if refused:
         kinds = tuple(dict.fromkeys(kind for kind, _ in refused))
         raise NotComparableError([text for _, text in refused], kinds)
-    return tuple(text for _, text in found)
+    return tuple(text for _, text in differing)
 
 
 def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, str, object, object]]:

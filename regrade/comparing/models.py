@@ -63,7 +63,7 @@ class SubsetComparison(Part):
 
 
 class FlipExample(Part):
-    """One question that one side answered right and the other wrong."""
+    """A question that one side answered right and the other wrong."""
 
     kind: Literal["right to wrong", "wrong to right"]
     question: str

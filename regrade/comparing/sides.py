@@ -51,12 +51,14 @@ def find_side(name: str, answers: str, benchmarks: Collection[str] = ()) -> Side
     ):
         sets, one_set = _by_benchmark(list_sets(repository, revision, answer_set_id=name)), True
     else:
-        found, damaged = readable_sets(repository, revision, model=name)
-        sets = _by_benchmark(answers for answers in found if answers.manifest.state == "complete")
+        readable, damaged = readable_sets(repository, revision, model=name)
+        sets = _by_benchmark(
+            answers for answers in readable if answers.manifest.state == "complete"
+        )
         if not sets:
             if damaged:
                 raise damaged[0]
-            raise RepositoryError(repository.uri, _nothing_fits(name, found))
+            raise RepositoryError(repository.uri, _nothing_fits(name, readable))
     chosen = {key: sets[key] for key in sets if not benchmarks or key in benchmarks}
     if not chosen:
         raise RepositoryError(

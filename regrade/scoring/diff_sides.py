@@ -45,7 +45,7 @@ def diff_scorings(
         examples: Largest number of examples of each kind of change.
 
     Raises:
-        SettingsError: If there are no two such scorings, or they are of different answers.
+        SettingsError: If a scoring does not exist, both are the same, or they are of different answers.
         DamagedAnswersError: If stored answers or scores are damaged.
     """
     files = sorted(answers.scores(), key=lambda file: file.scored_at)

@@ -53,8 +53,9 @@ def source_hash(scorer: str) -> str:
         PluginError: If the scorer is installed but cannot be used.
     """
     module = registry.module("scorer", scorer)
-    ours = registry.package("scorer")
-    return hash_of(module, (ours,) if _is_in(module, (ours,)) else (ours, module.partition(".")[0]))
+    scorers = registry.package("scorer")
+    packages = (scorers,) if _is_in(module, (scorers,)) else (scorers, module.partition(".")[0])
+    return hash_of(module, packages)
 
 
 def hash_of(module: str, packages: Sequence[str]) -> str:
@@ -70,39 +71,39 @@ def hash_of(module: str, packages: Sequence[str]) -> str:
 
 def module_codes(module: str, packages: Sequence[str]) -> dict[str, ModuleCode]:
     """Return the code of a module and of all modules in `packages` that it imports, directly or not, by name."""
-    ours = (*packages, __name__.partition(".")[0], module.partition(".")[0])
+    local = (*packages, __name__.partition(".")[0], module.partition(".")[0])
     codes: dict[str, ModuleCode] = {}
     waiting = {module}
     while waiting:
         name = waiting.pop()
         if name not in codes:
-            codes[name] = _code_of(name, ours)
+            codes[name] = _code_of(name, local)
             waiting |= {path for path in codes[name].imported_modules if _is_in(path, packages)}
     return codes
 
 
 @cache
-def _code_of(name: str, ours: tuple[str, ...]) -> ModuleCode:
+def _code_of(name: str, local: tuple[str, ...]) -> ModuleCode:
     spec = _find(name)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"The source file of module '{name}' was not found.", name=name)
-    return module_code(Path(spec.origin).read_text(encoding="utf-8"), spec.parent or "", ours)
+    return module_code(Path(spec.origin).read_text(encoding="utf-8"), spec.parent or "", local)
 
 
-def module_code(source: str, package: str, ours: Sequence[str]) -> ModuleCode:
+def module_code(source: str, package: str, local: Sequence[str]) -> ModuleCode:
     """Return the code of a module without its layout.
 
     Args:
         source: Text of the module.
         package: Package for resolving relative imports.
-        ours: Packages whose module paths are left out.
+        local: Packages whose modules are recorded without their paths.
     """
     code = ModuleCode()
     for statement in _statements(source):
         blocks = tuple(token for token in statement if token in _BLOCKS.values())
         tokens = statement[len(blocks) :]
         if tokens[:1] in (("import",), ("from",)):
-            _add_imports(code, tokens, package, ours)
+            _add_imports(code, tokens, package, local)
             tokens = ()
         elif all(_is_plain_text(token) for token in tokens):  # a docstring, or no tokens
             tokens = ()
@@ -169,7 +170,7 @@ def _is_plain_text(token: str) -> bool:
 
 
 def _add_imports(
-    code: ModuleCode, tokens: Sequence[str], package: str, ours: Sequence[str]
+    code: ModuleCode, tokens: Sequence[str], package: str, local: Sequence[str]
 ) -> None:
     """Record the imports of a statement: `import a.b as c, d`, or `from a.b import (c as d, e)`."""
     place = tokens.index("import")
@@ -179,7 +180,7 @@ def _add_imports(
     for alias in _split([token for token in tokens[place + 1 :] if token not in ("(", ")")]):
         name = "".join(alias[: alias.index("as")] if "as" in alias else alias)
         path = f"{module}.{name}" if module else name
-        if not _is_in(path, ours):
+        if not _is_in(path, local):
             code.imports.add((module, name, alias[-1]))
         elif _find(path) is not None:
             code.imports.add(("", "", alias[-1]))

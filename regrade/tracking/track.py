@@ -208,8 +208,8 @@ def _summarise(
         client.set_terminated(parent.info.run_id)
 
 
-def _changed(wanted: Mapping[str, float], stored: Mapping[str, float]) -> dict[str, float]:
-    return {key: value for key, value in wanted.items() if stored.get(key) != value}
+def _changed(current: Mapping[str, float], stored: Mapping[str, float]) -> dict[str, float]:
+    return {key: value for key, value in current.items() if stored.get(key) != value}
 
 
 def _log(
