@@ -7,7 +7,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 
 from flows.gating import announce, completed
-from regrade.comparing.comparison import HowToCompare
+from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.gate import gate_report
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Cluster, Comparisons
@@ -67,7 +67,7 @@ def compare_models(
     answers = answers or default_answers()
     settings = gate or GateSettings()
     coverage = settings.min_coverage
-    options = HowToCompare(
+    options = CompareOptions(
         allow=(*allow, *settings.allow),
         min_coverage=None if coverage is None else coverage / 100,
         scorer=scorer,
@@ -80,7 +80,7 @@ def compare_models(
         answers=answers,
         base_answers=base_answers or settings.base_answers,
         benchmarks=benchmarks,
-        how=options,
+        options=options,
     )
     comparisons = together.comparisons
     show_comparisons(comparisons)

@@ -13,7 +13,7 @@ from regrade.comparing.gate_report import GateReport, tag_candidate
 from regrade.comparing.sides import Side, find_side
 from regrade.errors import TrackingError
 from regrade.settings import GateSettings
-from regrade.tracking.connection import default_tracking_uri, is_there
+from regrade.tracking.connection import default_tracking_uri, may_have_runs
 from tasks.gate import show_verdict
 
 logger = logging.getLogger("regrade.gate")
@@ -61,7 +61,7 @@ def announce(report: GateReport, answers: str, tracking_uri: str | None) -> None
     logger.info("%s", report.summary)
     show_verdict(report)
     uri = tracking_uri or default_tracking_uri(answers)
-    if not is_there(uri):  # nothing has been tracked yet
+    if not may_have_runs(uri):  # nothing has been tracked yet
         return
     try:
         tag_candidate(uri, report)

@@ -182,7 +182,9 @@ def main() -> None:
     parser.add_argument("--base-url", help="URL of a running server, without `/v1`")
     parser.add_argument("--served", default=NAME, help="name of the model on the server")
     parser.add_argument("--in-flight", type=int, nargs="+", default=[1, 16, 64, 256])
-    parser.add_argument("--requests", type=int, default=2_000, help="largest number of requests per measurement")
+    parser.add_argument(
+        "--requests", type=int, default=2_000, help="largest number of requests per measurement"
+    )
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--table", action="store_true")

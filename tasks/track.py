@@ -11,7 +11,7 @@ from regrade.scoring.score import Scored, latency_percentiles
 from regrade.specification import model_family, training_step
 from regrade.tracking import Scoring, TrackedRuns, track
 from regrade.tracking.connection import public_uri
-from regrade.tracking.process import BesideError, call_beside
+from regrade.tracking.process import TrackingProcessError, call_in_process
 from tasks.score import ScoredSet
 from tasks.work import RETRIED
 
@@ -67,7 +67,7 @@ def track_scorings(
 def _track(uri: str, scorings: list[Scoring]) -> TrackedRuns:
     name = scorings[0].manifest.specification.model.name
     try:
-        return call_beside(
+        return call_in_process(
             track,
             uri,
             scorings,
@@ -75,7 +75,7 @@ def _track(uri: str, scorings: list[Scoring]) -> TrackedRuns:
             family=model_family(name),
             regrade_command=f"regrade score --answers {scorings[0].repository}",
         )
-    except BesideError as error:
+    except TrackingProcessError as error:
         raise TrackingError(public_uri(uri), str(error)) from error
 
 

@@ -7,7 +7,7 @@ from rich.rule import Rule
 from regrade.cli.options import Allow, Answers, Benchmarks
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, print_table, stdout
-from regrade.comparing.comparison import HowToCompare
+from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.models import Cluster, Comparisons, FlipExample
 from regrade.comparing.together import compare_sides
 from regrade.errors import SettingsError
@@ -58,7 +58,7 @@ def compare(
         raise SettingsError(
             f"`--min-coverage {min_coverage:g}` should be from 0 to 100, in percent."
         )
-    options = HowToCompare(
+    options = CompareOptions(
         allow=allow,
         min_coverage=None if min_coverage is None else min_coverage / 100,
         scorer=scorer,
@@ -71,7 +71,7 @@ def compare(
         answers=answers or default_answers(),
         base_answers=base_answers,
         benchmarks=benchmark,
-        how=options,
+        options=options,
     ).comparisons
     if markdown is not None:
         write_file(markdown, comparisons_markdown(comparisons))

@@ -87,11 +87,11 @@ def tag_runs(tracking_uri: str | None, answers: str, tag: Callable[[str], int]) 
     Returns:
         Number of tagged runs; None without MLflow.
     """
-    from regrade.tracking.connection import default_tracking_uri, is_there  # noqa: PLC0415
+    from regrade.tracking.connection import default_tracking_uri, may_have_runs  # noqa: PLC0415
 
     uri = tracking_uri or default_tracking_uri(answers)
     chosen = tracking_uri is not None or "MLFLOW_TRACKING_URI" in os.environ
-    if not chosen and not is_there(uri):
+    if not chosen and not may_have_runs(uri):
         return None
     try:
         tagged = tag(uri)

@@ -1,1 +1,1 @@
-"""Two answer sets side by side: are they comparable, what changed, and could chance have done it?"""
+"""Compare two answer sets: check that they are comparable, measure the change and test its significance."""

@@ -1,4 +1,4 @@
-"""From two answer sets to what changed between them, with all that a careful reader asks of it."""
+"""Compare two answer sets question by question: difference, interval, tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.comparing.examples import flip_examples
 from regrade.comparing.likeness import NotComparableError, check_alike, differences
 from regrade.comparing.models import Cluster, ComparedSide, Comparison, SubsetComparison
-from regrade.comparing.pairing import ENOUGH, Graded, Pairs, grade, pair
+from regrade.comparing.pairing import MIN_COVERAGE, Pairs, ScoredSide, pair, score_side
 from regrade.settings import Difference
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.margins import PairedCounts, detectable_drop, paired_counts, score_interval
@@ -17,85 +17,82 @@ from regrade.stats.metrics import summarise
 from regrade.stats.significance import benjamini_hochberg, sign_flip_p
 
 LEVEL = 0.05
-"""Of tests and intervals of a comparison, two-sided, and of the share of subsets that are wrongly said to have moved."""
+"""Significance level: two-sided for tests and intervals, and the accepted share of false claims among subsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A comparison, and what it was computed from."""
+    """A comparison, and the counts and sums that its tests need."""
 
     comparison: Comparison
     counts: PairedCounts
     sums: FloatArray
-    """Shape (n_clusters,), for `sign_flip_p`."""
+    """Shape (n_clusters,): sum of the changes in each cluster, for `sign_flip_p`."""
 
 
 @dataclass(frozen=True, slots=True)
-class HowToCompare:
-    """What a person says of a comparison."""
+class CompareOptions:
+    """Options of a comparison."""
 
     allow: tuple[Difference, ...] = ()
-    """Differences that are meant."""
+    """Accepted differences beside the model."""
     min_coverage: float | None = None
-    """Least share of the larger side's questions. None: 0.9, or any where `overlap` is allowed."""
+    """Required share of the larger side's questions; None: 0.9. With `overlap` in `allow`, less is accepted."""
     scorer: str | None = None
-    """None: the baseline's first scorer that the candidate has too."""
+    """Scorer of both sides. None: the baseline's first scorer that the candidate has too."""
     cluster: Cluster = "question"
     examples: int = 0
-    """Of each kind, at most this many."""
+    """Largest number of examples of each kind."""
 
 
-def compare_sets(base: AnswerSet, candidate: AnswerSet, how: HowToCompare) -> Compared:
-    """Compare two answer sets question by question, both graded by the same scorer as it is now.
+def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions) -> Compared:
+    """Compare two answer sets question by question, both scored by the current version of one scorer.
 
     Raises:
-        NotComparableError: If more than the model differs and was not allowed, or nothing can be paired.
-        UnknownNameError: If there is no such scorer.
+        NotComparableError: If more than the model differs and `allow` does not list it, or no question can be paired.
+        UnknownNameError: If the scorer is not installed.
         DamagedAnswersError: If answers are damaged.
     """
-    found, notes = differences(base.manifest, candidate.manifest)
-    check_alike(found, how.allow)
-    scorer = how.scorer or _common_scorer(base, candidate)
-    sides = grade(base, scorer), grade(candidate, scorer)
+    differing, notes = differences(base.manifest, candidate.manifest)
+    check_alike(differing, options.allow)
+    scorer = options.scorer or _common_scorer(base, candidate)
+    sides = score_side(base, scorer), score_side(candidate, scorer)
     pairs = pair(*sides)
     n_samples = [answers.manifest.n_samples for answers in (base, candidate)]
     coverage = len(pairs.base) / max(n_samples)
-    least = ENOUGH if how.min_coverage is None else how.min_coverage
+    required = MIN_COVERAGE if options.min_coverage is None else options.min_coverage
     if len(pairs.base) == 0:
-        raise NotComparableError(
-            [
-                f"no question has a value on both sides ({n_samples[0]:,} and {n_samples[1]:,} were asked)"
-            ],
-            (),
-        )
-    if coverage < least:
+        problem = f"no question has a value on both sides ({n_samples[0]:,} and {n_samples[1]:,} were asked)"
+        raise NotComparableError([problem], ())
+    if coverage < required:
         text = (
             f"{len(pairs.base):,} of {max(n_samples):,} questions ({100 * coverage:.1f} %) have a value on both sides, "
-            f"{100 * least:g} % are needed"
+            f"{100 * required:g} % are needed"
         )
-        found.append(("overlap", text))
-    allowed = check_alike(found, how.allow)
+        differing.append(("overlap", text))
+    allowed = check_alike(differing, options.allow)
     if len(pairs.base) < min(n_samples):
         notes.append(
             f"{len(pairs.base):,} questions compared, of {n_samples[0]:,} and {n_samples[1]:,}."
         )
-    return _compared(sides, pairs, coverage, how, allowed, notes)
+    return _compared(sides, pairs, coverage, options.cluster, options.examples, allowed, notes)
 
 
 def _compared(
-    sides: tuple[Graded, Graded],
+    sides: tuple[ScoredSide, ScoredSide],
     pairs: Pairs,
     coverage: float,
-    how: HowToCompare,
+    cluster: Cluster,
+    n_examples: int,
     allowed: Sequence[str],
     notes: Sequence[str],
 ) -> Compared:
     base, candidate = (side.answers.manifest.specification for side in sides)
     n = len(pairs.base)
-    by_subset = how.cluster == "subset" and len(set(pairs.subset)) > 1
+    by_subset = cluster == "subset" and len(set(pairs.subset)) > 1
     clusters = pairs.subset_codes if by_subset else np.arange(n)
     counts = paired_counts(pairs.change, clusters)
-    # Whole numbers make the permutation test exact, and a scale changes nothing about it.
+    # Scaled to whole numbers, the permutation test is exact; its result does not depend on the scale.
     scale = base.repeats if base.repeats == candidate.repeats else 1
     sums = np.bincount(clusters, weights=pairs.change * scale).astype(np.float64)
     low, high = score_interval(counts, 1 - LEVEL / 2)
@@ -121,7 +118,7 @@ def _compared(
         p_value=sign_flip_p(sums),
         detectable_drop=detectable_drop(counts, 0.0, LEVEL / 2),
         subsets=_subsets(pairs, clusters, scale),
-        examples=flip_examples(sides, pairs, how.examples),
+        examples=flip_examples(sides, pairs, n_examples),
         allowed=tuple(allowed),
         notes=tuple(notes),
     )
@@ -132,7 +129,7 @@ def _subsets(pairs: Pairs, clusters: IntArray, scale: int) -> tuple[SubsetCompar
     codes = pairs.subset_codes
     names = np.unique(pairs.subset.astype(str))
     if len(names) < 2 or len(np.unique(clusters)) == len(names):
-        return ()  # passages are no subsets to look at
+        return ()  # each subset is a passage, which is not tested alone
     rows = [np.flatnonzero(codes == code) for code in range(len(names))]
     p_values = [sign_flip_p(pairs.change[row] * scale) for row in rows]
     adjusted = benjamini_hochberg(p_values)
@@ -157,20 +154,20 @@ def _common_scorer(base: AnswerSet, candidate: AnswerSet) -> str:
         if name in candidate_scorers:
             return name
     problem = (
-        f"the baseline is graded by {', '.join(base_scorers)}, the candidate by {', '.join(candidate_scorers)}; "
-        "name one for both with `--scorer`"
+        f"the baseline is scored by {', '.join(base_scorers)}, the candidate by {', '.join(candidate_scorers)}; "
+        "choose one scorer for both with `--scorer`"
     )
     raise NotComparableError([problem], ())
 
 
-def _side(graded: Graded) -> ComparedSide:
-    manifest = graded.answers.manifest
-    overall = summarise(graded.scores, {}).overall
+def _side(side: ScoredSide) -> ComparedSide:
+    manifest = side.answers.manifest
+    overall = summarise(side.scores, {}).overall
     return ComparedSide(
         model=manifest.specification.model.name,
         answer_set_id=manifest.answer_set_id,
-        repository=graded.answers.repository.uri,
-        revision=graded.answers.revision,
+        repository=side.answers.repository.uri,
+        revision=side.answers.revision,
         questions=manifest.n_samples,
         rows=manifest.rows,
         expected_rows=manifest.n_samples * manifest.specification.repeats,

@@ -1,4 +1,4 @@
-"""Questions that flipped, with what both sides said."""
+"""Examples of questions that one side answered right and the other wrong, with both answers."""
 
 from collections.abc import Collection
 from typing import Any
@@ -8,20 +8,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from regrade.comparing.models import FlipExample
-from regrade.comparing.pairing import Graded, Pairs
+from regrade.comparing.pairing import Pairs, ScoredSide
 
-SHOWN = ("sample_id", "repeat", "prompt", "target", "text")
+COLUMNS = ("sample_id", "repeat", "prompt", "target", "text")
 
 
 def flip_examples(
-    sides: tuple[Graded, Graded], pairs: Pairs, count: int
+    sides: tuple[ScoredSide, ScoredSide], pairs: Pairs, count: int
 ) -> tuple[FlipExample, ...]:
-    """Return the first questions of each kind, by sample id; with repeats, what was answered first.
+    """Return the first flipped questions of each kind, by sample id; of repeats, the first answer.
 
     Args:
         sides: Baseline and candidate.
-        pairs: Their questions.
-        count: Of each kind, at most this many.
+        pairs: Paired questions of both sides.
+        count: Largest number of examples of each kind.
     """
     if count == 0:
         return ()
@@ -29,10 +29,10 @@ def flip_examples(
     rows = [*lost, *gained]
     base = _answers(sides[0], {str(pairs.base_id[row]) for row in rows})
     candidate = _answers(sides[1], {str(pairs.candidate_id[row]) for row in rows})
-    found = []
+    examples = []
     for row in rows:
         old, new = base[str(pairs.base_id[row])], candidate[str(pairs.candidate_id[row])]
-        found.append(
+        examples.append(
             FlipExample(
                 kind="right to wrong" if pairs.change[row] < 0 else "wrong to right",
                 question=str(pairs.base_id[row]),
@@ -45,23 +45,23 @@ def flip_examples(
                 candidate_extracted=new["extracted"],
             )
         )
-    return tuple(found)
+    return tuple(examples)
 
 
-def _answers(side: Graded, wanted: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Return the first repeat of some questions, with what the scorer read."""
-    ids = pa.array(sorted(wanted), pa.string())
-    found: dict[str, dict[str, Any]] = {}
+def _answers(side: ScoredSide, sample_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return the first repeat of each question by sample id, with the extracted answer."""
+    ids = pa.array(sorted(sample_ids), pa.string())
+    answers: dict[str, dict[str, Any]] = {}
     start = 0
-    for batch in side.answers.batches(SHOWN):
+    for batch in side.answers.batches(COLUMNS):
         mask = pc.is_in(batch["sample_id"], value_set=ids).to_numpy(zero_copy_only=False)
         rows = np.flatnonzero(mask.astype(np.bool_))
         for row, stored in zip(
             rows, batch.take(pa.array(rows, pa.int64())).to_pylist(), strict=True
         ):
-            known = found.get(stored["sample_id"])
+            known = answers.get(stored["sample_id"])
             if known is None or stored["repeat"] < known["repeat"]:
                 extracted = side.scores["extracted"][start + int(row)].as_py()
-                found[stored["sample_id"]] = stored | {"extracted": extracted}
+                answers[stored["sample_id"]] = stored | {"extracted": extracted}
         start += batch.num_rows
-    return found
+    return answers

@@ -1,6 +1,6 @@
-"""The verdict of a gate with all its numbers: what `regrade gate --json` prints and Prefect keeps.
+"""The report of a gate: verdict and all numbers, as `regrade gate --json` prints and Prefect stores it.
 
-Accuracies, differences, rates and limits are shares (0.01 is one percentage point), as everywhere in results.
+Accuracies, differences, rates and limits are shares (0.01 is one percentage point).
 """
 
 from typing import Literal
@@ -11,6 +11,8 @@ from regrade.comparing.models import Comparison, Part
 from regrade.tracking.labels import tag_answer_sets
 
 Verdict = Literal["pass", "regression", "cannot tell"]
+SEVERITY: tuple[Verdict, ...] = ("pass", "cannot tell", "regression")
+"""Verdicts from best to worst."""
 EXIT_CODES: dict[Verdict, int] = {"pass": 0, "regression": 1, "cannot tell": 2}
 REPORT_VERSION = 1
 
@@ -23,38 +25,38 @@ class Check(Part):
     limit: float
     verdict: Verdict
     p: float
-    """Chance of a count this high if the true rate were the limit."""
+    """Probability of a count this high if the true rate were the limit."""
     p_adjusted: float
-    """After Holm's correction for everything that was tested."""
+    """`p` after Holm's correction for all tests of the report."""
 
 
 class BenchmarkVerdict(Part):
-    """The verdict on one benchmark, and what it rests on. All but the first four are None without a comparison."""
+    """The verdict on one benchmark, with its numbers. Without a comparison, all but the first four fields are None."""
 
     benchmark: str
     verdict: Verdict
     reason: str
-    """One sentence for people."""
+    """One sentence for readers."""
     max_drop: float
     comparison: Comparison | None = None
     p_regression: float | None = None
-    """Chance of such a difference if the true drop were `max_drop`."""
+    """Probability of a difference this bad if the true drop were `max_drop`."""
     p_regression_adjusted: float | None = None
-    """The same after Holm's correction for everything that was tested."""
+    """`p_regression` after Holm's correction for all tests of the report."""
     p_pass: float | None = None
-    """Chance of a difference this good if the true drop were `max_drop`."""
+    """Probability of a difference this good if the true drop were `max_drop`."""
     low: float | None = None
     """Lower end of the difference's interval: above `-max_drop` is a pass."""
     low_level: float | None = None
-    """Confidence of that end, such as 0.95."""
+    """Confidence of `low`, such as 0.95."""
     high: float | None = None
     """Upper end of the difference's interval: below `-max_drop` is a regression."""
     high_level: float | None = None
-    """Confidence of that end: higher than that of `low` where several things were tested."""
+    """Confidence of `high`: higher than `low_level` if there were several tests."""
     detectable_drop: float | None = None
-    """Smallest true drop that would be called a regression with a chance of 80 %."""
+    """Smallest true drop that would be called a regression with a probability of 80 %."""
     questions_needed: int | None = None
-    """Questions with which a model that did not change would pass with a chance of 80 %; None where `max_drop` is 0."""
+    """Questions needed for an unchanged model to pass with a probability of 80 %; None if `max_drop` is 0."""
     checks: tuple[Check, ...] = ()
 
 
@@ -64,12 +66,12 @@ class GateReport(Part):
     report_version: int = Field(REPORT_VERSION, le=REPORT_VERSION)
     verdict: Verdict
     summary: str
-    """One line: the verdict, and why."""
+    """One line: the verdict and the reason."""
     base: str
-    """The baseline as it was asked for."""
+    """Name of the baseline as given: alias, answer set id or model."""
     candidate: str
     error_rate: float
-    """Promised: the chance of `regression` without a drop beyond `max_drop`, and of `pass` despite one."""
+    """Upper bound on the rate of false regressions, and of false passes."""
     benchmarks: tuple[BenchmarkVerdict, ...]
     notes: tuple[str, ...] = ()
 
@@ -88,13 +90,13 @@ def tag_candidate(uri: str, report: GateReport) -> int:
         TrackingError: If MLflow cannot be reached or refuses the tags.
     """
     tags = {
-        judged.comparison.candidate.answer_set_id: {
-            "regrade.gate": judged.verdict,
-            "regrade.gate.reason": judged.reason,
-            "regrade.gate.baseline": judged.comparison.base.answer_set_id,
+        benchmark.comparison.candidate.answer_set_id: {
+            "regrade.gate": benchmark.verdict,
+            "regrade.gate.reason": benchmark.reason,
+            "regrade.gate.baseline": benchmark.comparison.base.answer_set_id,
         }
-        for judged in report.benchmarks
-        if judged.comparison is not None
+        for benchmark in report.benchmarks
+        if benchmark.comparison is not None
     }
     overall = {
         "regrade.gate": report.verdict,

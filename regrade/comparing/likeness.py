@@ -1,15 +1,19 @@
-"""What differs between two answer sets beside the model: known differences are refused, unknown ones are told."""
+"""Check that two answer sets differ only in their model.
+
+Known differences are refused unless allowed; values that are unknown on a side become notes.
+"""
 
 from collections.abc import Iterator, Sequence
 
 from regrade.answers.manifest import Manifest
 from regrade.errors import SettingsError
-from regrade.settings import Difference, SamplingParams, Settings
+from regrade.settings import Difference, SamplingParams
 from regrade.specification import model_family
 
 _AS_IMPORTED = "as imported"
 _NOT_KNOWN = (None, "unknown", _AS_IMPORTED)
 _SHOWN = 60
+"""Longest value shown in a message, in characters."""
 _QUESTIONS = ("name", "version", "source", "source_revision", "config", "split", "parameters")
 """Fields of a benchmark's identity that decide its questions."""
 
@@ -23,24 +27,17 @@ class NotComparableError(SettingsError):
 
     def __str__(self) -> str:
         flags = " ".join(f"--allow {kind}" for kind in self.kinds)
-        hint = f" If that is meant, say `{flags}`." if flags else ""
+        hint = f" To compare them anyway, pass `{flags}`." if flags else ""
         return f"Not comparable: {'; '.join(self.problems)}.{hint}"
 
 
-Found = tuple[Difference, str]
+FoundDifference = tuple[Difference, str]
+"""Kind of a difference, and the text that describes it."""
 
 
-def differences(base: Manifest, candidate: Manifest) -> tuple[list[Found], list[str]]:
-    """Return what differs beside the model, and what is known of one side at most.
-
-    Args:
-        base: Manifest of the baseline's answer set.
-        candidate: Manifest of the candidate's.
-
-    Returns:
-        Differences as kind and sentence, and notes.
-    """
-    found: list[Found] = []
+def differences(base: Manifest, candidate: Manifest) -> tuple[list[FoundDifference], list[str]]:
+    """Return the differences beside the model, and notes on values that are unknown on at least one side."""
+    known: list[FoundDifference] = []
     unknown: list[str] = []
     for kind, name, old, new in _pairs(base, candidate):
         if old == new and old != _AS_IMPORTED:
@@ -48,28 +45,30 @@ def differences(base: Manifest, candidate: Manifest) -> tuple[list[Found], list[
         if old in _NOT_KNOWN or new in _NOT_KNOWN:
             unknown.append(name)
         else:
-            found.append((kind, f"{name}: {_short(old)} against {_short(new)}"))
-    notes = [f"Not known of both sides: {', '.join(unknown)}."] if unknown else []
+            known.append((kind, f"{name}: {_short(old)} against {_short(new)}"))
+    notes = [f"Unknown on one side or both: {', '.join(unknown)}."] if unknown else []
     if None in (base.specification.sampling, candidate.specification.sampling):
-        notes.append("Sampling params are not known in full, as of imported answers.")
-    return found, notes
+        notes.append("Sampling params are not known in full, because answers were imported.")
+    return known, notes
 
 
-def check_alike(found: Sequence[Found], allow: Sequence[Difference]) -> tuple[str, ...]:
-    """Return the differences that are meant.
+def check_alike(
+    differing: Sequence[FoundDifference], allow: Sequence[Difference]
+) -> tuple[str, ...]:
+    """Return the texts of the differences, all of which are allowed.
 
     Raises:
-        NotComparableError: If there are others.
+        NotComparableError: If a difference is not allowed.
     """
-    refused = [(kind, text) for kind, text in found if kind not in allow]
+    refused = [(kind, text) for kind, text in differing if kind not in allow]
     if refused:
         kinds = tuple(dict.fromkeys(kind for kind, _ in refused))
         raise NotComparableError([text for _, text in refused], kinds)
-    return tuple(text for _, text in found)
+    return tuple(text for _, text in differing)
 
 
 def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, str, object, object]]:
-    """Yield kind, name and the two values of everything that has to be the same."""
+    """Yield kind, name and the two values of each property that has to be equal."""
     left, right = base.specification, candidate.specification
     imported = 0 in (left.benchmark.version, right.benchmark.version)
     if not imported:
@@ -90,24 +89,19 @@ def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, st
         yield "chat_template", f"chat template argument {name}", old, new
     if model_family(left.model.name) == model_family(right.model.name):
         name = "the checkpoint's own chat template"
-        yield "chat_template", name, _own_templates(base), _own_templates(candidate)
+        yield "chat_template", name, _template_hashes(base), _template_hashes(candidate)
     yield "few_shot", "worked examples", left.prompt.n_shots, right.prompt.n_shots
     yield "sampling", "answers per question", left.repeats, right.repeats
-    for name, old, new in _sampling(left.sampling, right.sampling):
-        yield "sampling", name, old, new
+    if left.sampling is not None and right.sampling is not None:
+        sampling = left.sampling.model_dump(), right.sampling.model_dump()
+        for name, old, new in _differing(*sampling):
+            yield "sampling", name, old, new
+    # Imported answers: sampling params that the original tool recorded.
     recorded = [side.benchmark.parameters.get("sampling") for side in (left, right)]
-    # Recorded by the tool that the answers were imported from.
     if isinstance(recorded[0], dict) and isinstance(recorded[1], dict):
         for name, old, new in _differing(recorded[0], recorded[1]):
             if name in SamplingParams.model_fields:
                 yield "sampling", f"recorded {name}", old, new
-
-
-def _sampling(
-    left: Settings | None, right: Settings | None
-) -> Iterator[tuple[str, object, object]]:
-    if left is not None and right is not None:
-        yield from _differing(left.model_dump(), right.model_dump())
 
 
 def _differing(
@@ -119,7 +113,7 @@ def _differing(
             yield name, old, new
 
 
-def _own_templates(manifest: Manifest) -> str | None:
+def _template_hashes(manifest: Manifest) -> str | None:
     hashes = {session.chat_template_sha256 for session in manifest.sessions} - {None}
     return ", ".join(sorted(str(sha256)[:12] for sha256 in hashes)) or None
 

@@ -1,6 +1,6 @@
-"""What a comparison says, as `regrade compare --json` prints it.
+"""The result of a comparison, as `regrade compare --json` prints it.
 
-Accuracies, differences and rates are shares (0.01 is one percentage point), as everywhere in results.
+Accuracies, differences and rates are shares (0.01 is one percentage point).
 """
 
 from typing import Literal
@@ -8,29 +8,29 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 Cluster = Literal["question", "subset"]
-"""What is taken to be independent: questions, or subsets where these are passages with several questions each."""
+"""Independent unit: a question, or a subset if each subset is a passage with several questions."""
 
 
 class Part(BaseModel):
-    """Base: frozen, and nothing that this version does not know."""
+    """Base of the models: frozen, unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ComparedSide(Part):
-    """One of the two sides on one benchmark, over all its answers and not only those that have a partner."""
+    """One side on one benchmark, over all its answers, paired or not."""
 
     model: str
     answer_set_id: str
     repository: str
     revision: str
-    """Commit that was read."""
+    """Commit that the answers were read from."""
     questions: int
-    """Questions that were asked for, answered or not."""
+    """Questions of the answer set, answered or not."""
     rows: int
     expected_rows: int
     accuracy: float | None
-    """Over everything that this side answered."""
+    """Mean over all answers of this side."""
     unparsed: int
     truncated: int
     failed: int
@@ -38,17 +38,17 @@ class ComparedSide(Part):
 
     @property
     def unparsed_rate(self) -> float | None:
-        """Share of the rows in which nothing could be read."""
+        """Share of the rows without an answer that the scorer could extract."""
         return self.unparsed / self.rows if self.rows else None
 
     @property
     def truncated_rate(self) -> float | None:
-        """Share of the rows that were cut off."""
+        """Share of the rows cut off at the token limit."""
         return self.truncated / self.rows if self.rows else None
 
 
 class SubsetComparison(Part):
-    """One subset, and whether it moved more than looking at all of them explains."""
+    """Change in one subset, with p-values corrected for testing all subsets."""
 
     name: str
     n: int
@@ -57,16 +57,17 @@ class SubsetComparison(Part):
     difference: float
     p_value: float
     p_adjusted: float
-    """After Benjamini and Hochberg: of the subsets said to have moved, at most 5 % did not, on average."""
+    """`p_value` after Benjamini and Hochberg's correction."""
     moved: bool
+    """`p_adjusted` is at most 0.05; of all such subsets, at most 5 % did not move, on average."""
 
 
 class FlipExample(Part):
-    """One question that one side answered right and the other wrong."""
+    """A question that one side answered right and the other wrong."""
 
     kind: Literal["right to wrong", "wrong to right"]
     question: str
-    """Sample id on the baseline's side."""
+    """Sample id in the baseline."""
     subset: str
     prompt: str | None
     target: str | None
@@ -81,56 +82,56 @@ class Comparison(Part):
 
     benchmark: str
     scorer: str
-    """Scorer, version and source hash that graded both sides."""
+    """Scorer, version and source hash, the same for both sides."""
     base: ComparedSide
     candidate: ComparedSide
     paired_by: Literal["sample_id", "prompt"]
-    """`prompt`: by prompt, target and choices, where the ids are not of the same making."""
+    """`prompt`: by prompt, target and choices, because the sample ids of the sides do not match."""
     n: int
-    """Questions with a value on both sides; repeats of a question are one value, their mean."""
+    """Questions with a value on both sides; the value of a repeated question is the mean of its repeats."""
     coverage: float
     """Share of the questions of the larger side that were compared."""
     clusters: int
-    """Independent groups among the `n`; as many, unless subsets are passages."""
+    """Independent groups of questions; equals `n` unless clustered by subset."""
     base_accuracy: float
-    """Over the `n` questions, as is all that follows."""
+    """Mean over the `n` questions, as are all fields below."""
     candidate_accuracy: float
     difference: float
     """Candidate minus baseline."""
     low: float
-    """Ends of the 95 % interval of the difference (score test, each end at 97.5 %)."""
+    """Lower end of the 95 % interval of the difference (score test, each end at 97.5 %)."""
     high: float
     right_to_wrong: int
-    """Questions with a lower value than before; with repeats, of their mean."""
+    """Questions with a lower value than in the baseline."""
     wrong_to_right: int
     test: Literal["exact McNemar", "paired permutation"]
     p_value: float
-    """Two-sided, of no difference at all."""
+    """Two-sided p-value of the hypothesis of no difference."""
     detectable_drop: float
-    """Smallest true drop that this test (two-sided, 5 %) would find with a chance of 80 %."""
+    """Smallest true drop that a two-sided test at 5 % would find with a probability of 80 %."""
     subsets: tuple[SubsetComparison, ...] = ()
     examples: tuple[FlipExample, ...] = ()
     allowed: tuple[str, ...] = ()
-    """Differences that were named as meant, each as a sentence."""
+    """Differences beside the model that `--allow` accepted, as texts."""
     notes: tuple[str, ...] = ()
-    """What is not known of a side, and other things that a reader should know."""
+    """Notes for the reader, such as values that are unknown on a side."""
 
 
 class Refusal(Part):
-    """A benchmark on which the two sides are not compared."""
+    """A benchmark that was not compared, with the reason."""
 
     benchmark: str
     reason: str
 
 
 class Comparisons(Part):
-    """Everything that two sides have in common."""
+    """Comparisons of two sides on all benchmarks that both have."""
 
     base: str
-    """The baseline as it was asked for."""
+    """Name of the baseline as given: alias, answer set id or model."""
     candidate: str
     compared: tuple[Comparison, ...]
     refused: tuple[Refusal, ...] = ()
     only_base: tuple[str, ...] = ()
-    """Benchmarks that the candidate has no complete answers to."""
+    """Benchmarks to which the candidate has no complete answers."""
     only_candidate: tuple[str, ...] = ()

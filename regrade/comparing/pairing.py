@@ -1,4 +1,4 @@
-"""Whose answers are to the same questions: by sample id, which is a hash of the content, else by what is stored."""
+"""Pair the answers of two sides to the same question: by sample id, else by stored prompt, target and choices."""
 
 import hashlib
 from collections import Counter
@@ -16,15 +16,15 @@ from regrade.scoring.score import score_answers
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
 
-ENOUGH = 0.9
-"""Share of the smaller side below which sample ids are taken to be of different making."""
+MIN_COVERAGE = 0.9
+"""Share of questions below which sample ids are taken to be incompatible; default of `CompareOptions.min_coverage`."""
 Strings = NDArray[np.object_]
 PairedBy = Literal["sample_id", "prompt"]
 
 
 @dataclass(frozen=True, slots=True)
-class Graded:
-    """One side, graded."""
+class ScoredSide:
+    """An answer set with the scores of one scorer."""
 
     answers: AnswerSet
     title: str
@@ -35,7 +35,7 @@ class Graded:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """The questions of one side that have a value, each once."""
+    """Questions of one side that have a value; a repeated question is listed once."""
 
     sample_id: Strings
     """Shape (n_questions,)."""
@@ -46,7 +46,7 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The questions that both sides have a value of; all of shape (n,), in the order of the baseline's ids."""
+    """Questions that have a value on both sides; arrays of shape (n,), ordered by the key that paired them."""
 
     base_id: Strings
     candidate_id: Strings
@@ -62,16 +62,16 @@ class Pairs:
 
     @property
     def subset_codes(self) -> IntArray:
-        """A number for each subset."""
+        """Shape (n,): number of the subset of each question."""
         return np.unique(self.subset.astype(str), return_inverse=True)[1].astype(np.int64)
 
 
-def grade(answers: AnswerSet, scorer: str) -> Graded:
-    """Return the scores of the scorer as it is now: as stored, else made from the stored answers and not kept.
+def score_side(answers: AnswerSet, scorer: str) -> ScoredSide:
+    """Return the scores of the current version of a scorer: the stored ones, else computed and not stored.
 
     Raises:
-        SettingsError: If the scorer does not fit these answers.
-        DamagedAnswersError: If answers or scores are not what they should be.
+        SettingsError: If the scorer cannot score these answers.
+        DamagedAnswersError: If stored answers or scores are damaged.
     """
     scored = score_answers(answers, scorer)
     file = scored.file
@@ -82,15 +82,15 @@ def grade(answers: AnswerSet, scorer: str) -> Graded:
         if table.num_rows != answers.manifest.rows:
             raise DamagedAnswersError(
                 f"{answers.scores_folder}/{file.label}.parquet",
-                f"it has {table.num_rows:,} rows, the answers have {answers.manifest.rows:,}. Grade them again "
+                f"it has {table.num_rows:,} rows, the answers have {answers.manifest.rows:,}. Score them again "
                 "with `regrade score --force`.",
             )
-    return Graded(answers, f"{file.scorer} v{file.version} {file.source_hash}", table)
+    return ScoredSide(answers, f"{file.scorer} v{file.version} {file.source_hash}", table)
 
 
-def questions(graded: Graded) -> Questions:
-    """Return the mean value of every question that has one; rows without a value are missing, not wrong."""
-    table = graded.scores
+def questions(side: ScoredSide) -> Questions:
+    """Return the mean value of each question; rows without a value are missing, not wrong."""
+    table = side.scores
     value = score_values(table)
     counted = ~np.isnan(value)
     value = np.clip(value[counted], 0.0, 1.0)
@@ -103,11 +103,11 @@ def questions(graded: Graded) -> Questions:
     return Questions(ids.astype(object), table["subset"].to_numpy()[counted][first], mean)
 
 
-def pair(base: Graded, candidate: Graded) -> Pairs:
-    """Return the questions that both sides have a value of, which may be none."""
+def pair(base: ScoredSide, candidate: ScoredSide) -> Pairs:
+    """Return the questions that have a value on both sides; may be empty."""
     left, right = questions(base), questions(candidate)
     by_id = _matched(left, right, left.sample_id, right.sample_id, "sample_id")
-    if len(by_id.base) >= ENOUGH * min(len(left.value), len(right.value)):
+    if len(by_id.base) >= MIN_COVERAGE * min(len(left.value), len(right.value)):
         return by_id
     left_keys = _content_keys(base.answers, left.sample_id)
     right_keys = _content_keys(candidate.answers, right.sample_id)
@@ -132,7 +132,7 @@ def _matched(
 
 
 def _content_keys(answers: AnswerSet, sample_ids: Strings) -> Strings:
-    """Return a hash of prompt, target and choices for each sample id; equal ones are numbered."""
+    """Return a hash of prompt, target and choices for each sample id; equal hashes are numbered."""
     rows: dict[str, tuple[int, str]] = {}
     for batch in answers.batches(["sample_id", "index", "prompt", "target", "choices"]):
         for row in batch.to_pylist():

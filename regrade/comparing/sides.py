@@ -1,4 +1,4 @@
-"""From what a person names to answer sets: an alias, an id, or a model with its newest complete sets."""
+"""Find the answer sets of a side by name: alias, answer set id, or model (its newest complete sets)."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -14,52 +14,58 @@ _ID = re.compile(r"[0-9a-f]{4,16}")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one name stands for."""
+    """The answer sets of one side of a comparison."""
 
-    asked: str
+    name: str
+    """Alias, answer set id or model, as given by the user."""
     sets: dict[str, AnswerSet]
-    """By benchmark, at least one."""
+    """Answer sets by benchmark; not empty."""
     one_set: bool
-    """Whether an answer set was named, and not a model or an alias."""
+    """The name is an answer set id, not a model or an alias."""
 
 
-def find_side(asked: str, answers: str, benchmarks: Collection[str] = ()) -> Side:
-    """Return the answer sets that a name stands for, at the newest revision.
+def find_side(name: str, answers: str, benchmarks: Collection[str] = ()) -> Side:
+    """Return the answer sets that `name` refers to, at the newest revision.
 
     Args:
-        asked: Alias, id of an answer set (the first four digits or more), or model (`org/name`, its last part, or its folder).
+        name: Alias, id of an answer set (the first four digits or more), or model (`org/name`, its last part, or its folder).
         answers: Address of the answer repository.
-        benchmarks: Only these. Empty: all.
+        benchmarks: Benchmarks to include. Empty: all.
 
     Raises:
-        RepositoryError: If there is no such repository, or nothing in it fits.
-        DamagedAnswersError: If what fits is damaged.
+        RepositoryError: If the repository does not exist, or no answer set in it fits.
+        DamagedAnswersError: If the fitting answer set is damaged.
     """
     repository = open_repository(answers, create=False)
     revision = repository.head()
     if revision is None:
-        raise RepositoryError(repository.uri, "it holds no answers yet.")
+        raise RepositoryError(
+            repository.uri, "it holds no answers yet. Generate some with `regrade generate`."
+        )
     one_set = False
-    if alias := read_alias(repository, revision, asked):
+    if alias := read_alias(repository, revision, name):
         sets = aliased_sets(repository, revision, alias)
-    elif _ID.fullmatch(asked) and _holds(
-        asked, manifest_paths(repository.files(revision, "answers"))
+    elif _ID.fullmatch(name) and any(
+        path.split("/")[3].startswith(name)
+        for path in manifest_paths(repository.files(revision, "answers"))
     ):
-        sets, one_set = _by_benchmark(list_sets(repository, revision, answer_set_id=asked)), True
+        sets, one_set = _by_benchmark(list_sets(repository, revision, answer_set_id=name)), True
     else:
-        found, damaged = readable_sets(repository, revision, model=asked)
-        sets = _by_benchmark(entry for entry in found if entry.manifest.state == "complete")
+        readable, damaged = readable_sets(repository, revision, model=name)
+        sets = _by_benchmark(
+            answers for answers in readable if answers.manifest.state == "complete"
+        )
         if not sets:
             if damaged:
                 raise damaged[0]
-            raise RepositoryError(repository.uri, _nothing(asked, found))
-    chosen = {name: sets[name] for name in sets if not benchmarks or name in benchmarks}
+            raise RepositoryError(repository.uri, _nothing_fits(name, readable))
+    chosen = {key: sets[key] for key in sets if not benchmarks or key in benchmarks}
     if not chosen:
         raise RepositoryError(
             repository.uri,
-            f"'{asked}' has no complete answers to {', '.join(sorted(benchmarks))}, only to {', '.join(sorted(sets))}.",
+            f"'{name}' has no complete answers to {', '.join(sorted(benchmarks))}, only to {', '.join(sorted(sets))}.",
         )
-    return Side(asked, chosen, one_set)
+    return Side(name, chosen, one_set)
 
 
 def _by_benchmark(sets: Iterable[AnswerSet]) -> dict[str, AnswerSet]:
@@ -67,11 +73,7 @@ def _by_benchmark(sets: Iterable[AnswerSet]) -> dict[str, AnswerSet]:
     return {answers.manifest.specification.benchmark.name: answers for answers in sets}
 
 
-def _holds(asked: str, paths: list[str]) -> bool:
-    return any(path.split("/")[3].startswith(asked) for path in paths)
-
-
-def _nothing(asked: str, incomplete: list[AnswerSet]) -> str:
+def _nothing_fits(name: str, incomplete: list[AnswerSet]) -> str:
     if incomplete:
         ids = ", ".join(
             f"{manifest.answer_set_id} ({manifest.rows:,} of "
@@ -79,10 +81,10 @@ def _nothing(asked: str, incomplete: list[AnswerSet]) -> str:
             for manifest in (answers.manifest for answers in incomplete[-5:])
         )
         return (
-            f"model '{asked}' has no complete answers, only {ids}. Finish them with `regrade generate`, or name one by "
-            "its id."
+            f"model '{name}' has no complete answers, only {ids}. Finish them with `regrade generate`, or give the "
+            "id of an answer set."
         )
     alias = (
-        ", and no alias of that name (`regrade promote` makes one)" if is_alias_name(asked) else ""
+        ", and no alias of that name (`regrade promote` creates one)" if is_alias_name(name) else ""
     )
-    return f"there are no answers of '{asked}'{alias}. `regrade list` shows what is there."
+    return f"there are no answers of '{name}'{alias}. `regrade list` shows all answer sets."

@@ -1,4 +1,4 @@
-"""From comparisons to a verdict. Which error rates are promised, and why in this way: docs/compare.md."""
+"""Derive the gate's verdicts from comparisons. Error rates and reasons for the method: docs/compare.md."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from regrade.comparing.comparison import Compared
-from regrade.comparing.gate_report import BenchmarkVerdict, Check, Verdict
+from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, Check, Verdict
 from regrade.settings import GateSettings
 from regrade.stats.estimates import FloatArray
 from regrade.stats.margins import (
@@ -35,7 +35,7 @@ class _Rate:
 
 @dataclass(frozen=True, slots=True)
 class _Tested:
-    """Everything that was tested of one benchmark, before correction."""
+    """Tests of one benchmark, before correction for multiple tests."""
 
     benchmark: str
     compared: Compared
@@ -47,10 +47,10 @@ class _Tested:
 def judge(
     compared: Mapping[str, Compared], drops: Mapping[str, float], settings: GateSettings
 ) -> list[BenchmarkVerdict]:
-    """Return the verdict on each benchmark, corrected for testing all of them.
+    """Return the verdict on each benchmark, corrected for the number of tests.
 
     Args:
-        compared: By benchmark.
+        compared: Comparisons by benchmark.
         drops: Accepted drop by benchmark, as a share.
         settings: Limits and error rate.
     """
@@ -67,13 +67,13 @@ def judge(
 
 
 def regression_p(counts: PairedCounts, sums: FloatArray, max_drop: float) -> float:
-    """Return the chance of such a difference if the true drop were `max_drop`.
+    """Return the probability of a difference this bad if the true drop were `max_drop`.
 
-    At least that of the exact test of no drop at all: who claims a drop beyond `max_drop` claims a drop.
+    Never below the p-value of the exact test of no drop, because a drop beyond `max_drop` is also a drop.
 
     Args:
-        counts: As counts of independent questions.
-        sums: Shape (n_clusters,), the changes by cluster.
+        counts: Changes as counts of independent questions.
+        sums: Shape (n_clusters,), sum of the changes in each cluster.
         max_drop: Accepted drop, as a share.
     """
     p = drop_p(counts, max_drop)
@@ -81,22 +81,22 @@ def regression_p(counts: PairedCounts, sums: FloatArray, max_drop: float) -> flo
 
 
 def pass_p(counts: PairedCounts, sums: FloatArray, max_drop: float) -> float:
-    """Return the chance of a difference this good if the true drop were `max_drop`; see `regression_p`."""
+    """Return the probability of a difference this good if the true drop were `max_drop`; see `regression_p`."""
     p = no_drop_p(counts, max_drop)
     return max(p, sign_flip_p(-sums, "less")) if max_drop == 0 else p
 
 
 def by_interval(p_regression_adjusted: float, p_pass: float, alpha: float) -> Verdict:
-    """Return what the interval of the difference says: wholly below the accepted drop, wholly above it, or neither."""
+    """Return the verdict by the interval of the difference: beyond the accepted drop, within it, or undecided."""
     if p_regression_adjusted < alpha:
         return "regression"
     return "pass" if p_pass < alpha else "cannot tell"
 
 
 def questions_needed(counts: PairedCounts, max_drop: float, alpha: float) -> int | None:
-    """Return the questions with which a model that did not change would pass with a chance of 80 %.
+    """Return the number of questions with which an unchanged model would pass with a probability of 80 %.
 
-    At the share of questions that changed here; normal approximation. None where no drop is accepted.
+    Assumes the share of changed questions observed here; normal approximation. None if `max_drop` is 0.
     """
     if max_drop == 0:
         return None
@@ -109,22 +109,22 @@ def questions_needed(counts: PairedCounts, max_drop: float, alpha: float) -> int
 def _test(name: str, compared: Compared, max_drop: float, settings: GateSettings) -> _Tested:
     side = compared.comparison.candidate
     rates: list[_Rate] = []
-    given: tuple[tuple[Limited, float | None, int], ...] = (
+    limits: tuple[tuple[Limited, float | None, int], ...] = (
         ("unparsed", settings.max_unparsed, side.unparsed),
         ("truncated", settings.max_truncated, side.truncated),
     )
-    for what, percent, count in given:
+    for kind, percent, count in limits:
         if percent is not None and side.rows:
             rate = count / side.rows
-            # Repeats of a question are not independent: they count as one.
+            # Repeats of a question are not independent, so each question counts once.
             p = _at_least(rate, min(side.rows, side.questions), percent / 100)
-            rates.append(_Rate(what, rate, percent / 100, p))
+            rates.append(_Rate(kind, rate, percent / 100, p))
     p_regression = regression_p(compared.counts, compared.sums, max_drop)
     return _Tested(name, compared, max_drop, p_regression, tuple(rates))
 
 
 def _at_least(rate: float, n: int, limit: float) -> float:
-    """Return the chance of a rate this high among n if the true rate were the limit (binomial, exact)."""
+    """Return the probability of a rate this high among n if the true rate were `limit` (exact binomial test)."""
     count = floor(rate * n + 1e-9)
     if count == 0:
         return 1.0
@@ -141,8 +141,8 @@ def _check(rate: _Rate, adjusted: float, alpha: float) -> Check:
 
 
 def _levels(family: Sequence[float], alpha: float) -> list[float]:
-    """Return the one-sided level at which Holm's procedure decided each claim."""
-    order = sorted(range(len(family)), key=lambda number: family[number])
+    """Return the one-sided level at which Holm's procedure decided each test."""
+    order = sorted(range(len(family)), key=family.__getitem__)
     levels = [alpha] * len(family)
     stopped: float | None = None
     for step, number in enumerate(order):
@@ -162,7 +162,7 @@ def _verdict(
     by_drop = by_interval(adjusted, p_pass, alpha)
     needed = questions_needed(counts, test.max_drop, alpha)
     reason = _reason(by_drop, test, low, high, needed)
-    worst = max((by_drop, *(check.verdict for check in checks)), key=_badness)
+    worst = max((by_drop, *(check.verdict for check in checks)), key=SEVERITY.index)
     broken = [check for check in checks if check.verdict != "pass"]
     reason += "".join(
         f"; {100 * check.value:.1f} % {check.name}, at most {100 * check.limit:g} % allowed"
@@ -195,14 +195,8 @@ def _reason(verdict: Verdict, test: _Tested, low: float, high: float, needed: in
     if verdict == "pass":
         return f"{difference}, at worst {100 * low:+.2f}: not worse by more than {accepted}"
     n = test.compared.comparison.n
-    enough = (
-        "" if needed is None or needed <= n else f" (about {needed:,} could, if nothing changed)"
-    )
+    enough = "" if needed is None or needed <= n else f"; an unchanged model needs about {needed:,}"
     return (
-        f"{difference}, from {100 * low:+.2f} to {100 * high:+.2f}: {n:,} questions cannot tell whether that is beyond "
+        f"{difference}, from {100 * low:+.2f} to {100 * high:+.2f}: {n:,} questions are too few to compare that with "
         f"{accepted}{enough}"
     )
-
-
-def _badness(verdict: Verdict) -> int:
-    return ("pass", "cannot tell", "regression").index(verdict)

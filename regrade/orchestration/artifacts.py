@@ -18,7 +18,7 @@ from regrade.reporting.results import Evaluation
 from regrade.reporting.tables import escape, headline, markdown_report
 from regrade.scoring.diff import Diff
 from regrade.stats.charts import Bar, headline_chart
-from regrade.tracking.process import BesideError, call_beside
+from regrade.tracking.process import TrackingProcessError, call_in_process
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -85,8 +85,8 @@ def accuracy_plot(evaluation: Evaluation) -> str | None:
             if score.headline and accuracy is not None and low is not None and high is not None:
                 bars.append(Bar(f"{answers.benchmark}\n{answers.model}", accuracy, low, high))
     try:
-        image = call_beside(headline_chart, bars)
-    except BesideError as error:
+        image = call_in_process(headline_chart, bars)
+    except TrackingProcessError as error:
         logger.warning("no plot: %s", error)
         return None
     return "data:image/png;base64," + base64.b64encode(image).decode()

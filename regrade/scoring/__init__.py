@@ -1,1 +1,1 @@
-"""Scoring stored answers, and comparing two scorings of the same answers."""
+"""Score stored answers, and compare two scorings of the same answers."""

@@ -1,4 +1,4 @@
-"""What changed between two scorings of the same answers: the scorer, since the answers and the model did not."""
+"""Compare two scorings of the same answers: only the scorer differs, the answers and the model do not."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,7 +16,7 @@ from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
 from regrade.stats.paired import PairedDifference, paired_difference
 
-SHOWN = ("sample_id", "repeat", "prompt", "target", "text", "reasoning")
+COLUMNS = ("sample_id", "repeat", "prompt", "target", "text", "reasoning")
 Mask = NDArray[np.bool_]
 
 
@@ -32,7 +32,7 @@ class Side(_Part):
     version: int
     source_hash: str
     stored: bool
-    """Whether it is kept in the repository; otherwise it was made for this comparison."""
+    """Stored in the repository; otherwise computed for this comparison."""
     scored_at: str
     accuracy: float | None
     n: int
@@ -41,25 +41,25 @@ class Side(_Part):
 
     @property
     def title(self) -> str:
-        """Scorer, version and source as people read them."""
+        """Scorer, version and source hash, for display."""
         return f"{self.scorer} v{self.version} {self.source_hash}"
 
 
 class Changes(_Part):
-    """How many answers changed, and how; with the change of the mean."""
+    """Numbers of changed answers by kind, and the change of the mean."""
 
     right_to_wrong: int
     wrong_to_right: int
     newly_parsed: int
-    """Nothing was read before, something is now, right or wrong."""
+    """Unparsed before, parsed now, right or wrong."""
     newly_unparsed: int
     read_differently: int
-    """Something was read before and now, but not the same; of these some changed from right to wrong or back."""
+    """Parsed before and now, with different extracted answers; may also be right to wrong or wrong to right."""
     before: float | None
-    """Mean over the answers that have a value on both sides."""
+    """Mean over the answers with a value on both sides; None if there are none."""
     after: float | None
     difference: float | None
-    """`after - before`, as are `low` and `high`, the ends of its paired 95 % interval."""
+    """`after - before`; `low` and `high` are the ends of its paired 95 % interval."""
     stderr: float | None
     low: float | None
     high: float | None
@@ -75,7 +75,7 @@ class SubsetChanges(_Part):
 
 
 class Example(_Part):
-    """One answer that is graded differently now."""
+    """An answer whose score changed."""
 
     kind: str
     """`right to wrong`, `wrong to right`, `newly parsed` or `newly unparsed`."""
@@ -102,7 +102,7 @@ class Diff(_Part):
     after: Side
     overall: Changes
     subsets: tuple[SubsetChanges, ...]
-    """Those in which something changed, by name; empty where there are no subsets."""
+    """Subsets with a change, sorted by name; empty if the benchmark has no subsets."""
     examples: tuple[Example, ...]
 
 
@@ -119,15 +119,15 @@ def compare(
 
     Args:
         answers: The answer set, at the revision to read examples from.
-        before: What is kept of the older scoring, and its table.
-        after: The same of the newer one.
-        stored: Whether each of them is kept in the repository.
-        subset: Only answers of this subset.
-        examples: Of each kind of change, at most this many are read.
+        before: Metadata and score table of the older scoring.
+        after: Metadata and score table of the newer scoring.
+        stored: Before and after: stored in the repository, or computed for this comparison.
+        subset: Subset to compare. None: all answers.
+        examples: Largest number of examples of each kind of change.
 
     Raises:
-        SettingsError: If they scored different answers, or there is no such subset.
-        DamagedAnswersError: If a table of scores is not of the answers that it says it is of.
+        SettingsError: If the scorings are of different answers, or the subset does not exist.
+        DamagedAnswersError: If a score table does not match the answers that its metadata names.
     """
     _check_same_answers(answers, before[0], after[0])
     rows = _aligned(answers, before, after)
@@ -135,14 +135,14 @@ def compare(
         chosen = np.asarray(rows.subset == subset)
         if not chosen.any():
             known = ", ".join(f"'{name}'" for name in sorted(set(rows.subset))[:20])
-            raise SettingsError(f"There is no subset '{subset}' in these answers. Known: {known}.")
+            raise SettingsError(f"These answers have no subset '{subset}'. Known: {known}.")
     else:
         chosen = np.ones(len(rows.subset), np.bool_)
-    specified = answers.manifest.specification
+    specification = answers.manifest.specification
     return Diff(
         answer_set_id=answers.manifest.answer_set_id,
-        benchmark=specified.benchmark.name,
-        model=specified.model.name,
+        benchmark=specification.benchmark.name,
+        model=specification.model.name,
         repository=answers.repository.uri,
         revision=answers.revision,
         rows=int(chosen.sum()),
@@ -158,13 +158,13 @@ def _check_same_answers(answers: AnswerSet, before: ScoreFile, after: ScoreFile)
     if set(before.answers) != set(after.answers):
         raise SettingsError(
             f"'{before.label}' scored {len(before.answers)} shards of answer set "
-            f"'{answers.manifest.answer_set_id}', '{after.label}' scored {len(after.answers)} others. Only "
-            "scorings of the same answers are compared; score again with `regrade score`."
+            f"'{answers.manifest.answer_set_id}', '{after.label}' scored {len(after.answers)} others. Both should "
+            "be of the same answers: score them again with `regrade score`."
         )
 
 
 class _Rows:
-    """The rows of both scorings side by side, in the order of the stored answers."""
+    """Rows of both scorings, in the order of the stored answers."""
 
     def __init__(self, before: pa.Table, after: pa.Table) -> None:
         self.tables = before, after
@@ -176,15 +176,15 @@ class _Rows:
         failed = tuple(np.isnan(value) for value in self.value)
         right = tuple(value == 1 for value in self.value)
         extracted = tuple(_strings(table, "extracted") for table in self.tables)
-        either = ~(failed[0] | failed[1])
-        both_read = either & ~unparsed[0] & ~unparsed[1]
+        valued = ~(failed[0] | failed[1])
+        parsed = valued & ~unparsed[0] & ~unparsed[1]
         self.kinds: dict[str, Mask] = {
-            "right to wrong": either & right[0] & ~right[1],
-            "wrong to right": either & ~right[0] & right[1],
-            "newly parsed": either & unparsed[0] & ~unparsed[1],
-            "newly unparsed": either & ~unparsed[0] & unparsed[1],
+            "right to wrong": valued & right[0] & ~right[1],
+            "wrong to right": valued & ~right[0] & right[1],
+            "newly parsed": valued & unparsed[0] & ~unparsed[1],
+            "newly unparsed": valued & ~unparsed[0] & unparsed[1],
         }
-        self.read_differently: Mask = both_read & np.asarray(extracted[0] != extracted[1], np.bool_)
+        self.read_differently: Mask = parsed & np.asarray(extracted[0] != extracted[1], np.bool_)
 
     def changes(self, chosen: Mask) -> Changes:
         counts = {
@@ -214,39 +214,39 @@ def _aligned(
     path = f"{answers.scores_folder}/{before[0].label}.parquet"
     raise DamagedAnswersError(
         path,
-        f"its rows are not those of '{after[0].label}', though both say that they are of the same shards. "
-        "`regrade verify` tells which is wrong.",
+        f"its rows differ from those of '{after[0].label}', although both name the same shards. `regrade verify` "
+        "reports which file is damaged.",
     )
 
 
 def _examples(answers: AnswerSet, rows: _Rows, chosen: Mask, count: int) -> list[Example]:
-    """Return the first few changes of each kind; only shards that hold one are read."""
-    wanted: dict[int, str] = {}
+    """Return the first `count` changes of each kind, reading only the shards that contain them."""
+    kinds: dict[int, str] = {}
     for kind, mask in rows.kinds.items():
         for row in np.flatnonzero(mask & chosen)[:count]:
-            wanted.setdefault(int(row), kind)
-    found: list[Example] = []
+            kinds.setdefault(int(row), kind)
+    examples: list[Example] = []
     start = 0
     for shard in answers.manifest.shards:
-        here = [row for row in wanted if start <= row < start + shard.rows]
-        if here:
-            for row, stored in _stored_rows(answers, shard.sha256, start, here):
-                found.append(_example(rows, row, wanted[row], stored))
+        shard_rows = [row for row in kinds if start <= row < start + shard.rows]
+        if shard_rows:
+            for row, stored in _stored_rows(answers, shard.sha256, start, shard_rows):
+                examples.append(_example(rows, row, kinds[row], stored))
         start += shard.rows
     order = list(rows.kinds)
-    return sorted(found, key=lambda example: order.index(example.kind))
+    return sorted(examples, key=lambda example: order.index(example.kind))
 
 
 def _stored_rows(
     answers: AnswerSet, sha256: str, start: int, rows: Sequence[int]
 ) -> list[tuple[int, dict[str, Any]]]:
-    found: list[tuple[int, dict[str, Any]]] = []
-    for batch in answers.only({sha256}).batches(SHOWN):
-        here = sorted(row for row in rows if start <= row < start + batch.num_rows)
-        taken = batch.take(pa.array([row - start for row in here], pa.int64()))
-        found.extend(zip(here, taken.to_pylist(), strict=True))
+    numbered: list[tuple[int, dict[str, Any]]] = []
+    for batch in answers.only({sha256}).batches(COLUMNS):
+        batch_rows = sorted(row for row in rows if start <= row < start + batch.num_rows)
+        taken = batch.take(pa.array([row - start for row in batch_rows], pa.int64()))
+        numbered.extend(zip(batch_rows, taken.to_pylist(), strict=True))
         start += batch.num_rows
-    return found
+    return numbered
 
 
 def _example(rows: _Rows, row: int, kind: str, stored: dict[str, Any]) -> Example:
@@ -281,5 +281,5 @@ def _side(file: ScoreFile, stored: bool) -> Side:
 
 
 def _strings(table: pa.Table, column: str) -> NDArray[np.object_]:
-    found: NDArray[np.object_] = table[column].to_numpy()
-    return found
+    values: NDArray[np.object_] = table[column].to_numpy()
+    return values

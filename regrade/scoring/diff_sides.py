@@ -1,4 +1,4 @@
-"""Which two scorings of an answer set are compared: stored ones, or the scorer as it is now."""
+"""Select the two scorings that `regrade diff` compares."""
 
 import re
 from dataclasses import dataclass
@@ -32,37 +32,37 @@ def diff_scorings(
 ) -> Diff:
     """Compare two scorings of an answer set.
 
-    What is scored for the comparison is scored over the answers of the other side, and not kept.
+    A scoring that is not stored is computed over the answers of the other scoring, and is not stored.
 
     Args:
         answers: Answer set at a pinned revision.
-        before: Label of a stored scoring; `scorer@version` for the newest stored one of that version; a scorer's
-            name for its newest stored one that is not `after`, or if there is none for the scorer as it is now.
-            None: the name of the scorer of `after`.
-        after: Label or `scorer@version` as above; a scorer's name for the scorer as it is now. None: the name of
-            the scorer of `before`, else the first of the benchmark's scorers.
-        subset: Only answers of this subset.
-        examples: Of each kind of change, at most this many.
+        before: Label of a stored scoring; `scorer@version` for the newest stored scoring of that version; or name of
+            a scorer for its newest stored scoring other than `after`, else its current version. None: the scorer of
+            `after`.
+        after: Label or `scorer@version` as above, or name of a scorer for its current version. None: the scorer of
+            `before`, else the benchmark's first scorer.
+        subset: Subset to compare. None: all answers.
+        examples: Largest number of examples of each kind of change.
 
     Raises:
-        SettingsError: If there are no two such scorings, or they are of different answers.
-        DamagedAnswersError: If what is stored is not what it should be.
+        SettingsError: If a scoring does not exist, both are the same, or they are of different answers.
+        DamagedAnswersError: If stored answers or scores are damaged.
     """
     files = sorted(answers.scores(), key=lambda file: file.scored_at)
     newer = _stored(answers, files, after)
     older = _stored(answers, files, before)
     name = after or (older.scorer if older else before) or ""
-    if newer is None and name not in scorer_names():  # such as the score that another tool gave
+    if newer is None and name not in scorer_names():  # such as imported scores of another tool
         name = answers.manifest.scorers[0]
     label = newer.label if newer else label_of(name)
     if older is None:
-        wanted = before or (newer.scorer if newer else name)
-        others = [file for file in files if file.scorer == wanted and file.label != label]
+        scorer = before or (newer.scorer if newer else name)
+        others = [file for file in files if file.scorer == scorer and file.label != label]
         if others:
             older = others[-1]
         elif before is None or label_of(before) == label:
             raise SettingsError(
-                f"There is nothing to compare with '{label}': it is the only scoring by '{wanted}' of answer set "
+                f"There is nothing to compare with '{label}': it is the only scoring by '{scorer}' of answer set "
                 f"'{answers.manifest.answer_set_id}'. {_known(files)}"
             )
     first = _read(answers, older) if older else None
@@ -80,41 +80,41 @@ def diff_scorings(
 
 
 def diff_with_before(scored: Scored, *, examples: int = 3) -> Diff | None:
-    """Compare a new scoring with the newest other one that its scorer made of the same answers; None if there is none.
+    """Compare a new scoring with the newest earlier scoring of the same answers by its scorer; None if there is none.
 
     Raises:
-        DamagedAnswersError: If that scoring is not what it should be.
+        DamagedAnswersError: If the earlier scoring is damaged.
     """
     if scored.table is None:
         return None
-    before = [
+    earlier = [
         file
         for file in scored.answers.readable_scores()
         if file.scorer == scored.file.scorer
         and file.label != scored.file.label
         and set(file.answers) == set(scored.file.answers)
     ]
-    if not before:
+    if not earlier:
         return None
-    newest = max(before, key=lambda file: file.scored_at)
+    newest = max(earlier, key=lambda file: file.scored_at)
     table = scored.answers.score_table(newest.label)
     return compare(scored.answers, (newest, table), (scored.file, scored.table), examples=examples)
 
 
-def _stored(answers: AnswerSet, files: list[ScoreFile], asked: str | None) -> ScoreFile | None:
-    """Return the stored scoring that is named, or None where a scorer is."""
-    if asked is None or asked in scorer_names():
+def _stored(answers: AnswerSet, files: list[ScoreFile], name: str | None) -> ScoreFile | None:
+    """Return the stored scoring called `name`, or None if it is the name of a scorer."""
+    if name is None or name in scorer_names():
         return None
-    match = _AT_VERSION.fullmatch(asked)
+    match = _AT_VERSION.fullmatch(name)
     fitting = [
         file
         for file in files
-        if asked in (file.label, file.scorer)
+        if name in (file.label, file.scorer)
         or (match and (file.scorer, file.version) == (match["scorer"], int(match["version"])))
     ]
     if not fitting:
         raise SettingsError(
-            f"Answer set '{answers.manifest.answer_set_id}' has no scoring '{asked}'. {_known(files)}"
+            f"Answer set '{answers.manifest.answer_set_id}' has no scoring '{name}'. {_known(files)}"
         )
     return fitting[-1]
 

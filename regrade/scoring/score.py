@@ -1,4 +1,4 @@
-"""Scoring: stored generations in, scores out. It reads one pinned revision and never generates."""
+"""Score stored answers at a pinned revision. Never generates."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -22,26 +22,26 @@ from regrade.stats.metrics import summarise
 
 logger = logging.getLogger("regrade.score")
 N_THREADS = 2
-"""Arrow and RE2 release the interpreter's lock; more threads than this only wait for the reader."""
+"""Scoring threads: Arrow and RE2 release the interpreter lock; more threads would only wait for the reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One scoring of one answer set."""
+    """A scoring of an answer set."""
 
     answers: AnswerSet
     file: ScoreFile
     table: pa.Table | None
-    """`SCORE_SCHEMA`, a row per generation; None where the scoring was there already."""
+    """`SCORE_SCHEMA`, a row per generation; None if the scoring was stored before."""
 
 
 def label_of(scorer: str) -> str:
-    """Return `<scorer>-<version>-<hash>` of a scorer as it is now."""
+    """Return `<scorer>-<version>-<hash>` of the current version of a scorer."""
     return f"{scorer}-{load_scorer(scorer).version}-{source_hash(scorer)}"
 
 
 def label_now(scorer: str) -> str | None:
-    """Return `label_of` a scorer, or None if it is not installed or cannot be used."""
+    """Return `label_of(scorer)`, or None if the scorer is not installed or cannot be used."""
     try:
         return label_of(scorer)
     except (UnknownNameError, PluginError):
@@ -49,9 +49,9 @@ def label_now(scorer: str) -> str | None:
 
 
 def is_stale(file: ScoreFile, answers: AnswerSet) -> bool:
-    """Return whether a scoring is of an older scorer, or of fewer answers than there are now.
+    """Return True if a scoring is by an older version of its scorer, or lacks answers of the answer set.
 
-    What was scored by a scorer that is not installed here cannot be told to be older.
+    A scoring by a scorer that is not installed does not count as older.
     """
     shards = {shard.sha256 for shard in answers.manifest.shards}
     older = label_now(file.scorer) not in (None, file.label)
@@ -59,7 +59,7 @@ def is_stale(file: ScoreFile, answers: AnswerSet) -> bool:
 
 
 def stale_scorers(answers: AnswerSet) -> tuple[str, ...]:
-    """Return the scorers that have scored an answer set before, but never as they are now or not all of it."""
+    """Return the scorers whose stored scorings of an answer set are all stale."""
     files = [file for file in answers.scores() if label_now(file.scorer)]
     current = {file.scorer for file in files if not is_stale(file, answers)}
     return tuple(dict.fromkeys(file.scorer for file in files if file.scorer not in current))
@@ -68,26 +68,26 @@ def stale_scorers(answers: AnswerSet) -> tuple[str, ...]:
 def score_answers(
     answers: AnswerSet, scorer_name: str, *, force: bool = False, intact: bool = False
 ) -> Scored:
-    """Score an answer set, unless this very scorer has scored these very answers before.
+    """Score an answer set, unless the current version of the scorer has scored the same answers before.
 
     Args:
         answers: Answer set at a pinned revision.
         scorer_name: Name of a scorer.
-        force: Score again in any case.
-        intact: Leave damaged shards out instead of refusing them. The scoring then says so in its label, and never
-            stands for the answer set.
+        force: Score again even then.
+        intact: Leave damaged shards out instead of raising an error. If shards are left out, the label says so and the
+            scoring counts as stale.
 
     Raises:
-        UnknownNameError: If no such scorer is installed.
-        PluginError: If it is installed and cannot be used.
+        UnknownNameError: If the scorer is not installed.
+        PluginError: If the scorer is installed but cannot be used.
         SettingsError: If the scorer cannot compare with the targets of these answers.
-        DamagedAnswersError: If the answers are not what their manifest says.
+        DamagedAnswersError: If the answers do not match their manifest.
     """
     label = label_of(scorer_name)
     if not force:
-        for known in answers.readable_scores():
-            if known.label == label and not is_stale(known, answers):
-                return Scored(answers, known, None)
+        for file in answers.readable_scores():
+            if file.label == label and not is_stale(file, answers):
+                return Scored(answers, file, None)
     scorer = load_scorer(scorer_name)
     specification = answers.manifest.specification
     if method_of(scorer) == "rank" and specification.method != "rank":
@@ -117,7 +117,7 @@ def score_answers(
 
 
 def _without_damaged(answers: AnswerSet) -> tuple[AnswerSet, tuple[str, ...]]:
-    """Return what is intact of an answer set, and the names of the other shards."""
+    """Return the answer set without damaged shards, and the names of the damaged shards."""
     kept, problems = intact_part(answers)
     for problem in problems:
         logger.warning("left out: %s: %s", problem.path, problem.problem)
@@ -133,28 +133,28 @@ def _scores(answers: AnswerSet, scorer: Scorer) -> Iterator[pa.RecordBatch]:
         for batch in answers.batches(columns):
             if "target" in columns and batch["target"].null_count:
                 raise SettingsError(
-                    f"Answer set '{answers.manifest.answer_set_id}' has answers without a right answer beside them (it "
-                    f"was imported like that): scorer '{scorer.name}' has nothing to compare with."
+                    f"Answer set '{answers.manifest.answer_set_id}' was imported without the right answers: "
+                    f"scorer '{scorer.name}' has nothing to compare with."
                 )
             pending.append(pool.submit(scorer.score, batch))
-            if len(pending) > 2 * N_THREADS:  # keeps memory flat
+            if len(pending) > 2 * N_THREADS:  # bounds memory
                 yield pending.pop(0).result()
         for future in pending:
             yield future.result()
 
 
 def latency_percentiles(answers: AnswerSet) -> dict[str, float]:
-    """Return percentiles of latency and time to first token in seconds; empty where none were recorded."""
-    found: dict[str, float] = {}
+    """Return percentiles of latency and time to first token in seconds; empty if none were recorded."""
+    percentiles: dict[str, float] = {}
     batches = list(answers.batches(["latency", "time_to_first_token"]))
     for name in ("latency", "time_to_first_token"):
         values = _present(batches, name)
         if values.size:
             levels = np.percentile(values, [50, 90, 99])
-            found.update(
+            percentiles.update(
                 {f"{name}_p{p}": float(v) for p, v in zip((50, 90, 99), levels, strict=True)}
             )
-    return found
+    return percentiles
 
 
 def _present(

@@ -1,8 +1,7 @@
-"""Hash of a scorer's code: it tells the scores of today's scorer from those of an older one.
+"""Hash of a scorer's code, to tell scores of the current scorer from those of an older version.
 
-The hash covers what the code does, not how it is written down: comments, docstrings, blank lines, spaces, line breaks,
-the order of imports and the places of our modules are left out. It is computed from tokens, which are the same on every
-supported Python. (`ast.dump` differs between versions, and `ast.parse` crashes in threads of Python 3.11 up to 3.11.7:
+The hash ignores layout: comments, docstrings, blank lines, spaces, line breaks, the order of imports and the paths of
+our modules. It is computed from tokens, which are the same on every supported Python. (`ast.dump` differs between versions, and `ast.parse` crashes in threads of Python 3.11 up to 3.11.7:
 https://github.com/python/cpython/issues/106905.)
 """
 
@@ -26,14 +25,14 @@ _SEPARATOR = "\x1f"
 
 @dataclass
 class ModuleCode:
-    """The code of one module without its layout."""
+    """Code of a module without its layout."""
 
     statements: list[tuple[str, ...]] = field(default_factory=list)
-    """Tokens of each statement but imports and docstrings, in their order."""
+    """Tokens of each statement in order, without imports and docstrings."""
     imports: set[tuple[str, ...]] = field(default_factory=set)
-    """Module, name and bound name of each import; of our own modules only the names."""
+    """Module, name and bound name of each import; without the module for our modules."""
     imported_modules: set[str] = field(default_factory=set)
-    """Full names of the modules of ours that are imported."""
+    """Full names of our modules that are imported."""
 
     @property
     def digest(self) -> str:
@@ -46,20 +45,21 @@ class ModuleCode:
 def source_hash(scorer: str) -> str:
     """Return the hash of a scorer's code: the first 8 hex digits of a sha256.
 
-    It changes with the code of the scorer's module and of every module that it imports, directly or not, from
-    `regrade.scorers` and, for a scorer of another package, from that package. It does not change with another scorer.
+    Covers the scorer's module and all modules that it imports, directly or not, from `regrade.scorers` and, for a scorer
+    of another package, from that package. Changes in other scorers do not affect it.
 
     Raises:
-        UnknownNameError: If no scorer of this name is installed.
-        PluginError: If it is installed and cannot be used.
+        UnknownNameError: If the scorer is not installed.
+        PluginError: If the scorer is installed but cannot be used.
     """
     module = registry.module("scorer", scorer)
-    ours = registry.package("scorer")
-    return hash_of(module, (ours,) if _is_in(module, (ours,)) else (ours, module.partition(".")[0]))
+    scorers = registry.package("scorer")
+    packages = (scorers,) if _is_in(module, (scorers,)) else (scorers, module.partition(".")[0])
+    return hash_of(module, packages)
 
 
 def hash_of(module: str, packages: Sequence[str]) -> str:
-    """Return the first 8 hex digits of the sha256 over a module and the modules it imports from some packages.
+    """Return the first 8 hex digits of the sha256 over a module and the modules it imports from `packages`.
 
     Args:
         module: Full name of the module.
@@ -71,41 +71,41 @@ def hash_of(module: str, packages: Sequence[str]) -> str:
 
 def module_codes(module: str, packages: Sequence[str]) -> dict[str, ModuleCode]:
     """Return the code of a module and of all modules in `packages` that it imports, directly or not, by name."""
-    ours = (*packages, __name__.partition(".")[0], module.partition(".")[0])
-    found: dict[str, ModuleCode] = {}
+    local = (*packages, __name__.partition(".")[0], module.partition(".")[0])
+    codes: dict[str, ModuleCode] = {}
     waiting = {module}
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found[name] = _code_of(name, ours)
-            waiting |= {one for one in found[name].imported_modules if _is_in(one, packages)}
-    return found
+        if name not in codes:
+            codes[name] = _code_of(name, local)
+            waiting |= {path for path in codes[name].imported_modules if _is_in(path, packages)}
+    return codes
 
 
 @cache
-def _code_of(name: str, ours: tuple[str, ...]) -> ModuleCode:
+def _code_of(name: str, local: tuple[str, ...]) -> ModuleCode:
     spec = _find(name)
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"No source file of module '{name}' is found.", name=name)
-    return module_code(Path(spec.origin).read_text(encoding="utf-8"), spec.parent or "", ours)
+        raise ModuleNotFoundError(f"The source file of module '{name}' was not found.", name=name)
+    return module_code(Path(spec.origin).read_text(encoding="utf-8"), spec.parent or "", local)
 
 
-def module_code(source: str, package: str, ours: Sequence[str]) -> ModuleCode:
-    """Return the code of a source text without its layout.
+def module_code(source: str, package: str, local: Sequence[str]) -> ModuleCode:
+    """Return the code of a module without its layout.
 
     Args:
         source: Text of the module.
-        package: Package that relative imports of the module are relative to.
-        ours: Packages whose module paths are left out.
+        package: Package for resolving relative imports.
+        local: Packages whose modules are recorded without their paths.
     """
     code = ModuleCode()
     for statement in _statements(source):
         blocks = tuple(token for token in statement if token in _BLOCKS.values())
         tokens = statement[len(blocks) :]
         if tokens[:1] in (("import",), ("from",)):
-            _add_imports(code, tokens, package, ours)
+            _add_imports(code, tokens, package, local)
             tokens = ()
-        elif all(_is_plain_text(token) for token in tokens):  # a docstring, or nothing
+        elif all(_is_plain_text(token) for token in tokens):  # a docstring, or no tokens
             tokens = ()
         if blocks or tokens:
             code.statements.append(blocks + tokens)
@@ -149,7 +149,7 @@ def _between(lines: Sequence[str], begin: tuple[int, int], end: tuple[int, int])
 
 
 def _without_trailing_commas(tokens: Sequence[str]) -> Iterator[str]:
-    """Leave out a last comma that a formatter adds when it breaks a line: one after another comma, or in a call."""
+    """Drop the trailing commas that a formatter adds: after another comma in the same brackets, or in a call."""
     redundant: list[bool] = []
     for position, token in enumerate(tokens):
         following = tokens[position + 1] if position + 1 < len(tokens) else ""
@@ -170,9 +170,9 @@ def _is_plain_text(token: str) -> bool:
 
 
 def _add_imports(
-    code: ModuleCode, tokens: Sequence[str], package: str, ours: Sequence[str]
+    code: ModuleCode, tokens: Sequence[str], package: str, local: Sequence[str]
 ) -> None:
-    """Note what an import statement binds: `import a.b as c, d`, or `from a.b import (c as d, e)`."""
+    """Record the imports of a statement: `import a.b as c, d`, or `from a.b import (c as d, e)`."""
     place = tokens.index("import")
     module = "".join(tokens[1:place])
     if module.startswith("."):
@@ -180,7 +180,7 @@ def _add_imports(
     for alias in _split([token for token in tokens[place + 1 :] if token not in ("(", ")")]):
         name = "".join(alias[: alias.index("as")] if "as" in alias else alias)
         path = f"{module}.{name}" if module else name
-        if not _is_in(path, ours):
+        if not _is_in(path, local):
             code.imports.add((module, name, alias[-1]))
         elif _find(path) is not None:
             code.imports.add(("", "", alias[-1]))
@@ -193,7 +193,7 @@ def _add_imports(
 def _find(name: str) -> ModuleSpec | None:
     try:
         return find_spec(name)
-    except ModuleNotFoundError:  # what would hold it is no package
+    except ModuleNotFoundError:  # the parent is a module, not a package
         return None
 
 

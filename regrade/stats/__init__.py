@@ -1,1 +1,1 @@
-"""Estimates, their errors, tests, and charts."""
+"""Estimates, standard errors, significance tests and charts."""

@@ -6,7 +6,7 @@ from io import BytesIO
 
 from regrade.stats.metrics import SubsetMetrics, Summary
 
-# Okabe and Ito's palette (https://jfly.uni-koeln.de/color/), told apart with any kind of colour vision.
+# Palette of Okabe and Ito (https://jfly.uni-koeln.de/color/), readable with colour blindness.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 _MAX_BARS = 80
 
@@ -22,7 +22,7 @@ class Bar:
 
 
 def headline_chart(bars: Sequence[Bar]) -> bytes:
-    """Return a small PNG of accuracies with their intervals, one below the other."""
+    """Return a small PNG with a bar and an interval for each accuracy."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 0.6 + 0.5 * len(bars)), layout="constrained")
@@ -44,7 +44,7 @@ def headline_chart(bars: Sequence[Bar]) -> bytes:
     axes.set_xlabel("accuracy in % (95 % interval)")
     axes.spines[["top", "right"]].set_visible(False)
     for label in axes.get_yticklabels():
-        label.set_parse_math(False)  # a dollar sign in a model's name is no formula
+        label.set_parse_math(False)  # a model's name may contain a dollar sign
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     return buffer.getvalue()
@@ -53,7 +53,7 @@ def headline_chart(bars: Sequence[Bar]) -> bytes:
 def accuracy_chart(summary: Summary, title: str) -> bytes:
     """Return a PNG of the accuracy by subset, coloured by category, with 95 % intervals.
 
-    Of more than 80 subsets, the 40 best and the 40 worst are shown. Without subsets, it shows the categories.
+    Without subsets, the chart shows the categories. Of more than 80 subsets, it shows the 40 best and the 40 worst.
 
     Raises:
         ValueError: If there are neither subsets nor categories with an accuracy.
@@ -77,7 +77,7 @@ def accuracy_chart(summary: Summary, title: str) -> bytes:
     metrics = [bar.metrics for bar in bars]
     low = [_number(m.accuracy_low, v) for m, v in zip(metrics, values, strict=True)]
     high = [_number(m.accuracy_high, v) for m, v in zip(metrics, values, strict=True)]
-    # Never below 0, which rounding could make of an interval that ends at its value.
+    # An interval may end at the value: rounding must not make the error negative.
     errors = [
         [max(v - end, 0.0) for v, end in zip(values, low, strict=True)],
         [max(end - v, 0.0) for v, end in zip(values, high, strict=True)],
@@ -111,7 +111,7 @@ def accuracy_chart(summary: Summary, title: str) -> bytes:
     if left_out:
         note += f"; {left_out} subsets between the best and the worst left out"
     axes.set_xlabel(note, fontsize=8)
-    # Names come from data: a dollar sign in them is no formula.
+    # Names come from data and may contain dollar signs, which must not start a formula.
     axes.set_title(_short(title, 90), fontsize=9, loc="left", parse_math=False)
     names = [axes.xaxis.label, *axes.get_yticklabels()]
     if handles:

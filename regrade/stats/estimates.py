@@ -1,4 +1,4 @@
-"""Standard errors, intervals and estimators, as pure functions of arrays. Nothing here is random."""
+"""Standard errors, intervals and estimators: pure, deterministic functions of arrays."""
 
 from math import sqrt
 from statistics import NormalDist
@@ -22,7 +22,7 @@ def standard_error(scores: FloatArray) -> float:
         Standard error in the unit of `scores`; 0.0 if all scores are equal.
 
     Raises:
-        ValueError: If there are fewer than 2 scores, or one is not finite.
+        ValueError: If there are fewer than 2 scores, or a score is not finite.
     """
     _check(scores)
     if len(scores) < 2:
@@ -35,16 +35,16 @@ def standard_error(scores: FloatArray) -> float:
 def clustered_standard_error(scores: FloatArray, cluster_ids: IntArray) -> float:
     """Return the cluster-robust standard error of the mean score.
 
-    Repeated generations of one sample are not independent; they form a cluster.
+    Repeated generations of a sample are not independent; they form a cluster.
     Formula: Miller 2024 (arXiv 2411.00640), appendix A, with the C / (C - 1) correction.
 
     Args:
         scores: Shape (n_scores,), no NaN.
-        cluster_ids: Shape (n_scores,), the same value for generations of one sample.
+        cluster_ids: Shape (n_scores,), equal for generations of the same sample.
 
     Returns:
-        Standard error in the unit of `scores`; 0.0 if all scores are equal. With one score in each cluster it
-        is `standard_error`.
+        Standard error in the unit of `scores`; 0.0 if all scores are equal. With one score in each cluster,
+        it equals `standard_error`.
 
     Raises:
         ValueError: If there are fewer than 2 clusters, the shapes differ, or a score is not finite.
@@ -66,11 +66,11 @@ def clustered_standard_error(scores: FloatArray, cluster_ids: IntArray) -> float
 def wilson_interval(successes: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
     """Return the Wilson score interval of a proportion.
 
-    It stays within [0, 1] and keeps a width where all or none succeeded. Formula: Wilson 1927
+    It stays within [0, 1], and has a positive width even if all or none succeeded. Formula: Wilson 1927
     (https://doi.org/10.1080/01621459.1927.10502953), without continuity correction.
 
     Args:
-        successes: From 0 to `n`; a fraction where scores are between 0 and 1.
+        successes: From 0 to `n`; not an integer if scores lie between 0 and 1.
         n: Number of trials, at least 1.
         confidence: Between 0 and 1, exclusive.
 
@@ -78,7 +78,7 @@ def wilson_interval(successes: float, n: int, confidence: float = 0.95) -> tuple
         ValueError: If an argument is out of its range.
     """
     if n < 1 or not 0 <= successes <= n:
-        raise ValueError(f"{successes} successes in {n} trials are no proportion.")
+        raise ValueError(f"Expected 0 to n successes of n >= 1 trials, got {successes} of {n}.")
     z = _normal_quantile(confidence)
     rate = successes / n
     centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
@@ -106,8 +106,8 @@ def normal_interval(mean: float, error: float, confidence: float = 0.95) -> tupl
 def pass_at_k(n_generations: IntArray, n_correct: IntArray, k: int) -> FloatArray:
     """Return the unbiased estimate of pass@k for each sample.
 
-    Formula: 1 - C(n - c, k) / C(n, k), Chen et al. 2021 (arXiv 2107.03374), as a product of k factors, so that
-    nothing overflows.
+    Formula: 1 - C(n - c, k) / C(n, k), Chen et al. 2021 (arXiv 2107.03374), as a product of k factors
+    to avoid overflow.
 
     Args:
         n_generations: Shape (n_samples,), each at least `k`.
@@ -118,30 +118,32 @@ def pass_at_k(n_generations: IntArray, n_correct: IntArray, k: int) -> FloatArra
         Shape (n_samples,), each in [0, 1].
 
     Raises:
-        ValueError: If a sample has fewer than `k` generations (its pass@k cannot be known), or counts do not fit.
+        ValueError: If a sample has fewer than `k` generations, or more correct ones than generations.
     """
     if k < 1 or np.any(n_generations < k):
-        raise ValueError(f"pass@{k} needs {k} generations of every sample, and at least 1.")
+        raise ValueError(f"pass@{k} needs k >= 1 and at least {k} generations of every sample.")
     if np.any(n_correct < 0) or np.any(n_correct > n_generations):
-        raise ValueError("A sample has a number of correct generations outside of 0 to all.")
+        raise ValueError(
+            "Correct generations of a sample should be from 0 to its number of generations."
+        )
     n_wrong = n_generations - n_correct
     none_right = np.ones(len(n_generations))
-    for drawn in range(k):
-        none_right *= np.maximum(n_wrong - drawn, 0) / (n_generations - drawn)
+    for draw in range(k):
+        none_right *= np.maximum(n_wrong - draw, 0) / (n_generations - draw)
     return 1.0 - none_right
 
 
 def majority(sample_ids: IntArray, answers: IntArray) -> IntArray:
     """Return, for each sample, the position of the first vote for its most frequent answer.
 
-    Of equally frequent answers, the one that was given first wins.
+    Of equally frequent answers, the first given wins.
 
     Args:
-        sample_ids: Shape (n_votes,), not negative, in the order in which the votes of each sample were given.
-        answers: Shape (n_votes,), not negative, equal values for equal answers.
+        sample_ids: Shape (n_votes,), not negative; the votes of a sample in the order given.
+        answers: Shape (n_votes,), not negative, equal for equal answers.
 
     Returns:
-        Shape (n_samples,), positions in the two arguments, in the order of the sample ids.
+        Shape (n_samples,), positions in the arguments, ordered by sample id.
     """
     if len(sample_ids) == 0:
         return np.empty(0, np.int64)
@@ -156,10 +158,10 @@ def majority(sample_ids: IntArray, answers: IntArray) -> IntArray:
 
 def _check(scores: FloatArray) -> None:
     if not np.isfinite(scores).all():
-        raise ValueError("A score is not finite; leave missing scores out and count them.")
+        raise ValueError("A score is not finite; leave missing scores out.")
 
 
 def _normal_quantile(confidence: float) -> float:
     if not 0 < confidence < 1:
-        raise ValueError(f"A confidence of {confidence} is not between 0 and 1.")
+        raise ValueError(f"Expected a confidence between 0 and 1, got {confidence}.")
     return NormalDist().inv_cdf(0.5 + confidence / 2)

@@ -1,8 +1,8 @@
-"""Is a drop larger than what is accepted? Score test, interval and power for paired answers, as pure functions.
+"""Test a drop in paired answers against an accepted drop: score test, interval and power, as pure functions.
 
-Near no change, and with few changed answers, an interval that estimates its own variance promises more than it holds.
-The score test takes the variance that the question at hand implies instead: with no loss among n questions it excludes
-a drop of about 3 / n, as the rule of three does.
+With few changed answers, intervals with an estimated variance (Wald) are too narrow. The score test uses the variance
+under the tested difference instead: without a loss among n questions it excludes a drop of about 3 / n, as the rule of
+three does.
 """
 
 from dataclasses import dataclass
@@ -14,22 +14,24 @@ import numpy as np
 from regrade.stats.estimates import FloatArray, IntArray, clustered_standard_error
 
 POWER = 0.8
+"""Probability with which a detectable drop is found."""
 MAX_EXACT = 200
-"""Changed answers up to which every outcome is summed."""
+"""Largest number of changed answers for which all outcomes are summed (exact p-value)."""
 _STEPS = 24
-"""Halvings of an interval of length 2: below what is shown."""
+"""Bisection steps; the error, 2 / 2**24, is below the shown digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairedCounts:
-    """Paired answers as counts of independent questions that were gained, lost and asked."""
+    """Counts of independent questions: gained, lost and all."""
 
     gained: float
-    """From wrong to right; a fraction where values lie between 0 and 1, or answers are clustered."""
+    """Wrong before, right now; not an integer if values lie between 0 and 1, or answers are clustered."""
     lost: float
+    """Right before, wrong now."""
     n: float
     df: int | None = None
-    """Degrees of freedom of the standard error that the counts rest on; None: none was estimated."""
+    """Degrees of freedom of the standard error behind the counts; None if none was estimated."""
 
     @property
     def difference(self) -> float:
@@ -38,21 +40,23 @@ class PairedCounts:
 
 
 def paired_counts(change: FloatArray, clusters: IntArray) -> PairedCounts:
-    """Return the counts of independent questions that would tell as much as these changes do.
+    """Return the counts of independent questions that carry as much information as these changes.
 
-    One right or wrong answer to each question counts as it is. For repeats, passages and values between 0 and 1,
-    n is divided by the design effect: the variance by cluster over that of independent right and wrong answers (Rao
-    and Scott 1992, https://doi.org/10.2307/2532311).
+    With one right or wrong answer to each question, the counts are exact. For repeats, passages and values between 0
+    and 1, n is divided by the design effect: the clustered variance over that of independent right and wrong answers
+    (Rao and Scott 1992, https://doi.org/10.2307/2532311).
 
     Args:
-        change: Shape (n_rows,), candidate minus baseline, each in [-1, 1]; no NaN, at least one.
-        clusters: Shape (n_rows,), the same value for rows that are not independent.
+        change: Shape (n_rows,), candidate minus baseline, each in [-1, 1], no NaN; not empty.
+        clusters: Shape (n_rows,), equal for rows that are not independent.
 
     Raises:
-        ValueError: If the shapes differ, or there is no row.
+        ValueError: If the shapes differ, or there are no rows.
     """
     if change.shape != clusters.shape or len(change) == 0:
-        raise ValueError(f"{change.shape} changes have {clusters.shape} clusters.")
+        raise ValueError(
+            f"Expected equal, non-empty shapes, got changes {change.shape} and clusters {clusters.shape}."
+        )
     n, n_clusters = len(change), len(np.unique(clusters))
     gained, lost = float(change.clip(min=0).mean()), float((-change).clip(min=0).mean())
     if n == n_clusters and np.isin(change, (-1.0, 0.0, 1.0)).all():
@@ -66,10 +70,10 @@ def paired_counts(change: FloatArray, clusters: IntArray) -> PairedCounts:
 
 
 def score_z(counts: PairedCounts, difference: float) -> float:
-    """Return the score statistic of the difference of two paired proportions being `difference`.
+    """Return the score statistic of the hypothesis that two paired proportions differ by `difference`.
 
-    Formula: Tango 1998 (https://doi.org/10.1002/(SICI)1097-0258(19980430)17:8<891::AID-SIM780>3.0.CO;2-B). Above 0
-    where the observed difference is higher. At `difference` 0 its square is McNemar's statistic.
+    Formula: Tango 1998 (https://doi.org/10.1002/(SICI)1097-0258(19980430)17:8<891::AID-SIM780>3.0.CO;2-B). Positive
+    if the observed difference is higher. If `difference` is 0, its square is McNemar's statistic.
 
     Args:
         counts: Paired answers.
@@ -79,54 +83,54 @@ def score_z(counts: PairedCounts, difference: float) -> float:
         ValueError: If `difference` is out of its range.
     """
     if not -1 < difference < 1:
-        raise ValueError(f"A difference of {difference} is not between -1 and 1.")
+        raise ValueError(f"Expected a difference between -1 and 1, got {difference}.")
     gained, lost = np.array(counts.gained), np.array(counts.lost)
     return float(_z(gained, lost, counts.n, difference))
 
 
 def drop_p(counts: PairedCounts, drop: float) -> float:
-    """Return the chance of a difference this low or lower if the true drop were `drop`.
+    """Return the probability of a difference this low or lower if the true drop were `drop`.
 
-    With up to 200 changed answers it is summed over all that could have happened, at the likeliest share of changed
-    answers (the normal approximation is off by half of the level there); above, and for clusters, it is approximate.
+    Up to 200 changed answers, it is summed over all outcomes at the maximum-likelihood share of changed answers,
+    because the normal approximation errs by up to half of the level. Above, and for clusters, it is approximate.
     """
     return _p(counts, -drop, above=False)
 
 
 def no_drop_p(counts: PairedCounts, drop: float) -> float:
-    """Return the chance of a difference this high or higher if the true drop were `drop`; see `drop_p`."""
+    """Return the probability of a difference this high or higher if the true drop were `drop`; see `drop_p`."""
     return _p(counts, -drop, above=True)
 
 
 def score_interval(counts: PairedCounts, level: float) -> tuple[float, float]:
-    """Return the differences that the score test does not exclude; each end holds with confidence `level`.
+    """Return the interval of the differences that the score test does not reject.
 
     Args:
         counts: Paired answers.
-        level: Confidence of each end (one-sided), at least 0.5; 0.975 gives the usual 95 % interval.
+        level: One-sided confidence of each end, at least 0.5; 0.975 gives the usual 95 % interval.
 
     Raises:
         ValueError: If `level` is out of its range.
     """
     if not 0.5 <= level < 1:
-        raise ValueError(f"A confidence of {level} for one end is not between 0.5 and 1.")
+        raise ValueError(f"Expected a one-sided confidence from 0.5 to below 1, got {level}.")
     return _end(counts, -1.0, 1 - level), _end(counts, 1.0, 1 - level)
 
 
 def detectable_drop(counts: PairedCounts, drop: float, alpha: float, power: float = POWER) -> float:
-    """Return the smallest true drop that would be called larger than `drop` with a chance of `power`.
+    """Return the smallest true drop that is found to exceed `drop` with a probability of `power`.
 
-    At the share of questions that changed here (with one gain and one loss added, so that none is not taken for
-    never), or at the drop itself where that is more. Normal approximation.
+    Assumes the observed share of changed questions, with one gain and one loss added so that it is never 0, but at
+    least the drop itself. Normal approximation.
 
     Args:
         counts: Paired answers.
         drop: Accepted drop, in [0, 1).
         alpha: Level of the one-sided test.
-        power: Chance to find it.
+        power: Probability of finding the drop.
 
     Returns:
-        A drop in (0, 1]; 1.0 where no drop would be found.
+        A drop in (0, 1]; 1.0 if no drop would be found.
     """
     changed = min(1.0, (counts.gained + counts.lost + 2) / (counts.n + 2))
     z_alpha, z_power = _quantile(1 - alpha, counts.df), NormalDist().inv_cdf(power)
@@ -148,9 +152,9 @@ def _p(counts: PairedCounts, difference: float, *, above: bool) -> float:
 
 
 def _exact_tail(counts: PairedCounts, difference: float, z: float, *, above: bool) -> float:
-    """Return the chance of a score at least as extreme, at the likeliest share of changed answers.
+    """Return the probability of a score at least as extreme, at the maximum-likelihood share of changed answers.
 
-    See Lloyd 2008 (https://doi.org/10.1111/j.1467-842X.2008.00530.x) on p-values by such an estimate.
+    Method: Lloyd 2008 (https://doi.org/10.1111/j.1467-842X.2008.00530.x).
     """
     from scipy.special import gammaln, xlogy
 
@@ -160,7 +164,7 @@ def _exact_tail(counts: PairedCounts, difference: float, z: float, *, above: boo
     gained, lost = np.meshgrid(_likely(n, share_gained), _likely(n, share_lost), indexing="ij")
     rest = n - gained - lost
     kept = np.maximum(rest, 0)
-    chance = np.exp(
+    probability = np.exp(
         gammaln(n + 1)
         - gammaln(gained + 1)
         - gammaln(lost + 1)
@@ -171,16 +175,16 @@ def _exact_tail(counts: PairedCounts, difference: float, z: float, *, above: boo
     )
     scores = _z(gained, lost, n, difference)
     extreme = scores >= z - 1e-9 if above else scores <= z + 1e-9
-    return min(1.0, float(chance[extreme & (rest >= 0)].sum()))
+    return min(1.0, float(probability[extreme & (rest >= 0)].sum()))
 
 
 def _likely(n: int, share: float) -> FloatArray:
-    """Return the counts from 0 on beyond which nothing is left that could be noticed."""
+    """Return the counts from 0 up to a bound; the probability of a higher count is negligible."""
     return np.arange(min(n, int(n * share + 8 * sqrt(n * share)) + 12) + 1, dtype=np.float64)
 
 
 def _share_lost(gained: FloatArray, lost: FloatArray, n: float, difference: float) -> FloatArray:
-    """Return the likeliest share of losses where the difference is given."""
+    """Return the maximum-likelihood share of losses if the true difference is `difference`."""
     b = -gained - lost + (2 * n - gained + lost) * difference
     c = -lost * difference * (1 - difference)
     share: FloatArray = (np.sqrt(np.maximum(0.0, b * b - 8 * n * c)) - b) / (4 * n)
@@ -195,7 +199,7 @@ def _z(gained: FloatArray, lost: FloatArray, n: float, difference: float) -> Flo
 
 
 def _end(counts: PairedCounts, far: float, alpha: float) -> float:
-    """Return where the test begins to exclude, between the observed difference and one end of the scale."""
+    """Return the end of the interval between the observed difference and `far`, by bisection."""
     near = counts.difference
     for _ in range(_STEPS):
         middle = (near + far) / 2

@@ -1,4 +1,4 @@
-"""Metrics over the scores of one answer set: never a number without its n, its error and what is missing."""
+"""Metrics over the scores of an answer set, each with its n, its standard error and the number of missing rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ class Metrics(Settings):
     """Metrics over some rows of scores. Rates are over `rows`, accuracy is over `n`."""
 
     rows: int
-    """Generations looked at."""
+    """All generations."""
     n: int
-    """Rows that count: scored or unparsed. `rows - n` rows are failed, that is missing, not wrong."""
+    """Rows that are scored or unparsed. The other `rows - n` rows failed: they are missing, not wrong."""
     samples: int
-    """Questions behind `n`; fewer than `n` where questions were repeated."""
+    """Questions behind `n`; fewer than `n` if questions were repeated."""
     accuracy: float | None
-    """Mean value of the `n` rows (unparsed counts 0); None where n is 0."""
+    """Mean value of the `n` rows (unparsed counts 0); None if n is 0."""
     accuracy_stderr: float | None
-    """Standard error of the mean, clustered by sample where questions were repeated; None below 2 samples."""
+    """Standard error of the mean, clustered by sample if questions were repeated; None below 2 samples."""
     accuracy_low: float | None
-    """Lower end of the 95 % interval: Wilson; for repeats normal with the clustered error, or Wilson over the
-    questions where that error is 0. None where n is 0, and for repeats of fewer than 2 samples."""
+    """Lower end of the 95 % interval. Without repeats: Wilson. With repeats: normal with the clustered error, or
+    Wilson over the questions if that error is 0. None if n is 0, or for repeats of a single sample."""
     accuracy_high: float | None
     unparsed: int
     unparsed_rate: float | None
@@ -50,21 +50,21 @@ class SubsetMetrics(Settings):
 
     name: str
     category: str | None = None
-    """Category that the subset belongs to; None for categories themselves and where there are none."""
+    """Category of the subset; None for a category, and if the benchmark has no categories."""
     metrics: Metrics
 
 
 class Summary(Settings):
-    """All that is said about one scoring."""
+    """All metrics of a scoring."""
 
     overall: Metrics
-    """Micro average: every question counts the same."""
+    """Micro average: all questions have equal weight."""
     macro_accuracy: float | None = None
-    """Mean of the subsets' accuracies: every subset counts the same. None without subsets."""
+    """Macro average: all subsets have equal weight. None without subsets."""
     subsets: tuple[SubsetMetrics, ...] = ()
     categories: tuple[SubsetMetrics, ...] = ()
     pass_at: dict[int, float] = Field(default_factory=dict)
-    """k to pass@k (unbiased estimator, Chen et al. 2021, arXiv 2107.03374); empty without repeats."""
+    """pass@k by k (unbiased estimator, Chen et al. 2021, arXiv 2107.03374); empty without repeats."""
     majority_accuracy: float | None = None
     """Accuracy of the most frequent extracted answer per question; None without repeats."""
     majority_stderr: float | None = None
@@ -75,9 +75,9 @@ class _Rows:
     """Scores as arrays, all of shape (n_rows,)."""
 
     sample: IntArray
-    """A number from 0 for each sample id."""
+    """Number of the sample, from 0."""
     value: FloatArray
-    """NaN where it is missing."""
+    """NaN if missing."""
     unparsed: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
 
@@ -86,15 +86,15 @@ class _Rows:
 
 
 def summarise(scores: pa.Table, groups: Mapping[str, Sequence[str]]) -> Summary:
-    """Return all metrics of one scoring.
+    """Return all metrics of a scoring.
 
-    A row without a value, or with one that is not finite, is missing: it is counted as failed and is part of
-    no mean. pass@k is over the samples of which every repeat was scored, where a value of 1 passes. Majority is
-    over the samples of which at least one repeat was scored; unparsed answers do not vote.
+    A row without a finite value is missing: it counts as failed and is left out of all means. pass@k is over the
+    samples with a value for every repeat; a value of 1 passes. Majority is over the samples with a value for at least
+    one repeat; unparsed answers do not vote.
 
     Args:
         scores: `SCORE_SCHEMA`, one row for each sample and repeat, in any order.
-        groups: Categories of subsets: name to subsets. Those without rows are passed over.
+        groups: Names of subsets by category. Categories without rows are left out.
     """
     rows = _rows(scores)
     subsets, categories = _breakdown(rows, scores, groups)
@@ -122,7 +122,7 @@ def summarise(scores: pa.Table, groups: Mapping[str, Sequence[str]]) -> Summary:
 
 
 def score_values(scores: pa.Table) -> FloatArray:
-    """Return the value of each row, shape (n_rows,); NaN for a missing one: failed, null or not finite."""
+    """Return the value of each row, shape (n_rows,); NaN if it failed, or its value is null or not finite."""
     value: FloatArray = scores["value"].to_numpy().astype(np.float64)
     failed = scores["outcome"].to_numpy() == "failed"
     return np.where(np.isfinite(value) & ~failed, value, np.nan)
@@ -136,7 +136,7 @@ def _rows(scores: pa.Table) -> _Rows:
 
 
 def _codes(scores: pa.Table, column: str) -> tuple[IntArray, list[str]]:
-    """Return a number for each distinct string of a column (-1 for null), and the strings."""
+    """Return the code of each row (-1 for null), and the distinct strings that the codes number."""
     encoded = scores[column].combine_chunks().dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
     return codes, [str(name) for name in encoded.dictionary.to_pylist()]
@@ -167,7 +167,7 @@ def _metrics(rows: _Rows) -> Metrics:
 def _uncertainty(
     value: FloatArray, sample: IntArray, n_samples: int
 ) -> tuple[float | None, float | None, float | None]:
-    """Return the standard error and the ends of the interval, as far as they are known."""
+    """Return the standard error and the ends of the 95 % interval; None if undefined."""
     n = len(value)
     if n == 0:
         return None, None, None
@@ -178,7 +178,7 @@ def _uncertainty(
         return None, None, None
     error = clustered_standard_error(value, sample)
     mean = float(value.mean())
-    if error == 0:  # all equal: an interval without width would claim to know the rate
+    if error == 0:  # all values are equal: a normal interval would have no width
         return error, *wilson_interval(mean * n_samples, n_samples)
     return error, *normal_interval(mean, error)
 
@@ -186,7 +186,7 @@ def _uncertainty(
 def _breakdown(
     rows: _Rows, scores: pa.Table, groups: Mapping[str, Sequence[str]]
 ) -> tuple[tuple[SubsetMetrics, ...], tuple[SubsetMetrics, ...]]:
-    """Return the metrics of the subsets by name, and of the categories in their given order."""
+    """Return the metrics of the subsets, sorted by name, and of the categories in the order of `groups`."""
     codes, names = _codes(scores, "subset")
     if names in ([], [""]):
         return (), ()
@@ -227,7 +227,7 @@ def _pass_at(rows: _Rows, n_repeats: int) -> dict[int, float]:
 
 
 def _majority_values(rows: _Rows, repeat: IntArray, scores: pa.Table) -> FloatArray:
-    """Return the value of the most frequent answer of each sample that was scored."""
+    """Return the value of the most frequent answer of each scored sample."""
     answer, _ = _codes(scores, "extracted")
     counted = ~np.isnan(rows.value)
     votes = np.flatnonzero(counted & ~rows.unparsed & (answer >= 0))

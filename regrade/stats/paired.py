@@ -1,4 +1,4 @@
-"""The difference between two scorings of the same answers, row by row, as pure functions of arrays."""
+"""Paired difference between two scorings of the same answers: pure functions of arrays."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -13,19 +13,19 @@ Z_95 = NormalDist().inv_cdf(0.975)
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """A difference of means over pairs; all but the counts in the unit of the scores."""
+    """Difference of means over pairs of rows, in the unit of the scores."""
 
     n: int
-    """Pairs: rows that have a value both before and after."""
+    """Pairs: rows with a value both before and after."""
     samples: int
-    """Questions behind them; fewer than `n` where questions were repeated."""
+    """Questions behind the pairs; fewer than `n` if questions were repeated."""
     before: float | None
-    """Mean before, over the pairs. None where there are none, as are all others."""
+    """Mean before, over the pairs. Without pairs, this and all fields below are None."""
     after: float | None
     difference: float | None
     """`after - before`."""
     stderr: float | None
-    """Standard error of the difference, clustered by sample where questions were repeated; None below 2 samples."""
+    """Standard error of the difference, clustered by sample if questions were repeated; None below 2 samples."""
     low: float | None
     """Lower end of the 95 % interval; see `paired_difference`."""
     high: float | None
@@ -34,23 +34,25 @@ class PairedDifference:
 def paired_difference(
     before: FloatArray, after: FloatArray, sample_ids: IntArray
 ) -> PairedDifference:
-    """Return how much the mean changed, with an interval that knows that both are of the same answers.
+    """Return the change of the mean, with an interval for paired values.
 
-    Rows without a value on either side are left out. With one answer to each question the 95 % interval is the
-    adjusted Wald interval of Bonett and Price (2012, https://doi.org/10.3102/1076998611411915), which keeps a
-    width where nothing or everything changed. With repeats it is normal, with the standard error clustered by
-    sample; where that error is 0, it is the interval of Bonett and Price over the questions.
+    Rows without a value on either side are left out. With one answer to each question, the 95 % interval is the
+    adjusted Wald interval of Bonett and Price (2012, https://doi.org/10.3102/1076998611411915), which has a
+    positive width even if nothing or everything changed. With repeats, it is normal with the standard error clustered
+    by sample; if that error is 0, it is the interval of Bonett and Price over the questions.
 
     Args:
-        before: Shape (n_rows,), in [0, 1]; NaN where it is missing.
-        after: Shape (n_rows,), in [0, 1]; NaN where it is missing.
-        sample_ids: Shape (n_rows,), the same value for answers to one question.
+        before: Shape (n_rows,), in [0, 1]; NaN if missing.
+        after: Shape (n_rows,), in [0, 1]; NaN if missing.
+        sample_ids: Shape (n_rows,), equal for answers to the same question.
 
     Raises:
         ValueError: If the shapes differ.
     """
     if not before.shape == after.shape == sample_ids.shape:
-        raise ValueError(f"{before.shape}, {after.shape} and {sample_ids.shape} are no pairs.")
+        raise ValueError(
+            f"Expected equal shapes, got {before.shape}, {after.shape} and {sample_ids.shape}."
+        )
     paired = ~(np.isnan(before) | np.isnan(after))
     old, new, samples = before[paired], after[paired], sample_ids[paired]
     n, n_samples = len(old), len(np.unique(samples))
@@ -79,16 +81,16 @@ def paired_difference(
 def bonett_price_interval(gained: float, lost: float, n: int) -> tuple[float, float]:
     """Return the 95 % interval of the difference of two paired proportions.
 
-    Formula: adjusted Wald, one more pair in each of the two cells that changed; Bonett and Price 2012
+    Formula: adjusted Wald, with one pair added to each of the two cells that changed; Bonett and Price 2012
     (https://doi.org/10.3102/1076998611411915).
 
     Args:
-        gained: Pairs that went from 0 to 1; a fraction where scores are between 0 and 1.
+        gained: Pairs that went from 0 to 1; not an integer if scores lie between 0 and 1.
         lost: Pairs that went from 1 to 0.
-        n: All pairs, at least 1.
+        n: Number of pairs, at least 1.
 
     Raises:
-        ValueError: If the counts do not fit.
+        ValueError: If a count is negative, or `gained + lost` exceeds `n`.
     """
     if n < 1 or gained < 0 or lost < 0 or gained + lost > n * (1 + 1e-9):
         raise ValueError(f"{gained} gained and {lost} lost do not fit {n} pairs.")

@@ -1,4 +1,4 @@
-"""Tests of paired answers, and the correction for making many of them, as pure functions."""
+"""Significance tests of paired answers, and corrections for multiple tests: pure functions."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -9,21 +9,22 @@ from numpy.typing import NDArray
 from regrade.stats.estimates import FloatArray
 
 Alternative = Literal["two-sided", "less"]
-"""`less`: the change is below 0, that is a drop."""
+"""`less`: the change is below 0, a drop."""
 N_RESAMPLES = 19_999
+"""Random sign flips if the distribution is not computed in full."""
 MAX_EXACT = 20_000
 """Largest sum of changes for which the distribution of all sign flips is computed in full."""
 
 
 def sign_flip_p(sums: FloatArray, alternative: Alternative = "two-sided") -> float:
-    """Return the p-value of the paired permutation test: each cluster's change might as well have the other sign.
+    """Return the p-value of the paired permutation test, which flips the sign of each cluster's change.
 
-    Exact where the changes are whole numbers, as with right and wrong answers, and for few clusters; else over
-    19,999 drawn sign flips, always the same ones. With one answer to each question, right or wrong, it is McNemar's.
+    Exact for few clusters, and for whole numbers such as right and wrong answers; otherwise over 19,999 random sign
+    flips with a fixed seed. With one right or wrong answer to each question, it is the exact McNemar test.
 
     Args:
-        sums: Shape (n_clusters,), the sum of the changes in each cluster; no NaN.
-        alternative: `less` asks for a drop only.
+        sums: Shape (n_clusters,), sum of the changes in each cluster; no NaN.
+        alternative: `less` tests for a drop only.
     """
     changed = sums[sums != 0]
     if len(changed) == 0:
@@ -33,7 +34,7 @@ def sign_flip_p(sums: FloatArray, alternative: Alternative = "two-sided") -> flo
         return _exact_p(round(float(changed.sum())), sizes, alternative)
     from scipy.stats import permutation_test
 
-    found = permutation_test(
+    result = permutation_test(
         (changed,),
         np.sum,
         permutation_type="samples",
@@ -43,7 +44,7 @@ def sign_flip_p(sums: FloatArray, alternative: Alternative = "two-sided") -> flo
         vectorized=True,
         rng=np.random.default_rng(0),
     )
-    return min(1.0, float(found.pvalue))
+    return min(1.0, float(result.pvalue))
 
 
 def _exact_p(observed: int, sizes: NDArray[np.int64], alternative: Alternative) -> float:
@@ -64,7 +65,7 @@ def _exact_p(observed: int, sizes: NDArray[np.int64], alternative: Alternative) 
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted so that the chance of any false claim among them stays below the level.
+    """Return p-values adjusted for the family-wise error rate: the probability of any false claim.
 
     Formula: step-down Bonferroni, Holm 1979 (https://www.jstor.org/stable/4615733).
     """
@@ -77,7 +78,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted so that of all claims made at a level, at most that share is false on average.
+    """Return p-values adjusted for the false discovery rate: the mean share of false claims among all claims.
 
     Formula: Benjamini and Hochberg 1995 (https://doi.org/10.1111/j.2517-6161.1995.tb02031.x), for independent tests.
     """

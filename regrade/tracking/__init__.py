@@ -1,6 +1,6 @@
-"""What was scored, in MLflow: one run per model, and beneath it one run per scoring of an answer set.
+"""Track scorings in MLflow: a parent run for each model, with a child run for each scoring of an answer set.
 
-The only package that names mlflow. `track` is idempotent: runs are found again by their tags and brought up to date.
+The only package that imports mlflow. `track` is idempotent: it finds existing runs by their tags and updates them.
 """
 
 from regrade.tracking.connection import default_tracking_uri

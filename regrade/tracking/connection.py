@@ -1,4 +1,4 @@
-"""The way to MLflow: where it is, quiet, with bounded waiting, one caller at a time, and its errors as ours."""
+"""Connect to MLflow: default URI, timeouts, a lock for SQLite, our error types."""
 
 import os
 import re
@@ -16,8 +16,10 @@ from regrade.processes.environment import TELEMETRY_OFF
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run
 
-# Only what the user did not set. MLflow reads most of it at each call, telemetry when it is imported.
+PARENT_TAG = "mlflow.parentRunId"
+# Defaults: variables that the user set are kept. MLflow reads telemetry at import, the others at each call.
 _ENVIRONMENT = {
     **TELEMETRY_OFF,
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
@@ -25,20 +27,21 @@ _ENVIRONMENT = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 _LOCK_SECONDS = 300
-# MLflow's logging and Python's warnings are switched for the whole process.
+"""Timeout for the lock of a SQLite database."""
+# MLflow's logging and Python's warnings are switched off for the whole process, so one caller at a time.
 _one_caller = threading.Lock()
 
 
 def default_tracking_uri(answers_uri: str) -> str:
-    """Return `MLFLOW_TRACKING_URI`, else SQLite beside a local answer folder (in this folder for one on the Hub)."""
+    """Return `MLFLOW_TRACKING_URI`, else a SQLite database next to a local answer folder, else one in this folder."""
     if uri := os.environ.get("MLFLOW_TRACKING_URI"):
         return uri
     folder = Path() if "://" in answers_uri else Path(answers_uri).expanduser().absolute().parent
     return f"sqlite:///{folder.resolve() / 'mlflow.db'}"
 
 
-def is_there(uri: str) -> bool:
-    """Return whether MLflow may have runs: a database on SQLite exists, or it is a server."""
+def may_have_runs(uri: str) -> bool:
+    """Return False if `uri` is a SQLite database that does not exist."""
     path = _sqlite_path(uri)
     return path is None or path.is_file()
 
@@ -49,9 +52,9 @@ def public_uri(uri: str) -> str:
 
 
 def preload() -> None:
-    """Import MLflow and its database store, which takes seconds, while there is nothing else to do.
+    """Import MLflow and its database store ahead of use, because that takes seconds.
 
-    What cannot be imported here is told by `connect`.
+    Import errors are ignored here; `connect` raises them.
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -61,12 +64,12 @@ def preload() -> None:
 
 @contextmanager
 def connect(uri: str) -> Iterator["MlflowClient"]:
-    """Yield a client, with MLflow kept quiet and its errors raised as ours.
+    """Yield a client; MLflow logs nothing, and its errors become `TrackingError`.
 
-    SQLite is locked for other processes meanwhile: two that create the tables at the same time would both fail.
+    A lock file keeps other processes off a SQLite database: two that create the tables at once would both fail.
 
     Raises:
-        TrackingError: If MLflow cannot be reached or does not take what it is given.
+        TrackingError: If MLflow cannot be reached or rejects the data.
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -78,14 +81,14 @@ def connect(uri: str) -> Iterator["MlflowClient"]:
 
 
 def experiment_id(client: "MlflowClient", uri: str, name: str) -> str:
-    """Return the id of the experiment of that name, created where there is none.
+    """Return the id of the experiment called `name`; create it if it does not exist.
 
-    With SQLite its artifacts lie in `mlartifacts` beside the database; else the server says where.
+    With SQLite, artifacts are stored in `mlartifacts` next to the database; otherwise the server decides.
     """
     from mlflow.exceptions import MlflowException
 
-    found = client.get_experiment_by_name(name)
-    if found is None:
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
         path = _sqlite_path(uri)
         location = None if path is None else (path.parent / "mlartifacts").as_uri()
         try:
@@ -93,26 +96,38 @@ def experiment_id(client: "MlflowClient", uri: str, name: str) -> str:
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        found = client.get_experiment_by_name(name)
-    if found is None or found.lifecycle_stage != "active":
-        known = "" if found is None else f" --experiment-id {found.experiment_id}"
+        experiment = client.get_experiment_by_name(name)
+    if experiment is None or experiment.lifecycle_stage != "active":
+        option = "" if experiment is None else f" --experiment-id {experiment.experiment_id}"
         problem = (
-            f"the experiment '{name}' was deleted. Restore it with `mlflow experiments restore{known}`, "
-            "or name another one."
+            f"the experiment '{name}' was deleted. Restore it with `mlflow experiments restore{option}`, "
+            "or choose another experiment."
         )
         raise TrackingError(public_uri(uri), problem)
-    return found.experiment_id
+    return experiment.experiment_id
 
 
 def run_url(uri: str, experiment: str, run_id: str) -> str | None:
-    """Return the link to a run's page; None where no server is known that shows it.
+    """Return the link to a run's page; None if `uri` is not a server.
 
-    Without the query, MLflow opens the page made for agents, which is empty here.
+    Without the query `workflowType`, MLflow opens its page for agents, which is empty for our runs.
     """
     if not uri.startswith(("http://", "https://")):
         return None
     page = f"#/experiments/{experiment}/runs/{run_id}?workflowType=machine_learning"
     return f"{public_uri(uri).rstrip('/')}/{page}"
+
+
+def scoring_runs(client: "MlflowClient", experiment: str, tag: str, value: str) -> "Iterator[Run]":
+    """Yield the runs of all scorings with this tag, read page by page."""
+    query = f"tags.`regrade.kind` = 'scoring' and tags.`{tag}` = '{value}'"
+    token: str | None = None
+    while True:
+        page = client.search_runs([experiment], query, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
 
 
 def _credentials(uri: str) -> str:
@@ -137,7 +152,7 @@ def _locked(uri: str) -> Iterator[None]:
         with lock:
             yield
     except Timeout as error:
-        problem = f"another process has held '{error.lock_file}' for {_LOCK_SECONDS} s. Try again when it is done."
+        problem = f"another process has held the lock '{error.lock_file}' for {_LOCK_SECONDS} s. Try again when it has ended."
         raise TrackingError(uri, problem) from error
 
 
@@ -161,9 +176,9 @@ def _translated(uri: str) -> Iterator[None]:
 
     try:
         yield
-    # OSError: artifacts on disk, and all errors of requests. ImportError: the driver of a database or artifact store.
+    # OSError: artifacts on disk, and all errors of requests. ImportError: missing driver of a database or store.
     except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
         secret = _credentials(uri)
         problem = " ".join(str(error).replace(secret, "").split()) if secret else str(error)
-        # The cause repeats the URI in its message, and would be printed with ours.
+        # The message of the cause contains the URI with the password, and would be printed too.
         raise TrackingError(public_uri(uri), problem) from (None if secret else error)

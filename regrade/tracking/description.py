@@ -1,4 +1,4 @@
-"""The text on the pages of runs, in markdown: results, links to the answers, and how to grade again."""
+"""Markdown descriptions of runs: results, links to the answers, and the command that scores them again."""
 
 import re
 from collections.abc import Sequence
@@ -7,12 +7,13 @@ from urllib.parse import quote
 
 from regrade.tracking.scoring import MAX_TAG, Scoring
 
+# Stored in existing descriptions: must not change.
 NOTES = "*Notes below this line are kept when the results above are brought up to date.*"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One scoring in the table of an evaluation."""
+    """A scoring in the table of an evaluation."""
 
     benchmark: str
     scorer: str
@@ -23,20 +24,20 @@ class Row:
     answer_set: str
     url: str | None
     headline: bool
-    """Whether its accuracy stands for the benchmark."""
+    """The accuracy is the headline number of the benchmark."""
 
 
 def evaluation_text(
     model: str, step: int, rows: Sequence[Row], command: str, existing: str = ""
 ) -> str:
-    """Return the description of an evaluation; what people wrote below the `NOTES` line of `existing` is kept.
+    """Return the description of an evaluation, keeping the text below the `NOTES` line of `existing`.
 
-    Rows that would make it longer than MLflow takes are counted instead of shown.
+    Rows beyond MLflow's limit on the length of a tag are counted instead of shown.
     """
     notes = existing.partition(NOTES)[2].strip()
     best = [f"{escape(row.benchmark)} **{_accuracy(row)}**" for row in rows if row.headline]
     head = [
-        # The page folds the text after some five lines, so what matters most comes first.
+        # The page folds the text after about five lines, so the headline numbers come first.
         " · ".join(best[:8]),
         "",
         f"{escape(model)}, training step {step}" if step else escape(model),
@@ -46,7 +47,7 @@ def evaluation_text(
     ]
     tail = ["", "± is the standard error. Bold is what `accuracy/<benchmark>` shows."]
     if command:
-        tail += ["", "Grade the answers again:", "", _fenced(command)]
+        tail += ["", "Score the answers again:", "", _fenced(command)]
     tail += ["", NOTES, *(["", notes] if notes else [])]
     lines = [_line(row) for row in rows]
     room = MAX_TAG - len("\n".join([*head, *tail])) - 100
@@ -60,7 +61,7 @@ def evaluation_text(
 
 
 def scoring_text(scoring: Scoring, change: str | None = None) -> str:
-    """Return the description of one scoring; `change` says how it differs from the one before it."""
+    """Return the description of a scoring; `change` summarises the difference from the previous scoring."""
     answers = _link(scoring.manifest.answer_set_id, scoring.url)
     benchmark = scoring.manifest.specification.benchmark
     more = [f"**{escape(scoring.intact_only)}**", ""] if scoring.intact_only else []
@@ -79,16 +80,16 @@ def scoring_text(scoring: Scoring, change: str | None = None) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text that markdown shows as it is, on one line and inside a table."""
+    """Escape text for one line of markdown, also inside a table."""
     entities = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;"}
     text = _visible(text)
     text = re.sub(r"[&<>|]", lambda match: entities[match.group()], text)
-    # Not the # and ; of the entities: neither means anything inside a line.
+    # Not the # and ; of the entities, which have no meaning inside a line.
     return re.sub(r"([\\`*_{}\[\]()!~$])", r"\\\1", text)
 
 
 def _visible(text: str) -> str:
-    """Return text on one line without control characters."""
+    """Return the text on one line without control characters."""
     line = " ".join(text.split())
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
 
@@ -118,7 +119,7 @@ def _link(text: str, url: str | None) -> str:
 
 
 def _code(text: str) -> str:
-    # A table cell ends at a bar even inside code, and code cannot hold its own fence.
+    # Inside code, a bar still ends a table cell, and a backtick ends the code.
     text = _visible(text)
     return escape(text) if {"|", "`"} & set(text) or not text else f"`{text}`"
 

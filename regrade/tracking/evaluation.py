@@ -1,4 +1,4 @@
-"""What the evaluation of a model shows, derived from the runs of its scorings."""
+"""Metrics and table of a model's evaluation, derived from the runs of its scorings."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def headlines(runs: Iterable["Run"]) -> dict[str, "Run"]:
-    """Return for each benchmark the run whose accuracy stands for it.
+    """Return the run with the headline accuracy of each benchmark.
 
-    That is the headline scorer's on the most questions: a quick look at a few never replaces a full evaluation. Among
-    equals, the newest answers, then the newest version of the scorer, then what was tracked last.
+    The run of the headline scorer on the most questions, so that a run on few questions never replaces a full
+    evaluation. Of several, the run with the newest answers, then the newest scorer version, then the last tracked.
     """
 
     def rank(run: "Run") -> tuple[float, datetime, int, str]:

@@ -1,7 +1,7 @@
-"""Work for a process beside this one: MLflow and matplotlib take seconds to import, which another core can spend.
+"""Run MLflow and matplotlib in a second process, because importing them takes seconds.
 
-`python -m regrade.tracking.process FD`: calls what arrives through the pipe until the other end is closed, which the kernel does
-however the owner ends. Only our own processes are at the ends of the pipe, so what passes is pickled.
+`python -m regrade.tracking.process FD` executes the calls that arrive through a pipe, and ends when the pipe is closed;
+the kernel closes it whenever the owner ends. Calls and results are pickled: only regrade's processes use the pipe.
 """
 
 import atexit
@@ -23,11 +23,11 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-class BesideError(OperationError):
-    """The process beside this one was ended from outside."""
+class TrackingProcessError(OperationError):
+    """The tracking process was killed from outside."""
 
     def __str__(self) -> str:
-        return "The process that writes to MLflow and draws was ended from outside, perhaps for lack of memory."
+        return "The process for MLflow and charts was killed from outside, perhaps for lack of memory. Try again."
 
 
 @dataclass
@@ -35,7 +35,7 @@ class _Started:
     process: "subprocess.Popen[bytes]"
     connection: "Connection[Any, Any]"
     unanswered: int = 0
-    """Calls whose answers nobody waits for."""
+    """Calls sent and not answered yet."""
 
     def send(self, call: tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]) -> None:
         self.connection.send(call)
@@ -51,15 +51,15 @@ class _Started:
 
 
 _started: list[_Started] = []
-"""The one in use, if any."""
+"""The running process; empty before the first call."""
 _one_caller = threading.RLock()
 
 
 def prepare(log: Path | None = None) -> None:
-    """Start the process, which begins with its imports. Where it has been started, nothing happens.
+    """Start the process and its imports, unless it runs already. Does not wait.
 
     Args:
-        log: Takes what is printed there. None: our own stderr.
+        log: File for the output of the process. None: stderr of this process.
     """
     with _one_caller:
         if _started:
@@ -73,7 +73,7 @@ def prepare(log: Path | None = None) -> None:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,  # Ctrl-C is for us
+                start_new_session=True,  # Ctrl-C ends only the owner
             )
         child_connection.close()
         _started.append(_Started(process, connection))
@@ -81,7 +81,7 @@ def prepare(log: Path | None = None) -> None:
 
 
 def end() -> None:
-    """End the process, if there is one. It ends by itself when this one does."""
+    """End the process, if it runs. It also ends when its owner does."""
     with _one_caller:
         while _started:
             started = _started.pop()
@@ -93,23 +93,23 @@ def end() -> None:
 atexit.register(end)
 
 
-def call_beside(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-    """Call a function of a module in that process, one at a time, and return what it returns.
+def call_in_process(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    """Call a module-level function in the process and return its result; one call at a time.
 
     Raises:
-        BesideError: If the process was ended from outside.
-        Exception: What the function raises.
+        TrackingProcessError: If the process was killed from outside.
+        Exception: Any exception of the function.
     """
     with _one_caller:
         prepare()
         try:
             _started[0].send((function, args, kwargs))
-            value, error = _started[0].receive()
-        except (EOFError, BrokenPipeError, ConnectionResetError) as gone:
+            value, raised = _started[0].receive()
+        except (EOFError, BrokenPipeError, ConnectionResetError) as error:
             end()
-            raise BesideError from gone
-    if error is not None:
-        raise error
+            raise TrackingProcessError from error
+    if raised is not None:
+        raise raised
     return cast("_R", value)
 
 
@@ -127,7 +127,7 @@ def _serve(connection: "Connection[Any, Any]") -> None:
         value, raised = None, None
         try:
             value = function(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - raised where the call came from
+        except Exception as error:  # noqa: BLE001 - raised in the calling process
             raised = error
         connection.send((value, raised))
 

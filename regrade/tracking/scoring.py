@@ -1,4 +1,4 @@
-"""One scoring of one answer set as it is tracked: its metrics, parameters, tags and table, all plain values."""
+"""A scoring of an answer set for MLflow: metrics, parameters, tags and table, as plain values."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from regrade.answers.manifest import Manifest
 from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
 
-# Limits of MLflow (mlflow.utils.validation), with room for the rest of a metric's key.
+# Limits of MLflow in characters (mlflow.utils.validation); MAX_NAME leaves room for the rest of a metric's key.
 MAX_PARAMETER = 6000
 MAX_TAG = 8000
 MAX_NAME = 180
@@ -19,43 +19,43 @@ MAX_NAME = 180
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """One scoring of one answer set."""
+    """A scoring of an answer set."""
 
     manifest: Manifest
     revision: str
-    """Commit of the answers that were scored."""
+    """Commit of the scored answers."""
     repository: str
     """URI of the answer repository."""
     url: str | None
-    """Link for people to the answer set; None for a local folder."""
+    """Link to the page of the answer set; None for a local folder."""
     scorer: str
     version: int
     source_hash: str
-    """Of the scorer's source: code that changed without a new version is another scoring."""
+    """Hash of the scorer's source: changed code is another scoring, even with the same version."""
     summary: Summary
     seconds: Mapping[str, float]
-    """Wall-clock of the stages that ran: `load`, `generate`, `publish`, `score`."""
+    """Wall-clock seconds of the stages that ran: `load`, `generate`, `publish`, `score`."""
     latency: Mapping[str, float]
     """Seconds per percentile, such as `latency_p50` and `time_to_first_token_p99`; may be empty."""
     headline: bool
-    """Whether the scorer is the benchmark's first, whose accuracy stands for the benchmark."""
+    """The scorer is the benchmark's first, which gives the headline accuracy."""
     suffix: str = ""
-    """What the name of its files has after `<scorer>-<version>-<hash>`."""
+    """End of the label, after `<scorer>-<version>-<hash>`."""
     intact_only: str | None = None
-    """Set where damaged shards were left out, such as `intact only: 3 of 4 shards`."""
+    """Set if damaged shards were left out, such as `intact only: 3 of 4 shards`."""
     change: str | None = None
-    """What an older scoring of the same answers said, in one line; None where there is none, or as logged before."""
+    """Change from an earlier scoring of the same answers, in one line. None: no such scoring, or as logged before."""
     diff: str | None = None
-    """The same as a page of markdown."""
+    """The change as a page of markdown."""
 
     @property
     def label(self) -> str:
-        """Name of its files."""
+        """Name of the stored files, without extension."""
         return f"{self.scorer}-{self.version}-{self.source_hash}{self.suffix}"
 
     @property
     def identity(self) -> str:
-        """What makes this scoring the same one when it is tracked again."""
+        """Key that finds the run of this scoring when it is tracked again."""
         return f"{self.manifest.answer_set_id}/{self.label}"
 
     @property
@@ -65,43 +65,43 @@ class Scoring:
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
     def results(self) -> dict[str, float]:
-        """Return the metrics that follow from the answers and the scorer alone, by MLflow key; what is None is left out."""
+        """Return the metrics that depend only on answers and scorer, by MLflow key; None values are left out."""
         summary = self.summary
-        found: dict[str, float | None] = dict(summary.overall.model_dump())
-        found["macro_accuracy"] = summary.macro_accuracy
-        found |= {f"pass_at_{k}": value for k, value in summary.pass_at.items()}
-        found["majority_accuracy"] = summary.majority_accuracy
-        found["majority_stderr"] = summary.majority_stderr
+        metrics: dict[str, float | None] = dict(summary.overall.model_dump())
+        metrics["macro_accuracy"] = summary.macro_accuracy
+        metrics |= {f"pass_at_{k}": value for k, value in summary.pass_at.items()}
+        metrics["majority_accuracy"] = summary.majority_accuracy
+        metrics["majority_stderr"] = summary.majority_stderr
         keys = metric_names(category.name for category in summary.categories)
         for category in summary.categories:
             for metric in ("accuracy", "accuracy_stderr", "n"):
                 key = f"category/{keys[category.name]}/{metric}"
-                found[key] = getattr(category.metrics, metric)
-        return {key: float(value) for key, value in found.items() if value is not None}
+                metrics[key] = getattr(category.metrics, metric)
+        return {key: float(value) for key, value in metrics.items() if value is not None}
 
     def timings(self) -> dict[str, float]:
-        """Return the metrics that say how long it took, by MLflow key."""
+        """Return durations in seconds, token counts and tokens per second, by MLflow key."""
         sessions = self.manifest.sessions
         seconds = sum(session.generate_seconds for session in sessions)
-        found = {f"seconds/{stage}": value for stage, value in self.seconds.items()}
-        found |= {f"generation/{name}": value for name, value in self.latency.items()}
+        metrics = {f"seconds/{stage}": value for stage, value in self.seconds.items()}
+        metrics |= {f"generation/{name}": value for name, value in self.latency.items()}
         if sessions:
-            found["generation/seconds"] = seconds
-            found["generation/load_seconds"] = sum(session.load_seconds for session in sessions)
+            metrics["generation/seconds"] = seconds
+            metrics["generation/load_seconds"] = sum(session.load_seconds for session in sessions)
         for kind in ("prompt_tokens", "completion_tokens"):
             tokens = sum(getattr(session, kind) for session in sessions)
             if sessions:
-                found[f"generation/{kind}"] = tokens
+                metrics[f"generation/{kind}"] = tokens
             if seconds > 0:
-                found[f"generation/{kind}_per_second"] = tokens / seconds
-        return {key: float(value) for key, value in found.items()}
+                metrics[f"generation/{kind}_per_second"] = tokens / seconds
+        return {key: float(value) for key, value in metrics.items()}
 
     def parameters(self) -> dict[str, str]:
-        """Return the flat specification with dotted keys, cut to what MLflow takes."""
+        """Return the specification flattened to dotted keys, cut to MLflow's limits."""
         return dict(_flatten(self.manifest.specification.model_dump(mode="json")))
 
     def tags(self) -> dict[str, str]:
-        """Return what identifies the scoring and says where its answers lie."""
+        """Return the tags that identify the scoring and its answers."""
         specification = self.manifest.specification
         tags = {
             "regrade.kind": "scoring",
@@ -135,17 +135,17 @@ class Scoring:
 
     @property
     def model_label(self) -> str:
-        """Model as people read it: name, beginning of the revision, and quantization where there is one."""
+        """Name of the model with the start of its revision, and its quantization if any."""
         model = self.manifest.specification.model
         label = f"{model.name}@{model.revision if model.kind == 'served' else model.revision[:12]}"
         return f"{label} ({model.quantization})" if model.quantization else label
 
     def table(self) -> dict[str, list[Any]]:
-        """Return overall, categories and subsets as the JSON that MLflow's pages show as a table."""
+        """Return the metrics overall, by category and by subset, in the JSON format of MLflow's tables."""
         rows = [("overall", SubsetMetrics(name="all", metrics=self.summary.overall))]
         rows += [("category", category) for category in self.summary.categories]
         rows += [("subset", subset) for subset in self.summary.subsets]
-        # The page shows the first few columns without scrolling.
+        # The page shows only the first few columns without scrolling.
         first = ["accuracy", "accuracy_stderr", "n"]
         metrics = first + [name for name in Metrics.model_fields if name not in first]
         return {
@@ -158,15 +158,14 @@ class Scoring:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return `text`, or its beginning with a mark where it is longer than `limit` characters."""
+    """Return `text`, cut and marked if it is longer than `limit` characters."""
     mark = " … (cut)"
     return text if len(text) <= limit else text[: limit - len(mark)] + mark
 
 
 def metric_names(names: Iterable[str]) -> dict[str, str]:
-    """Return each name as one part of an MLflow key; names that would become equal get a hash of their own."""
-    given = sorted(set(names))
-    safe = {name: _part(name) for name in given}
+    """Return a part of an MLflow key for each name; names that would become equal get a hash appended."""
+    safe = {name: _part(name) for name in sorted(set(names))}
     count = Counter(safe.values())
     return {
         name: part
@@ -177,7 +176,7 @@ def metric_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def _part(name: str) -> str:
-    # MLflow takes word characters, dots, dashes and blanks, and wants keys that are normal as paths.
+    # MLflow accepts word characters, dots, dashes and blanks, and keys that are normalised paths.
     part = re.sub(r"\s*[^\w. -]+\s*", "_", name).strip("_ ")[:MAX_NAME]
     return part if part.strip(". ") else "_"
 

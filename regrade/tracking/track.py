@@ -1,4 +1,4 @@
-"""Log scorings to MLflow: find or create their runs, and bring those up to date."""
+"""Log scorings to MLflow: find or create their runs, and update them."""
 
 import json
 import tempfile
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regrade.stats.charts import accuracy_chart
-from regrade.tracking.connection import connect, experiment_id, run_url
+from regrade.tracking.connection import PARENT_TAG, connect, experiment_id, run_url, scoring_runs
 from regrade.tracking.description import evaluation_text, scoring_text
 from regrade.tracking.evaluation import headline_metrics, headlines, table_rows
 from regrade.tracking.scoring import MAX_NAME, MAX_PARAMETER, MAX_TAG, Scoring, cut
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 _TABLE, _CHART, _DIFF = "results.json", "accuracy.png", "diff.md"
-_PARENT, _NOTE, _SHOWN = "mlflow.parentRunId", "mlflow.note.content", "mlflow.loggedArtifacts"
+_NOTE, _SHOWN = "mlflow.note.content", "mlflow.loggedArtifacts"
 
 
 @dataclass(frozen=True, slots=True)
 class TrackedRuns:
-    """Where scorings of one model are in MLflow."""
+    """MLflow runs of the scorings of a model."""
 
     parent_run_id: str
-    """Run of the model's evaluation, with `accuracy/<benchmark>`."""
+    """Parent run: the model's evaluation, with `accuracy/<benchmark>`."""
     run_ids: tuple[str, ...]
-    """Runs of the scorings, in their order."""
+    """Runs of the scorings, in the order given."""
     experiment_id: str
     url: str | None
-    """Link for people to the evaluation; None where no server is known that shows it."""
+    """Link to the page of the evaluation; None if the tracking URI is not a server."""
 
 
 def track(
@@ -45,28 +45,28 @@ def track(
     family: str | None = None,
     regrade_command: str = "",
 ) -> TrackedRuns:
-    """Log scorings of one model, each as a run beneath the run of the model's evaluation.
+    """Log scorings of a model, each as a child of the run of the model's evaluation.
 
-    A scoring that was logged before is brought up to date: what did not change is not logged again, so that the
-    history of a metric has one point per result. How long things took is kept as first logged unless a result changed.
+    A scoring logged before is updated: unchanged values are not logged again, so that the history of a metric has one
+    point per result. Durations are kept as first logged unless a result changed.
 
     Args:
         uri: MLflow tracking URI.
         scorings: At least one, all of the same model.
-        experiment: Name of the experiment; created where there is none.
+        experiment: Name of the experiment; created if it does not exist.
         step: Training step of the checkpoint. None: as logged before, else 0.
-        family: Name that all checkpoints of one training share, by which the pages group their runs. None: as
-            logged before, else the model's name.
-        regrade_command: Shell command that grades the answers again, for the description.
+        family: Common name of all checkpoints of a training, by which the pages group their runs. None: as logged
+            before, else the model's name.
+        regrade_command: Shell command that scores the answers again, for the description.
 
     Raises:
-        TrackingError: If MLflow cannot be reached or does not take what is logged. Calling again goes on from there.
+        TrackingError: If MLflow cannot be reached or rejects the data. A further call completes the runs.
         ValueError: If there is no scoring, or scorings of several models.
     """
     models = {scoring.model_id for scoring in scorings}
     if len(models) != 1:
         names = ", ".join(sorted({scoring.model_label for scoring in scorings})) or "none"
-        raise ValueError(f"scorings of exactly one model can be tracked at once, got: {names}")
+        raise ValueError(f"expected scorings of exactly one model, got: {names}")
     with connect(uri) as client:
         experiment_key = experiment_id(client, uri, experiment)
         parent = _evaluation(client, experiment_key, scorings[0], family)
@@ -76,15 +76,15 @@ def track(
             or family
             or scorings[0].manifest.specification.model.name
         )
-        runs = _scorings(client, experiment_key, parent_id)
+        runs = _runs_of(client, experiment_key, parent_id)
         for scoring in scorings:
             if scoring.identity not in runs:
                 runs[scoring.identity] = _create_scoring(client, experiment_key, parent_id, scoring)
-            _bring_up_to_date(client, runs[scoring.identity], scoring, family)
-        # One that was interrupted, maybe elsewhere, has no results to show yet.
+            _update_scoring(client, runs[scoring.identity], scoring, family)
+        # Runs of an interrupted `track`, maybe of another process, have no results yet.
         current = [
             run
-            for run in _scorings(client, experiment_key, parent_id).values()
+            for run in _runs_of(client, experiment_key, parent_id).values()
             if run.info.status == "FINISHED"
         ]
         _summarise(client, parent, scorings[0], current, step, family, regrade_command)
@@ -99,9 +99,9 @@ def track(
 def _evaluation(
     client: "MlflowClient", experiment: str, scoring: Scoring, family: str | None
 ) -> "Run":
-    where = f"tags.`regrade.kind` = 'evaluation' and tags.`regrade.model_id` = '{scoring.model_id}'"
-    if found := _first(client, experiment, where):
-        return found
+    query = f"tags.`regrade.kind` = 'evaluation' and tags.`regrade.model_id` = '{scoring.model_id}'"
+    if existing := _first(client, experiment, query):
+        return existing
     model = scoring.manifest.specification.model
     tags = {
         "regrade.kind": "evaluation",
@@ -110,7 +110,7 @@ def _evaluation(
         "regrade.model_revision": model.revision,
     }
     name = model.name if not family or family == model.name else f"{family}/{model.name}"
-    return _create(client, experiment, where, name, tags)
+    return _create(client, experiment, query, name, tags)
 
 
 def _create_scoring(
@@ -122,41 +122,34 @@ def _create_scoring(
         name += f" ({benchmark.limit} questions)"
     if scoring.intact_only is not None:
         name += f" ({scoring.intact_only})"
-    where = f"tags.`{_PARENT}` = '{parent_id}' and tags.`regrade.scoring` = '{scoring.identity}'"
-    return _create(client, experiment, where, name, scoring.tags() | {_PARENT: parent_id})
+    query = f"tags.`{PARENT_TAG}` = '{parent_id}' and tags.`regrade.scoring` = '{scoring.identity}'"
+    return _create(client, experiment, query, name, scoring.tags() | {PARENT_TAG: parent_id})
 
 
 def _create(
-    client: "MlflowClient", experiment: str, where: str, name: str, tags: Mapping[str, str]
+    client: "MlflowClient", experiment: str, query: str, name: str, tags: Mapping[str, str]
 ) -> "Run":
     source = {"mlflow.source.name": "regrade", "mlflow.source.type": "LOCAL"}
     created = client.create_run(experiment, tags=source | dict(tags), run_name=cut(name, MAX_NAME))
-    # Another machine may have done the same at the same moment: both see the same first one, which stays.
-    first = _first(client, experiment, where) or created
+    # If another process created the same run at the same time, both keep the older run.
+    first = _first(client, experiment, query) or created
     if first.info.run_id != created.info.run_id:
         client.delete_run(created.info.run_id)
     return first
 
 
-def _first(client: "MlflowClient", experiment: str, where: str) -> "Run | None":
+def _first(client: "MlflowClient", experiment: str, query: str) -> "Run | None":
     oldest = ["attributes.start_time ASC"]
-    found = client.search_runs([experiment], where, max_results=1, order_by=oldest)
-    return found[0] if found else None
+    runs = client.search_runs([experiment], query, max_results=1, order_by=oldest)
+    return runs[0] if runs else None
 
 
-def _scorings(client: "MlflowClient", experiment: str, parent_id: str) -> dict[str, "Run"]:
-    where = f"tags.`{_PARENT}` = '{parent_id}' and tags.`regrade.kind` = 'scoring'"
-    runs: dict[str, Run] = {}
-    token: str | None = None
-    while True:
-        page = client.search_runs([experiment], where, page_token=token)
-        runs |= {run.data.tags["regrade.scoring"]: run for run in page}
-        token = page.token
-        if not token:
-            return runs
+def _runs_of(client: "MlflowClient", experiment: str, parent_id: str) -> dict[str, "Run"]:
+    runs = scoring_runs(client, experiment, PARENT_TAG, parent_id)
+    return {run.data.tags["regrade.scoring"]: run for run in runs}
 
 
-def _bring_up_to_date(client: "MlflowClient", run: "Run", scoring: Scoring, family: str) -> None:
+def _update_scoring(client: "MlflowClient", run: "Run", scoring: Scoring, family: str) -> None:
     run_id = str(run.info.run_id)
     complete = run.info.status == "FINISHED"
     stored = run.data.metrics
@@ -215,8 +208,8 @@ def _summarise(
         client.set_terminated(parent.info.run_id)
 
 
-def _changed(wanted: Mapping[str, float], stored: Mapping[str, float]) -> dict[str, float]:
-    return {key: value for key, value in wanted.items() if stored.get(key) != value}
+def _changed(current: Mapping[str, float], stored: Mapping[str, float]) -> dict[str, float]:
+    return {key: value for key, value in current.items() if stored.get(key) != value}
 
 
 def _log(

@@ -1,4 +1,4 @@
-"""Answer sets with a known number of right answers, for the tests of what compares them."""
+"""Answer sets with a known number of right answers, for tests of comparisons and gates."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def answer(
     row_changes: dict[str, Any] | None = None,
     **changes: Any,
 ) -> AnswerSet:
-    """Publish answers to the questions from `start` on; those after the first `right` are wrong, or just `wrong`."""
+    """Publish answers to the questions from `start` on; wrong are those in `wrong`, else all after the first `right`."""
     rows = []
     for number in range(start, start + total):
         bad = number in wrong if wrong is not None else number - start >= right

@@ -6,7 +6,7 @@ from scipy.stats import binomtest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
-from regrade.comparing.comparison import Compared, HowToCompare, compare_sets
+from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
 from regrade.comparing.likeness import NotComparableError, differences
 from regrade.errors import SettingsError
 from regrade.settings import SamplingParams
@@ -21,25 +21,28 @@ def repository(tmp_path: Path) -> LocalRepository:
     return LocalRepository(tmp_path / "answers")
 
 
-def compared(base: AnswerSet, candidate: AnswerSet, **how: object) -> Compared:
-    return compare_sets(base, candidate, HowToCompare(**how))  # type: ignore[arg-type]
+def compared(base: AnswerSet, candidate: AnswerSet, **options: object) -> Compared:
+    return compare_sets(base, candidate, CompareOptions(**options))  # type: ignore[arg-type]
 
 
 def test_flips_are_counted_question_by_question(repository: LocalRepository) -> None:
     base = answer(repository, "org/a", wrong=(0, 1, 2, 3))
     candidate = answer(repository, "org/b", wrong=(3, 4, 5, 6, 7, 8, 9))
 
-    found = compared(base, candidate, examples=2).comparison
+    comparison = compared(base, candidate, examples=2).comparison
 
-    assert (found.right_to_wrong, found.wrong_to_right, found.n) == (6, 3, TOTAL)
-    assert found.difference == pytest.approx(-3 / TOTAL)
-    assert found.low < found.difference < found.high
-    assert (found.test, found.p_value) == ("exact McNemar", pytest.approx(binomtest(3, 9).pvalue))
-    assert (found.coverage, found.clusters) == (1.0, TOTAL)
-    assert found.base.accuracy == pytest.approx(1 - 4 / TOTAL)
-    kinds = [example.kind for example in found.examples]
+    assert (comparison.right_to_wrong, comparison.wrong_to_right, comparison.n) == (6, 3, TOTAL)
+    assert comparison.difference == pytest.approx(-3 / TOTAL)
+    assert comparison.low < comparison.difference < comparison.high
+    assert (comparison.test, comparison.p_value) == (
+        "exact McNemar",
+        pytest.approx(binomtest(3, 9).pvalue),
+    )
+    assert (comparison.coverage, comparison.clusters) == (1.0, TOTAL)
+    assert comparison.base.accuracy == pytest.approx(1 - 4 / TOTAL)
+    kinds = [example.kind for example in comparison.examples]
     assert kinds == ["right to wrong"] * 2 + ["wrong to right"] * 2
-    first = found.examples[0]
+    first = comparison.examples[0]
     assert (first.question, first.target) == ("sample-00004", "4")
     assert (first.base_extracted, first.candidate_extracted) == ("4", "5")
     assert first.candidate_text == "#### 5"
@@ -52,11 +55,11 @@ def test_both_sides_are_graded_by_the_scorer_as_it_is_now(repository: LocalRepos
     score(candidate)
     before = repository.head()
 
-    found = compared(base, candidate).comparison
+    comparison = compared(base, candidate).comparison
 
-    assert (found.base_accuracy, found.candidate_accuracy) == (1.0, 1.0)
-    assert found.right_to_wrong == found.wrong_to_right == 0
-    assert repository.head() == before  # what was scored for it is not kept
+    assert (comparison.base_accuracy, comparison.candidate_accuracy) == (1.0, 1.0)
+    assert comparison.right_to_wrong == comparison.wrong_to_right == 0
+    assert repository.head() == before  # scores computed for a comparison are not stored
 
 
 @pytest.mark.parametrize(
@@ -126,8 +129,8 @@ def test_what_differs_is_named_and_refused_unless_it_is_meant(
     assert says in str(refused.value)
     assert f"--allow {kind}" in str(refused.value)
     if changes.get("method") != "rank":
-        found = compared(base, candidate, allow=(kind,)).comparison
-        assert any(says in text for text in found.allowed)
+        comparison = compared(base, candidate, allow=(kind,)).comparison
+        assert any(says in text for text in comparison.allowed)
 
 
 def test_two_differences_are_both_named(repository: LocalRepository) -> None:
@@ -149,9 +152,9 @@ def test_what_is_not_known_of_imported_answers_is_told(repository: LocalReposito
     )
     manifest = base.manifest.model_copy(update={"specification": changed})
 
-    found, notes = differences(base.manifest, manifest)
+    differing, notes = differences(base.manifest, manifest)
 
-    assert found == []
+    assert differing == []
     assert "prompt format, prompt template, worked examples" in notes[0]
     assert "Sampling params are not known" in notes[1]
 
@@ -161,15 +164,15 @@ def test_a_row_without_an_answer_has_no_pair_and_is_no_wrong_answer(
 ) -> None:
     base = answer(repository, "org/a", right=TOTAL)
     rows = [row(n) if n >= 8 else row(n, text=None, error="out of memory") for n in range(TOTAL)]
-    for one in rows[:8]:
-        one["text"] = None
+    for failed in rows[:8]:
+        failed["text"] = None
     candidate = publish(repository, rows, model="org/b")
 
-    found = compared(base, candidate).comparison
+    comparison = compared(base, candidate).comparison
 
-    assert (found.n, found.difference) == (TOTAL - 8, 0.0)
-    assert found.candidate.failed == 8
-    assert "392 questions compared, of 400 and 400." in found.notes
+    assert (comparison.n, comparison.difference) == (TOTAL - 8, 0.0)
+    assert comparison.candidate.failed == 8
+    assert "392 questions compared, of 400 and 400." in comparison.notes
     with pytest.raises(NotComparableError, match=r"392 of 400 questions \(98.0 %\)"):
         compared(base, candidate, min_coverage=0.99)
 
@@ -181,9 +184,9 @@ def test_answers_of_different_making_are_paired_by_what_is_stored(
     rows = [{**row(n), "sample_id": f"other-{n}"} for n in reversed(range(50))]
     candidate = publish(repository, rows, model="org/b")
 
-    found = compared(base, candidate).comparison
+    comparison = compared(base, candidate).comparison
 
-    assert (found.paired_by, found.n, found.wrong_to_right) == ("prompt", 50, 1)
+    assert (comparison.paired_by, comparison.n, comparison.wrong_to_right) == ("prompt", 50, 1)
 
 
 def test_other_questions_are_never_paired(repository: LocalRepository) -> None:
@@ -208,12 +211,12 @@ def test_repeats_of_a_question_are_one_value(repository: LocalRepository) -> Non
     candidate = publish(repository, rows(lost), model="org/b", repeats=4, sampling=sampling)
 
     result = compared(base, candidate)
-    found = result.comparison
+    comparison = result.comparison
 
-    assert (found.n, found.right_to_wrong) == (30, 6)
-    assert found.difference == pytest.approx(-18 / 120)
-    assert found.test == "paired permutation"
-    assert found.p_value == pytest.approx(2 / 2**6)  # six questions, and not 18 answers
+    assert (comparison.n, comparison.right_to_wrong) == (30, 6)
+    assert comparison.difference == pytest.approx(-18 / 120)
+    assert comparison.test == "paired permutation"
+    assert comparison.p_value == pytest.approx(2 / 2**6)  # six questions, and not 18 answers
     assert result.counts.df == 29
     assert np.array_equal(np.unique(result.sums), [-3.0, 0.0])
 
@@ -250,10 +253,10 @@ def test_only_subsets_that_moved_more_than_looking_at_all_explains_are_said_to_h
     # s00 loses 12 of 20; s01 loses 6, whose p of 0.031 is nothing special among 30 subsets.
     candidate = publish(repository, rows({*range(12), *range(20, 26)}), model="org/b")
 
-    subsets = {one.name: one for one in compared(base, candidate).comparison.subsets}
+    subsets = {subset.name: subset for subset in compared(base, candidate).comparison.subsets}
 
     assert len(subsets) == 30
-    assert [name for name, one in subsets.items() if one.moved] == ["s00"]
+    assert [name for name, subset in subsets.items() if subset.moved] == ["s00"]
     assert subsets["s01"].p_value == pytest.approx(2 / 2**6)
     assert subsets["s00"].p_adjusted == pytest.approx(30 * 2 / 2**12)
 
@@ -264,6 +267,6 @@ def test_sides_without_a_common_scorer_need_one_to_be_named(repository: LocalRep
     other = candidate.manifest.model_copy(update={"scorers": ("exact",)})
     candidate = AnswerSet(candidate.repository, candidate.revision, other)
 
-    with pytest.raises(SettingsError, match="graded by number, the candidate by exact"):
+    with pytest.raises(SettingsError, match="scored by number, the candidate by exact"):
         compared(base, candidate)
     assert compared(base, candidate, scorer="number").comparison.n == 9

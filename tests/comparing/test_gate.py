@@ -36,8 +36,10 @@ def test_the_same_answers_pass(repository: LocalRepository) -> None:
     report = verdict(repository, "org/base")
 
     assert (report.verdict, report.exit_code) == ("pass", 0)
-    assert [one.benchmark for one in report.benchmarks] == ["sums", "products"]
-    assert all(one.low is not None and one.low > -0.01 for one in report.benchmarks)
+    assert [benchmark.benchmark for benchmark in report.benchmarks] == ["sums", "products"]
+    assert all(
+        benchmark.low is not None and benchmark.low > -0.01 for benchmark in report.benchmarks
+    )
 
 
 def test_a_large_drop_on_one_benchmark_is_a_regression(repository: LocalRepository) -> None:
@@ -47,8 +49,8 @@ def test_a_large_drop_on_one_benchmark_is_a_regression(repository: LocalReposito
     report = verdict(repository, "bad")
 
     assert (report.verdict, report.exit_code) == ("regression", 1)
-    verdicts = {one.benchmark: one for one in report.benchmarks}
-    assert {name: one.verdict for name, one in verdicts.items()} == {
+    verdicts = {benchmark.benchmark: benchmark for benchmark in report.benchmarks}
+    assert {name: benchmark.verdict for name, benchmark in verdicts.items()} == {
         "sums": "regression",
         "products": "pass",
     }
@@ -65,13 +67,13 @@ def test_a_small_drop_cannot_be_told_with_few_questions(repository: LocalReposit
     report = verdict(repository, "maybe", "sums")
 
     assert (report.verdict, report.exit_code) == ("cannot tell", 2)
-    (one,) = report.benchmarks
-    assert one.low is not None
-    assert one.high is not None
-    assert one.low < -0.01 < one.high
-    assert one.questions_needed is not None
-    assert one.questions_needed > 400
-    assert f"about {one.questions_needed:,} could" in one.reason
+    (benchmark,) = report.benchmarks
+    assert benchmark.low is not None
+    assert benchmark.high is not None
+    assert benchmark.low < -0.01 < benchmark.high
+    assert benchmark.questions_needed is not None
+    assert benchmark.questions_needed > 400
+    assert f"needs about {benchmark.questions_needed:,}" in benchmark.reason
 
 
 def test_a_larger_accepted_drop_changes_the_verdict(repository: LocalRepository) -> None:
@@ -85,7 +87,7 @@ def test_a_larger_accepted_drop_changes_the_verdict(repository: LocalRepository)
 def test_five_lost_questions_are_no_regression_however_little_is_accepted(
     repository: LocalRepository,
 ) -> None:
-    """Four losses and no gain: chance does that to one in sixteen, whatever a normal interval says."""
+    """Four losses and no gain have p = 1/16, although a normal interval would exclude no drop."""
     answer(repository, "org/noisy", right=376)
 
     report = verdict(repository, "noisy", "sums", max_drop=0)
@@ -113,7 +115,7 @@ def test_a_benchmark_that_was_not_run_is_not_passed(repository: LocalRepository)
     report = verdict(repository, "half")
 
     assert report.verdict == "cannot tell"
-    assert "the candidate has no complete ones" in report.summary
+    assert "the candidate has no complete answers to it" in report.summary
     assert "roots: the baseline has no answers to it" in report.notes[0]
     assert verdict(repository, "half", "sums").verdict == "pass"
 
@@ -129,8 +131,8 @@ def test_what_is_not_comparable_cannot_be_told(repository: LocalRepository) -> N
 
 
 def test_a_partial_run_says_what_it_covers(repository: LocalRepository) -> None:
-    one = answer(repository, "org/part", right=200, total=200, declared=400)
-    name = one.manifest.answer_set_id
+    answers = answer(repository, "org/part", right=200, total=200, declared=400)
+    name = answers.manifest.answer_set_id
 
     report = verdict(repository, name)
     allowed = verdict(repository, name, allow=("overlap",), max_drop=3.0)
@@ -186,8 +188,8 @@ def test_nothing_in_a_name_or_an_answer_breaks_out_of_the_page(
     repository: LocalRepository,
 ) -> None:
     nasty = {"prompt": "</details>\n# <script>\n```"}
-    one = answer(repository, NASTY, right=100, row_changes=nasty)
-    report = verdict(repository, one.manifest.answer_set_id)
+    answers = answer(repository, NASTY, right=100, row_changes=nasty)
+    report = verdict(repository, answers.manifest.answer_set_id)
     report = report.model_copy(update={"candidate": NASTY})
 
     page, xml = gate_markdown(report), junit(report)

@@ -28,7 +28,7 @@ def test_a_model_is_its_newest_complete_set_of_each_benchmark(repository: LocalR
 
     for name in ("org/a", "a"):
         side = find_side(name, repository.uri)
-        ids = {key: one.manifest.answer_set_id for key, one in side.sets.items()}
+        ids = {key: answers.manifest.answer_set_id for key, answers in side.sets.items()}
         assert ids == {
             "sums": newer.manifest.answer_set_id,
             "products": other.manifest.answer_set_id,
@@ -39,11 +39,13 @@ def test_a_model_is_its_newest_complete_set_of_each_benchmark(repository: LocalR
 def test_a_model_with_incomplete_answers_only_is_refused_with_their_ids(
     repository: LocalRepository,
 ) -> None:
-    one = answer(repository, "org/a", right=5, total=10, declared=20)
+    answers = answer(repository, "org/a", right=5, total=10, declared=20)
 
-    with pytest.raises(RepositoryError, match=rf"{one.manifest.answer_set_id} \(10 of 20 rows\)"):
+    with pytest.raises(
+        RepositoryError, match=rf"{answers.manifest.answer_set_id} \(10 of 20 rows\)"
+    ):
         find_side("a", repository.uri)
-    assert find_side(one.manifest.answer_set_id, repository.uri).one_set
+    assert find_side(answers.manifest.answer_set_id, repository.uri).one_set
     with pytest.raises(RepositoryError, match="no answers of 'b', and no alias"):
         find_side("b", repository.uri)
 
@@ -137,8 +139,8 @@ def test_an_alias_survives_a_copy_of_the_folder_without_its_log(
 def test_an_alias_from_a_stranger_is_checked(
     repository: LocalRepository, content: bytes, says: str
 ) -> None:
-    one = answer(repository, "org/a", right=5, total=10)
-    content = content.replace(b"%s", one.manifest.answer_set_id.encode())
+    answers = answer(repository, "org/a", right=5, total=10)
+    content = content.replace(b"%s", answers.manifest.answer_set_id.encode())
     repository.commit({"aliases/baseline.json": content}, "stranger", parent=repository.head())
 
     with pytest.raises(DamagedAnswersError, match=says):
@@ -146,13 +148,13 @@ def test_an_alias_from_a_stranger_is_checked(
 
 
 def test_verify_names_aliases_that_stand_for_nothing(repository: LocalRepository) -> None:
-    one = answer(repository, "org/a", right=5, total=10)
-    move_alias(repository, "baseline", [one])
+    answers = answer(repository, "org/a", right=5, total=10)
+    move_alias(repository, "baseline", [answers])
     gone = {"name": "gone", "answer_sets": {"sums": "0" * 16}, "moved_at": "2026-01-01T00:00:00Z"}
     files = {"aliases/gone.json": json.dumps(gone).encode(), "aliases/note.txt": b"hello"}
     head = repository.commit(files, "stranger", parent=repository.head())
 
-    problems = {one.path: one.problem for one in verify(repository, head).problems}
+    problems = {problem.path: problem.problem for problem in verify(repository, head).problems}
 
     assert [*problems] == ["aliases/gone.json", "aliases/note.txt"]
     assert "no answers '0000000000000000' to sums" in problems["aliases/gone.json"]
@@ -162,9 +164,9 @@ def test_an_alias_is_kept_on_the_hub_too(hub: Hub, tmp_path: Path) -> None:
     repository = HubRepository(
         hub.repo_id, endpoint=hub.endpoint, token=hub.token, cache=tmp_path / "cache"
     )
-    one = answer(repository, "org/a", right=5, total=10)
+    answers = answer(repository, "org/a", right=5, total=10)
 
-    alias, revision = move_alias(repository, "baseline", [one])
+    alias, revision = move_alias(repository, "baseline", [answers])
 
     assert read_alias(repository, revision, "baseline") == alias
     assert aliased_sets(repository, revision, alias)["sums"].revision == revision
@@ -172,10 +174,10 @@ def test_an_alias_is_kept_on_the_hub_too(hub: Hub, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "Up", "../x", "a b", "9", "x" * 64])
 def test_a_name_that_is_no_file_name_is_no_alias(repository: LocalRepository, name: str) -> None:
-    one = answer(repository, "org/a", right=5, total=10)
+    answers = answer(repository, "org/a", right=5, total=10)
 
     with pytest.raises(SettingsError, match="63 lower-case letters"):
-        move_alias(repository, name, [one])
+        move_alias(repository, name, [answers])
 
 
 def test_two_sets_of_one_benchmark_are_no_alias(repository: LocalRepository) -> None:

@@ -27,9 +27,9 @@ def repository(tmp_path: Path) -> LocalRepository:
     return LocalRepository(tmp_path / "answers")
 
 
-def old_opinion(one: dict[str, Any]) -> dict[str, Any]:
-    """What an older scorer said: 1 and 2 wrong, 3 unparsed, 4 right although it is wrong, 5 wrong as it is."""
-    number = int(one["sample_id"][-5:])
+def old_score(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the score of an older scorer: 1 and 2 wrong, 3 unparsed, 4 right by mistake, others unchanged."""
+    number = int(answer["sample_id"][-5:])
     if number in (1, 2):
         return WRONG
     if number == 3:
@@ -44,7 +44,7 @@ def rows() -> list[dict[str, Any]]:
 
 def compared(repository: LocalRepository, **changes: Any) -> Diff:
     answers = publish(repository, rows()[:3], rows()[3:], total=8)
-    score_with_an_older_scorer(answers, old_opinion)
+    score_with_an_older_scorer(answers, old_score)
     return diff_scorings(again(answers), None, None, **changes)
 
 
@@ -54,7 +54,7 @@ def test_every_kind_of_change_is_counted(repository: LocalRepository) -> None:
     assert (overall.wrong_to_right, overall.right_to_wrong) == (3, 1)
     assert (overall.newly_parsed, overall.newly_unparsed) == (1, 0)
     assert overall.read_differently == 3
-    assert overall.n == 7  # the one without an answer is no pair
+    assert overall.n == 7  # the failed answer has no pair
     assert overall.before == pytest.approx(2 / 7)
     assert overall.after == pytest.approx(4 / 7)
     assert overall.difference == pytest.approx(2 / 7)
@@ -77,7 +77,9 @@ def test_it_says_that_the_scorer_changed_and_not_the_model(repository: LocalRepo
 
 
 def test_examples_show_prompt_answer_and_what_was_read(repository: LocalRepository) -> None:
-    examples = {(one.kind, one.sample_id[-1]): one for one in compared(repository).examples}
+    examples = {
+        (example.kind, example.sample_id[-1]): example for example in compared(repository).examples
+    }
 
     assert set(examples) == {
         ("right to wrong", "4"),
@@ -85,10 +87,10 @@ def test_examples_show_prompt_answer_and_what_was_read(repository: LocalReposito
         ("wrong to right", "2"),
         ("wrong to right", "3"),
     }
-    one = examples["wrong to right", "2"]
-    assert one.prompt == "What is 2?"
-    assert one.text == "It is 2.\n#### 2"
-    assert (one.extracted_before, one.extracted_after, one.target) == ("17", "2", "2")
+    example = examples["wrong to right", "2"]
+    assert example.prompt == "What is 2?"
+    assert example.text == "It is 2.\n#### 2"
+    assert (example.extracted_before, example.extracted_after, example.target) == ("17", "2", "2")
 
 
 def test_few_examples_are_read_if_few_are_asked_for(repository: LocalRepository) -> None:
@@ -98,20 +100,20 @@ def test_few_examples_are_read_if_few_are_asked_for(repository: LocalRepository)
 
 def test_subsets_that_changed_are_listed_and_one_can_be_chosen(repository: LocalRepository) -> None:
     diff = compared(repository)
-    assert [one.name for one in diff.subsets] == ["even", "odd"]
+    assert [subset.name for subset in diff.subsets] == ["even", "odd"]
     assert diff.subsets[0].changes.right_to_wrong == 1
 
     odd = diff_scorings(again(publish(repository, rows())), None, None, subset="odd")
     assert odd.rows == 4
     assert odd.overall.wrong_to_right == 2
-    assert {one.subset for one in odd.examples} == {"odd"}
+    assert {example.subset for example in odd.examples} == {"odd"}
     with pytest.raises(SettingsError, match="no subset 'prime'.*'even', 'odd'"):
         diff_scorings(again(publish(repository, rows())), None, None, subset="prime")
 
 
 def test_two_stored_scorings_are_compared_by_label_or_version(repository: LocalRepository) -> None:
     answers = publish(repository, rows())
-    score_with_an_older_scorer(answers, old_opinion)
+    score_with_an_older_scorer(answers, old_score)
     score(again(answers))
     score(again(answers), "number_strict")
 
@@ -156,7 +158,7 @@ def test_what_cannot_be_compared_is_answered_with_what_there_is(
 
 def test_scorings_of_different_answers_are_refused(repository: LocalRepository) -> None:
     answers = publish(repository, rows()[:4], total=8)
-    score_with_an_older_scorer(answers, old_opinion)
+    score_with_an_older_scorer(answers, old_score)
     grown = again(publish(repository, rows()[4:], total=8))
     score(grown)
 
@@ -168,7 +170,7 @@ def test_a_scorer_as_it_is_now_reads_no_more_than_the_old_one_did(
     repository: LocalRepository,
 ) -> None:
     answers = publish(repository, rows()[:4], total=8)
-    score_with_an_older_scorer(answers, old_opinion)
+    score_with_an_older_scorer(answers, old_score)
     grown = again(publish(repository, rows()[4:], total=8))
 
     diff = diff_scorings(grown, None, None)
@@ -179,7 +181,7 @@ def test_a_scorer_as_it_is_now_reads_no_more_than_the_old_one_did(
 
 def test_a_table_of_other_rows_is_refused_by_name(repository: LocalRepository) -> None:
     answers = publish(repository, rows())
-    score_with_an_older_scorer(answers, lambda one: {"sample_id": one["sample_id"][::-1]})
+    score_with_an_older_scorer(answers, lambda row: {"sample_id": row["sample_id"][::-1]})
 
     with pytest.raises(DamagedAnswersError, match=r"number-0-00000000\.parquet"):
         diff_scorings(again(answers), None, None)
@@ -188,7 +190,7 @@ def test_a_table_of_other_rows_is_refused_by_name(repository: LocalRepository) -
 def test_a_new_scoring_is_compared_with_the_one_it_replaces(repository: LocalRepository) -> None:
     answers = publish(repository, rows())
     assert diff_with_before(score_answers(answers, "number")) is None
-    score_with_an_older_scorer(answers, old_opinion)
+    score_with_an_older_scorer(answers, old_score)
 
     diff = diff_with_before(score_answers(again(answers), "number"))
 
@@ -201,7 +203,7 @@ def test_a_new_scoring_is_compared_with_the_one_it_replaces(repository: LocalRep
 def test_repeats_of_a_question_make_one_cluster(repository: LocalRepository) -> None:
     twice = [row(number, repeat=repeat) for number in range(4) for repeat in range(2)]
     answers = publish(repository, twice, total=4, repeats=2)
-    score_with_an_older_scorer(answers, lambda one: WRONG if one["sample_id"].endswith("1") else {})
+    score_with_an_older_scorer(answers, lambda row: WRONG if row["sample_id"].endswith("1") else {})
 
     overall = diff_scorings(again(answers), None, None).overall
 

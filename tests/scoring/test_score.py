@@ -18,7 +18,7 @@ def repository(tmp_path: Path) -> LocalRepository:
 
 
 def break_shard(answers: AnswerSet, number: int) -> str:
-    """Cut a shard of a folder short, and return its name."""
+    """Truncate a shard of a folder, and return its name."""
     assert isinstance(answers.repository, LocalRepository)
     name = answers.manifest.shards[number].name
     path = answers.repository.folder / answers.folder / name
@@ -64,7 +64,7 @@ def test_scoring_touches_no_generation_and_reads_one_commit(
     monkeypatch.setattr(
         AnswerSet,
         "shard",
-        lambda s, one, columns: (read.append(tuple(columns)), shard(s, one, columns))[1],
+        lambda s, name, columns: (read.append(tuple(columns)), shard(s, name, columns))[1],
     )
     monkeypatch.setattr(
         LocalRepository,
@@ -75,9 +75,9 @@ def test_scoring_touches_no_generation_and_reads_one_commit(
     revisions.clear()
     read.clear()
 
-    one = score_answers(answers, "number")
+    scored = score_answers(answers, "number")
 
-    assert one.file.summary.overall.rows == 4
+    assert scored.file.summary.overall.rows == 4
     assert revisions == {answers.revision}
     (columns,) = read
     assert set(columns) == {*SHARED_COLUMNS, *load_scorer("number").columns}
@@ -118,23 +118,23 @@ def test_what_is_intact_is_scored_only_when_asked_and_says_so(repository: LocalR
     answers = publish(repository, numbers(0, 3), numbers(3, 6), numbers(6, 8), total=8)
     name = break_shard(answers, 1)
 
-    one = score_answers(answers, "number", intact=True)
+    scored = score_answers(answers, "number", intact=True)
 
-    assert one.file.left_out == (name,)
-    assert one.file.intact_only == "intact only: 2 of 3 shards"
-    assert one.file.label.endswith("-intact-2-of-3")
-    assert one.file.title == "number v1, intact only: 2 of 3 shards"
-    assert one.file.summary.overall.rows == 5
-    assert is_stale(one.file, answers)
+    assert scored.file.left_out == (name,)
+    assert scored.file.intact_only == "intact only: 2 of 3 shards"
+    assert scored.file.label.endswith("-intact-2-of-3")
+    assert scored.file.title == "number v1, intact only: 2 of 3 shards"
+    assert scored.file.summary.overall.rows == 5
+    assert is_stale(scored.file, answers)
 
 
 def test_intact_scoring_of_an_undamaged_set_is_the_normal_one(repository: LocalRepository) -> None:
     answers = publish(repository, numbers(0, 3))
 
-    one = score_answers(answers, "number", intact=True)
+    scored = score_answers(answers, "number", intact=True)
 
-    assert one.file.left_out == ()
-    assert not is_stale(one.file, answers)
+    assert scored.file.left_out == ()
+    assert not is_stale(scored.file, answers)
 
 
 def test_a_row_that_is_there_twice_is_refused_with_its_shard(repository: LocalRepository) -> None:

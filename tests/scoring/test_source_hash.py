@@ -88,14 +88,14 @@ def test_what_the_code_does_is_part_of_the_hash(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("x = (a,)", "x = (a)"), ("x = y[a,]", "x = y[a]"), ("x = 1", "x = '1'")]
+    ("code", "other"), [("x = (a,)", "x = (a)"), ("x = y[a,]", "x = y[a]"), ("x = 1", "x = '1'")]
 )
-def test_a_comma_that_means_something_is_part_of_the_hash(one: str, other: str) -> None:
-    assert digest(one) != digest(other)
+def test_a_comma_that_means_something_is_part_of_the_hash(code: str, other: str) -> None:
+    assert digest(code) != digest(other)
 
 
 def test_the_hash_of_a_known_text_never_changes() -> None:
-    """Another value here makes every stored score of every user stale."""
+    """A change of these values makes all stored scores of all users stale."""
     assert digest(CODE)[:32] == EXPECTED
 
 

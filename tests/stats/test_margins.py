@@ -19,7 +19,7 @@ TABLES = [(12, 2, 50), (0, 1, 44), (30, 44, 400), (1, 0, 9), (144, 164, 1319)]
 
 
 def slow_score_z(gained: int, lost: int, n: int, difference: float) -> float:
-    """The score statistic, with the likelihood maximised by search instead of by formula."""
+    """Return the score statistic with the likelihood maximised by search instead of the formula."""
 
     def unlikely(share_lost: float) -> float:
         shares = share_lost + difference, share_lost, 1 - 2 * share_lost - difference
@@ -37,9 +37,9 @@ def slow_score_z(gained: int, lost: int, n: int, difference: float) -> float:
 def test_the_score_statistic_is_at_the_greatest_likelihood(
     table: tuple[int, int, int], difference: float
 ) -> None:
-    found = score_z(PairedCounts(*table), difference)
+    z = score_z(PairedCounts(*table), difference)
 
-    assert found == pytest.approx(slow_score_z(*table, difference), abs=1e-4)
+    assert z == pytest.approx(slow_score_z(*table, difference), abs=1e-4)
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -88,7 +88,7 @@ def test_sides_change_places_with_the_sign() -> None:
 @pytest.mark.parametrize("share_gained", [0.0, 0.02])
 @pytest.mark.parametrize("n", [100, 268, 300, 500])
 def test_both_claims_keep_their_level_at_the_accepted_drop(n: int, share_gained: float) -> None:
-    """Summed over everything that can happen when the true drop is just the accepted one."""
+    """Sum over all outcomes if the true drop equals the accepted drop."""
     drop, most = 0.01, 45
     regressions = passes = 0.0
     for gained in range(most if share_gained else 1):
@@ -115,10 +115,10 @@ def test_few_and_many_changes_meet() -> None:
 
 
 def test_the_smallest_drop_of_a_normal_test_by_hand() -> None:
-    # No margin, 20 % changed of 10,000: (1.645 + 0.842) * sqrt(0.2) / 100, a little less by the drop's own square.
-    found = detectable_drop(PairedCounts(999, 999, 9_998), 0.0, 0.05)
+    # No margin, 20 % changed of 10,000: (1.645 + 0.842) * sqrt(0.2) / 100, a little less by the square of the drop.
+    drop = detectable_drop(PairedCounts(999, 999, 9_998), 0.0, 0.05)
 
-    assert found == pytest.approx((1.6449 + 0.8416) * sqrt(0.2) / 100, rel=0.01)
+    assert drop == pytest.approx((1.6449 + 0.8416) * sqrt(0.2) / 100, rel=0.01)
 
 
 def test_more_questions_and_a_smaller_margin_find_smaller_drops() -> None:
@@ -138,24 +138,24 @@ def test_single_right_and_wrong_answers_count_as_they_are() -> None:
 def test_answers_that_always_change_together_count_as_one() -> None:
     change = np.repeat([1.0, -1.0, -1.0, 0.0], [4, 4, 4, 388])  # in 100 passages of 4
 
-    found = paired_counts(change, np.repeat(np.arange(100), 4))
+    counts = paired_counts(change, np.repeat(np.arange(100), 4))
 
-    assert found.n == pytest.approx(100, rel=0.02)
-    assert (found.gained, found.lost) == pytest.approx((1, 2), rel=0.02)
-    assert found.df == 99
+    assert counts.n == pytest.approx(100, rel=0.02)
+    assert (counts.gained, counts.lost) == pytest.approx((1, 2), rel=0.02)
+    assert counts.df == 99
 
 
 def test_one_cluster_is_one_question() -> None:
-    found = paired_counts(np.array([1.0, -1.0, -1.0]), np.zeros(3, np.int64))
+    counts = paired_counts(np.array([1.0, -1.0, -1.0]), np.zeros(3, np.int64))
 
-    assert found == PairedCounts(pytest.approx(1 / 3), pytest.approx(2 / 3), 1)
-    assert min(drop_p(found, 0.01), no_drop_p(found, 0.01)) > 0.2
+    assert counts == PairedCounts(pytest.approx(1 / 3), pytest.approx(2 / 3), 1)
+    assert min(drop_p(counts, 0.01), no_drop_p(counts, 0.01)) > 0.2
 
 
 def test_unchanged_clusters_are_so_many_questions() -> None:
-    found = paired_counts(np.zeros(400), np.repeat(np.arange(100), 4))
+    counts = paired_counts(np.zeros(400), np.repeat(np.arange(100), 4))
 
-    assert (found.gained, found.lost, found.n) == (0, 0, 100)
+    assert (counts.gained, counts.lost, counts.n) == (0, 0, 100)
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -163,5 +163,5 @@ def test_what_does_not_fit_is_refused() -> None:
         paired_counts(np.zeros(3), np.zeros(2, np.int64))
     with pytest.raises(ValueError, match="between -1 and 1"):
         score_z(PairedCounts(1, 1, 5), 1.0)
-    with pytest.raises(ValueError, match=r"between 0\.5 and 1"):
+    with pytest.raises(ValueError, match=r"from 0\.5 to below 1"):
         score_interval(PairedCounts(1, 1, 5), 0.3)

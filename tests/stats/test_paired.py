@@ -9,7 +9,7 @@ NAN = float("nan")
 
 
 def slow_twin(before: list[float], after: list[float], samples: list[int]) -> tuple[float, float]:
-    """Difference and its clustered standard error as one would write them down."""
+    """Difference and clustered standard error, computed by their definitions."""
     changes: dict[int, list[float]] = {}
     for old, new, sample in zip(before, after, samples, strict=True):
         if old == old and new == new:  # not NaN
@@ -34,40 +34,40 @@ def test_it_agrees_with_a_slow_twin(seed: int, repeats: int) -> None:
     after[rng.random(n) < 0.1] = NAN
     samples = np.repeat(np.arange(40), repeats)
 
-    found = paired_difference(before, after, samples)
+    result = paired_difference(before, after, samples)
 
     difference, error = slow_twin(list(before), list(after), list(samples))
-    assert found.difference == pytest.approx(difference)
-    assert found.stderr == pytest.approx(error)
-    assert found.before is not None
-    assert found.after is not None
-    assert found.after - found.before == pytest.approx(difference)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low <= difference <= found.high
+    assert result.difference == pytest.approx(difference)
+    assert result.stderr == pytest.approx(error)
+    assert result.before is not None
+    assert result.after is not None
+    assert result.after - result.before == pytest.approx(difference)
+    assert result.low is not None
+    assert result.high is not None
+    assert result.low <= difference <= result.high
 
 
 def test_the_interval_of_one_answer_each_is_that_of_bonett_and_price() -> None:
     before = np.array([1, 1, 0, 0, 0, 1, 1, 1, 1, 1], float)
     after = np.array([1, 0, 1, 1, 1, 1, 1, 1, 1, 1], float)
 
-    found = paired_difference(before, after, np.arange(10))
+    result = paired_difference(before, after, np.arange(10))
 
     # By hand: 3 gained and 1 lost of 10, so 4/12 - 2/12 ± 1.96 * sqrt((6/12 - (2/12)^2) / 12).
     half = 1.959964 * sqrt((6 / 12 - (2 / 12) ** 2) / 12)
-    assert found.low == pytest.approx(2 / 12 - half, abs=1e-6)
-    assert found.high == pytest.approx(2 / 12 + half, abs=1e-6)
+    assert result.low == pytest.approx(2 / 12 - half, abs=1e-6)
+    assert result.high == pytest.approx(2 / 12 + half, abs=1e-6)
 
 
 def test_no_change_still_has_an_interval_with_a_width() -> None:
     same = np.ones(50)
 
     for samples in (np.arange(50), np.repeat(np.arange(25), 2)):
-        found = paired_difference(same, same, samples)
-        assert found.difference == 0
-        assert found.low is not None
-        assert found.high is not None
-        assert found.low < 0 < found.high
+        result = paired_difference(same, same, samples)
+        assert result.difference == 0
+        assert result.low is not None
+        assert result.high is not None
+        assert result.low < 0 < result.high
 
 
 def test_repeats_of_one_question_are_no_independent_evidence() -> None:
@@ -90,23 +90,23 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
         flips = rng.random(60)
         after = np.where((before == 0) & (flips < 0.3), 1.0, before)
         after = np.where((before == 1) & (flips < 0.05), 0.0, after)
-        found = paired_difference(before, after, np.arange(60))
-        assert found.low is not None
-        assert found.high is not None
-        covered += found.low <= 0.3 * 0.3 - 0.7 * 0.05 <= found.high
+        result = paired_difference(before, after, np.arange(60))
+        assert result.low is not None
+        assert result.high is not None
+        covered += result.low <= 0.3 * 0.3 - 0.7 * 0.05 <= result.high
     assert 0.92 < covered / 600 <= 1
 
 
 def test_rows_missing_on_either_side_are_no_pairs() -> None:
-    found = paired_difference(np.array([1, NAN, 0.0]), np.array([NAN, 1, 1.0]), np.arange(3))
-    assert (found.n, found.samples, found.difference, found.stderr) == (1, 1, 1.0, None)
+    result = paired_difference(np.array([1, NAN, 0.0]), np.array([NAN, 1, 1.0]), np.arange(3))
+    assert (result.n, result.samples, result.difference, result.stderr) == (1, 1, 1.0, None)
 
     nothing = paired_difference(np.array([NAN]), np.array([1.0]), np.arange(1))
     assert (nothing.n, nothing.difference, nothing.low) == (0, None, None)
 
 
 def test_what_is_no_pair_is_refused() -> None:
-    with pytest.raises(ValueError, match="no pairs"):
+    with pytest.raises(ValueError, match="equal shapes"):
         paired_difference(np.zeros(2), np.zeros(3), np.arange(2))
     with pytest.raises(ValueError, match="do not fit"):
         bonett_price_interval(3, 3, 5)

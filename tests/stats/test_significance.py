@@ -33,8 +33,8 @@ def test_sign_flips_of_whole_clusters_agree_with_trying_them_all(seed: int) -> N
     sums = rng.integers(-4, 5, 9).astype(float)
 
     flipped = [abs(sums) @ np.array(signs) for signs in product([1, -1], repeat=len(sums))]
-    less = np.mean([one <= sums.sum() + 1e-9 for one in flipped])
-    either = np.mean([abs(one) >= abs(sums.sum()) - 1e-9 for one in flipped])
+    less = np.mean([total <= sums.sum() + 1e-9 for total in flipped])
+    either = np.mean([abs(total) >= abs(sums.sum()) - 1e-9 for total in flipped])
 
     assert sign_flip_p(sums, "less") == pytest.approx(less)
     assert sign_flip_p(sums) == pytest.approx(min(1, either))
@@ -53,10 +53,10 @@ def test_sign_flips_of_fractions_agree_with_scipy() -> None:
 def test_many_fractions_are_drawn_the_same_way_each_time() -> None:
     sums = np.random.default_rng(2).normal(-0.1, 1, 400)
 
-    found = sign_flip_p(sums, "less")
+    p = sign_flip_p(sums, "less")
 
-    assert sign_flip_p(sums, "less") == found
-    assert 0.0 < found < 0.2
+    assert sign_flip_p(sums, "less") == p
+    assert 0.0 < p < 0.2
 
 
 def test_an_empty_or_unchanged_pair_is_no_evidence() -> None:

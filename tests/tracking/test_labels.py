@@ -19,12 +19,12 @@ def uri(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'mlflow.db'}"
 
 
-def tracked(uri: str, one: AnswerSet) -> AnswerSet:
-    file = score_answers(one, "number").file
+def tracked(uri: str, answers: AnswerSet) -> AnswerSet:
+    file = score_answers(answers, "number").file
     scoring = Scoring(
-        manifest=one.manifest,
-        revision=one.revision,
-        repository=one.repository.uri,
+        manifest=answers.manifest,
+        revision=answers.revision,
+        repository=answers.repository.uri,
         url=None,
         scorer=file.scorer,
         version=file.version,
@@ -35,7 +35,7 @@ def tracked(uri: str, one: AnswerSet) -> AnswerSet:
         headline=True,
     )
     track(uri, [scoring])
-    return one
+    return answers
 
 
 def tags(uri: str, kind: str, model: str) -> dict[str, str]:
@@ -57,10 +57,10 @@ def test_the_verdict_and_the_alias_are_tags_of_the_runs(uri: str, tmp_path: Path
 
     assert tag_candidate(uri, report) == 1
 
-    own = tags(uri, "scoring", "org/bad")
-    assert own["regrade.gate"] == "regression"
-    assert own["regrade.gate.baseline"] == good.manifest.answer_set_id
-    assert own["regrade.gate.reason"] == report.benchmarks[0].reason
+    run_tags = tags(uri, "scoring", "org/bad")
+    assert run_tags["regrade.gate"] == "regression"
+    assert run_tags["regrade.gate.baseline"] == good.manifest.answer_set_id
+    assert run_tags["regrade.gate.reason"] == report.benchmarks[0].reason
     assert tags(uri, "evaluation", "org/bad")["regrade.gate"] == "regression"
     assert "regrade.gate" not in tags(uri, "scoring", "org/good")
 

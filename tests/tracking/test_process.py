@@ -1,4 +1,4 @@
-"""The process beside ours: what it returns and raises, and that it goes when we go."""
+"""Tests of the tracking process: results, errors, and its end with its owner."""
 
 import os
 import subprocess
@@ -11,23 +11,23 @@ from pathlib import Path
 import pytest
 
 from regrade.errors import TrackingError
-from regrade.tracking import process as beside
-from regrade.tracking.process import BesideError, call_beside, end, prepare
+from regrade.tracking import process as tracking_process
+from regrade.tracking.process import TrackingProcessError, call_in_process, end, prepare
 from tests.processes.trees import living, wait_until
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process of each test's own, without the imports, which no test here needs."""
-    monkeypatch.setattr(beside, "_import_all", os.getpid)
+    """A new process for each test, without the imports, which these tests do not need."""
+    monkeypatch.setattr(tracking_process, "_import_all", os.getpid)
     end()
     yield
     end()
 
 
 def test_a_function_runs_in_another_process_and_returns_its_value():
-    assert call_beside(os.getpid) != os.getpid()
-    assert call_beside(os.path.join, "a", "b") == os.path.join("a", "b")  # noqa: PTH118
+    assert call_in_process(os.getpid) != os.getpid()
+    assert call_in_process(os.path.join, "a", "b") == os.path.join("a", "b")  # noqa: PTH118
 
 
 def refuse() -> None:
@@ -36,30 +36,30 @@ def refuse() -> None:
 
 def test_our_errors_come_back_as_they_are():
     with pytest.raises(TrackingError, match="is full") as caught:
-        call_beside(refuse)
+        call_in_process(refuse)
     assert caught.value.args == ("sqlite:///x.db", "is full")
 
 
 def test_a_process_that_was_killed_is_an_error_and_the_next_call_has_a_new_one():
-    with pytest.raises(BesideError, match="ended from outside"):
-        call_beside(os._exit, 9)
-    assert call_beside(os.getpid) != os.getpid()
+    with pytest.raises(TrackingProcessError, match="killed from outside"):
+        call_in_process(os._exit, 9)
+    assert call_in_process(os.getpid) != os.getpid()
 
 
 def test_what_it_prints_goes_to_the_log(tmp_path: Path):
     log = tmp_path / "log"
     prepare(log)
-    call_beside(os.write, 1, b"said on stdout\n")
-    assert "said on stdout" in log.read_text()
+    call_in_process(os.write, 1, b"printed on stdout\n")
+    assert "printed on stdout" in log.read_text()
 
 
 @pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
 def test_it_ends_with_its_owner_however_that_ends(ending: str):
     code = (
         "import os\n"
-        "from regrade.tracking import process as beside\n"
-        "beside._import_all = os.getpid\n"
-        f"print(beside.call_beside(os.getpid), flush=True)\n{ending}"
+        "from regrade.tracking import process\n"
+        "process._import_all = os.getpid\n"
+        f"print(process.call_in_process(os.getpid), flush=True)\n{ending}"
     )
     owner = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
     pid = int(owner.stdout)
@@ -74,6 +74,6 @@ def test_starting_it_waits_for_nothing():
 
 def test_callers_in_several_threads_get_what_they_asked_for():
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda n: call_beside(pow, n, 2), range(40))) == [
+        assert list(pool.map(lambda n: call_in_process(pow, n, 2), range(40))) == [
             n * n for n in range(40)
         ]

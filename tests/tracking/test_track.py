@@ -145,7 +145,7 @@ def scoring(answers: Manifest | None = None, **changes: Any) -> Scoring:
 
 @pytest.fixture(scope="session")
 def first_use(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int, str, str]]]:
-    """A database that two processes wanted to create at once: its path; exit code, stdout and stderr of both."""
+    """Path of a database that two processes created at once; exit code, stdout and stderr of both."""
     path = tmp_path_factory.mktemp("first") / "new folder" / "mlflow.db"
     code = (
         "import sys\nfrom tests.tracking.test_track import manifest, scoring\nfrom regrade.tracking import track\n"
@@ -167,7 +167,7 @@ def first_use(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tupl
 
 @pytest.fixture
 def uri(first_use: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A database of this test alone; creating one takes seconds, so it is a copy."""
+    """A new database for each test; a copy, because creating a database takes seconds."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     (tmp_path / "mlflow.db").write_bytes(first_use[0].read_bytes())
@@ -187,7 +187,7 @@ def all_runs(uri: str, experiment_id: str) -> list[Any]:
 def histories(
     uri: str, run_id: str, keys: Sequence[str] = ()
 ) -> dict[str, list[tuple[int, float]]]:
-    """Every point of the metrics of a run: (step, value)."""
+    """Return all points of the metrics of a run, as (step, value)."""
     client = client_of(uri)
     return {
         key: [(point.step, point.value) for point in client.get_metric_history(run_id, key)]
@@ -251,17 +251,17 @@ def test_parameters_are_the_flat_specification(uri: str) -> None:
 
 
 def test_tags_and_dataset_say_what_was_scored(uri: str) -> None:
-    one = scoring()
+    logged = scoring()
 
-    runs = track(uri, [one])
+    runs = track(uri, [logged])
 
     run = client_of(uri).get_run(runs.run_ids[0])
     tags = run.data.tags
     assert tags["mlflow.parentRunId"] == runs.parent_run_id
-    assert tags["regrade.answer_set"] == one.manifest.answer_set_id
-    assert tags["regrade.revision"] == one.revision
-    assert tags["regrade.url"] == one.url
-    assert tags["regrade.model_revision"] == one.manifest.specification.model.revision
+    assert tags["regrade.answer_set"] == logged.manifest.answer_set_id
+    assert tags["regrade.revision"] == logged.revision
+    assert tags["regrade.url"] == logged.url
+    assert tags["regrade.model_revision"] == logged.manifest.specification.model.revision
     assert tags["regrade.dataset_revision"] == "da7a" * 10
     assert (tags["regrade.scorer"], tags["regrade.scorer_version"]) == ("number", "1")
     assert tags["regrade.scorer_hash"] == "ab12cd34"
@@ -382,8 +382,8 @@ def test_a_quick_look_at_a_few_questions_does_not_replace_a_full_evaluation(uri:
 
 
 def test_the_description_holds_table_link_and_command_and_keeps_notes(uri: str) -> None:
-    one = scoring()
-    runs = track(uri, [one], regrade_command="regrade score --answers here")
+    logged = scoring()
+    runs = track(uri, [logged], regrade_command="regrade score --answers here")
     client = client_of(uri)
     text = client.get_run(runs.parent_run_id).data.tags["mlflow.note.content"]
     client.set_tag(runs.parent_run_id, "mlflow.note.content", f"{text}\n\nLearning rate was wrong.")
@@ -391,9 +391,9 @@ def test_the_description_holds_table_link_and_command_and_keeps_notes(uri: str) 
     track(uri, [scoring(version=2)])
 
     text = client.get_run(runs.parent_run_id).data.tags["mlflow.note.content"]
-    answers = one.manifest.answer_set_id
+    answers = logged.manifest.answer_set_id
     assert (
-        f"| gsm8k | number v1 | 0.7000 ± 0.0461 | 100 | 2 | 1 | 3 | [{answers}]({one.url}) |"
+        f"| gsm8k | number v1 | 0.7000 ± 0.0461 | 100 | 2 | 1 | 3 | [{answers}]({logged.url}) |"
         in (text)
     )
     assert f"| gsm8k | number v2 | **0.7000 ± 0.0461** | 100 | 2 | 1 | 3 | [{answers}]" in (
@@ -405,11 +405,11 @@ def test_the_description_holds_table_link_and_command_and_keeps_notes(uri: str) 
 
 def test_names_with_markup_stay_text_and_are_found_again(uri: str) -> None:
     name = 'it\'s | <b>bold</b> [x](http://evil.test) `y` "q"'
-    one = scoring(manifest(model=name), url=None)
+    logged = scoring(manifest(model=name), url=None)
 
-    runs = track(uri, [one])
+    runs = track(uri, [logged])
 
-    assert track(uri, [one]) == runs
+    assert track(uri, [logged]) == runs
     parent = client_of(uri).get_run(runs.parent_run_id).data.tags
     assert parent["regrade.model"].startswith(name)
     title = parent["mlflow.note.content"].splitlines()[2]
@@ -423,8 +423,8 @@ def test_escaped_text_is_one_line() -> None:
 
 
 def test_a_description_never_exceeds_what_mlflow_takes() -> None:
-    one = Row("gsm8k", "number v1", 0.7, 0.0461, (100, 2, 1, 3), "0" * 16, scoring().url, True)
-    rows = [one] + [replace(one, headline=False)] * 59
+    row = Row("gsm8k", "number v1", 0.7, 0.0461, (100, 2, 1, 3), "0" * 16, scoring().url, True)
+    rows = [row] + [replace(row, headline=False)] * 59
 
     text = evaluation_text("model", 0, rows, "regrade score")
 
@@ -464,8 +464,8 @@ def test_threads_that_track_the_same_model_share_one_evaluation(uri: str) -> Non
     scorings = [scoring(manifest(benchmark=f"b{number}")) for number in range(4)]
     results: list[Any] = []
     threads = [
-        threading.Thread(target=lambda one=one: results.append(track(uri, [one])))
-        for one in scorings
+        threading.Thread(target=lambda item=item: results.append(track(uri, [item])))
+        for item in scorings
     ]
     for thread in threads:
         thread.start()
@@ -514,7 +514,7 @@ def test_a_server_that_is_down_is_a_tracking_error_without_the_password() -> Non
 
 @pytest.fixture
 def silent_server() -> Iterator[str]:
-    """Takes connections and never answers."""
+    """Address of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
@@ -531,13 +531,13 @@ def test_a_server_that_never_answers_is_given_up(
 
 
 def test_a_real_server_holds_the_same(mlflow_server: str) -> None:
-    one, two = scoring(), scoring(manifest(benchmark="mmlu"))
-    runs = track(mlflow_server, [one, two], step=7, regrade_command="regrade score")
+    first, second = scoring(), scoring(manifest(benchmark="mmlu"))
+    runs = track(mlflow_server, [first, second], step=7, regrade_command="regrade score")
     parent, child = runs.parent_run_id, runs.run_ids[0]
     asked = ("accuracy", "accuracy_stderr", "seconds/score", "generation/seconds")
     before = (histories(mlflow_server, parent), histories(mlflow_server, child, asked))
 
-    assert track(mlflow_server, [one, two], step=7) == runs
+    assert track(mlflow_server, [first, second], step=7) == runs
 
     after = (histories(mlflow_server, parent), histories(mlflow_server, child, asked))
     assert after == before
