@@ -180,7 +180,7 @@ def address() -> str:
         raise SettingsError(
             "PREFECT_API_URL is not set. Set it to the server's address, such as http://127.0.0.1:4200/api."
         )
-    return url
+    return str(url)
 
 
 def page(flow_run_id: UUID) -> str:
