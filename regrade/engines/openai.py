@@ -4,33 +4,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering
+from regrade.engines.openai_api.settings import ServerSettings
 
 if TYPE_CHECKING:
     from regrade.models import ResolvedModel
     from regrade.records import Request
 
 
-class OpenAIEngine(BaseEngineSettings):
+class OpenAIEngine(ServerSettings, BaseEngineSettings):
     """Any server with an OpenAI-compatible API, such as `vllm serve`."""
 
     model_config = ConfigDict(title="Endpoint")
 
     kind: Literal["openai"] = "openai"
-    base_url: str = Field("http://127.0.0.1:8000/v1", pattern=r"^https?://")
-    """Address of the API, ending in `/v1`."""
-    max_concurrency: int = Field(64, ge=1, le=4096)
-    """Requests in flight."""
-    batch_size: int = Field(1, ge=1, le=256)
-    """Completion prompts per request, if the server allows it; a chat request always carries one prompt."""
-    api_key_env: str = "OPENAI_API_KEY"
-    """Name of the environment variable that holds the key; the key itself is never a setting."""
-    timeout: float = Field(600.0, gt=0)
-    """Timeout of a request in seconds."""
-    max_retries: int = Field(6, ge=0)
-    """Retries after 429, 5xx and timeouts."""
 
     def resolve(self, model_name: str) -> "ResolvedModel":
         """Return the model that the server serves under a name."""

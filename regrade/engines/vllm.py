@@ -4,47 +4,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering
+from regrade.engines.vllm_process.settings import VllmSettings
 
 if TYPE_CHECKING:
     from regrade.models import ResolvedModel
     from regrade.records import Request
 
 
-class VllmEngine(BaseEngineSettings):
+class VllmEngine(VllmSettings, BaseEngineSettings):
     """vLLM on this machine. The options have the names that vLLM uses."""
 
     model_config = ConfigDict(title="vLLM here")
 
     kind: Literal["vllm"] = "vllm"
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Precision of weights and activations. `auto`: float32 on a CPU, otherwise the checkpoint's."""
-    max_model_len: int | None = Field(None, ge=1)
-    """Context length in tokens. Default: enough for the longest prompt plus `max_tokens`."""
-    tensor_parallel_size: int = Field(1, ge=1)
-    """GPUs that share each layer."""
-    pipeline_parallel_size: int = Field(1, ge=1)
-    """Groups of GPUs that each hold a part of the layers."""
-    data_parallel_size: int = Field(1, ge=1)
-    """Copies of the model, between which questions are divided."""
-    gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
-    """Share of the GPU's memory that vLLM may use."""
-    max_num_seqs: int | None = Field(None, ge=1)
-    """Sequences decoded at the same time. Default: chosen by vLLM."""
-    max_num_batched_tokens: int | None = Field(None, ge=1)
-    """Most tokens processed in a step. Default: chosen by vLLM."""
-    quantization: str | None = None
-    """Quantization method, such as `fp8`. Default: the checkpoint's."""
-    kv_cache_dtype: str = "auto"
-    """Precision of the KV cache."""
-    enable_prefix_caching: bool = True
-    """Process the common beginning of prompts only once."""
-    enforce_eager: bool = False
-    """Skip compilation and CUDA graphs: a faster start, but slower generation."""
-    extra: tuple[str, ...] = ()
-    """Other engine arguments of vLLM as `name=value`, such as `attention_backend=TRITON_ATTN`."""
 
     def resolve(self, model_name: str) -> "ResolvedModel":
         """Return the model in a folder or on the Hub (`org/name`, or `org/name@revision`)."""

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from regrade.engines.base import EngineInfo, PromptRendering
-from regrade.engines.openai import OpenAIEngine
 from regrade.engines.openai_api import bodies
+from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.transport import RefusedError, Server
 from regrade.errors import SettingsError
 from regrade.models import ResolvedModel
@@ -29,7 +29,7 @@ class OpenAIClient:
     """A served model; implements `Engine`. Requests run in an event loop on a separate thread."""
 
     def __init__(
-        self, settings: OpenAIEngine, model: ResolvedModel, *, rendering: PromptRendering
+        self, settings: ServerSettings, model: ResolvedModel, *, rendering: PromptRendering
     ) -> None:
         if rendering.truncate:
             raise SettingsError(
@@ -247,6 +247,6 @@ class OpenAIClient:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 
-async def _connect(settings: OpenAIEngine) -> Server:
+async def _connect(settings: ServerSettings) -> Server:
     # A coroutine, because aiohttp's session belongs to the event loop that creates it.
     return Server(settings)

@@ -17,7 +17,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from regrade.engines.openai import OpenAIEngine
+from regrade.engines.openai_api.settings import ServerSettings
 from regrade.errors import EngineError, SettingsError
 from regrade.retries import retry_after
 
@@ -51,7 +51,7 @@ class _RetryableError(Exception):
 class Server:
     """A server with an OpenAI-compatible API. Use it within one event loop."""
 
-    def __init__(self, settings: OpenAIEngine) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self._base = settings.base_url.rstrip("/")
         self._last_success = -math.inf

@@ -10,11 +10,11 @@ from typing import Any, Self
 import yaml
 
 from regrade.engines.base import EngineInfo, PromptRendering
-from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.environment import engine_python, install_vllm_command
 from regrade.engines.vllm_process.logs import last_error, status_in_words
 from regrade.engines.vllm_process.process import EngineProcess
+from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.errors import EngineError, NotInstalledError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Request
@@ -28,7 +28,7 @@ class VllmProcess:
 
     def __init__(
         self,
-        settings: VllmEngine,
+        settings: VllmSettings,
         model: ResolvedModel,
         *,
         longest: Sequence[Request],

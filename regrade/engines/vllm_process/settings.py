@@ -1,0 +1,38 @@
+"""Settings of the engine `vllm`."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from regrade.settings import Settings
+
+
+class VllmSettings(Settings):
+    """Engine arguments, with the names that vLLM uses."""
+
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Precision of weights and activations. `auto`: float32 on a CPU, otherwise the checkpoint's."""
+    max_model_len: int | None = Field(None, ge=1)
+    """Context length in tokens. Default: enough for the longest prompt plus `max_tokens`."""
+    tensor_parallel_size: int = Field(1, ge=1)
+    """GPUs that share each layer."""
+    pipeline_parallel_size: int = Field(1, ge=1)
+    """Groups of GPUs that each hold a part of the layers."""
+    data_parallel_size: int = Field(1, ge=1)
+    """Copies of the model, between which questions are divided."""
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
+    """Share of the GPU's memory that vLLM may use."""
+    max_num_seqs: int | None = Field(None, ge=1)
+    """Sequences decoded at the same time. Default: chosen by vLLM."""
+    max_num_batched_tokens: int | None = Field(None, ge=1)
+    """Most tokens processed in a step. Default: chosen by vLLM."""
+    quantization: str | None = None
+    """Quantization method, such as `fp8`. Default: the checkpoint's."""
+    kv_cache_dtype: str = "auto"
+    """Precision of the KV cache."""
+    enable_prefix_caching: bool = True
+    """Process the common beginning of prompts only once."""
+    enforce_eager: bool = False
+    """Skip compilation and CUDA graphs: a faster start, but slower generation."""
+    extra: tuple[str, ...] = ()
+    """Other engine arguments of vLLM as `name=value`, such as `attention_backend=TRITON_ATTN`."""
