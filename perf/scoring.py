@@ -34,7 +34,7 @@ def score(folder: Path) -> None:
     scored = score_answers(answers, "number")
     if scored.table is None:
         sys.exit("the answers in this folder are already scored")
-    graded = time.monotonic()
+    scored = time.monotonic()
     publish_scores(repository, [(scored.answers, scored.file, scored.table)])
     done = time.monotonic()
     overall = scored.file.summary.overall
@@ -43,7 +43,7 @@ def score(folder: Path) -> None:
             {
                 "seconds": done - imported,
                 "import_seconds": imported - began,
-                "publish_seconds": done - graded,
+                "publish_seconds": done - scored,
                 "rows": overall.rows,
                 "accuracy": overall.accuracy,
             }
@@ -83,7 +83,7 @@ def main() -> None:
 
     from perf.synthetic import answer_texts, write_answers
 
-    scratch = RESULTS / "grading"
+    scratch = RESULTS / "scoring"
     shutil.rmtree(scratch, ignore_errors=True)
     write_answers(scratch / "answers", options.rows)
     seen = measure(scratch / "answers", options.repetitions)
@@ -109,7 +109,7 @@ def main() -> None:
             for tool in ("lm_eval", "inspect_ai")
         ]
     shutil.rmtree(scratch)
-    report("grading", rows)
+    report("scoring", rows)
 
 
 def peer(tool: str, path: Path, n: int, repetitions: int, ours: list[float]) -> dict[str, object]:

@@ -14,7 +14,7 @@ import pytest
 
 from regrade.scorers.extraction.numerals import last_number
 from regrade.stats.metrics import Summary, summarise
-from tests.scorers.batches import generations, graded
+from tests.scorers.batches import generations, scored
 
 SHARED = Path(__file__).parents[2] / "../shared/data"
 GENERATIONS = SHARED / "generations"
@@ -55,7 +55,7 @@ def test_number_agrees_with_openai_on_every_row(model: str, correct: int) -> Non
     solutions = [row[model]["solution"] for row in openai_rows()]
     theirs = [row[model]["is_correct"] for row in openai_rows()]
 
-    scores = graded("number", generations(solutions, openai_targets()))
+    scores = scored("number", generations(solutions, openai_targets()))
 
     assert sum(theirs) == correct
     assert rows_that_differ(rights(scores), theirs) == []
@@ -66,7 +66,7 @@ def test_number_agrees_with_openai_on_every_row(model: str, correct: int) -> Non
 def test_a_strict_reading_finds_no_answer_where_there_are_no_hashes(model: str) -> None:
     solutions = [row[model]["solution"] for row in openai_rows()]
 
-    overall = summary_of(graded("number_strict", generations(solutions, openai_targets()))).overall
+    overall = summary_of(scored("number_strict", generations(solutions, openai_targets()))).overall
 
     assert (overall.n, overall.unparsed, overall.accuracy) == (1319, 1319, 0.0)
 
@@ -77,9 +77,9 @@ def test_every_gold_solution_of_gsm8k_is_right() -> None:
     batch = generations(solutions, [text.rpartition("####")[2] for text in solutions])
     theirs = generations([row["ground_truth"] for row in openai_rows()], openai_targets())
 
-    assert rights(graded("number", batch)) == [True] * 1319
-    assert rights(graded("number_strict", batch)) == [True] * 1319
-    assert rights(graded("number", theirs)) == [True] * 1319
+    assert rights(scored("number", batch)) == [True] * 1319
+    assert rights(scored("number_strict", batch)) == [True] * 1319
+    assert rights(scored("number", theirs)) == [True] * 1319
 
 
 # GSM8K: ZeroEval, whose answers are JSON with `reasoning` and `answer`
@@ -132,7 +132,7 @@ def test_number_reads_the_answer_of_json_without_being_told_of_json(
     outputs, targets = zeroeval_rows(model)
     theirs = published_rights(model)
 
-    ours = rights(graded("number", generations(outputs, targets)))
+    ours = rights(scored("number", generations(outputs, targets)))
 
     assert len(theirs) == n
     assert f"{100 * sum(theirs) / n:.2f}" == percent
@@ -145,7 +145,7 @@ def test_an_answer_that_ends_before_its_answer_field_is_never_right_by_chance() 
     without = [row for row, output in enumerate(outputs) if answer_field(output) is None]
 
     assert f"{100 * len(without) / len(outputs):.2f}" == "2.27"
-    scores = graded("number", generations(outputs, targets)).take(pa.array(without))
+    scores = scored("number", generations(outputs, targets)).take(pa.array(without))
     assert (sum(rights(scores)), scores["outcome"].to_pylist().count("unparsed")) == (0, 2)
 
 
@@ -194,7 +194,7 @@ def test_choice_letter_gives_the_stored_accuracy_of_mmlu_pro() -> None:
     theirs = [row["pred"] for row in rows]
     targets = [row["answer"] for row in rows]
 
-    scores = graded(
+    scores = scored(
         "choice_letter",
         generations(
             [row["generated_text"] for row in rows],
@@ -242,7 +242,7 @@ def test_inspect_logs_get_the_scores_that_they_hold(
     samples, results = inspect_samples(log)
     published = {name: metric["value"] for name, metric in results["scores"][0]["metrics"].items()}
 
-    scores = graded(
+    scores = scored(
         scorer,
         generations(
             [sample["output"]["choices"][0]["message"]["content"] for sample in samples],
@@ -276,7 +276,7 @@ def test_number_agrees_with_the_harness_on_every_row_of_gsm8k(scorer: str) -> No
     texts = [row["resps"][0][0] for row in rows]
     targets = [row["target"].rpartition("####")[2] for row in rows]
 
-    scores = graded(scorer, generations(texts, targets))
+    scores = scored(scorer, generations(texts, targets))
 
     assert len(rows) == 6
     assert scores["extracted"].to_pylist() == [row["filtered_resps"][0] for row in rows]
@@ -285,7 +285,7 @@ def test_number_agrees_with_the_harness_on_every_row_of_gsm8k(scorer: str) -> No
 
 def test_choice_letter_agrees_with_the_harness_but_for_an_answer_that_was_revised() -> None:
     rows = harness_rows("eval_mmlu_pro_plus/samples_*.jsonl")
-    scores = graded(
+    scores = scored(
         "choice_letter",
         generations(
             [row["resps"][0][0] for row in rows],

@@ -92,14 +92,14 @@ def test_what_was_just_graded_is_gated_and_not_what_is_newest(
 
     base = answer(repository, "org/base", right=400)
     move_alias(repository, "baseline", [base])
-    graded = answer(repository, "org/new", right=400)
-    score(graded)
+    scored = answer(repository, "org/new", right=400)
+    score(scored)
     answer(repository, "org/new", right=100, n_shots=3)  # newer, with another specification
 
     @flow
     def gated() -> GateReport:
         uri = f"sqlite:///{tmp_path / 'none.db'}"
-        return gate_answers([graded], GateSettings(), uri)
+        return gate_answers([scored], GateSettings(), uri)
 
     report = gated()
 

@@ -131,7 +131,7 @@ def read_result(pages: Pages, flow_run: dict[str, Any], hub: Hub) -> None:
     pages.text("model: gsm8k_chat ")
     pages.shot("run", 1000)
     pages.click('//*[not(*) and normalize-space(.)="result"]')
-    pages.text("Grade the same answers again")
+    pages.text("Score the same answers again")
     pages.text("gsm8k_chat")
     pages.text(f"regrade score --answers hf://datasets/{hub.repo_id}")
     picture = pages.one("//img")

@@ -40,8 +40,8 @@ def rows_of(results: Path, name: str, *arguments: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_grading_reports_rate_memory_and_the_accuracy_that_was_generated(results: Path) -> None:
-    (row,) = rows_of(results, "grading", "--rows", "3000", "--repetitions", "1", "--no-peers")
+def test_scoring_reports_rate_memory_and_the_accuracy_that_was_generated(results: Path) -> None:
+    (row,) = rows_of(results, "scoring", "--rows", "3000", "--repetitions", "1", "--no-peers")
 
     assert row["rows"] == 3000
     # 7 of 10 answers are right, but the scorer cannot extract all of them.
@@ -66,7 +66,7 @@ def test_growth_plots_what_it_measured(results: Path) -> None:
     not PEERS.exists(), reason="the peers are not installed: infra/install-peers.sh"
 )
 def test_the_peers_grade_the_same_answers(results: Path) -> None:
-    rows = rows_of(results, "grading", "--rows", "500", "--peer-rows", "200", "--repetitions", "1")
+    rows = rows_of(results, "scoring", "--rows", "500", "--peer-rows", "200", "--repetitions", "1")
 
     assert [row["tool"].split()[0] for row in rows] == ["regrade", "lm_eval", "inspect_ai"]
     assert all(row["accuracy"] > 0.4 for row in rows)

@@ -30,7 +30,7 @@ def generations(
     return pa.RecordBatch.from_pylist(rows, schema=GENERATION_SCHEMA)
 
 
-def graded(scorer: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+def scored(scorer: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the scores of a batch, computed from only the columns that the scorer declares."""
     loaded = load_scorer(scorer)
     return loaded.score(batch.select([*SHARED_COLUMNS, *loaded.columns]))
@@ -38,4 +38,4 @@ def graded(scorer: str, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def read(scorer: str, text: str | None, target: str, **changes: Any) -> dict[str, Any]:
     """Return the score of a single generation as a row."""
-    return graded(scorer, generations([text], target, **changes)).to_pylist()[0]
+    return scored(scorer, generations([text], target, **changes)).to_pylist()[0]

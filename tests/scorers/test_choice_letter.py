@@ -1,7 +1,7 @@
 import pytest
 
 from regrade.errors import SettingsError
-from tests.scorers.batches import generations, graded, read
+from tests.scorers.batches import generations, read, scored
 
 CHOICES = ("a bird", "a plane", "a superhero", "none of these")
 
@@ -80,7 +80,7 @@ def test_no_letter_is_unparsed_and_wrong(text: str | None) -> None:
 def test_letters_end_with_the_choices_of_their_own_row() -> None:
     choices = [["x", "y"], ["x", "y", "z"], [f"choice {i}" for i in range(10)]]
 
-    scores = graded("choice_letter", generations(["C", "C", "J"], ["A", "C", "J"], choices=choices))
+    scores = scored("choice_letter", generations(["C", "C", "J"], ["A", "C", "J"], choices=choices))
 
     assert scores["extracted"].to_pylist() == [None, "C", "J"]
     assert scores["value"].to_pylist() == [0.0, 1.0, 1.0]
@@ -101,7 +101,7 @@ def test_every_gold_letter_is_right_in_every_format() -> None:
     pairs = [(pattern.format(letter), letter) for pattern in formats for letter in letters]
     texts, targets = zip(*pairs, strict=True)
 
-    scores = graded("choice_letter", generations(texts, targets, choices=[*"0123456789"]))
+    scores = scored("choice_letter", generations(texts, targets, choices=[*"0123456789"]))
 
     assert scores["value"].to_pylist() == [1.0] * len(pairs)
 

@@ -2,7 +2,7 @@ from math import inf, nan
 
 import pytest
 
-from tests.scorers.batches import generations, graded, read
+from tests.scorers.batches import generations, read, scored
 
 
 def best(logprobs: list[float] | None) -> str | None:
@@ -42,11 +42,11 @@ def test_rows_of_different_lengths_are_ranked_each_on_its_own() -> None:
         batch.schema.get_field_index("label_logprobs"), batch.schema.field("label_logprobs"), lists
     )
 
-    scores = graded("choice_logprob", batch)
+    scores = scored("choice_logprob", batch)
 
     assert scores["extracted"].to_pylist() == ["A", "B", None, "C", None]
     assert scores["value"].to_pylist() == [1.0, 1.0, 0.0, 1.0, 0.0]
-    assert graded("choice_logprob", batch.slice(1, 3)).to_pylist() == scores.to_pylist()[1:4]
+    assert scored("choice_logprob", batch.slice(1, 3)).to_pylist() == scores.to_pylist()[1:4]
 
 
 def test_an_error_is_missing_not_wrong() -> None:

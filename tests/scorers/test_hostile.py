@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regrade.records import SCORE_SCHEMA
 from regrade.scorers import scorer_names
-from tests.scorers.batches import generations, graded
+from tests.scorers.batches import generations, scored
 
 MEGABYTE = 1_000_000
 SECONDS = 2.0
@@ -50,9 +50,9 @@ def target(scorer: str) -> str:
     return "1" if scorer.startswith("number") else "A"
 
 
-def grade(scorer: str, text: str) -> dict[str, Any]:
+def score_text(scorer: str, text: str) -> dict[str, Any]:
     batch = generations([text], target(scorer), choices=["x", text[:100], "y"])
-    scores = graded(scorer, batch)
+    scores = scored(scorer, batch)
     assert scores.schema.equals(SCORE_SCHEMA)
     scores.validate(full=True)
     (score,) = scores.to_pylist()
@@ -70,7 +70,7 @@ def test_a_megabyte_of_anything_takes_bounded_time(scorer: str) -> None:
             "#### answer is " + piece * (MEGABYTE // len(piece)) + " 1",
         ):
             started = time.process_time()
-            grade(scorer, text)
+            score_text(scorer, text)
             taken = time.process_time() - started
             slowest[piece] = max(taken, slowest.get(piece, 0.0))
     too_slow = {piece: taken for piece, taken in slowest.items() if taken > SECONDS}
@@ -86,7 +86,7 @@ def test_nesting_half_a_million_deep_takes_bounded_time(
     deep = MEGABYTE // (len(before) + len(after))
 
     started = time.process_time()
-    grade(scorer, before * deep + "1" + after * deep)
+    score_text(scorer, before * deep + "1" + after * deep)
 
     assert time.process_time() - started < SECONDS
 
@@ -98,7 +98,7 @@ def test_twice_the_text_takes_about_twice_the_time(scorer: str) -> None:
         best = float("inf")
         for _ in range(3):
             started = time.process_time()
-            grade(scorer, text)
+            score_text(scorer, text)
             best = min(best, time.process_time() - started)
         return best
 
@@ -109,7 +109,7 @@ def test_twice_the_text_takes_about_twice_the_time(scorer: str) -> None:
 def test_a_megabyte_takes_bounded_memory(scorer: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for piece in ("#### 1 ", "answer is B ", '"*', "7"):
-        grade(scorer, piece * (4 * MEGABYTE // len(piece)))
+        score_text(scorer, piece * (4 * MEGABYTE // len(piece)))
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
 
     assert grown < 400 * MEGABYTE
@@ -118,7 +118,7 @@ def test_a_megabyte_takes_bounded_memory(scorer: str) -> None:
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
 def test_what_is_kept_of_a_megabyte_is_short(scorer: str) -> None:
     for text in ("x" * MEGABYTE, "A" * MEGABYTE):
-        assert len(grade(scorer, text)["extracted"] or "") <= 200
+        assert len(score_text(scorer, text)["extracted"] or "") <= 200
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_what_is_kept_of_a_megabyte_is_short(scorer: str) -> None:
     ["٣", "৩", "\N{FULLWIDTH DIGIT THREE}", "\N{MATHEMATICAL BOLD DIGIT NINE}", "Ⅷ", "²", "四"],
 )
 def test_digits_of_other_scripts_are_text(digits: str) -> None:
-    assert grade("number_strict", f"#### {digits}")["outcome"] == "unparsed"
-    assert grade("number", digits * 5)["outcome"] == "unparsed"
+    assert score_text("number_strict", f"#### {digits}")["outcome"] == "unparsed"
+    assert score_text("number", digits * 5)["outcome"] == "unparsed"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_digits_of_other_scripts_are_text(digits: str) -> None:
 )
 def test_a_number_of_any_size_is_read_or_not_but_never_worked_out_for_ages(number: str) -> None:
     started = time.process_time()
-    grade("number", f"#### {number}")
+    score_text("number", f"#### {number}")
     assert time.process_time() - started < SECONDS
 
 
@@ -159,7 +159,7 @@ hostile = st.lists(
 @given(text=hostile)
 def test_no_text_makes_a_scorer_fail(scorer: str, text: str) -> None:
     text = text.encode("utf-8", "replace").decode()
-    grade(scorer, text)
+    score_text(scorer, text)
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
@@ -170,7 +170,7 @@ def test_no_repeated_mixture_takes_long(scorer: str, pieces: list[str]) -> None:
     text = unit * (MEGABYTE // 4 // len(unit))
 
     started = time.process_time()
-    grade(scorer, text)
+    score_text(scorer, text)
 
     assert time.process_time() - started < SECONDS
 
@@ -183,5 +183,5 @@ def test_no_repeated_mixture_takes_long(scorer: str, pieces: list[str]) -> None:
 )
 def test_no_log_probabilities_make_a_scorer_fail(values: list[float | None]) -> None:
     batch = generations([None], "A", label_logprobs=values)
-    (score,) = graded("choice_logprob", batch).to_pylist()
+    (score,) = scored("choice_logprob", batch).to_pylist()
     assert score["outcome"] in ("scored", "unparsed")

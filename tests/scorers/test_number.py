@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regrade.errors import SettingsError
-from tests.scorers.batches import generations, graded, read
+from tests.scorers.batches import generations, read, scored
 
 
 @pytest.mark.parametrize(
@@ -167,19 +167,19 @@ def test_an_error_is_missing_not_wrong() -> None:
 
 def test_a_target_that_is_no_number_is_refused_by_name() -> None:
     with pytest.raises(SettingsError, match="'number' compares with a number.*'sample-1' is 'B'"):
-        graded("number", generations(["1", "2"], ["1", "B"]))
+        scored("number", generations(["1", "2"], ["1", "B"]))
 
 
 def test_an_empty_batch_has_no_scores() -> None:
-    assert graded("number", generations(["72"], "72").slice(1)).num_rows == 0
+    assert scored("number", generations(["72"], "72").slice(1)).num_rows == 0
 
 
 def test_a_slice_of_a_batch_is_scored_like_its_rows() -> None:
     batch = generations(["#### 1", "<think>1</think>2", None, "the answer is 4"], "4")
 
-    whole = graded("number", batch).to_pylist()
+    whole = scored("number", batch).to_pylist()
 
-    assert graded("number", batch.slice(1, 3)).to_pylist() == whole[1:]
+    assert scored("number", batch.slice(1, 3)).to_pylist() == whole[1:]
 
 
 @given(
@@ -204,7 +204,7 @@ def test_every_gold_number_is_right_in_every_format(number: Decimal, template: s
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
 @settings(max_examples=60, deadline=None)
 def test_any_text_gets_exactly_one_row(texts: list[str]) -> None:
-    scores = graded("number", generations(texts, "1"))
+    scores = scored("number", generations(texts, "1"))
 
     assert scores["sample_id"].to_pylist() == [f"sample-{i}" for i in range(len(texts))]
     assert json.dumps(scores.to_pylist())

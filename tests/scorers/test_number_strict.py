@@ -1,6 +1,6 @@
 import pytest
 
-from tests.scorers.batches import generations, graded, read
+from tests.scorers.batches import generations, read, scored
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,6 @@ def test_anything_else_is_unparsed(text: str) -> None:
 def test_gold_solutions_of_gsm8k_are_right() -> None:
     solutions = ["He pays 2 * 600 = <<2*600=1200>>1,200.\n#### 1,200", "It is colder.\n#### -3"]
 
-    scores = graded("number_strict", generations(solutions, ["1200", "-3"]))
+    scores = scored("number_strict", generations(solutions, ["1200", "-3"]))
 
     assert scores["value"].to_pylist() == [1.0, 1.0]
