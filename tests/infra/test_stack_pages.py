@@ -1,4 +1,4 @@
-"""The story of someone in the Prefect UI: a form, a run that is watched, cancelled and continued, and its result.
+"""Use the Prefect UI in a browser: fill in a form, watch a run, cancel it, continue it, read its result.
 
 Real Prefect server, process worker, vLLM, MLflow and Chromium. `REGRADE_SCREENSHOTS` names a folder for the
 screenshots; those of docs/images/ were made by this test.

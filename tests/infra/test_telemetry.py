@@ -1,6 +1,6 @@
 """Telemetry is off everywhere: files that cannot import the variables repeat them, with the same values.
 
-Jobs of infra/kubernetes and infra/ci set none: the former run in the GPU image, the latter call `regrade`, which sets them.
+infra/kubernetes and infra/ci set no variables: the Jobs run in the GPU image, and CI calls `regrade`, which sets them.
 """
 
 import os
