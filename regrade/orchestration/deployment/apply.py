@@ -65,7 +65,8 @@ def apply_deployment(
     automations: dict[str, Automation] = {}
     server: dict[str, Any] = {}
     memory = f"regrade_deployed_{desired.name.replace('-', '_')}"
-    deployed = recall(client, memory) or {}
+    # A deployment that was deleted on the server is created with all its settings.
+    deployed = (recall(client, memory) or {}) if existing is not None else {}
     if existing is not None:
         names = {*_below(deployed, TRIGGER), *desired.triggers}
         automations = _automations(client, existing.id, names)

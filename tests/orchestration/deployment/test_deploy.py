@@ -152,6 +152,21 @@ def test_a_schedule_that_a_person_added_stays(server: Server) -> None:
     assert crons == ["0 4 * * 0"]
 
 
+def test_a_deployment_that_a_person_deleted_comes_back_with_all_its_settings(
+    server: Server,
+) -> None:
+    before = server.deployment("rescore-answers")
+    server.call("DELETE", f"/deployments/{before['id']}")
+
+    server.deploy()
+
+    after = server.deployment("rescore-answers")
+    assert after["id"] != before["id"]
+    for setting in ("tags", "job_variables", "parameters", "description", "work_pool_name"):
+        assert after[setting] == before[setting], setting
+    assert "score again with changed scorers" in server.automations()
+
+
 def test_published_answers_are_scored_by_whoever_is_there(server: Server, tmp_path: Path) -> None:
     repository = LocalRepository(tmp_path / "answers")
     table = tmp_path / "answers.jsonl"
