@@ -67,7 +67,7 @@ def test_what_cannot_be_imported_is_one_line_and_leaves_nothing(tmp_path: Path):
     path = jsonl(tmp_path / "a.jsonl", {"prompt": "Why?", "answers": 3})
     for arguments, says in (
         ((path, "--model", "m", "--benchmark", "b"), "row 0: 'answers' should be a text, found 3"),
-        ((tmp_path / "nowhere",), "is not there"),
+        ((tmp_path / "nowhere",), "does not exist"),
         ((path, "--format", "csv"), "csv"),
         ((), "PATHS"),
     ):

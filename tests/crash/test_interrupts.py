@@ -45,7 +45,7 @@ def test_an_interrupted_run_ends_soon_and_says_that_the_answers_are_kept(
 
     assert ended.code == 128 + number, ended.err
     assert seconds < SECONDS
-    assert "Answers so far are kept: the same command goes on from there" in ended.err
+    assert "Finished answers are kept: the same command continues from there" in ended.err
     assert "Traceback" not in ended.err
     command.assert_nothing_left()
     assert left.items() <= spooled(command.spool).items()

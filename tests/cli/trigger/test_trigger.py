@@ -340,5 +340,5 @@ def test_a_server_that_is_away_for_a_while_does_no_harm(served: str, tmp_path: P
             process.kill()
             process.communicate()
     assert process.returncode == 0, said
-    assert "does not answer; asking again" in said
+    assert "does not answer; retrying for" in said
     assert "5 of 10 answers" in said  # what happened meanwhile is told
