@@ -118,7 +118,7 @@ def test_an_alias_survives_a_copy_of_the_folder_without_its_log(
         (b'{"schema_version": 99}', "upgrade regrade"),
         (
             b'{"name": "other", "answer_sets": {"sums": "%s"}, "moved_at": "2026-01-01T00:00:00Z"}',
-            "of alias 'other'",
+            "to alias 'other'",
         ),
         (
             b'{"name": "baseline", "answer_sets": {"../../x": "0123456789abcdef"}, '
@@ -132,7 +132,7 @@ def test_an_alias_survives_a_copy_of_the_folder_without_its_log(
         (
             b'{"name": "baseline", "answer_sets": {"sums": "0123456789abcdef"}, '
             b'"moved_at": "2026-01-01T00:00:00Z"}',
-            "no answers '0123456789abcdef' to sums",
+            "sums has no answer set '0123456789abcdef'",
         ),
     ],
 )
@@ -157,7 +157,7 @@ def test_verify_names_aliases_that_stand_for_nothing(repository: LocalRepository
     problems = {problem.path: problem.problem for problem in verify(repository, head).problems}
 
     assert [*problems] == ["aliases/gone.json", "aliases/note.txt"]
-    assert "no answers '0000000000000000' to sums" in problems["aliases/gone.json"]
+    assert "sums has no answer set '0000000000000000'" in problems["aliases/gone.json"]
 
 
 def test_an_alias_is_kept_on_the_hub_too(hub: Hub, tmp_path: Path) -> None:
