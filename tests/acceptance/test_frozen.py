@@ -65,6 +65,7 @@ def test_scores_of_an_older_hash_are_stale_and_stay_beside_the_new_ones(complete
         assert {score["scorer"] for score in new["scores"]} == {SCORERS[old["benchmark"]]}
 
 
+@pytest.mark.slow  # loads vLLM once more
 @pytest.mark.vllm
 @pytest.mark.timeout(600)
 def test_what_is_incomplete_goes_on_where_it_stopped(incomplete: Path, tmp_path: Path) -> None:
