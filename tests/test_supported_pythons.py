@@ -13,6 +13,15 @@ from tests.pythons import SUPPORTED, python
 OTHERS = [
     version for version in SUPPORTED if version != f"{sys.version_info[0]}.{sys.version_info[1]}"
 ]
+FROM_VLLM = (
+    "editables",
+    "hatchling",
+    "pathspec",
+    "pluggy",
+    "python-multipart",
+    "trove-classifiers",
+)
+"""Packages that the tests need, and that come with vLLM or the build in the pinned environment."""
 NEEDS_TORCH = ("tests/engines/vllm_process", "tests/hooks", "tests/infra/demo")
 """torch's CPU build is pinned for one Python only (infra/install.sh)."""
 
@@ -25,6 +34,8 @@ def test_the_suite_passes_without_vllm(version: str, tmp_path: Path) -> None:
     subprocess.run([python(version), "-m", "venv", home], check=True)
     run = [str(home / "bin" / "python"), "-m"]
     lists = [f"--requirement={ROOT}/requirements/{name}.txt" for name in ("scoring", "dev")]
+    pins = (ROOT / "requirements" / "cpu.txt").read_text().splitlines()
+    lists += [pin for pin in pins if pin.partition("==")[0] in FROM_VLLM]
     subprocess.run(
         [*run, "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", *lists],
         check=True,
