@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 from regrade.engines.vllm_process.channel import Channel
@@ -88,7 +89,11 @@ def _wait_for_engine_core() -> int:
     cores = multiprocessing.active_children()
     sentinels = multiprocessing.connection.wait([core.sentinel for core in cores])
     ended = next(core for core in cores if core.sentinel in sentinels)
-    ended.join()
+    deadline = time.monotonic() + 1.0
+    while ended.exitcode is None and time.monotonic() < deadline:
+        time.sleep(
+            0.01
+        )  # vLLM's monitor may reap it at the same time, and stores the status a moment later
     code = ended.exitcode or 1
     return code if code > 0 else 128 - code
 
