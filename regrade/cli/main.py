@@ -50,8 +50,8 @@ COMMANDS = {
     "promote": ("promote:promote", "Make an answer set or a model the baseline."),
     "verify": ("verify:verify", "Check the integrity of an answer repository."),
     "show": ("show:show", "Show the answers of an answer set."),
-    "benchmarks": ("list:benchmarks", "List the benchmarks with their versions and sources."),
-    "scorers": ("list:scorers", "List the scorers with their versions and source hashes."),
+    "benchmarks": ("installed:benchmarks", "List the benchmarks with their versions and sources."),
+    "scorers": ("installed:scorers", "List the scorers with their versions and source hashes."),
 }
 """Command -> function and first line of help. The function's docstring is the full help and begins with that line."""
 
