@@ -1,6 +1,7 @@
 """A flow run without heartbeats is set to Crashed, on a real Prefect server."""
 
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -37,7 +38,12 @@ def test_a_run_that_fell_silent_has_crashed(prefect_server: str):
             assert crash_silent_runs(client, name=name, silence=silence).state == state
         assert len(client.read_automations_by_name(name)) == 1
 
-    with httpx.Client(base_url=prefect_server, timeout=60) as api:
+    with httpx.Client(base_url=prefect_server, timeout=60) as api, ExitStack() as stack:
+        # The server is shared: the runs of later tests may be silent for longer.
+        (automation,) = (
+            one for one in api.post("/automations/filter", json={}).json() if one["name"] == name
+        )
+        stack.callback(api.delete, f"/automations/{automation['id']}")
         flow = api.post("/flows/", json={"name": "silent"}).json()
         body = {"flow_id": flow["id"], "state": {"type": "RUNNING", "name": "Running"}}
         run = api.post("/flow_runs/", json=body).json()
