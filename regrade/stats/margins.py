@@ -1,4 +1,4 @@
-"""Test a drop in paired answers against an accepted drop: score test, interval and power, as pure functions.
+"""Score test of a drop in paired answers against an accepted drop, as pure functions.
 
 With few changed answers, intervals with an estimated variance (Wald) are too narrow. The score test uses the variance
 under the tested difference instead: without a loss among n questions it excludes a drop of about 3 / n, as the rule of
@@ -13,12 +13,8 @@ import numpy as np
 
 from regrade.stats.estimates import FloatArray, IntArray, clustered_standard_error
 
-POWER = 0.8
-"""Probability with which a detectable drop is found."""
 MAX_EXACT = 200
 """Largest number of changed answers for which all outcomes are summed (exact p-value)."""
-_STEPS = 24
-"""Bisection steps; the error, 2 / 2**24, is below the shown digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +81,7 @@ def score_z(counts: PairedCounts, difference: float) -> float:
     if not -1 < difference < 1:
         raise ValueError(f"Expected a difference between -1 and 1, got {difference}.")
     gained, lost = np.array(counts.gained), np.array(counts.lost)
-    return float(_z(gained, lost, counts.n, difference))
+    return float(score_zs(gained, lost, counts.n, difference))
 
 
 def drop_p(counts: PairedCounts, drop: float) -> float:
@@ -100,47 +96,6 @@ def drop_p(counts: PairedCounts, drop: float) -> float:
 def no_drop_p(counts: PairedCounts, drop: float) -> float:
     """Return the probability of a difference this high or higher if the true drop were `drop`; see `drop_p`."""
     return _p(counts, -drop, above=True)
-
-
-def score_interval(counts: PairedCounts, level: float) -> tuple[float, float]:
-    """Return the interval of the differences that the score test does not reject.
-
-    Args:
-        counts: Paired answers.
-        level: One-sided confidence of each end, at least 0.5; 0.975 gives the usual 95 % interval.
-
-    Raises:
-        ValueError: If `level` is out of its range.
-    """
-    if not 0.5 <= level < 1:
-        raise ValueError(f"Expected a one-sided confidence from 0.5 to below 1, got {level}.")
-    return _end(counts, -1.0, 1 - level), _end(counts, 1.0, 1 - level)
-
-
-def detectable_drop(counts: PairedCounts, drop: float, alpha: float, power: float = POWER) -> float:
-    """Return the smallest true drop that is found to exceed `drop` with a probability of `power`.
-
-    Assumes the observed share of changed questions, with one gain and one loss added so that it is never 0, but at
-    least the drop itself. Normal approximation.
-
-    Args:
-        counts: Paired answers.
-        drop: Accepted drop, in [0, 1).
-        alpha: Level of the one-sided test.
-        power: Probability of finding the drop.
-
-    Returns:
-        A drop in (0, 1]; 1.0 if no drop would be found.
-    """
-    changed = min(1.0, (counts.gained + counts.lost + 2) / (counts.n + 2))
-    z_alpha, z_power = _quantile(1 - alpha, counts.df), NormalDist().inv_cdf(power)
-    low, high = drop, 1.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        null, true = max(changed, drop) - drop**2, max(changed, middle) - middle**2
-        needed = (z_alpha * sqrt(max(null, 0.0)) + z_power * sqrt(max(true, 0.0))) / sqrt(counts.n)
-        low, high = (low, middle) if middle - drop >= needed else (middle, high)
-    return high
 
 
 def _p(counts: PairedCounts, difference: float, *, above: bool) -> float:
@@ -161,21 +116,21 @@ def _exact_tail(counts: PairedCounts, difference: float, z: float, *, above: boo
     n = round(counts.n)
     share_lost = float(_share_lost(np.array(counts.gained), np.array(counts.lost), n, difference))
     share_gained = max(0.0, share_lost + difference)
-    gained, lost = np.meshgrid(_likely(n, share_gained), _likely(n, share_lost), indexing="ij")
-    rest = n - gained - lost
-    kept = np.maximum(rest, 0)
-    probability = np.exp(
-        gammaln(n + 1)
-        - gammaln(gained + 1)
-        - gammaln(lost + 1)
-        - gammaln(kept + 1)
-        + xlogy(gained, share_gained)
-        + xlogy(lost, share_lost)
-        + xlogy(kept, max(0.0, 1 - share_gained - share_lost))
+    gained, lost = _likely(n, share_gained)[:, None], _likely(n, share_lost)[None, :]
+    kept = n - np.arange(gained.size + lost.size - 1, dtype=np.float64)
+    rest = gammaln(np.maximum(kept, 0) + 1) - xlogy(
+        np.maximum(kept, 0), max(0.0, 1 - share_gained - share_lost)
     )
-    scores = _z(gained, lost, n, difference)
+    changed = (gained + lost).astype(np.int64)
+    log_probability = (
+        gammaln(n + 1)
+        + (xlogy(gained, share_gained) - gammaln(gained + 1))
+        + (xlogy(lost, share_lost) - gammaln(lost + 1))
+        - rest[changed]
+    )
+    scores = score_zs(gained, lost, n, difference)
     extreme = scores >= z - 1e-9 if above else scores <= z + 1e-9
-    return min(1.0, float(probability[extreme & (rest >= 0)].sum()))
+    return min(1.0, float(np.exp(log_probability[extreme & (changed <= n)]).sum()))
 
 
 def _likely(n: int, share: float) -> FloatArray:
@@ -191,29 +146,12 @@ def _share_lost(gained: FloatArray, lost: FloatArray, n: float, difference: floa
     return np.maximum(share, max(0.0, -difference))
 
 
-def _z(gained: FloatArray, lost: FloatArray, n: float, difference: float) -> FloatArray:
+def score_zs(gained: FloatArray, lost: FloatArray, n: float, difference: float) -> FloatArray:
+    """Return `score_z` for arrays of counts that can be broadcast."""
     shares = 2 * _share_lost(gained, lost, n, difference) + difference * (1 - difference)
     distance = gained - lost - n * difference
     error = np.sqrt(np.maximum(n * shares, 1e-300))
     return np.where(np.abs(distance) < 1e-9, 0.0, distance / error)
-
-
-def _end(counts: PairedCounts, far: float, alpha: float) -> float:
-    """Return the end of the interval between the observed difference and `far`, by bisection."""
-    near = counts.difference
-    for _ in range(_STEPS):
-        middle = (near + far) / 2
-        inside = -1 < middle < 1 and _p(counts, middle, above=far < near) > alpha
-        near, far = (middle, far) if inside else (near, middle)
-    return near
-
-
-def _quantile(level: float, df: int | None) -> float:
-    if df is None:
-        return NormalDist().inv_cdf(level)
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, level))
 
 
 def _tail(z: float, df: int | None) -> float:
