@@ -19,9 +19,8 @@ from typing import Any, Literal
 import numpy as np
 
 from perf.measuring import report
-from regrade.stats.decision import PairedChanges, paired_changes, pass_p, regression_p
+from regrade.stats.decision import changes_of_counts, paired_changes, pass_p, regression_p
 from regrade.stats.estimates import FloatArray
-from regrade.stats.margins import PairedCounts
 from regrade.stats.power import detectable_drop
 from regrade.stats.significance import holm
 
@@ -37,12 +36,6 @@ LossShape = Literal["even", "lost", "sure"]
 FEW = ((20, 0.2), (30, 0.05), (30, 0.1), (60, 0.05), (100, 0.02), (100, 0.05), (200, 0.02))
 """Numbers of questions and accepted drops simulated with many repeats."""
 REPEATS = (4, 16, 64)
-
-
-def changes_of_counts(gained: int, lost: int, n: int) -> PairedChanges:
-    """Return the changes of independent questions, right or wrong."""
-    sums = np.repeat([1.0, -1.0], [gained, lost])
-    return PairedChanges(PairedCounts(gained, lost, n), sums, 1.0, n)
 
 
 @lru_cache(maxsize=1_000_000)

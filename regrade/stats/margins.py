@@ -1,4 +1,4 @@
-"""Score test of a drop in paired answers against an accepted drop, as pure functions.
+"""Score test of a drop in paired answers, one right or wrong answer to each question, against an accepted drop.
 
 With few changed answers, intervals with an estimated variance (Wald) are too narrow. The score test uses the variance
 under the tested difference instead: without a loss among n questions it excludes a drop of about 3 / n, as the rule of
@@ -11,7 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from regrade.stats.estimates import FloatArray, IntArray, clustered_standard_error
+from regrade.stats.estimates import FloatArray
 
 MAX_EXACT = 200
 """Largest number of changed answers for which all outcomes are summed (exact p-value)."""
@@ -21,48 +21,16 @@ MAX_EXACT = 200
 class PairedCounts:
     """Counts of independent questions: gained, lost and all."""
 
-    gained: float
-    """Wrong before, right now; not an integer if values lie between 0 and 1, or answers are clustered."""
-    lost: float
+    gained: int
+    """Wrong before, right now."""
+    lost: int
     """Right before, wrong now."""
-    n: float
-    df: int | None = None
-    """Degrees of freedom of the standard error behind the counts; None if none was estimated."""
+    n: int
 
     @property
     def difference(self) -> float:
         """Mean change."""
         return (self.gained - self.lost) / self.n
-
-
-def paired_counts(change: FloatArray, clusters: IntArray) -> PairedCounts:
-    """Return the counts of independent questions that carry as much information as these changes.
-
-    With one right or wrong answer to each question, the counts are exact. For repeats, passages and values between 0
-    and 1, n is divided by the design effect: the clustered variance over that of independent right and wrong answers
-    (Rao and Scott 1992, https://doi.org/10.2307/2532311).
-
-    Args:
-        change: Shape (n_rows,), candidate minus baseline, each in [-1, 1], no NaN; not empty.
-        clusters: Shape (n_rows,), equal for rows that are not independent.
-
-    Raises:
-        ValueError: If the shapes differ, or there are no rows.
-    """
-    if change.shape != clusters.shape or len(change) == 0:
-        raise ValueError(
-            f"Expected equal, non-empty shapes, got changes {change.shape} and clusters {clusters.shape}."
-        )
-    n, n_clusters = len(change), len(np.unique(clusters))
-    gained, lost = float(change.clip(min=0).mean()), float((-change).clip(min=0).mean())
-    if n == n_clusters and np.isin(change, (-1.0, 0.0, 1.0)).all():
-        return PairedCounts(gained * n, lost * n, n)
-    if n_clusters < 2:
-        return PairedCounts(gained, lost, 1)
-    variance = clustered_standard_error(change, clusters) ** 2
-    independent = gained + lost - (gained - lost) ** 2
-    n_effective = independent / variance if variance > 0 else float(n_clusters)
-    return PairedCounts(gained * n_effective, lost * n_effective, n_effective, n_clusters - 1)
 
 
 def score_z(counts: PairedCounts, difference: float) -> float:
@@ -88,7 +56,7 @@ def drop_p(counts: PairedCounts, drop: float) -> float:
     """Return the probability of a difference this low or lower if the true drop were `drop`.
 
     Up to 200 changed answers, it is summed over all outcomes at the maximum-likelihood share of changed answers,
-    because the normal approximation errs by up to half of the level. Above, and for clusters, it is approximate.
+    because the normal approximation errs by up to half of the level. Above, it is approximate.
     """
     return _p(counts, -drop, above=False)
 
@@ -101,9 +69,9 @@ def no_drop_p(counts: PairedCounts, drop: float) -> float:
 def _p(counts: PairedCounts, difference: float, *, above: bool) -> float:
     z = score_z(counts, difference)
     changed = max(counts.gained + counts.lost, counts.n * abs(difference))
-    if counts.df is None and changed <= MAX_EXACT:
+    if changed <= MAX_EXACT:
         return _exact_tail(counts, difference, z, above=above)
-    return _tail(z if above else -z, counts.df)
+    return NormalDist().cdf(-z if above else z)
 
 
 def _exact_tail(counts: PairedCounts, difference: float, z: float, *, above: bool) -> float:
@@ -113,7 +81,7 @@ def _exact_tail(counts: PairedCounts, difference: float, z: float, *, above: boo
     """
     from scipy.special import gammaln, xlogy
 
-    n = round(counts.n)
+    n = counts.n
     share_lost = float(_share_lost(np.array(counts.gained), np.array(counts.lost), n, difference))
     share_gained = max(0.0, share_lost + difference)
     gained, lost = _likely(n, share_gained)[:, None], _likely(n, share_lost)[None, :]
@@ -152,11 +120,3 @@ def score_zs(gained: FloatArray, lost: FloatArray, n: float, difference: float) 
     distance = gained - lost - n * difference
     error = np.sqrt(np.maximum(n * shares, 1e-300))
     return np.where(np.abs(distance) < 1e-9, 0.0, distance / error)
-
-
-def _tail(z: float, df: int | None) -> float:
-    if df is None:
-        return NormalDist().cdf(-z)
-    from scipy.special import stdtr
-
-    return float(stdtr(df, -z))

@@ -10,7 +10,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from regrade.stats.decision import PairedChanges, pass_p, regression_p
+from regrade.stats.decision import PairedChanges, changes_of_counts, pass_p, regression_p
 from regrade.stats.estimates import IntArray
 from regrade.stats.margins import MAX_EXACT, PairedCounts, score_zs
 
@@ -41,9 +41,9 @@ def detectable_drop(
     Returns:
         A drop in (0, 1]; 1.0 if no drop would be found.
     """
-    if changes.counts.df is not None:
+    if changes.counts is None:
         return _detectable_in_clusters(changes, drop, alpha, power)
-    changed, n = _changed(changes.counts), round(changes.counts.n)
+    changed, n = _changed(changes.counts), changes.counts.n
     needed = _needed_losses(n, max(changed - drop, 0.0) / 2, drop, alpha)
 
     def found(true: float) -> bool:
@@ -68,24 +68,21 @@ def questions_needed(
     """
     if drop == 0:
         return None
-    counts = changes.counts
-    changed = _changed(counts)
-    z_alpha, z_power = _quantile(1 - alpha, counts.df), NormalDist().inv_cdf(power)
+    if changes.counts is None:
+        return _needed_in_clusters(changes, drop, alpha, power)
+    changed = _changed(changes.counts)
+    z_alpha, z_power = (NormalDist().inv_cdf(level) for level in (1 - alpha, power))
     null = max(changed, drop) - drop**2
-    independent = ((z_alpha * sqrt(null) + z_power * sqrt(changed)) / drop) ** 2
-    if counts.df is not None:
-        clusters = log(alpha) / log(1 - drop)  # below, even no change at all is no pass
-        rows = max(independent / counts.n, clusters / len(changes.sums))
-        return ceil(rows * changes.n)
+    by_normal = ((z_alpha * sqrt(null) + z_power * sqrt(changed)) / drop) ** 2
 
     def passes(n: int) -> bool:
         # A pass is a regression with gains and losses exchanged, beyond a negative drop.
         needed = _needed_losses(n, changed / 2, -drop, alpha)
         return _probability(n, needed, changed / 2, changed / 2) >= power
 
-    if max(changed, drop) * independent > MAX_EXACT:
-        return ceil(independent)
-    low, high = 1, ceil(independent)
+    if max(changed, drop) * by_normal > MAX_EXACT:
+        return ceil(by_normal)
+    low, high = 1, ceil(by_normal)
     while not passes(high):
         low, high = high, ceil(1.25 * high)
     low = max(low, high // 2)
@@ -111,9 +108,8 @@ def _needed_losses(n: int, share_gained: float, drop: float, alpha: float) -> In
     gained = np.arange(min(n, ceil(most + _LIKELY * sqrt(most)) + 3) + 1)
     needed = _by_normal_test(n, gained, drop, alpha)
     for number, gains in enumerate(gained):
-        losses = int(needed[number])
-        if number and losses < needed[number - 1]:
-            losses = int(needed[number - 1])
+        losses = max(int(needed[number]), int(needed[number - 1]) if number else 0)
+        losses = min(losses, n - int(gains) + 1)
         if max(gains + losses, n * abs(drop)) > MAX_EXACT:
             needed[number] = losses
             continue
@@ -127,8 +123,7 @@ def _needed_losses(n: int, share_gained: float, drop: float, alpha: float) -> In
 
 def _excluded(n: int, gained: int, lost: int, drop: float, alpha: float) -> bool:
     """Return True if the tests exclude the drop after these changes."""
-    sums = np.repeat([1.0, -1.0], [gained, lost])
-    changes = PairedChanges(PairedCounts(gained, lost, n), sums, 1.0, n)
+    changes = changes_of_counts(gained, lost, n)
     if drop < 0:
         return pass_p(changes.mirrored, -drop) < alpha
     return regression_p(changes, drop) < alpha
@@ -169,14 +164,34 @@ def _detectable_in_clusters(
     The larger of the normal approximation, and of the drop at which the exact test finds enough lost clusters.
     """
     n_clusters = len(changes.sums)
-    noise = _changed(changes.counts) / changes.counts.n
-    z = _quantile(1 - alpha, changes.counts.df) + NormalDist().inv_cdf(power)
+    variance, z = _variance(changes), _z_sum(changes, alpha, power)
 
     def found(true: float) -> bool:
-        return true - drop >= z * sqrt(noise + true * (1 - true) / n_clusters)
+        return true - drop >= z * sqrt((variance + true * (1 - true)) / n_clusters)
 
-    unchanged = PairedChanges(PairedCounts(0, 0, n_clusters), np.zeros(n_clusters), 1.0, n_clusters)
+    unchanged = changes_of_counts(0, 0, n_clusters)
     return max(_smallest(found, drop), detectable_drop(unchanged, 0.0, alpha, power))
+
+
+def _needed_in_clusters(changes: PairedChanges, drop: float, alpha: float, power: float) -> int:
+    by_normal = _variance(changes) * (_z_sum(changes, alpha, power) / drop) ** 2
+    at_least = log(alpha) / log(1 - drop)  # below, even no change at all is no pass
+    return ceil(max(by_normal, at_least) * changes.n / len(changes.sums))
+
+
+def _variance(changes: PairedChanges) -> float:
+    """Return the variance of a cluster's change, with one gain and one loss of usual size added."""
+    sizes = changes.sums[changes.sums != 0] / changes.whole
+    added = 2 * float(np.square(sizes).mean()) if len(sizes) else 2.0
+    n_clusters = len(changes.sums)
+    return (n_clusters**2 * (changes.stderr or 0.0) ** 2 + added) / (n_clusters + 2)
+
+
+def _z_sum(changes: PairedChanges, alpha: float, power: float) -> float:
+    from scipy.special import stdtrit
+
+    df = max(1, len(changes.sums) - 1)
+    return float(stdtrit(df, 1 - alpha)) + NormalDist().inv_cdf(power)
 
 
 def _smallest(holds: Callable[[float], bool], low: float) -> float:
@@ -186,11 +201,3 @@ def _smallest(holds: Callable[[float], bool], low: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-def _quantile(level: float, df: int | None) -> float:
-    if df is None:
-        return NormalDist().inv_cdf(level)
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, level))

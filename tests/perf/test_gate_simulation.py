@@ -8,13 +8,13 @@ from perf.gate_simulation import (
     GSM8K,
     MMLU,
     LossShape,
-    changes_of_counts,
     few,
     passages,
     repeated,
     simulate,
     single,
 )
+from regrade.stats.decision import changes_of_counts
 from regrade.stats.power import detectable_drop
 
 N = 400

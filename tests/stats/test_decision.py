@@ -8,6 +8,7 @@ from scipy.stats import binom
 
 from regrade.stats.decision import (
     PairedChanges,
+    changes_of_counts,
     difference_interval,
     difference_p,
     lower_end,
@@ -17,11 +18,7 @@ from regrade.stats.decision import (
     upper_end,
 )
 from regrade.stats.estimates import FloatArray
-
-
-def single(gained: int, lost: int, n: int) -> PairedChanges:
-    change = np.repeat([1.0, -1.0, 0.0], [gained, lost, n - gained - lost])
-    return paired_changes(change, np.arange(n))
+from regrade.stats.margins import PairedCounts
 
 
 @st.composite
@@ -45,7 +42,7 @@ def test_the_interval_holds_what_the_tests_do_not_exclude(
 ) -> None:
     low, high = lower_end(changes, alpha, (drop,)), upper_end(changes, alpha, (drop,))
 
-    assert -1 <= low <= changes.counts.difference <= high <= 1
+    assert -1 <= low <= changes.difference <= high <= 1
     assert (low > -drop) == (pass_p(changes, drop) < alpha)
     assert (high < -drop) == (regression_p(changes, drop) < alpha)
     assert (high < 0) <= (regression_p(changes, 0.0) < alpha)
@@ -63,13 +60,74 @@ def test_an_interval_without_zero_is_a_significant_difference(
     assert mirrored == (-high, -low)
 
 
+@pytest.mark.parametrize("table", [(0, 0, 200), (0, 7, 200), (7, 0, 200), (3, 5, 100)])
+def test_single_right_and_wrong_answers_count_as_they_are(table: tuple[int, int, int]) -> None:
+    gained, lost, n = table
+    change = np.repeat([1.0, -1.0, 0.0], [gained, lost, n - gained - lost])
+
+    changes = paired_changes(change, np.arange(n))
+
+    assert changes.counts == PairedCounts(gained, lost, n)
+    built = changes_of_counts(*table)
+    assert (built.difference, built.stderr) == pytest.approx((changes.difference, changes.stderr))
+    assert (built.counts, built.whole, built.n) == (changes.counts, changes.whole, changes.n)
+    assert np.array_equal(built.sums, changes.sums)
+
+
+def test_answers_that_always_change_together_count_as_one() -> None:
+    change = np.repeat([1.0, -1.0, -1.0, 0.0], [4, 4, 4, 388])  # in 100 passages of 4
+
+    together = paired_changes(change, np.repeat(np.arange(100), 4))
+    alone = changes_of_counts(1, 2, 100)
+
+    assert together.counts is None
+    assert (together.whole, together.n, len(together.sums)) == (4, 400, 100)
+    assert together.stderr == pytest.approx(alone.stderr)
+
+
+def test_with_repeats_the_score_is_students_t_over_the_questions() -> None:
+    from scipy.stats import ttest_1samp
+
+    change = np.random.default_rng(0).integers(-4, 4, 50) / 4
+
+    changes = paired_changes(change, np.arange(50), 4)
+
+    drop = 0.02
+    expected = ttest_1samp(change, -drop, alternative="less").pvalue
+    assert changes.stderr == pytest.approx(change.std(ddof=1) / 50**0.5)
+    assert regression_p(changes, drop) == pytest.approx(expected)
+
+
+def test_one_cluster_proves_nothing() -> None:
+    changes = paired_changes(np.array([-1.0, -1.0, -1.0]), np.zeros(3, np.int64))
+
+    assert (regression_p(changes, 0.01), pass_p(changes, 0.01), difference_p(changes)) == (1, 1, 1)
+    assert difference_interval(changes, 0.95) == pytest.approx((-1, 1))
+    assert paired_changes(np.array([0.5, -0.5]), np.array([0, 1])).stderr == pytest.approx(0.5)
+
+
+def test_clusters_that_all_changed_alike_leave_the_decision_to_the_exact_test() -> None:
+    few, many = (paired_changes(np.full(n, -0.25), np.arange(n), 4) for n in (4, 5))
+
+    assert regression_p(few, 0.01) == 1 / 16
+    assert regression_p(many, 0.01) == 1 / 32
+    assert regression_p(many, 0.3) == 1.0
+
+
+def test_changes_without_a_cluster_each_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"changes \(3,\) and clusters \(2,\)"):
+        paired_changes(np.zeros(3), np.zeros(2, np.int64))
+    with pytest.raises(ValueError, match="non-empty"):
+        paired_changes(np.zeros(0), np.zeros(0, np.int64))
+
+
 def test_four_losses_and_no_gain_are_no_proof() -> None:
-    changes = single(0, 4, 300)
+    changes = changes_of_counts(0, 4, 300)
 
     assert difference_p(changes) == pytest.approx(2 / 16)
     assert difference_interval(changes, 0.95)[1] == 0.0
     assert upper_end(changes, 0.05) == 0.0
-    assert upper_end(single(0, 5, 300), 0.05) < 0
+    assert upper_end(changes_of_counts(0, 5, 300), 0.05) < 0
 
 
 @pytest.mark.parametrize("table", [(12, 2, 50), (0, 1, 44), (30, 44, 400), (144, 164, 1319)])
@@ -77,7 +135,7 @@ def test_four_losses_and_no_gain_are_no_proof() -> None:
 def test_beyond_the_ends_of_the_interval_every_difference_is_excluded(
     table: tuple[int, int, int], alpha: float
 ) -> None:
-    changes = single(*table)
+    changes = changes_of_counts(*table)
     low, high = lower_end(changes, alpha), upper_end(changes, alpha)
 
     for end, sign, p in ((low, 1, pass_p), (high, -1, regression_p)):
@@ -85,10 +143,10 @@ def test_beyond_the_ends_of_the_interval_every_difference_is_excluded(
 
 
 def test_a_gain_passes_where_nothing_may_be_lost() -> None:
-    assert pass_p(single(60, 5, 400), 0.0) < 1e-9
-    assert pass_p(single(5, 60, 400), 0.0) == pytest.approx(1.0)
-    assert regression_p(single(5, 60, 400), 0.0) < 1e-9
-    assert pass_p(single(4, 0, 400), 0.0) == pytest.approx(1 / 16)
+    assert pass_p(changes_of_counts(60, 5, 400), 0.0) < 1e-9
+    assert pass_p(changes_of_counts(5, 60, 400), 0.0) == pytest.approx(1.0)
+    assert regression_p(changes_of_counts(5, 60, 400), 0.0) < 1e-9
+    assert pass_p(changes_of_counts(4, 0, 400), 0.0) == pytest.approx(1 / 16)
 
 
 def exact_rates(n: int, share_gained: float, drop: float) -> tuple[float, float]:
@@ -99,7 +157,7 @@ def exact_rates(n: int, share_gained: float, drop: float) -> tuple[float, float]
         lost = np.arange(n - gained + 1)
         chances = chance * binom.pmf(lost, n - gained, (share_gained + drop) / (1 - share_gained))
         for number in np.flatnonzero(chances > 1e-5):
-            changes = single(gained, int(number), n)
+            changes = changes_of_counts(gained, int(number), n)
             p = np.array([regression_p(changes, drop), pass_p(changes, drop)])
             rates += chances[number] * (p < 0.05)
     return float(rates[0]), float(rates[1])

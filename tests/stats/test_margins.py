@@ -1,11 +1,10 @@
 from math import log, sqrt
 
-import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import binom, multinomial, norm
 
-from regrade.stats.margins import PairedCounts, drop_p, no_drop_p, paired_counts, score_z
+from regrade.stats.margins import PairedCounts, drop_p, no_drop_p, score_z
 
 TABLES = [(12, 2, 50), (0, 1, 44), (30, 44, 400), (1, 0, 9), (144, 164, 1319)]
 
@@ -105,57 +104,6 @@ def test_the_exact_tail_is_the_sum_over_all_outcomes(
     assert no_drop_p(counts, drop) == pytest.approx(above, abs=1e-8)
 
 
-@pytest.mark.parametrize("table", [(0, 0, 200), (0, 7, 200), (7, 0, 200)])
-def test_answers_that_only_gain_or_only_lose_have_the_exact_test(
-    table: tuple[int, int, int],
-) -> None:
-    gained, lost, n = table
-    change = np.repeat([1.0, -1.0, 0.0], [gained, lost, n - gained - lost])
-
-    counts = paired_counts(change, np.arange(n))
-
-    assert counts == PairedCounts(pytest.approx(gained), pytest.approx(lost), n, None)
-
-
-def test_single_right_and_wrong_answers_count_as_they_are() -> None:
-    change = np.repeat([1.0, -1.0, 0.0], [3, 5, 92])
-
-    assert paired_counts(change, np.arange(100)) == PairedCounts(3, 5, 100)
-
-
-def test_answers_that_always_change_together_count_as_one() -> None:
-    change = np.repeat([1.0, -1.0, -1.0, 0.0], [4, 4, 4, 388])  # in 100 passages of 4
-
-    counts = paired_counts(change, np.repeat(np.arange(100), 4))
-
-    assert counts.n == pytest.approx(100, rel=0.02)
-    assert (counts.gained, counts.lost) == pytest.approx((1, 2), rel=0.02)
-    assert counts.df == 99
-
-
-def test_one_cluster_is_one_question() -> None:
-    counts = paired_counts(np.array([1.0, -1.0, -1.0]), np.zeros(3, np.int64))
-
-    assert counts == PairedCounts(pytest.approx(1 / 3), pytest.approx(2 / 3), 1)
-    assert min(drop_p(counts, 0.01), no_drop_p(counts, 0.01)) > 0.2
-
-
-def test_two_clusters_are_enough_for_an_error() -> None:
-    counts = paired_counts(np.array([1.0, 0.0, 0.0, 0.0]), np.array([0, 0, 1, 1]))
-
-    # By hand: sums around the mean of 1/4 are 1/2 and -1/2, so the error is sqrt(2 * 0.5) / 4.
-    assert counts.n == pytest.approx((1 / 4 - 1 / 16) / (1 / 16))
-    assert (counts.gained, counts.lost, counts.df) == (pytest.approx(0.75), 0, 1)
-
-
-def test_unchanged_clusters_are_so_many_questions() -> None:
-    counts = paired_counts(np.zeros(400), np.repeat(np.arange(100), 4))
-
-    assert (counts.gained, counts.lost, counts.n) == (0, 0, 100)
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="clusters"):
-        paired_counts(np.zeros(3), np.zeros(2, np.int64))
+def test_a_difference_that_no_share_can_have_is_refused() -> None:
     with pytest.raises(ValueError, match="between -1 and 1"):
         score_z(PairedCounts(1, 1, 5), 1.0)

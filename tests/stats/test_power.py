@@ -3,8 +3,14 @@ from math import ceil, log, sqrt
 import numpy as np
 import pytest
 
-from perf.gate_simulation import changes_of_counts, few_changes
-from regrade.stats.decision import PairedChanges, paired_changes, pass_p, regression_p
+from perf.gate_simulation import few_changes
+from regrade.stats.decision import (
+    PairedChanges,
+    changes_of_counts,
+    paired_changes,
+    pass_p,
+    regression_p,
+)
 from regrade.stats.power import POWER, detectable_drop, questions_needed
 
 
