@@ -6,7 +6,7 @@ from regrade.answers.sets import AnswerSet, list_sets
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_table, stdout
-from regrade.reporting.tables import percent
+from regrade.reporting.tables import accuracy_text
 from regrade.scoring.score import is_stale
 
 
@@ -68,4 +68,5 @@ def _row(answers: dict[str, Any]) -> tuple[str, ...]:
 
 def _score(score: dict[str, Any]) -> str:
     note = score["intact_only"] or ("stale" if score["stale"] else "")
-    return f"{score['title']} {percent(score['accuracy'])} (n={score['n']}{note and f', {note}'})"
+    shown = accuracy_text(score["accuracy"], score["accuracy_stderr"])
+    return f"{score['title']} {shown} (n={score['n']}{note and f', {note}'})"
