@@ -1,7 +1,7 @@
 """Compare two answer sets question by question: difference, interval, tests."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -75,11 +75,28 @@ def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions)
         )
         differing.append(("overlap", text))
     allowed = check_alike(differing, options.allow)
+    same = _same_answers(base, candidate)
+    if same:
+        notes.insert(
+            0,
+            f"Both sides are answer set {base.manifest.answer_set_id}: it is compared with itself.",
+        )
     if len(pairs.base) < min(n_samples):
         notes.append(
             f"{len(pairs.base):,} questions compared, of {n_samples[0]:,} and {n_samples[1]:,}."
         )
-    return _compared(sides, pairs, coverage, options.cluster, options.examples, allowed, notes)
+    compared = _compared(sides, pairs, coverage, options.cluster, options.examples, allowed, notes)
+    if not same:
+        return compared
+    comparison = compared.comparison.model_copy(update={"same_answers": True})
+    return replace(compared, comparison=comparison)
+
+
+def _same_answers(base: AnswerSet, candidate: AnswerSet) -> bool:
+    """Return True for one answer set with the same answers, even if a copy is in another repository."""
+    same_id = base.manifest.answer_set_id == candidate.manifest.answer_set_id
+    shards = [{shard.sha256 for shard in answers.manifest.shards} for answers in (base, candidate)]
+    return same_id and shards[0] == shards[1]
 
 
 def _compared(
@@ -175,6 +192,7 @@ def _side(side: ScoredSide) -> ComparedSide:
         rows=manifest.rows,
         expected_rows=manifest.n_samples * manifest.specification.repeats,
         accuracy=overall.accuracy,
+        accuracy_stderr=overall.accuracy_stderr,
         unparsed=overall.unparsed,
         truncated=overall.truncated,
         failed=overall.failed,

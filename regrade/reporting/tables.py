@@ -27,11 +27,11 @@ def percent(value: float | int | None, digits: int = 1) -> str:
     return "-" if value is None else f"{100 * value:.{digits}f} %"
 
 
-def accuracy_text(accuracy: float | None, error: float | None) -> str:
+def accuracy_text(accuracy: float | None, error: float | None, digits: int = 1) -> str:
     """Return an accuracy with its standard error if known, such as `74.5 ± 2.2 %`; a dash for None."""
     if accuracy is None or error is None:
-        return percent(accuracy)
-    return f"{100 * accuracy:.1f} ± {100 * error:.1f} %"
+        return percent(accuracy, digits)
+    return f"{100 * accuracy:.{digits}f} ± {100 * error:.{digits}f} %"
 
 
 def _results(answers: AnswerSetResult, score: ScoreResult) -> tuple[str, ...]:

@@ -189,6 +189,24 @@ def test_answers_of_different_making_are_paired_by_what_is_stored(
     assert (comparison.paired_by, comparison.n, comparison.wrong_to_right) == ("prompt", 50, 1)
 
 
+def test_an_answer_set_compared_with_itself_says_so(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    base = answer(repository, "org/a", right=5, total=9)
+    copy = answer(LocalRepository(tmp_path / "copy"), "org/a", right=5, total=9)
+    rerun = answer(LocalRepository(tmp_path / "rerun"), "org/a", right=6, total=9)
+    other = answer(repository, "org/b", right=5, total=9)
+
+    for same in (base, copy):
+        comparison = compared(base, same).comparison
+        assert comparison.same_answers
+        assert "it is compared with itself" in comparison.notes[0]
+    for different in (rerun, other):
+        comparison = compared(base, different).comparison
+        assert not comparison.same_answers
+        assert comparison.notes == ()
+
+
 def test_other_questions_are_never_paired(repository: LocalRepository) -> None:
     base = answer(repository, "org/a", right=50, total=50)
     candidate = answer(repository, "org/b", right=50, total=50, start=50)
