@@ -11,7 +11,7 @@ questions with many repeats, and losses of different shapes (`LossShape`).
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from math import sqrt
 from typing import Any, Literal
@@ -35,6 +35,8 @@ LossShape = Literal["even", "lost", "sure"]
 """Every question is lower by the drop; some questions fall to 0; some questions fall to 0 that were always right."""
 FEW = ((20, 0.2), (30, 0.05), (30, 0.1), (60, 0.05), (100, 0.02), (100, 0.05), (200, 0.02))
 """Numbers of questions and accepted drops simulated with many repeats."""
+DECIDED = ((30, 0.08), (60, 0.04), (100, 0.024))
+"""The same, with questions that a model answers nearly always or nearly never, so that one lost question decides."""
 REPEATS = (4, 16, 64)
 
 
@@ -70,21 +72,27 @@ def few(
     drop: float,
     max_drop: float,
     shape: LossShape,
+    spread: float = 0.5,
 ) -> tuple[float, float, float]:
-    """Many sampled answers to each of few questions, most of them nearly always or nearly never right."""
-    return _clustered(
-        few_changes(rng, n=n, repeats=repeats, drop=drop, shape=shape),
-        np.arange(n),
-        repeats,
-        max_drop,
-    )
+    """Many sampled answers to each of few questions; see `few_changes`."""
+    change = few_changes(rng, n=n, repeats=repeats, drop=drop, shape=shape, spread=spread)
+    return _clustered(change, np.arange(n), repeats, max_drop)
 
 
 def few_changes(
-    rng: np.random.Generator, *, n: int, repeats: int, drop: float, shape: LossShape
+    rng: np.random.Generator,
+    *,
+    n: int,
+    repeats: int,
+    drop: float,
+    shape: LossShape,
+    spread: float = 0.5,
 ) -> FloatArray:
-    """Return the changes of `few`, shape (n,): candidate minus baseline."""
-    before = rng.beta(0.5, 0.5, n)
+    """Return the changes of few questions, shape (n,): candidate minus baseline.
+
+    The chance of a right answer has a beta distribution; the lower `spread`, the closer to 0 and 1.
+    """
+    before = rng.beta(spread, spread, n)
     hit = rng.random(n) < (2 * drop if shape == "lost" else drop)  # the mean chance is 0.5
     if shape == "even":
         before = before * (1 - drop) + drop  # at least `drop`, so that it can be subtracted
@@ -143,17 +151,28 @@ def scenarios() -> Iterator[tuple[str, str, int, float, float, float, list[Draw]
         yield "repeats", "4 answers to each question", 500, float("nan"), drop, 0.01, [several]
         grouped = partial(passages, n=2_000, size=5, changed=0.1, drop=drop, max_drop=0.01)
         yield "passages", "5 questions to each passage", 2_000, 0.1, drop, 0.01, [grouped]
-    shapes: tuple[LossShape, ...] = ("even", "lost", "sure")
     for n, max_drop in FEW:
-        for repeats in REPEATS:
-            draws = [partial(few, n=n, repeats=repeats, drop=0.0, max_drop=max_drop, shape="even")]
-            yield "few", f"{repeats} repeats, unchanged", n, float("nan"), 0.0, max_drop, draws
-            for shape in shapes:
-                lost = partial(
-                    few, n=n, repeats=repeats, drop=max_drop, max_drop=max_drop, shape=shape
-                )
-                what = f"{repeats} repeats, {shape}"
-                yield "few", what, n, float("nan"), max_drop, max_drop, [lost]
+        yield from _few_scenarios(n, max_drop, REPEATS, 0.5)
+    for n, max_drop in DECIDED:
+        yield from _few_scenarios(n, max_drop, REPEATS[1:], 0.1)
+
+
+def _few_scenarios(
+    n: int, max_drop: float, all_repeats: Sequence[int], spread: float
+) -> Iterator[tuple[str, str, int, float, float, float, list[Draw]]]:
+    cases: tuple[tuple[str, float, LossShape], ...] = (
+        ("unchanged", 0.0, "even"),
+        ("even", max_drop, "even"),
+        ("lost", max_drop, "lost"),
+        ("sure", max_drop, "sure"),
+    )
+    decided = ", decided" if spread < 0.5 else ""
+    for repeats in all_repeats:
+        for name, drop, shape in cases:
+            fixed = {"n": n, "repeats": repeats, "drop": drop, "max_drop": max_drop}
+            draw = partial(few, **fixed, shape=shape, spread=spread)
+            what = f"{repeats} repeats{decided}, {name}"
+            yield "few", what, n, float("nan"), drop, max_drop, [draw]
 
 
 def simulate(draws: list[Draw], max_drop: float, repetitions: int, seed: int) -> dict[str, float]:

@@ -100,9 +100,9 @@ def pass_p(changes: PairedChanges, drop: float) -> float:
     to reject as well. For repeats, passages and values between 0 and 1 the p-value is never below `unseen_loss_p`.
     """
     p = regression_p(changes.mirrored, -drop)
-    if p > 0.5 or changes.counts is not None:
+    if p > 0.5 or changes.counts is not None or changes.stderr is None:
         return p
-    return max(p, unseen_loss_p(changes.sums, changes.whole, drop))
+    return max(p, unseen_loss_p(changes.sums, changes.whole, drop, changes.stderr))
 
 
 def difference_p(changes: PairedChanges) -> float:

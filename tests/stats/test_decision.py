@@ -206,7 +206,7 @@ def test_repeats_still_help_an_unchanged_model_to_pass() -> None:
         return float(np.mean([pass_p(changes, 0.05) < 0.05 for changes in draws]))
 
     assert passed(2) < 0.6
-    assert passed(16) > 0.95
+    assert passed(16) > 0.85
 
 
 def test_more_repeats_of_30_questions_cannot_show_what_30_questions_cannot() -> None:
