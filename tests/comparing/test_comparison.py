@@ -224,8 +224,8 @@ def test_a_question_that_is_asked_twice_is_paired_in_order(repository: LocalRepo
         return [
             {
                 **one,
-                "sample_id": f"{prefix}-{n:02d}",
-                "index": n,
+                "sample_id": f"{prefix}-{n if prefix == 'a' else 99 - n:02d}",
+                "index": n,  # the order of the questions, not that of the ids
                 "text": "#### 99" if n == wrong else one["text"],
             }
             for n, one in enumerate(twice)
