@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from regrade.settings import SamplingParams
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+ADDED_COLUMNS = frozenset({"question", "finished_at", "error_permanent", "start", "end"})
+"""Columns that version 2 added; they are null where an older file is read."""
 
 Message = Mapping[str, str]
 """Chat message: `role` and `content`."""
@@ -34,6 +36,8 @@ class Sample:
     subset: str = ""
     """Part of the benchmark with separate results, such as the MMLU subject."""
     choices: tuple[str, ...] = ()
+    question: str | None = None
+    """Text of the question alone; None if the source has no such text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ _GENERATION_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("index", pa.int32(), nullable=False),
     pa.field("repeat", pa.int32(), nullable=False),
     pa.field("subset", pa.string(), nullable=False),
+    pa.field("question", pa.string()),
     pa.field("prompt", pa.string()),
     pa.field("prompt_kind", pa.string()),
     pa.field("prompt_truncated", pa.bool_()),
@@ -95,7 +100,9 @@ _GENERATION_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("completion_tokens", pa.int32()),
     pa.field("time_to_first_token", pa.float64()),
     pa.field("latency", pa.float64()),
+    pa.field("finished_at", pa.float64()),
     pa.field("error", pa.string()),
+    pa.field("error_permanent", pa.bool_()),
 ]
 
 GENERATION_SCHEMA = pa.schema(
@@ -114,6 +121,8 @@ _SCORE_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("subset", pa.string(), nullable=False),
     pa.field("value", pa.float64()),
     pa.field("extracted", pa.string()),
+    pa.field("start", pa.int32()),
+    pa.field("end", pa.int32()),
     pa.field("outcome", pa.string(), nullable=False),
     pa.field("truncated", pa.bool_(), nullable=False),
 ]
@@ -132,6 +141,7 @@ def generation_row(sample: Sample, repeat: int, completion: Completion) -> dict[
         "index": sample.index,
         "repeat": repeat,
         "subset": sample.subset,
+        "question": sample.question,
         "prompt": completion.prompt,
         "prompt_kind": completion.prompt_kind,
         "prompt_truncated": completion.prompt_truncated,
@@ -149,5 +159,7 @@ def generation_row(sample: Sample, repeat: int, completion: Completion) -> dict[
         "completion_tokens": completion.completion_tokens,
         "time_to_first_token": completion.time_to_first_token,
         "latency": completion.latency,
+        "finished_at": None,
         "error": completion.error,
+        "error_permanent": None,
     }

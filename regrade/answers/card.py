@@ -1,8 +1,9 @@
 """The dataset card: a table of answer sets, and the YAML for `load_dataset(repository, "gsm8k")` and the Hub's viewer.
 
-Text written by people stays byte for byte: regrade adds missing `configs` and `tags`, and replaces the section
-between its two marks. Each benchmark is a configuration with a single split `train`, the name that `datasets`
-gives to rows without splits.
+Text written by people stays byte for byte: regrade adds missing `configs`, `dataset_info` and `tags`, and replaces the
+section between its two marks. Each benchmark is a configuration with a single split `train`, the name that `datasets`
+gives to rows without splits. `dataset_info` names the columns, so that `datasets` also reads shards of format versions
+that lack some of them: it fills these with nulls.
 """
 
 import html
@@ -10,7 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 import yaml
+
+from regrade.records import GENERATION_SCHEMA
 
 BEGIN = "<!-- regrade:begin (this part is written anew at every change) -->"
 END = "<!-- regrade:end -->"
@@ -68,11 +72,14 @@ def _with_front_matter(text: str, benchmarks: Sequence[str]) -> str:
 
 def _completed(front: str, benchmarks: Sequence[str]) -> str:
     """Return the YAML with missing entries added; unchanged if it is not a mapping or not YAML."""
-    for key, wanted in (("tags", TAGS), ("configs", benchmarks)):
+    for key in ("tags", "configs", "dataset_info"):
         try:
             root = yaml.compose(front, Loader=yaml.SafeLoader)
         except (yaml.YAMLError, RecursionError):  # RecursionError: absurdly deep nesting
             return front
+        wanted = TAGS if key == "tags" else benchmarks
+        if key == "dataset_info":  # not for a configuration that a person wrote
+            wanted = [name for name in benchmarks if f"path: {_files(name)}" in front]
         if root is None:
             front += _block(key, wanted, "")
         elif isinstance(root, yaml.MappingNode) and not root.flow_style:
@@ -116,12 +123,30 @@ def _item(key: str, name: str, indent: str) -> str:
     scalar = yaml.safe_dump(name, default_flow_style=True).splitlines()[0]
     if key == "tags":
         return f"{indent}- {scalar}\n"
+    if key == "dataset_info":
+        features = "".join(f"{indent}  - {_feature(field)}\n" for field in GENERATION_SCHEMA)
+        return f"{indent}- config_name: {scalar}\n{indent}  features:\n{features}"
     return (
         f"{indent}- config_name: {scalar}\n"
         f"{indent}  data_files:\n"
         f"{indent}  - split: train\n"
-        f"{indent}    path: answers/{name}/*/*/part-*.parquet\n"
+        f"{indent}    path: {_files(name)}\n"
     )
+
+
+def _files(benchmark: str) -> str:
+    return f"answers/{benchmark}/*/*/part-*.parquet"
+
+
+def _feature(field: "pa.Field[pa.DataType]") -> str:
+    if pa.types.is_list(field.type):
+        return f"{{name: {field.name}, list: {_dtype(field.type.value_type)}}}"
+    return f"{{name: {field.name}, dtype: {_dtype(field.type)}}}"
+
+
+def _dtype(type_: pa.DataType) -> str:
+    """Return the name of an Arrow type in `datasets`."""
+    return "float64" if type_ == pa.float64() else str(type_)
 
 
 def _table(rows: Sequence[CardRow]) -> str:

@@ -127,6 +127,8 @@ def score_rows(batch: pa.RecordBatch, reading: Reading) -> pa.RecordBatch:
         "subset": batch.column("subset"),
         "value": value,
         "extracted": extracted,
+        "start": pa.nulls(batch.num_rows, pa.int32()),
+        "end": pa.nulls(batch.num_rows, pa.int32()),
         "outcome": c.choose(failed, "failed", c.choose(read, "scored", "unparsed")),
         "truncated": c.is_equal(c.column(batch, "finish_reason"), "length"),
     }
