@@ -18,7 +18,7 @@ from regrade.errors import EngineError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Request, Sample, generation_row
 from regrade.settings import PromptSettings, SamplingParams
-from regrade.specification import Specification
+from regrade.specification import Specification, effective_sampling, version_1
 
 N_LONGEST = 256
 """Number of longest prompts per answer set that are tokenised to choose `max_model_len`."""
@@ -32,6 +32,8 @@ class Plan:
     model: ResolvedModel
     specification: Specification
     samples: Sequence[Sample]
+    version_1: Specification | None = None
+    """Specification of the same answers in version 1 of the format; None if that had none."""
 
     @property
     def description(self) -> SetDescription:
@@ -74,6 +76,7 @@ class Plan:
 def make_plan(
     benchmark: Benchmark,
     model: ResolvedModel,
+    engine: BaseEngineSettings,
     *,
     sampling: SamplingParams | None,
     prompt: PromptSettings,
@@ -84,6 +87,7 @@ def make_plan(
     Args:
         benchmark: The benchmark, opened with `prompt` and the limit.
         model: The model that answers.
+        engine: Settings of the engine that runs it.
         sampling: Fields that are set replace the benchmark's sampling params. None: use the benchmark's.
         prompt: Settings that turn questions into prompts.
         repeats: Answers per question.
@@ -122,10 +126,11 @@ def make_plan(
         benchmark=identity,
         prompt=prompt_identity,
         method=benchmark.method,
-        sampling=chosen,
+        sampling=effective_sampling(chosen, benchmark.method),
         repeats=repeats,
+        engine=engine.identity(model, truncate=prompt.truncate),
     )
-    return Plan(benchmark, model, specification, samples)
+    return Plan(benchmark, model, specification, samples, version_1(specification, chosen))
 
 
 def prompt_rendering(prompt: PromptSettings) -> PromptRendering:

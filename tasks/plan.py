@@ -28,7 +28,14 @@ def plan_answers(job: GenerationJob) -> list[Work]:
     repository = open_repository(job.answers, create=True)
     model = job.engine.resolve(job.model)
     plans = [
-        make_plan(benchmark, model, sampling=job.sampling, prompt=job.prompt, repeats=job.repeats)
+        make_plan(
+            benchmark,
+            model,
+            job.engine,
+            sampling=job.sampling,
+            prompt=job.prompt,
+            repeats=job.repeats,
+        )
         for benchmark in _open_benchmarks(job)
     ]
     ids = [plan.specification.answer_set_id for plan in plans]

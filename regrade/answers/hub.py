@@ -4,11 +4,11 @@
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from huggingface_hub import CommitOperationAdd, HfApi
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -163,19 +163,25 @@ class HubRepository:
         )
 
     def commit(
-        self, additions: Mapping[str, Path | bytes], message: str, *, parent: str | None
+        self,
+        additions: Mapping[str, Path | bytes],
+        message: str,
+        *,
+        parent: str | None,
+        removed: Collection[str] = (),
     ) -> str:
         """Commit files on top of `parent` and return the new head; existing files are not uploaded again.
 
         The Hub recommends at most 100 files per commit. If there are more, new Parquet files are committed
-        first. They take effect with the last commit, which holds the manifests that list them.
+        first. They take effect with the last commit, which holds the manifests that list them, and removes files.
         """
         contents = describe(self.uri, additions)
         base = self._begin(contents) if parent is None else parent
         batches = self._batches(contents, base)
         for number, batch in enumerate(batches, 1):
             part = f" ({number}/{len(batches)})" if len(batches) > 1 else ""
-            base = self._commit(batch, message + part, base)
+            leaving = removed if batch is batches[-1] else ()
+            base = self._commit(batch, leaving, message + part, base)
         return base
 
     def url(self, revision: str, path: str = "") -> str:
@@ -212,12 +218,21 @@ class HubRepository:
         starts = range(0, len(ahead), FILES_PER_COMMIT)
         return [*(ahead[start : start + FILES_PER_COMMIT] for start in starts), last]
 
-    def _commit(self, contents: Sequence[Content], message: str, parent: str) -> str:
+    def _commit(
+        self, contents: Sequence[Content], removed: Collection[str], message: str, parent: str
+    ) -> str:
+        stored = self._listing(parent, "") if removed else {}
+        leaving = [path for path in removed if path in stored]  # the Hub refuses others
+        operations = [
+            *(CommitOperationAdd(content.path, content.source) for content in contents),
+            *(CommitOperationDelete(path) for path in leaving),
+        ]
+
         def attempt(api: HfApi) -> str | None:
             try:
                 return api.create_commit(
                     self.repo_id,
-                    [CommitOperationAdd(content.path, content.source) for content in contents],
+                    operations,
                     commit_message=message,
                     repo_type="dataset",
                     parent_commit=parent,
@@ -231,10 +246,10 @@ class HubRepository:
 
         def read_back(api: HfApi) -> str:
             """Return the revision with the contents, even if another client committed them."""
-            if revision is not None and self._same(api, contents, revision):
+            if revision is not None and self._same(api, contents, leaving, revision):
                 return revision
             head = self._existing_head(api)
-            if self._same(api, contents, head):
+            if self._same(api, contents, leaving, head):
                 return head
             if revision is None and head != parent:
                 raise HeadMovedError(
@@ -244,12 +259,16 @@ class HubRepository:
 
         return self._calls.ask("reading back a commit", read_back)
 
-    def _same(self, api: HfApi, contents: Sequence[Content], revision: str) -> bool:
+    def _same(
+        self, api: HfApi, contents: Sequence[Content], removed: Sequence[str], revision: str
+    ) -> bool:
+        paths = [*(content.path for content in contents), *removed]
         try:
-            entries = self._entries(api, [content.path for content in contents], revision)
+            entries = self._entries(api, paths, revision)
         except RevisionNotFoundError:  # not on all servers of the Hub yet
             return False
-        return all(_holds(entries.get(content.path), content) for content in contents)
+        kept = all(_holds(entries.get(content.path), content) for content in contents)
+        return kept and not any(path in entries for path in removed)
 
     def _existing_head(self, api: HfApi) -> str:
         head = api.repo_info(self.repo_id, repo_type="dataset").sha

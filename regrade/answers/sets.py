@@ -11,8 +11,8 @@ from regrade.answers.base import Repository, StoredFile
 from regrade.answers.documents import check_size, read_json, read_manifest
 from regrade.answers.manifest import Manifest, Shard
 from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader
+from regrade.answers.rows import STATE_COLUMNS, RowStates, row_states
 from regrade.answers.scorefile import ScoreFile
-from regrade.answers.spool import RowKey, row_keys
 from regrade.errors import DamagedAnswersError, RepositoryError
 from regrade.records import GENERATION_SCHEMA, SCORE_SCHEMA
 from regrade.specification import Specification, path_component
@@ -48,12 +48,9 @@ class AnswerSet:
         for shard in self.manifest.shards:
             yield from self.shard(shard, columns).batches()
 
-    def keys(self) -> set[RowKey]:
-        """Return the sample and repeat of every generation."""
-        keys: set[RowKey] = set()
-        for batch in self.batches(["sample_id", "repeat"]):
-            keys.update(row_keys(pa.Table.from_batches([batch])))
-        return keys
+    def states(self) -> RowStates:
+        """Return the state of every row."""
+        return row_states(self.batches(STATE_COLUMNS))
 
     def scores(self) -> list[ScoreFile]:
         """Return the score files of all scorings of this answer set.

@@ -109,6 +109,13 @@ class GenerationOptions:
     base_url: Annotated[
         str | None, Parameter(group=SERVER, help="Address of the server's API, ending in `/v1`.")
     ] = None
+    model_revision: Annotated[
+        str | None,
+        Parameter(
+            group=SERVER,
+            help="Revision of the served weights, such as a commit. Default: what the server tells.",
+        ),
+    ] = None
     max_concurrency: Annotated[
         int | None, Parameter(group=SERVER, help="Most requests at a time.")
     ] = None
@@ -168,7 +175,14 @@ class GenerationOptions:
         return chosen
 
     def _engine(self, file: dict[str, Any]) -> dict[str, Any]:
-        names = ("base_url", "max_concurrency", "batch_size", "api_key_env", "timeout")
+        names = (
+            "base_url",
+            "model_revision",
+            "max_concurrency",
+            "batch_size",
+            "api_key_env",
+            "timeout",
+        )
         server = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         vllm = self.vllm.model_dump(exclude_unset=True) if self.vllm else {}
         kind = self.engine or file.get("kind") or "vllm"

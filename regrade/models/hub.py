@@ -16,7 +16,13 @@ from huggingface_hub.errors import (
 )
 
 from regrade.errors import HubError, ModelError, OperationError
-from regrade.models.base import ResolvedModel, context_length, has_chat_template, read_json
+from regrade.models.base import (
+    ResolvedModel,
+    context_length,
+    has_chat_template,
+    read_json,
+    stored_dtype,
+)
 from regrade.retries import is_transient
 from regrade.specification import ModelIdentity
 
@@ -44,6 +50,7 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
         raise ModelError(name, "it has no 'config.json' on the Hub, so vLLM cannot load it.")
     tokenizer_config = _file(repository, commit, "tokenizer_config.json")
     templates = [_file(repository, commit, file) for file in _TEMPLATE_FILES]
+    content = read_json(config, name)
     return ResolvedModel(
         identity=ModelIdentity(
             name=repository, kind="hub", revision=commit, quantization=quantization
@@ -54,7 +61,8 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
             read_json(tokenizer_config, name) if tokenizer_config is not None else {},
             any(template is not None for template in templates),
         ),
-        max_position_embeddings=context_length(read_json(config, name)),
+        max_position_embeddings=context_length(content),
+        dtype=stored_dtype(content),
     )
 
 
