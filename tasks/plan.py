@@ -60,7 +60,7 @@ def find_missing(work: Work) -> None:
         work.published, work.missing = stored, []
         logger.info("%s: complete, nothing to generate", work.title)
         return
-    done = work.spool.keys() | (stored.keys() if stored else set())
+    done = work.spool.keys() | (stored.keys(work.spool.shard_keys) if stored else set())
     work.published, work.missing = None, work.plan.missing(done)
     if done:
         logger.info("%s: continuing, %d of %d answers exist", work.title, len(done), work.plan.rows)

@@ -6,7 +6,7 @@ already has are left out, even if another machine published them.
 
 import hashlib
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -17,17 +17,20 @@ from pydantic import Field
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from regrade.answers.base import Repository
-from regrade.answers.card import CardRow, render_card
+from regrade.answers.documents import json_bytes
 from regrade.answers.manifest import Manifest, Session, Shard
+from regrade.answers.overview import CARD, updated_card
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sealed import SealedFile
-from regrade.answers.sets import AnswerSet, find_set, readable_sets
-from regrade.answers.spool import RowKey, Spool, row_keys
+from regrade.answers.sets import AnswerSet, find_set
+from regrade.answers.spool import RowKey, ShardKeys, Spool, row_keys
 from regrade.errors import HeadMovedError
 from regrade.settings import Settings, StoredName
 from regrade.specification import Specification
 
 MANIFEST = "manifest.json"
+KEYS = ["sample_id", "repeat"]
+"""Columns that identify a row."""
 Result = TypeVar("Result")
 
 
@@ -95,7 +98,7 @@ def publish_answers(
         sealed = spool.seal()
         if only_new and not sealed:
             return None
-        published = _publish_sealed(repository, sealed, description, session)
+        published = _publish_sealed(repository, sealed, description, session, spool.shard_keys)
         spool.release(file.path for file in sealed)
         return published
 
@@ -105,18 +108,19 @@ def _publish_sealed(
     sealed: Sequence[SealedFile],
     description: SetDescription,
     session: Session | None,
+    known: ShardKeys,
 ) -> AnswerSet | None:
     def attempt() -> AnswerSet | None:
         head = repository.head()
         stored = find_set(repository, description.specification, head)
         if stored is None and not sealed:
             return None
-        change = _change(stored, description, sealed, session)
+        change = _change(stored, description, sealed, session, known)
         if change is None:
             return stored
         manifest, additions = change
         if stored is None or manifest.state == "complete":  # not in every commit of a long run
-            additions["README.md"] = _card(repository, head, changed=[manifest])
+            additions[CARD] = updated_card(repository, head, {_manifest_path(manifest): manifest})
         specified = description.specification
         message = f"Answers of {specified.model.name} on {specified.benchmark.name}: {manifest.rows} rows, {manifest.state}"
         revision = repository.commit(additions, message, parent=head)
@@ -145,16 +149,16 @@ def publish_files(
         head = repository.head()
         additions: dict[str, Path | bytes] = {}
         manifests: list[Manifest] = []
-        changed: list[Manifest] = []
+        changed: dict[str, Manifest | ScoreFile] = {}
         for description, files in sets:
             stored = find_set(repository, description.specification, head)
-            change = _change(stored, description, files, None)
+            change = _change(stored, description, files, None, {})
             if change is not None:
-                changed.append(change[0])
+                changed[_manifest_path(change[0])] = change[0]
                 additions.update(change[1])
             manifests.append(change[0] if change else stored.manifest)  # type: ignore[union-attr]
         if head is None or changed:
-            additions["README.md"] = _card(repository, head, changed=changed)
+            additions[CARD] = updated_card(repository, head, changed)
             head = repository.commit(additions, message, parent=head)
         return [AnswerSet(repository, head, manifest) for manifest in manifests]
 
@@ -171,15 +175,13 @@ def publish_scores(
     def attempt() -> str:
         head = repository.head()
         additions: dict[str, Path | bytes] = {}
+        records: dict[str, Manifest | ScoreFile] = {}
         for answers, record, table in scored:
             path = f"{answers.scores_folder}/{record.label}"
             additions[f"{path}.parquet"] = _parquet(table)
-            additions[f"{path}.json"] = _json(record)
-        additions["README.md"] = _card(
-            repository,
-            head,
-            new_scores={(a.manifest.answer_set_id, r.label): r for a, r, _ in scored},
-        )
+            additions[f"{path}.json"] = json_bytes(record)
+            records[f"{path}.json"] = record
+        additions[CARD] = updated_card(repository, head, records)
         return repository.commit(additions, f"Scores: {len(scored)} scorings", parent=head)
 
     return retry_on_conflict(attempt)
@@ -190,6 +192,7 @@ def _change(
     description: SetDescription,
     sealed: Sequence[SealedFile],
     session: Session | None,
+    shard_keys: ShardKeys,
 ) -> tuple[Manifest, dict[str, Path | bytes]] | None:
     """Return the new manifest and the files to commit; None if nothing is new."""
     before = stored.manifest if stored else None
@@ -197,19 +200,20 @@ def _change(
     additions: dict[str, Path | bytes] = {}
     known = {shard.sha256 for shard in shards}
     new = [file for file in sealed if file.sha256 not in known]
-    taken = stored.keys() if stored and new else set()
+    taken = stored.keys(shard_keys) if stored and new else set()
     folder = f"answers/{description.specification.folder}"
     for file in new:
         shard, content = _shard(file, len(shards), taken)
         if shard is not None:
             shards.append(shard)
             additions[f"{folder}/{shard.name}"] = content
+            shard_keys[shard.sha256] = set(row_keys(pq.read_table(_source(content), columns=KEYS)))
     sessions = _with_session(before.sessions if before else (), session)
     created = before.created_at if before else datetime.now(UTC)
     manifest = description.manifest(shards, sessions, created)
     if before and before.model_copy(update={"updated_at": manifest.updated_at}) == manifest:
         return None
-    additions[f"{folder}/{MANIFEST}"] = _json(manifest)
+    additions[f"{folder}/{MANIFEST}"] = json_bytes(manifest)
     return manifest, additions
 
 
@@ -236,52 +240,15 @@ def _with_session(sessions: Sequence[Session], session: Session | None) -> list[
     return [kept for kept in sessions if kept.started_at != session.started_at] + [session]
 
 
-def _card(
-    repository: Repository,
-    head: str | None,
-    *,
-    changed: Sequence[Manifest] = (),
-    new_scores: Mapping[tuple[str, str], ScoreFile] | None = None,
-) -> bytes:
-    """Return the dataset card with an updated table of answer sets."""
-    existing = None
-    manifests: dict[str, Manifest] = {}
-    scores: dict[tuple[str, str], ScoreFile] = {}
-    if head is not None:
-        if "README.md" in repository.files(head):
-            # Read as bytes, to keep the line ends that people used.
-            existing = repository.fetch("README.md", head).read_bytes().decode()
-        # Damaged answer sets are left out of the table: they must not block publishing.
-        for answers in readable_sets(repository, head)[0]:
-            manifests[answers.manifest.answer_set_id] = answers.manifest
-            for file in answers.readable_scores():
-                scores[answers.manifest.answer_set_id, file.label] = file
-    manifests.update({manifest.answer_set_id: manifest for manifest in changed})
-    scores.update(new_scores or {})
-    rows = [
-        CardRow(
-            benchmark=manifest.specification.benchmark.name,
-            model=manifest.specification.model.name,
-            answer_set_id=manifest.answer_set_id,
-            rows=manifest.rows,
-            state=manifest.state,
-            scores=[
-                (file.title, overall.accuracy, overall.accuracy_stderr, overall.n)
-                for (answer_set_id, _), file in scores.items()
-                for overall in [file.summary.overall]
-                if answer_set_id == manifest.answer_set_id
-            ],
-        )
-        for manifest in manifests.values()
-    ]
-    return render_card(existing, rows).encode()
-
-
 def _parquet(table: pa.Table) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     return buffer.getvalue()
 
 
-def _json(model: Manifest | ScoreFile) -> bytes:
-    return model.model_dump_json(indent=2).encode() + b"\n"
+def _source(content: Path | bytes) -> Path | io.BytesIO:
+    return io.BytesIO(content) if isinstance(content, bytes) else content
+
+
+def _manifest_path(manifest: Manifest) -> str:
+    return f"answers/{manifest.specification.folder}/{MANIFEST}"

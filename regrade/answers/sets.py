@@ -12,7 +12,7 @@ from regrade.answers.documents import check_size, read_json, read_manifest
 from regrade.answers.manifest import Manifest, Shard
 from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader
 from regrade.answers.scorefile import ScoreFile
-from regrade.answers.spool import RowKey, row_keys
+from regrade.answers.spool import RowKey, ShardKeys, row_keys
 from regrade.errors import DamagedAnswersError, RepositoryError
 from regrade.records import GENERATION_SCHEMA, SCORE_SCHEMA
 from regrade.specification import Specification, path_component
@@ -48,12 +48,19 @@ class AnswerSet:
         for shard in self.manifest.shards:
             yield from self.shard(shard, columns).batches()
 
-    def keys(self) -> set[RowKey]:
-        """Return the sample and repeat of every generation."""
-        keys: set[RowKey] = set()
-        for batch in self.batches(["sample_id", "repeat"]):
-            keys.update(row_keys(pa.Table.from_batches([batch])))
-        return keys
+    def keys(self, known: ShardKeys | None = None) -> set[RowKey]:
+        """Return the sample and repeat of every generation.
+
+        Args:
+            known: Keys of shards that need not be read; those of the others are added.
+        """
+        known = {} if known is None else known
+        for shard in self.manifest.shards:
+            if shard.sha256 not in known:
+                batches = self.shard(shard, ["sample_id", "repeat"]).batches()
+                tables = (pa.Table.from_batches([batch]) for batch in batches)
+                known[shard.sha256] = {key for table in tables for key in row_keys(table)}
+        return set().union(*(known[shard.sha256] for shard in self.manifest.shards))
 
     def scores(self) -> list[ScoreFile]:
         """Return the score files of all scorings of this answer set.

@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 RowKey = tuple[str, int]
 """`sample_id` and `repeat` of a row."""
+ShardKeys = dict[str, set[RowKey]]
+"""Keys of the rows of shards, by sha256 of the shard."""
 
 MAX_JOURNAL_BYTES = 64 * 2**20
 """Size at which a journal is closed and a new one begins, in bytes."""
@@ -99,6 +101,8 @@ class Spool:
         self.folder = folder
         self.publishing = threading.Lock()
         """Held while publishing; other threads can append meanwhile."""
+        self.shard_keys: ShardKeys = {}
+        """Keys of the published shards that this process wrote or read, so that no shard is read twice."""
         self._guard = threading.Lock()
         self._journal: FileIO | None = None
         self._number = 0
