@@ -255,7 +255,7 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         url=answers.repository.url(scorings.revision, answers.folder),
         rows=manifest.rows,
         expected_rows=manifest.n_samples * manifest.specification.repeats,
-        generated=work.session.rows if work and work.session else 0,
+        generated=work.progress.new if work and work.progress else 0,
         scores=scores,
         mlflow_run_id=next((score.mlflow_run_id for score in scores if score.headline), None),
         mlflow_url=scorings.tracked.urls.get(answer_set_id),

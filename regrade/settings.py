@@ -135,6 +135,19 @@ class SourceOverride(Settings):
     """File with the questions, or folder with a file per split (`test.*`, `train.*`, `dev.*`)."""
 
 
+class Reuse(Settings):
+    """What happens to stored answers. Default: answers are kept, and failed requests are sent again."""
+
+    model_config = ConfigDict(title="Stored answers")
+
+    fresh: bool = False
+    """Generate all answers again; the old ones stay readable at older commits."""
+    heal: bool = False
+    """Generate again what was in shards that are damaged or missing."""
+    keep_failed: bool = False
+    """Leave rows whose request failed as they are."""
+
+
 class GateSettings(Settings):
     """Rules that decide if a model is worse than a baseline."""
 

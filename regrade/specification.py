@@ -128,7 +128,9 @@ class Specification(Settings):
         return dumped
 
 
-def version_1(specification: Specification, sampling: SamplingParams) -> Specification | None:
+def version_1(
+    specification: Specification, sampling: SamplingParams | None
+) -> Specification | None:
     """Return the specification of version 1 for the same command; None if version 1 did not identify the model.
 
     Version 1 had no engine settings, knew a served model only by its address, and kept sampling params that cannot

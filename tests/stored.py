@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Shard
-from regrade.answers.publishing import SetDescription, publish_answers, publish_scores
+from regrade.answers.origin import SetDescription
+from regrade.answers.publishing import publish_answers, publish_scores
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.spool import Spool

@@ -14,6 +14,8 @@ class StoredFile:
     size: int
     sha256: str | None
     """None if the store has no sha256 for it (small text files on the Hub)."""
+    git_oid: str | None = None
+    """sha1 of the content as a git blob; None if the store keeps a sha256 instead."""
 
 
 class Repository(Protocol):

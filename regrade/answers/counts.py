@@ -4,8 +4,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from regrade.answers.rows import failed_rows, refused_rows
 
 COLUMNS = (
     "error",
@@ -28,21 +31,22 @@ def count_rows(batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
     methods: Counter[str] = Counter()
     seconds = 0.0
     for batch in batches:
-        failed = pc.is_valid(batch["error"])
-        permanent = pc.fill_null(batch["error_permanent"], False)
-        refused = pc.and_(failed, permanent)
-        counts["refused"] += pc.sum(refused).as_py() or 0
-        counts["failed"] += (pc.sum(failed).as_py() or 0) - (pc.sum(refused).as_py() or 0)
+        counts["failed"] += int(failed_rows(batch).sum())
+        counts["refused"] += int(refused_rows(batch).sum())
         for name in ("prompt_tokens", "completion_tokens"):
-            counts[name] += pc.sum(batch[name]).as_py() or 0
-        seconds = max(seconds, pc.max(batch["finished_at"]).as_py() or 0.0)
-        for entry in pc.value_counts(batch["label_method"].drop_null()).to_pylist():
-            methods[entry["values"]] += entry["counts"]
+            counts[name] += int(_numbers(batch, name).sum())
+        seconds = max(seconds, float(_numbers(batch, "finished_at").max(initial=0.0)))
+        methods.update(method for method in batch["label_method"].to_pylist() if method)
     return {
-        "failed": counts["failed"],
-        "refused": counts["refused"],
-        "prompt_tokens": counts["prompt_tokens"],
-        "completion_tokens": counts["completion_tokens"],
+        **{
+            name: counts[name]
+            for name in ("failed", "refused", "prompt_tokens", "completion_tokens")
+        },
         "seconds": seconds,
         "label_methods": dict(sorted(methods.items())),
     }
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.float64]:
+    values = batch[name].drop_null().to_numpy(zero_copy_only=False)
+    return np.asarray(values, np.float64)

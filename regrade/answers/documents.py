@@ -4,7 +4,7 @@ from collections import Counter
 from typing import TypeVar
 
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Manifest
@@ -89,6 +89,11 @@ def _parsed(path: str, content: bytes, kind: type[Document], what: str) -> Docum
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])[:200]
         raise DamagedAnswersError(path, f"not {what}: {where}: {first['msg'][:200]}.") from error
+
+
+def json_bytes(document: BaseModel) -> bytes:
+    """Return a document as it is stored."""
+    return document.model_dump_json(indent=2).encode() + b"\n"
 
 
 def _check_version(path: str, content: bytes) -> None:

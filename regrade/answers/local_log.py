@@ -84,7 +84,9 @@ def read_log(path: Path) -> tuple[list[LogLine], int]:
 
 def append(path: Path, length: int, lines: Sequence[LogLine]) -> None:
     """Append lines durably after the first `length` bytes; an error leaves the log unchanged."""
-    content = b"".join(orjson.dumps(line.model_dump(mode="json", exclude_defaults=True)) + b"\n" for line in lines)
+    content = b"".join(
+        orjson.dumps(line.model_dump(mode="json", exclude_defaults=True)) + b"\n" for line in lines
+    )
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
     try:
         os.ftruncate(descriptor, length)  # removes a line cut off by a crash

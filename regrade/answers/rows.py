@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 RowKey = tuple[str, int]
 """`sample_id` and `repeat` of a row."""
@@ -22,7 +24,7 @@ class RowStates:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add rows with `STATE_COLUMNS`."""
-        mask = failed_rows(batch).to_pylist()
+        mask = failed_rows(batch)
         for key, failed in zip(row_keys(batch), mask, strict=True):
             (self.failed if failed else self.done).add(key)
         self.failed -= self.done
@@ -31,6 +33,10 @@ class RowStates:
         """Add the rows of another part of the same answer set."""
         self.done |= other.done
         self.failed = (self.failed | other.failed) - self.done
+
+
+ShardStates = dict[str, RowStates]
+"""States of the rows of shards, by sha256 of the shard."""
 
 
 def row_states(batches: Iterable[pa.RecordBatch]) -> RowStates:
@@ -47,7 +53,15 @@ def row_keys(rows: pa.RecordBatch | pa.Table) -> Iterator[RowKey]:
     return ((str(i), int(r or 0)) for i, r in zip(ids, repeats, strict=True))
 
 
-def failed_rows(rows: pa.RecordBatch) -> pa.BooleanArray:
+def failed_rows(rows: pa.RecordBatch) -> NDArray[np.bool_]:
     """Return a mask: True for a row whose request failed and may succeed if it is sent again."""
-    permanent = pc.fill_null(rows["error_permanent"], False)
-    return pc.and_(pc.is_valid(rows["error"]), pc.invert(permanent))
+    return _mask(rows["error"].is_valid()) & ~_mask(rows["error_permanent"].fill_null(False))
+
+
+def refused_rows(rows: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Return a mask: True for a row whose request cannot succeed."""
+    return _mask(rows["error"].is_valid()) & _mask(rows["error_permanent"].fill_null(False))
+
+
+def _mask(values: "pa.Array[Any]") -> NDArray[np.bool_]:
+    return values.to_numpy(zero_copy_only=False).astype(np.bool_)

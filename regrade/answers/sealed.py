@@ -62,9 +62,7 @@ def seal_table(table: pa.Table, path: Path) -> SealedFile:
 def _write(table: pa.Table, file: BinaryIO) -> None:
     """Write row groups of bounded size, with a page index: a reader of one answer need not decode a whole group."""
     row_bytes = table.nbytes // max(1, table.num_rows) + 1
-    with pq.ParquetWriter(
-        file, table.schema, compression="zstd", write_page_index=True
-    ) as writer:
+    with pq.ParquetWriter(file, table.schema, compression="zstd", write_page_index=True) as writer:
         start = 0
         while start < table.num_rows:
             stop = _group_end(table, start, min(GROUP_ROWS, max(1, GROUP_BYTES // row_bytes)))

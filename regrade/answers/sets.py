@@ -11,7 +11,7 @@ from regrade.answers.base import Repository, StoredFile
 from regrade.answers.documents import check_size, read_json, read_manifest
 from regrade.answers.manifest import Manifest, Shard
 from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader
-from regrade.answers.rows import STATE_COLUMNS, RowStates, row_states
+from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
 from regrade.answers.scorefile import ScoreFile
 from regrade.errors import DamagedAnswersError, RepositoryError
 from regrade.records import GENERATION_SCHEMA, SCORE_SCHEMA
@@ -48,9 +48,19 @@ class AnswerSet:
         for shard in self.manifest.shards:
             yield from self.shard(shard, columns).batches()
 
-    def states(self) -> RowStates:
-        """Return the state of every row."""
-        return row_states(self.batches(STATE_COLUMNS))
+    def states(self, known: ShardStates | None = None) -> RowStates:
+        """Return the state of every row.
+
+        Args:
+            known: States of shards that need not be read; those of the others are added.
+        """
+        known = {} if known is None else known
+        states = RowStates()
+        for shard in self.manifest.shards:
+            if shard.sha256 not in known:
+                known[shard.sha256] = row_states(self.shard(shard, STATE_COLUMNS).batches())
+            states.update(known[shard.sha256])
+        return states
 
     def scores(self) -> list[ScoreFile]:
         """Return the score files of all scorings of this answer set.

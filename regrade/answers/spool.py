@@ -29,7 +29,7 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from regrade.answers.parquet import ParquetReader
-from regrade.answers.rows import STATE_COLUMNS, RowStates, row_states
+from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
 from regrade.answers.sealed import SealedFile, write_parquet
 from regrade.errors import OperationError, UserError
 from regrade.files import atomic_write, sync
@@ -97,6 +97,8 @@ class Spool:
         self.folder = folder
         self.publishing = threading.Lock()
         """Held while publishing; other threads can append meanwhile."""
+        self.shard_states: ShardStates = {}
+        """States of the published shards that this process wrote or read, so that no shard is read twice."""
         self._guard = threading.Lock()
         self._journal: FileIO | None = None
         self._number = 0

@@ -19,11 +19,12 @@ from regrade.settings import (
 
 WHAT = Group("What to evaluate", sort_key=1)
 WHERE = Group("Storage and output", sort_key=2)
-SAMPLING = Group("Sampling params (default: the benchmark's)", sort_key=3)
-PROMPT = Group("Prompts (default: the benchmark's)", sort_key=4)
-ENGINE = Group("Engine", sort_key=5)
-SERVER = Group("Engine `openai`", sort_key=6)
-DATASET = Group("A custom benchmark from any dataset (requires name and path)", sort_key=7)
+STORED = Group("Stored answers", sort_key=3)
+SAMPLING = Group("Sampling params (default: the benchmark's)", sort_key=4)
+PROMPT = Group("Prompts (default: the benchmark's)", sort_key=5)
+ENGINE = Group("Engine", sort_key=6)
+SERVER = Group("Engine `openai`", sort_key=7)
+DATASET = Group("A custom benchmark from any dataset (requires name and path)", sort_key=8)
 
 Answers = Annotated[
     str | None,
@@ -88,6 +89,21 @@ class GenerationOptions:
             help="`BENCHMARK=PATH`: read a benchmark's questions from a file or folder instead of the Hub.",
         ),
     ] = ()
+    fresh: Annotated[
+        bool, Parameter(group=STORED, negative="", help="Generate all answers again.")
+    ] = False
+    heal: Annotated[
+        bool,
+        Parameter(
+            group=STORED,
+            negative="",
+            help="Generate again what was in damaged or missing shards, and nothing else.",
+        ),
+    ] = False
+    keep_failed: Annotated[
+        bool,
+        Parameter(group=STORED, negative="", help="Do not send failed requests again."),
+    ] = False
     answers: Answers = None
     sampling: Annotated[
         SamplingParams | None, Parameter(name="*", group=SAMPLING, show_default=False)
@@ -156,6 +172,9 @@ class GenerationOptions:
                 }
         if engine := self._engine(chosen.get("engine") or {}):
             chosen["engine"] = engine
+        reuse = {n: True for n in ("fresh", "heal", "keep_failed") if getattr(self, n)}
+        if reuse:
+            chosen["reuse"] = {**(chosen.get("reuse") or {}), **reuse}
         if self.benchmark:
             chosen["benchmarks"] = self.benchmark
         if self.dataset is not None:

@@ -97,9 +97,7 @@ class BaseEngineSettings(Settings):
             model: Result of `resolve`.
             truncate: Prompts are cut to fit the context, so that its length decides the answers.
         """
-        return self.model_dump(
-            mode="json", exclude_defaults=True, exclude={"kind", *self.neutral}
-        )
+        return self.model_dump(mode="json", exclude_defaults=True, exclude={"kind", *self.neutral})
 
     @abstractmethod
     def resolve(self, model_name: str) -> "ResolvedModel":

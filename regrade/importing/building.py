@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from regrade.answers.publishing import SetDescription
+from regrade.answers.origin import SetDescription
 from regrade.benchmarks.questions.samples import Question, number_samples
 from regrade.benchmarks.questions.targets import RowError, choice_letters, number_target
 from regrade.errors import SettingsError

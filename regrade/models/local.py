@@ -125,4 +125,3 @@ def _check_weights(folder: Path, weights: list[Path]) -> None:
 
 def _matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
     return sorted({p for pattern in patterns for p in folder.glob(pattern) if p.is_file()})
-

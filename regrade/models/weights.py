@@ -6,9 +6,10 @@ A name and an address do not identify weights: a team serves one checkpoint afte
 import logging
 import re
 import secrets
+import time
 import urllib.request
 from collections.abc import Mapping
-from datetime import datetime
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -59,10 +60,10 @@ def served_weights(name: str, entry: Mapping[str, Any], date: str | None, base_u
 
 
 def _is_now(created: int, date: str | None) -> bool:
-    try:
-        now = parsedate_to_datetime(date).timestamp() if date else datetime.now().timestamp()
-    except ValueError:
-        now = datetime.now().timestamp()
+    now = time.time()
+    if date is not None:
+        with suppress(ValueError):
+            now = parsedate_to_datetime(date).timestamp()
     return abs(now - created) <= _CLOCK_SECONDS
 
 

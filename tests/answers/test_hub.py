@@ -288,14 +288,60 @@ def test_no_answer_at_all_is_a_retryable_error(make: Make) -> None:
     assert caught.value.retryable
 
 
-def test_long_listings_come_in_pages(hub: Hub, repository: HubRepository) -> None:
+def test_long_listings_come_in_pages(hub: Hub, make: Make) -> None:
     hub.store.page_size = 7
     additions: dict[str, Path | bytes] = {f"scores/{n}.json": b"%d" % n for n in range(30)}
+    revision = make().commit(additions, "many", parent=None)
+    hub.server.forget()
+    hub.store.page_size = 7
 
-    revision = repository.commit(additions, "many", parent=None)
-
-    assert repository.files(revision, "scores").keys() == additions.keys()
+    assert make().files(revision, "scores").keys() == additions.keys()
     assert hub.requests("GET", "/tree/") > 4
+
+
+def test_the_listing_after_a_commit_needs_no_request_and_is_what_the_hub_lists(
+    hub: Hub, make: Make, repository: HubRepository, first: str
+) -> None:
+    repository.files(first)
+    second = repository.commit({MANIFEST: b"2", SHARD: b"PAR1"}, "second", parent=first)
+    asked = len(hub.server.seen)
+
+    derived = repository.files(second)
+
+    assert len(hub.server.seen) == asked
+    assert derived == make().files(second)
+    assert list(derived) == sorted(derived)
+
+
+def test_files_that_someone_else_committed_are_listed_after_the_same_commit_of_ours(
+    hub: Hub, make: Make, repository: HubRepository, first: str
+) -> None:
+    repository.files(first)
+    same = make().commit({MANIFEST: b"2"}, "the same", parent=first)
+    other = make().commit({SHARD: b"PAR1"}, "something else", parent=same)
+
+    assert repository.commit({MANIFEST: b"2"}, "the same", parent=first) == other
+    assert repository.files(other) == make().files(other)
+
+
+def test_a_folder_is_not_one_whose_name_begins_alike(repository: HubRepository) -> None:
+    paths = ("a/b/x.json", "a/b-2/x.json", "a/b.json", "a/b0/x.json", "a/b/c/x.json")
+    revision = repository.commit(dict.fromkeys(paths, b"1"), "all", parent=None)
+
+    assert list(repository.files(revision, "a/b")) == ["a/b/c/x.json", "a/b/x.json"]
+
+
+def test_a_content_is_downloaded_once_for_all_revisions_and_paths(
+    hub: Hub, make: Make, repository: HubRepository, first: str
+) -> None:
+    repository.fetch(MANIFEST, first)
+    second = repository.commit({SHARD: b"PAR1", "scores/1.json": b"1"}, "2", parent=first)
+    repository.files(second)
+    asked = len(hub.server.seen)
+
+    assert repository.fetch(MANIFEST, second).read_bytes() == b"1"
+    assert repository.fetch("scores/1.json", second).read_bytes() == b"1"
+    assert len(hub.server.seen) == asked
 
 
 def test_a_revision_is_listed_once(hub: Hub, repository: HubRepository, first: str) -> None:
