@@ -10,7 +10,7 @@ from flows.gating import check_baseline, completed, gate_answers
 from flows.generating import GENERATION_FORM, run_name
 from regrade.job import EngineSettings, EvaluationJob, make_job
 from regrade.orchestration.form import form
-from regrade.reporting.results import Evaluation
+from regrade.reporting.results import Evaluation, check_answered
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
@@ -70,4 +70,5 @@ def evaluate_model(
     evaluation = scoring.report(scorings)
     verdict = gate_answers(sets, job.gate, job.tracking_uri) if job.gate is not None else None
     scorings.check_tracked()  # last, because the verdict needs published scores but not MLflow
+    check_answered(evaluation)
     return evaluation if verdict is None else completed(verdict, evaluation)

@@ -7,7 +7,7 @@ from regrade.job import EngineSettings, GenerationJob, make_job
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form
 from regrade.reporting.display import current_display
-from regrade.reporting.results import AnswerSetResult, Evaluation
+from regrade.reporting.results import AnswerSetResult, Evaluation, check_answered
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
@@ -59,6 +59,7 @@ def generate_answers(
         repository=works[0].repository.uri,
     )
     current_display().finished(evaluation)
+    check_answered(evaluation)
     return evaluation
 
 
@@ -72,6 +73,8 @@ def _result(work: Work) -> AnswerSetResult:
         url=work.repository.url(published.revision, published.folder) if published else None,
         rows=published.manifest.rows if published else 0,
         expected_rows=work.plan.rows,
+        failed=published.manifest.failed if published else 0,
+        refused=published.manifest.refused if published else 0,
         generated=progress.new if progress else 0,
         seconds={
             "load": work.load_seconds,

@@ -28,6 +28,7 @@ from regrade.answers.documents import json_bytes
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from regrade.answers.manifest import Session, Shard
+from regrade.answers.origin import begin_session
 from regrade.answers.overview import CARD, updated_card
 from regrade.answers.publishing import publish_answers, publish_scores
 from regrade.answers.scorefile import ScoreFile
@@ -56,7 +57,7 @@ def _score_file() -> ScoreFile:
     with tempfile.TemporaryDirectory() as scratch, Spool(Path(scratch) / "spool") as spool:
         spool.append([row(0)])
         folder = LocalRepository(Path(scratch) / "answers")
-        published = publish_answers(folder, spool, description(1), None)
+        published = publish_answers(folder, spool, description(1))
         assert published is not None  # noqa: S101 - the spool had a row
         return score_answers(published, "number").file
 
@@ -89,6 +90,7 @@ def fill(repo: Repo, repository: HubRepository, n_sets: int, n_shards: int) -> N
 
 def _session(minute: int) -> Session:
     return Session(
+        id=f"{minute:012x}",
         started_at=datetime(2026, 1, 1, 0, minute, tzinfo=UTC),
         regrade_version="0",
         engine="vllm",
@@ -99,10 +101,6 @@ def _session(minute: int) -> Session:
         chat_template_sha256=None,
         engine_settings={},
         load_seconds=1.0,
-        generate_seconds=1.0,
-        rows=1,
-        prompt_tokens=1,
-        completion_tokens=1,
     )
 
 
@@ -136,8 +134,9 @@ def measure(server: HubServer, n_sets: int, n_shards: int) -> list[dict[str, Any
         repository = opened("cache")
         described = description(1, model="org/new")
         with counted("publish a new answer set"), Spool(Path(scratch) / "new") as spool:
+            begin_session(spool, repository.uri, described, _session(0))
             spool.append([row(0)])
-            published = publish_answers(repository, spool, described, _session(0))
+            published = publish_answers(repository, spool, described)
         assert published is not None  # noqa: S101 - the spool had a row
         scored = score_answers(published, "number")
         assert scored.table is not None  # noqa: S101 - not scored before
@@ -146,9 +145,10 @@ def measure(server: HubServer, n_sets: int, n_shards: int) -> list[dict[str, Any
         described = description(N_SAMPLES, model="org/mine")
         with Spool(Path(scratch) / "mine") as spool:
             for minute, what in ((0, "continue an answer set"), (1, "commit of the next minute")):
+                begin_session(spool, repository.uri, described, _session(minute))
                 spool.append([row(n_shards + minute)])
                 with counted(what):
-                    publish_answers(repository, spool, described, _session(0), only_new=True)
+                    publish_answers(repository, spool, described, only_new=True)
         head = str(repository.head())
         list_sets(repository, head)
         with counted("list the sets again"):

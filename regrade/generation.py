@@ -2,6 +2,7 @@
 
 import hashlib
 import heapq
+import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from regrade.models import ResolvedModel
 from regrade.records import Request, Sample, generation_row
 from regrade.settings import PromptSettings, SamplingParams
 from regrade.specification import Specification, effective_sampling, version_1
+
+logger = logging.getLogger("regrade.generate")
 
 N_LONGEST = 256
 """Number of longest prompts per answer set that are tokenised to choose `max_model_len`."""
@@ -240,6 +243,8 @@ def generate(
             rows.append(generation_row(sample, repeat, completion, finished_at))
             progress.prompt_tokens += completion.prompt_tokens or 0
             progress.completion_tokens += completion.completion_tokens or 0
+            if completion.error is not None and not (progress.failed or progress.refused):
+                logger.warning("the first request that failed: %s", completion.error)
             progress.failed += completion.error is not None and not completion.error_permanent
             progress.refused += completion.error is not None and completion.error_permanent
         spool.append(rows)

@@ -11,8 +11,7 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import PrefectException
 
-from regrade.answers.manifest import Session
-from regrade.answers.origin import Origin, read_origin
+from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.engines.base import BaseEngineSettings, Engine
 from regrade.errors import OperationError, SettingsError, UserError
@@ -55,7 +54,14 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
         progress = now
         display.advance(work.title, now)
 
-    begin_session(work, session_of(engine, settings))
+    begin_session(
+        work.spool,
+        work.repository.uri,
+        work.plan.description,
+        session_of(engine, settings),
+        replaced=work.replaced,
+        fresh=work.fresh,
+    )
     with (
         RepeatingThread(publish_seconds(), publish, "publish"),
         RepeatingThread(
@@ -83,20 +89,6 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
             if count
         ),
     )
-
-
-def begin_session(work: Work, session: Session) -> None:
-    """Note a session in the spool, so that its rows can be published whatever happens to this process."""
-    before = read_origin(work.spool)
-    origin = Origin(
-        repository=work.repository.uri,
-        description=work.plan.description,
-        sessions=(*(before.sessions if before else ()), session),
-        replaced=work.replaced,
-        fresh=work.fresh,
-    )
-    work.spool.note_origin(origin.model_dump(mode="json"))
-    work.spool.begin(str(session.id))
 
 
 def publish_seconds() -> float:

@@ -66,6 +66,8 @@ def find_missing(work: Work) -> None:
     found = remaining(work.plan, work.repository, work.spool, work.reuse)
     work.missing, work.replaced, work.fresh = found.missing, found.replaced, found.fresh
     work.published = None
+    if found.stored is not None and not found.fresh:
+        work.sessions = found.stored.manifest.sessions
     if not found.missing:
         work.published = found.stored
         failed = found.stored.manifest.failed if found.stored else 0

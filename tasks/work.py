@@ -13,6 +13,7 @@ from prefect.tasks import Task
 from prefect.utilities.annotations import quote
 
 from regrade.answers.base import Repository
+from regrade.answers.manifest import Session
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.errors import HubError, TrackingError
@@ -43,6 +44,8 @@ class Work:
         """sha256 of published shards whose rows are generated again."""
         self.fresh = False
         """All answers are generated again; the published ones can be read."""
+        self.sessions: tuple[Session, ...] = ()
+        """Earlier sessions whose answers are kept."""
         self.progress: Progress | None = None
         """Generation by this flow run; None before it."""
         self.publishing: PrefectFuture[None] | None = None

@@ -41,7 +41,7 @@ def publish(
     for rows in shards:
         with tempfile.TemporaryDirectory() as folder, Spool(Path(folder) / "spool") as spool:
             spool.append(rows)
-            found = publish_answers(repository, spool, described, None)
+            found = publish_answers(repository, spool, described)
     assert found is not None
     return found
 

@@ -8,6 +8,7 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.manifest import Session
+from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers, publish_scores
 from regrade.answers.sets import AnswerSet, find_set, list_sets
 from regrade.answers.spool import Spool
@@ -28,8 +29,9 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
         yield spool
 
 
-def session(rows: int, minute: int = 0) -> Session:
+def session(minute: int = 0) -> Session:
     return Session(
+        id=f"{minute:012x}",
         started_at=datetime(2026, 1, 1, 0, minute, tzinfo=UTC),
         regrade_version="0",
         engine="vllm",
@@ -40,16 +42,13 @@ def session(rows: int, minute: int = 0) -> Session:
         chat_template_sha256=None,
         engine_settings={},
         load_seconds=1.0,
-        generate_seconds=2.0,
-        rows=rows,
-        prompt_tokens=5 * rows,
-        completion_tokens=7 * rows,
     )
 
 
 def published(repository: LocalRepository, spool: Spool, numbers: range, total: int) -> AnswerSet:
+    begin_session(spool, repository.uri, description(total), session())
     spool.append([row(number) for number in numbers])
-    answers = publish_answers(repository, spool, description(total), session(len(numbers)))
+    answers = publish_answers(repository, spool, description(total))
     assert answers is not None
     return answers
 
@@ -62,7 +61,7 @@ def test_an_answer_set_is_complete_when_every_row_is_there(
 
     second = published(repository, spool, range(3, 5), 5)
     assert (second.manifest.state, second.manifest.rows) == ("complete", 5)
-    assert len(second.keys()) == 5
+    assert len(second.states().done) == 5
     assert spool.seal() == []
 
 
@@ -73,7 +72,7 @@ def test_a_commit_whose_spool_was_not_released_is_not_published_again(
         spool, "release", lambda published: None
     )  # the crash right after the commit
     first = published(repository, spool, range(3), 5)
-    again = publish_answers(repository, spool, description(5), None)
+    again = publish_answers(repository, spool, description(5))
 
     assert again is not None
     assert again.manifest.shards == first.manifest.shards
@@ -89,14 +88,14 @@ def test_rows_that_another_machine_published_are_left_out(
 
     assert answers.manifest.rows == 6
     assert answers.manifest.state == "complete"
-    assert len(answers.keys()) == 6
+    assert len(answers.states().done) == 6
 
 
 def test_two_writers_at_once_both_succeed(repository: LocalRepository, tmp_path: Path):
     def write(benchmark: str) -> None:
         with Spool(tmp_path / benchmark) as spool:
             spool.append([row(number) for number in range(20)])
-            publish_answers(repository, spool, description(20, benchmark=benchmark), session(20))
+            publish_answers(repository, spool, description(20, benchmark=benchmark))
 
     writers = [threading.Thread(target=write, args=(f"bench{i}",)) for i in range(4)]
     for writer in writers:
@@ -154,7 +153,7 @@ def test_old_revisions_stay_readable(repository: LocalRepository, spool: Spool):
     then = find_set(repository, first.manifest.specification, first.revision)
     assert then is not None
     assert then.manifest.rows == 3
-    assert len(then.keys()) == 3
+    assert len(then.states().done) == 3
 
 
 def test_an_altered_shard_is_refused_by_name(repository: LocalRepository, spool: Spool):

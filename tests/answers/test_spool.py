@@ -24,7 +24,11 @@ def test_rows_are_there_for_the_next_process(folder: Path):
         spool.append([row(3)])
 
     with Spool(folder) as spool:
-        assert spool.keys() == {("sample-00001", 0), ("sample-00002", 0), ("sample-00003", 0)}
+        assert spool.states().done == {
+            ("sample-00001", 0),
+            ("sample-00002", 0),
+            ("sample-00003", 0),
+        }
 
 
 def test_a_line_that_a_crash_cut_off_is_dropped_and_writing_goes_on(folder: Path):
@@ -34,9 +38,9 @@ def test_a_line_that_a_crash_cut_off_is_dropped_and_writing_goes_on(folder: Path
     journal.write_bytes(journal.read_bytes()[:-10])
 
     with Spool(folder) as spool:
-        assert spool.keys() == {("sample-00001", 0)}
+        assert spool.states().done == {("sample-00001", 0)}
         spool.append([row(2)])
-        assert spool.keys() == {("sample-00001", 0), ("sample-00002", 0)}
+        assert spool.states().done == {("sample-00001", 0), ("sample-00002", 0)}
         assert sum(file.rows for file in spool.seal()) == 2
 
 
@@ -129,7 +133,7 @@ def test_rows_reported_before_a_kill_are_on_disk(folder: Path):
         reported += [int(line) for line in writer.stdout.read().split()]
 
     with Spool(folder) as spool:
-        assert {(f"sample-{number:05d}", 0) for number in reported} <= spool.keys()
+        assert {(f"sample-{number:05d}", 0) for number in reported} <= spool.states().done
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -145,4 +149,4 @@ def test_removing_a_spool_leaves_nothing_to_continue_from(folder: Path):
         spool.remove()
     assert not folder.exists()
     with Spool(folder) as spool:
-        assert spool.keys() == set()
+        assert spool.states().done == set()

@@ -335,11 +335,12 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         thread.join()
 
 
-def test_a_served_model_is_its_name_and_address(url: str):
-    model = resolve_served("small", base_url=f"{url}/", api_key_env="OPENAI_API_KEY")
+def test_a_served_model_is_its_name_and_not_its_address(url: str):
+    model = resolve_served(
+        "small", base_url=f"{url}/", api_key_env="OPENAI_API_KEY", revision="step-500"
+    )
 
-    assert model.identity.kind == "served"
-    assert model.identity.revision == url
+    assert model.identity == ModelIdentity(name="small", kind="served", revision="step-500")
     assert model.path == "small"
     assert model.has_chat_template is None
     assert model.max_position_embeddings == 77
