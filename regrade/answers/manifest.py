@@ -3,13 +3,12 @@
 A manifest is untrusted input: it is validated on reading, and shard names are single path components.
 """
 
-from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import Field
 
 from regrade.records import SCHEMA_VERSION
-from regrade.settings import Settings, StoredName
+from regrade.settings import Seconds, Settings, StoredName, Timestamp
 from regrade.specification import Specification
 
 
@@ -26,7 +25,7 @@ class Shard(Settings):
 class Session(Settings):
     """A run of generation; an answer set that was continued has several."""
 
-    started_at: datetime
+    started_at: Timestamp
     regrade_version: str
     engine: str
     engine_version: str | None
@@ -35,11 +34,11 @@ class Session(Settings):
     max_model_len: int | None
     chat_template_sha256: str | None
     engine_settings: dict[str, Any]
-    load_seconds: float
-    generate_seconds: float
-    rows: int
-    prompt_tokens: int
-    completion_tokens: int
+    load_seconds: Seconds
+    generate_seconds: Seconds
+    rows: int = Field(ge=0)
+    prompt_tokens: int = Field(ge=0)
+    completion_tokens: int = Field(ge=0)
     label_methods: dict[str, int] = Field(default_factory=dict)
     """Rows per way of ranking labels: `single_token`, or the slower `per_choice` fallback."""
 
@@ -60,5 +59,5 @@ class Manifest(Settings):
     """Scorers of the benchmark; the first gives its headline number."""
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Subsets by category, such as MMLU's `STEM`."""
-    created_at: datetime
-    updated_at: datetime
+    created_at: Timestamp
+    updated_at: Timestamp
