@@ -42,8 +42,6 @@ def read_manifest(repository: Repository, path: str, revision: str, size: int = 
         )
     if not manifest.scorers:
         raise DamagedAnswersError(path, "it names no scorer; expected at least one.")
-    if None in (manifest.created_at.tzinfo, manifest.updated_at.tzinfo):
-        raise DamagedAnswersError(path, "its `created_at` and `updated_at` need a time zone.")
     rows = sum(shard.rows for shard in manifest.shards)
     if manifest.rows != rows:
         raise DamagedAnswersError(

@@ -37,7 +37,7 @@ INITIAL_FILES = {".gitattributes"}
 
 
 class HubRepository:
-    """A dataset repository on the Hub. The first commit creates it (private by default)."""
+    """A dataset repository on the Hub. `check_writable` or the first commit creates it (private by default)."""
 
     def __init__(
         self,
@@ -92,7 +92,10 @@ class HubRepository:
         return self._calls.ask("reading its head", read)
 
     def check_writable(self) -> None:
-        """Check that the token may write; an existing repository is asked on the Hub.
+        """Check that the token may write: create the repository, or ask for write access if it exists.
+
+        Only creating it shows that it can be: what a token may do in a namespace depends on its kind, its scopes and
+        the rules of the organization.
 
         Raises:
             RepositoryError: If it may not, or no token is set.
@@ -102,7 +105,9 @@ class HubRepository:
                 self.uri,
                 f"publishing needs a token. Set `HF_TOKEN` to one with write access to '{self.repo_id}'.",
             )
-        if self.head() is not None:
+        if self.head() is None:
+            self._create()
+        else:
             self._calls.ask(
                 "asking for write access",
                 lambda api: api.auth_check(self.repo_id, repo_type="dataset", write=True),
@@ -195,18 +200,21 @@ class HubRepository:
 
     def _begin(self, contents: Sequence[Content]) -> str:
         """Create the repository and return its initial commit."""
-        self._calls.ask(
-            "creating the repository",
-            lambda api: api.create_repo(
-                self.repo_id, repo_type="dataset", private=self._private, exist_ok=True
-            ),
-        )
+        self._create()
         head = self._calls.ask("reading its head", self._existing_head)
         stored = self._listing(head).files
         if stored.keys() <= INITIAL_FILES or all(holds(stored.get(c.path), c) for c in contents):
             return head
         raise HeadMovedError(
             self.uri, "committing", f"expected no files yet, but revision {head[:8]} has some."
+        )
+
+    def _create(self) -> None:
+        self._calls.ask(
+            "creating the repository",
+            lambda api: api.create_repo(
+                self.repo_id, repo_type="dataset", private=self._private, exist_ok=True
+            ),
         )
 
     def _batches(self, contents: Sequence[Content], base: str) -> list[Sequence[Content]]:

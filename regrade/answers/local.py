@@ -218,9 +218,10 @@ class LocalRepository:
     def _state(self, revision: str) -> dict[str, StoredFile]:
         lines, _ = self._lines()
         try:
-            if self._folded is None or self._folded[:2] != (lines[-1:], revision):
-                self._folded = lines[-1:], revision, state_at(lines, revision)
-            state = dict(self._folded[2])
+            folded = self._folded  # threads replace it
+            if folded is None or folded[:2] != (lines[-1:], revision):
+                self._folded = folded = lines[-1:], revision, state_at(lines, revision)
+            state = dict(folded[2])
         except KeyError as error:
             shape = "" if REVISION.fullmatch(revision) else " (40 hex digits; resolve it first)"
             raise RepositoryError(self.uri, f"it has no revision '{revision}'{shape}.") from error

@@ -26,8 +26,11 @@ class FileWriter:
         self._temporary = history / "tmp"
 
     def prepare(self) -> None:
-        """Create the working folders."""
+        """Create the working folders, and remove files that a killed process left; the caller holds the lock."""
         self._temporary.mkdir(exist_ok=True)
+        for leftover in self._temporary.iterdir():
+            if leftover.is_file():
+                leftover.unlink(missing_ok=True)
         self.objects.mkdir(exist_ok=True)
 
     def write(

@@ -5,13 +5,12 @@ A manifest is untrusted input: it is validated on reading, and shard names are s
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any, Literal, Self
 
 from pydantic import Field
 
 from regrade.records import SCHEMA_VERSION
-from regrade.settings import Settings, StoredName
+from regrade.settings import Seconds, Settings, StoredName, Timestamp
 from regrade.specification import Specification
 
 SESSION_ID = r"^[0-9a-f]{12}$"
@@ -33,7 +32,7 @@ class Shard(Settings):
     """Rows whose request cannot succeed; None: not known (version 1)."""
     prompt_tokens: int = Field(0, ge=0)
     completion_tokens: int = Field(0, ge=0)
-    seconds: float = Field(0.0, ge=0, allow_inf_nan=False)
+    seconds: Seconds = 0.0
     """Largest `finished_at` of its rows: seconds from the start of the session's generation."""
     label_methods: dict[str, int] = Field(default_factory=dict)
     """Rows per way of ranking labels: `single_token`, or the slower `per_choice` fallback."""
@@ -47,7 +46,7 @@ class Session(Settings):
     """
 
     id: str | None = Field(None, pattern=SESSION_ID)
-    started_at: datetime
+    started_at: Timestamp
     regrade_version: str
     engine: str
     engine_version: str | None
@@ -56,12 +55,12 @@ class Session(Settings):
     max_model_len: int | None
     chat_template_sha256: str | None
     engine_settings: dict[str, Any]
-    load_seconds: float
-    generate_seconds: float = 0.0
+    load_seconds: Seconds
+    generate_seconds: Seconds = 0.0
     """Seconds from the first request until the session's last stored row."""
-    rows: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    rows: int = Field(0, ge=0)
+    prompt_tokens: int = Field(0, ge=0)
+    completion_tokens: int = Field(0, ge=0)
     label_methods: dict[str, int] = Field(default_factory=dict)
     """Rows per way of ranking labels: `single_token`, or the slower `per_choice` fallback."""
 
@@ -102,8 +101,8 @@ class Manifest(Settings):
     """Scorers of the benchmark; the first gives its headline number."""
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Subsets by category, such as MMLU's `STEM`."""
-    created_at: datetime
-    updated_at: datetime
+    created_at: Timestamp
+    updated_at: Timestamp
 
     @property
     def expected(self) -> int:

@@ -44,7 +44,8 @@ def updated_card(
     for folder, documents in _by_set(stored, new).items():
         digest = _digest(documents, stored, new)
         if digest in noted:
-            rows.append(KeptRow(*folder.split("/"), line=noted[digest]))
+            benchmark, model, answer_set_id = folder.split("/")
+            rows.append(KeptRow(benchmark, model, answer_set_id, noted[digest]))
             continue
         with suppress(DamagedAnswersError):
             rows.append(_row(repository, head, documents, stored, new, digest))
@@ -96,8 +97,9 @@ def _row(
     for score_path in score_paths:
         with suppress(DamagedAnswersError):
             file = new.get(score_path)
-            known = isinstance(file, ScoreFile)
-            files.append(file if known else answers.score_file(stored[score_path]))
+            if not isinstance(file, ScoreFile):
+                file = answers.score_file(stored[score_path])
+            files.append(file)
     return CardRow(
         benchmark=manifest.specification.benchmark.name,
         model=manifest.specification.model.name,

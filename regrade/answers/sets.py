@@ -1,7 +1,6 @@
 """Find and read the answer sets of a repository at a pinned revision."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -73,12 +72,19 @@ class AnswerSet:
 
     def readable_scores(self) -> list[ScoreFile]:
         """Return the score files that can be read."""
+        return self.scores_and_damage()[0]
+
+    def scores_and_damage(self) -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
+        """Return the score files that can be read, and the errors of the others."""
         records: list[ScoreFile] = []
+        damaged: list[DamagedAnswersError] = []
         for path, file in sorted(self.repository.files(self.revision, self.scores_folder).items()):
             if path.endswith(".json"):
-                with suppress(DamagedAnswersError):
+                try:
                     records.append(self.score_file(file))
-        return records
+                except DamagedAnswersError as error:
+                    damaged.append(error)
+        return records, damaged
 
     def score_file(self, file: StoredFile) -> ScoreFile:
         """Return the score file of one scoring; errors as in `scores`."""

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.hub import FILES_PER_COMMIT, HubRepository
-from regrade.answers.hub_http import bound_requests
 from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
+from regrade.hub_client import bound_requests
 from regrade.retries import RetryPolicy
 from tests.hub_server.faults import (
     Action,
@@ -209,6 +209,56 @@ def test_what_the_library_does_not_retry_is_retried(
 
     assert repository.fetch("README.md", revision).read_bytes() == b"hello"
     assert commits(hub) == 2
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/paths-info/"), ("GET", "/answers$")])
+@pytest.mark.parametrize("text", ["<html>busy</html>", '[{"path": "\udcff"}]'])
+def test_a_reply_that_is_not_json_or_not_utf8_is_asked_for_again(
+    hub: Hub, repository: HubRepository, method: str, path: str, text: str
+) -> None:
+    hub.fail(method, path, Answer(200, text=text))
+
+    revision = repository.commit({"README.md": b"hello"}, "first", parent=repository.head())
+
+    assert repository.head() == revision
+    assert commits(hub) == 2
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_an_upload_that_the_storage_did_not_get_whole_is_sent_again(
+    hub: Hub, repository: HubRepository, status: int
+) -> None:
+    hub.fail("PUT", "/lfs/", Answer(status))
+
+    revision = repository.commit({SHARD: b"PAR1"}, "first", parent=None)
+
+    assert repository.fetch(SHARD, revision).read_bytes() == b"PAR1"
+
+
+def test_no_signed_address_reaches_a_log_or_the_terminal(
+    hub: Hub,
+    repository: HubRepository,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.INFO)
+    hub.fail("PUT", "/lfs/", Answer(503))
+    hub.fail("PUT", "/lfs/", CutUpload(after_bytes=1), after=1)
+    content = os.urandom(50_000)
+
+    revision = repository.commit({SHARD: content}, "first", parent=None)
+    hub.fail("GET", "/cdn/", Truncate(20_000))
+    hub.fail("GET", "/cdn/", Answer(503), after=1)
+    repository.fetch(SHARD, revision)
+    hub.fail("PUT", "/lfs/", Answer(422), count=-1)
+    with pytest.raises(HubError) as caught:
+        repository.commit({SHARD: os.urandom(99)}, "second", parent=revision)
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert any("/lfs/" in line and "?***" in line for line in lines)  # they are logged, masked
+    assert any("/cdn/" in line and "?***" in line for line in lines)
+    shown = "\n".join([*lines, str(caught.value), *capfd.readouterr()])
+    assert "X-Amz-Signature" not in shown
 
 
 def test_an_upload_that_is_cut_is_sent_again(hub: Hub, repository: HubRepository) -> None:
