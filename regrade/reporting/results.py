@@ -102,12 +102,7 @@ def check_answered(evaluation: Evaluation) -> None:
 def flat_metrics(summary: Summary) -> dict[str, float | int | None]:
     """Return the scalars of a summary by name."""
     flat: dict[str, float | int | None] = dict(summary.overall.model_dump())
-    flat["macro_accuracy"] = summary.macro_accuracy
-    flat.update({f"pass_at_{k}": value for k, value in summary.pass_at.items()})
-    if summary.majority_accuracy is not None:
-        flat["majority_accuracy"] = summary.majority_accuracy
-        flat["majority_stderr"] = summary.majority_stderr
-    return flat
+    return flat | summary.averages()
 
 
 def score_result(scored: Scored, mlflow_run_id: str | None) -> ScoreResult:

@@ -12,7 +12,7 @@ from regrade.reporting.diffs import (
     table_rows,
     what_changed,
 )
-from regrade.scoring.diff import Diff
+from regrade.scoring.diff import Diff, compare
 from regrade.scoring.diff_sides import diff_scorings, diff_with_before
 from regrade.scoring.score import label_of, score_answers
 from tests.builders import row
@@ -91,6 +91,34 @@ def test_examples_show_prompt_answer_and_what_was_read(repository: LocalReposito
     assert example.prompt == "What is 2?"
     assert example.text == "It is 2.\n#### 2"
     assert (example.extracted_before, example.extracted_after, example.target) == ("17", "2", "2")
+
+
+def test_answers_without_a_prompt_and_without_a_target_have_examples(
+    repository: LocalRepository,
+) -> None:
+    published = publish(repository, rows())
+    old = score_with_an_older_scorer(published, old_score)
+    new = score(again(published))
+    bare = publish(
+        repository,
+        [{**row, "prompt": None, "target": None} for row in rows()],
+        model="org/imported",
+    )
+    shards = tuple(shard.sha256 for shard in bare.manifest.shards)
+    sides = [
+        (
+            file.model_copy(update={"answers": shards}),
+            again(published).score_table(file.label),
+        )
+        for file in (old, new)
+    ]
+
+    diff = compare(bare, sides[0], sides[1])
+
+    assert len(diff.examples) == 4
+    assert {(example.prompt, example.target) for example in diff.examples} == {(None, None)}
+    assert "target: -" in diff_markdown(diff)
+    assert Diff.model_validate_json(diff.model_dump_json()) == diff
 
 
 def test_few_examples_are_read_if_few_are_asked_for(repository: LocalRepository) -> None:
