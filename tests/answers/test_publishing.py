@@ -228,9 +228,9 @@ def test_a_repeated_set_is_complete_when_every_repeat_is_there(
 ):
     described = description(2, repeats=2)
     spool.append([row(0), row(0, repeat=1), row(1)])
-    first = publish_answers(repository, spool, described, None)
+    first = publish_answers(repository, spool, described)
     spool.append([row(1, repeat=1)])
-    second = publish_answers(repository, spool, described, None)
+    second = publish_answers(repository, spool, described)
 
     assert first is not None
     assert second is not None
@@ -241,8 +241,8 @@ def test_a_repeated_set_is_complete_when_every_repeat_is_there(
 def test_while_generating_only_new_rows_make_a_commit(repository: LocalRepository, spool: Spool):
     described = description(5)
     spool.append([row(0)])
-    first = publish_answers(repository, spool, described, session(1), only_new=True)
-    nothing = publish_answers(repository, spool, described, session(1, minute=1), only_new=True)
+    first = publish_answers(repository, spool, described, only_new=True)
+    nothing = publish_answers(repository, spool, described, only_new=True)
 
     assert first is not None
     assert first.manifest.rows == 1
