@@ -1,6 +1,6 @@
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import datasets
@@ -40,7 +40,7 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 def session(minute: int = 0) -> Session:
     return Session(
         id=f"{minute:012x}",
-        started_at=datetime(2026, 1, 1, 0, minute, tzinfo=UTC),
+        started_at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute),
         regrade_version="0",
         engine="vllm",
         engine_version="0.32.0",
