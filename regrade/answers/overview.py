@@ -18,6 +18,7 @@ from regrade.answers.sets import AnswerSet, manifest_paths
 from regrade.errors import DamagedAnswersError
 
 CARD = "README.md"
+_KEEP = "surrogateescape"
 ROW_FORMAT = "1"
 """Part of the digests; raise it when a row shows something else of the same files."""
 
@@ -37,8 +38,8 @@ def updated_card(
     stored = repository.files(head) if head is not None else {}
     existing = None
     if head is not None and CARD in stored:
-        # Read as bytes, to keep the line ends that people used.
-        existing = repository.fetch(CARD, head).read_bytes().decode()
+        # Read as bytes, to keep the line ends that people used, and what is not UTF-8.
+        existing = repository.fetch(CARD, head).read_bytes().decode(errors=_KEEP)
     noted = noted_rows(existing)
     rows: list[CardRow | KeptRow] = []
     for folder, documents in _by_set(stored, new).items():
@@ -49,7 +50,7 @@ def updated_card(
             continue
         with suppress(DamagedAnswersError):
             rows.append(_row(repository, head, documents, stored, new, digest))
-    return render_card(existing, rows).encode()
+    return render_card(existing, rows).encode(errors=_KEEP)
 
 
 def _by_set(

@@ -106,3 +106,15 @@ def test_a_folder_notes_no_files(tmp_path: Path) -> None:
 
     assert "number v" in rows(card(repository))["mine"]
     assert "<!-- files" not in card(repository)
+
+
+def test_a_card_that_is_not_utf8_keeps_its_bytes(tmp_path: Path) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    text = "---\nlicense: mit\n---\nMit Gr\xfc\xdfen\n".encode("latin-1")
+    repository.commit({"README.md": text}, "by hand", parent=None)
+
+    publish(repository, numbers(0, 2), model="mine")
+
+    content = (repository.folder / "README.md").read_bytes()
+    assert b"Mit Gr\xfc\xdfen\n" in content
+    assert b"| sums | mine |" in content
