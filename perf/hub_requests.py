@@ -84,7 +84,7 @@ def fill(repo: Repo, repository: HubRepository, n_sets: int, n_shards: int) -> N
     tree[f"{folder}/manifest.json"] = Entry(json_bytes(manifest), False)
     tree |= {f"{folder}/{listed.name}": Entry(data, True) for listed, data in shards}
     head = repo.add("main", "answers", tree).oid
-    card = updated_card(repository, head, {})
+    card = updated_card(repository, head, {})[CARD]
     repo.add("main", "card", tree | {CARD: Entry(card, False)})
 
 

@@ -21,10 +21,13 @@ from regrade.retries import (
     NotSettledError,
     Problem,
     RetryPolicy,
+    brief,
     causes,
     is_transient,
     problem_of,
     retry_after,
+    seconds_asked,
+    status_of,
 )
 
 
@@ -236,3 +239,58 @@ def test_hidden_errors_are_causes_only_if_asked_for() -> None:
         OSError,
         ConnectionError,
     ]
+
+
+def test_a_hidden_cause_counts_only_if_asked_for() -> None:
+    error = ValueError("datasets failed")
+    error.__context__ = ConnectionError()
+
+    assert problem_of(error) is Problem.OTHER
+    assert problem_of(error, hidden=True) is Problem.TEMPORARY
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (response(503), "HTTP status 503"),
+        (
+            caused(RuntimeError("Error while uploading https://x?y"), response(400)),
+            "HTTP status 400",
+        ),
+        (NotSettledError(), "it does not show the new commit yet"),
+        (caused(RuntimeError("https://x?y"), httpx2.ConnectError("no")), "ConnectError"),
+        (OSError(28, "No space left on device", "/cache/x"), "No space left on device: '/cache/x'"),
+        (OSError(28, "No space left on device"), "OSError"),
+        (None, "unknown reason"),
+    ],
+    ids=repr,
+)
+def test_an_error_is_told_in_a_few_words_without_addresses(
+    error: BaseException | None, words: str
+) -> None:
+    assert brief(error) == words
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        (response(429, RateLimit='"api";r=0;t=55'), 55.0),
+        (response(429, **{"RateLimit": '"api";r=0;t=55', "Retry-After": "3"}), 55.0),
+        (response(429, **{"RateLimit": '"api";r=7;t=55', "Retry-After": "3"}), 3.0),
+        (response(503, **{"RateLimit": '"api";r=0;t=55', "Retry-After": "3"}), 3.0),
+        (response(503, RateLimit='"api";r=0;t=55'), None),
+        (caused(RuntimeError(), response(503, **{"Retry-After": "3"})), 3.0),
+        (ConnectionError(), None),
+        (None, None),
+    ],
+    ids=repr,
+)
+def test_the_wait_that_the_hub_asks_for_is_read_from_the_limit_or_retry_after(
+    error: BaseException | None, seconds: float | None
+) -> None:
+    assert seconds_asked(error) == seconds
+
+
+def test_a_status_is_that_of_the_response_behind_an_error() -> None:
+    assert status_of(caused(RuntimeError(), response(418))) == 418
+    assert status_of(ConnectionError()) is None

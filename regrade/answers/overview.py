@@ -5,6 +5,7 @@ did not change since, the row is kept: a commit reads the files of the answer se
 """
 
 import hashlib
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -17,6 +18,8 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, manifest_paths
 from regrade.errors import DamagedAnswersError
 
+logger = logging.getLogger(__name__)
+
 CARD = "README.md"
 ROW_FORMAT = "1"
 """Part of the digests; raise it when a row shows something else of the same files."""
@@ -24,8 +27,8 @@ ROW_FORMAT = "1"
 
 def updated_card(
     repository: Repository, head: str | None, new: Mapping[str, Manifest | ScoreFile]
-) -> bytes:
-    """Return the card with an updated table of answer sets.
+) -> dict[str, bytes]:
+    """Return the card with an updated table of answer sets, by its path; empty if the card cannot be changed.
 
     Damaged answer sets and scorings are left out of the table: they must not block publishing.
 
@@ -38,7 +41,14 @@ def updated_card(
     existing = None
     if head is not None and CARD in stored:
         # Read as bytes, to keep the line ends that people used.
-        existing = repository.fetch(CARD, head).read_bytes().decode()
+        content = repository.fetch(CARD, head).read_bytes()
+        try:
+            existing = content.decode()
+        except UnicodeDecodeError:  # huggingface_hub commits no such card
+            logger.warning(
+                "'%s' of '%s' is not UTF-8; its table is not updated", CARD, repository.uri
+            )
+            return {}
     noted = noted_rows(existing)
     rows: list[CardRow | KeptRow] = []
     for folder, documents in _by_set(stored, new).items():
@@ -49,7 +59,7 @@ def updated_card(
             continue
         with suppress(DamagedAnswersError):
             rows.append(_row(repository, head, documents, stored, new, digest))
-    return render_card(existing, rows).encode()
+    return {CARD: render_card(existing, rows).encode()}
 
 
 def _by_set(

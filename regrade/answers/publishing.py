@@ -18,7 +18,7 @@ from regrade.answers.documents import json_bytes
 from regrade.answers.manifest import Manifest, Session
 from regrade.answers.merging import merge
 from regrade.answers.origin import Origin, SetDescription, read_origin
-from regrade.answers.overview import CARD, updated_card
+from regrade.answers.overview import updated_card
 from regrade.answers.rows import ShardStates
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sealed import SealedFile, parquet_bytes
@@ -99,7 +99,7 @@ def _publish_sealed(
             return stored
         manifest, additions = change.manifest, change.additions
         if stored is None or manifest.state == "complete":  # not in every commit of a long run
-            additions[CARD] = updated_card(repository, head, {_manifest_path(manifest): manifest})
+            additions |= updated_card(repository, head, {_manifest_path(manifest): manifest})
         specified = description.specification
         message = f"Answers of {specified.model.name} on {specified.benchmark.name}: {manifest.rows} rows, {manifest.state}"
         revision = repository.commit(additions, message, parent=head, removed=change.removed)
@@ -138,7 +138,7 @@ def publish_files(
                 additions.update(change.additions)
             manifests.append(change.manifest if change else stored.manifest)  # type: ignore[union-attr]
         if head is None or changed:
-            additions[CARD] = updated_card(repository, head, changed)
+            additions |= updated_card(repository, head, changed)
             head = repository.commit(additions, message, parent=head)
         return [AnswerSet(repository, head, manifest) for manifest in manifests]
 
@@ -161,7 +161,7 @@ def publish_scores(
             additions[f"{path}.parquet"] = parquet_bytes(table)
             additions[f"{path}.json"] = json_bytes(record)
             records[f"{path}.json"] = record
-        additions[CARD] = updated_card(repository, head, records)
+        additions |= updated_card(repository, head, records)
         return repository.commit(additions, f"Scores: {len(scored)} scorings", parent=head)
 
     return retry_on_conflict(attempt)

@@ -7,6 +7,7 @@ import pytest
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from tests.hub_server.fixtures import Hub
+from tests.hub_server.store import Entry
 from tests.stored import again, commit_manifest, numbers, publish, score
 
 
@@ -106,3 +107,21 @@ def test_a_folder_notes_no_files(tmp_path: Path) -> None:
 
     assert "number v" in rows(card(repository))["mine"]
     assert "<!-- files" not in card(repository)
+
+
+def test_a_card_that_is_not_utf8_stays_as_it_is_and_blocks_nothing(
+    hub: Hub, repository: HubRepository, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = publish(repository, numbers(0, 2), model="first")
+    text = "---\nlicense: mit\n---\nMit Gr\xfc\xdfen\n".encode("latin-1")
+    hub.repo().add(
+        "main", "by hand", hub.repo().at("main").tree | {"README.md": Entry(text, False)}
+    )
+
+    score(again(first))
+    second = publish(repository, numbers(0, 2), model="second")
+
+    assert repository.fetch("README.md", second.revision).read_bytes() == text
+    assert second.manifest.rows == 2
+    assert "'README.md' of 'hf://datasets/" in caplog.text
+    assert "is not UTF-8; its table is not updated" in caplog.text

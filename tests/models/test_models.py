@@ -1,3 +1,4 @@
+import hashlib
 import http.server
 import json
 import threading
@@ -9,7 +10,7 @@ from huggingface_hub import HfApi
 
 from regrade.errors import HubError, ModelError, OperationError, SettingsError
 from regrade.models import resolve_here, resolve_served
-from regrade.models.fingerprints import cache_folder, cached_sha256
+from regrade.models.fingerprints import cache_folder, cached_sha256, files_sha256
 from regrade.retries import RetryPolicy
 from regrade.specification import ModelIdentity
 from tests.hub_server.faults import Action, Answer, Drop
@@ -328,6 +329,46 @@ def test_offline_the_cache_is_asked(published: str, monkeypatch: pytest.MonkeyPa
     assert resolve_here(published) == online
     with pytest.raises(ModelError, match="HF_HUB_OFFLINE"):
         resolve_here("someone/else")
+
+
+def test_the_hash_of_a_folder_is_over_names_and_contents_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
+    contents = {f"sub/{number}.bin": bytes([number]) * number for number in range(20)}
+    for name, content in contents.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    total = hashlib.sha256()
+    for name in sorted(contents):
+        total.update(f"{name}\0{hashlib.sha256(contents[name]).hexdigest()}\n".encode())
+
+    assert files_sha256(tmp_path, (tmp_path / name for name in contents)) == total.hexdigest()
+
+
+def test_hashing_that_takes_long_is_announced_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO")
+    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("regrade.models.fingerprints.LONG_BYTES", 5)
+    (tmp_path / "weights").write_bytes(b"123456")
+
+    for _ in range(2):
+        files_sha256(tmp_path, [tmp_path / "weights"])
+
+    (record,) = caplog.records
+    assert record.getMessage().startswith("hashing 0 GB of ")
+
+
+@pytest.mark.parametrize(
+    "name", ["hf_quant_config.json", "quantize_config.json", "quant_config.json"]
+)
+def test_how_a_model_is_quantized_is_part_of_its_fingerprint(folder: Path, name: str):
+    before = resolve_here(str(folder)).identity.revision
+    (folder / name).write_text('{"bits": 4}')
+
+    assert resolve_here(str(folder)).identity.revision != before
 
 
 # At a server
