@@ -77,6 +77,8 @@ class Completion:
     label_method: LabelMethod | None = None
     prompt_truncated: bool = False
     error: str | None = None
+    error_permanent: bool = False
+    """Sending the request again cannot help."""
 
 
 _GENERATION_FIELDS: "list[pa.Field[Any]]" = [
@@ -134,8 +136,17 @@ SCORE_SCHEMA = pa.schema(
 """One row per generation, in the same order."""
 
 
-def generation_row(sample: Sample, repeat: int, completion: Completion) -> dict[str, Any]:
-    """Return the row of `GENERATION_SCHEMA` for a completion."""
+def generation_row(
+    sample: Sample, repeat: int, completion: Completion, finished_at: float | None = None
+) -> dict[str, Any]:
+    """Return the row of `GENERATION_SCHEMA` for a completion.
+
+    Args:
+        sample: The question.
+        repeat: Number of the answer to it.
+        completion: Result of the request.
+        finished_at: Seconds from the start of the session's generation; None: unknown.
+    """
     return {
         "sample_id": sample.id,
         "index": sample.index,
@@ -159,7 +170,7 @@ def generation_row(sample: Sample, repeat: int, completion: Completion) -> dict[
         "completion_tokens": completion.completion_tokens,
         "time_to_first_token": completion.time_to_first_token,
         "latency": completion.latency,
-        "finished_at": None,
+        "finished_at": finished_at,
         "error": completion.error,
-        "error_permanent": None,
+        "error_permanent": None if completion.error is None else completion.error_permanent,
     }

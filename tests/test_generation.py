@@ -7,6 +7,7 @@ import pytest
 
 from regrade.answers.spool import Spool
 from regrade.engines.base import EngineInfo
+from regrade.engines.openai import OpenAIEngine
 from regrade.errors import EngineError, SettingsError
 from regrade.generation import (
     Plan,
@@ -96,9 +97,13 @@ MODEL = ResolvedModel(
     max_position_embeddings=64,
 )
 
+SERVER = OpenAIEngine()  # has no identity of its own
+
 
 def plan_of(n: int, *, repeats: int = 1, sampling: SamplingParams | None = None) -> Plan:
-    return make_plan(Sums(n), MODEL, sampling=sampling, prompt=PromptSettings(), repeats=repeats)
+    return make_plan(
+        Sums(n), MODEL, SERVER, sampling=sampling, prompt=PromptSettings(), repeats=repeats
+    )
 
 
 @pytest.fixture
@@ -187,7 +192,7 @@ def test_the_longest_prompts_are_offered_for_choosing_the_context():
 def test_a_chat_prompt_needs_a_chat_template():
     model = ResolvedModel(MODEL.identity, "org/tiny", None, False, 64)
     with pytest.raises(SettingsError, match="has no chat template.*--format completion"):
-        make_plan(Sums(1), model, sampling=None, prompt=PromptSettings(), repeats=1)
+        make_plan(Sums(1), model, SERVER, sampling=None, prompt=PromptSettings(), repeats=1)
 
 
 def test_a_limit_above_the_number_of_questions_is_no_limit():
@@ -197,7 +202,9 @@ def test_a_limit_above_the_number_of_questions_is_no_limit():
             return specification().benchmark.model_copy(update={"limit": 10})
 
     def planned(n: int) -> int | None:
-        plan = make_plan(Limited(n), MODEL, sampling=None, prompt=PromptSettings(), repeats=1)
+        plan = make_plan(
+            Limited(n), MODEL, SERVER, sampling=None, prompt=PromptSettings(), repeats=1
+        )
         return plan.specification.benchmark.limit
 
     assert planned(9) is None
@@ -205,7 +212,9 @@ def test_a_limit_above_the_number_of_questions_is_no_limit():
 
 
 def test_cutting_prompts_is_part_of_the_specification():
-    cut = make_plan(Sums(1), MODEL, sampling=None, prompt=PromptSettings(truncate=True), repeats=1)
+    cut = make_plan(
+        Sums(1), MODEL, SERVER, sampling=None, prompt=PromptSettings(truncate=True), repeats=1
+    )
     assert cut.specification.answer_set_id != plan_of(1).specification.answer_set_id
 
 

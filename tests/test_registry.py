@@ -179,7 +179,7 @@ def test_a_benchmark_of_another_package_is_listed_and_planned(tmp_path: Path):
         f"job = GenerationJob(model='m', benchmarks=('riddles',), answers='a', engine={{'kind': 'echo'}},"
         f"    prompt={{'n_shots': 0}}, sources=({{'benchmark': 'riddles', 'path': {str(questions)!r}}},));"
         "one = open_benchmark('riddles', prompt=job.prompt, source=job.source_of('riddles'));"
-        "plan = make_plan(one, job.engine.resolve(job.model), sampling=None, prompt=job.prompt, repeats=1);"
+        "plan = make_plan(one, job.engine.resolve(job.model), job.engine, sampling=None, prompt=job.prompt, repeats=1);"
         "print(plan.specification.benchmark.name, plan.specification.benchmark.version, plan.rows)",
         site,
     )

@@ -15,6 +15,7 @@ import pyarrow as pa
 import yaml
 
 from regrade.records import GENERATION_SCHEMA
+from regrade.specification import path_component
 
 BEGIN = "<!-- regrade:begin (this part is written anew at every change) -->"
 END = "<!-- regrade:end -->"
@@ -27,6 +28,7 @@ _SECTION = re.compile(
 )
 _CONFIG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SPECIAL = re.compile(r"[\\`*|\[\]{}~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_FILES = re.compile(r" <!-- files ([0-9a-f]{16}) --> \|$")
 _TITLE = "# Answers and scores\n\nStored by regrade: generated once, scored as often as needed.\n\n"
 
 
@@ -41,16 +43,37 @@ class CardRow:
     state: str
     scores: Sequence[tuple[str, float | None, float | None, int]]
     """Scorer, accuracy, standard error (None if unknown) and n."""
+    files: str | None = None
+    """Digest of the files that the row was made of, noted in the row; None: not noted."""
 
 
-def render_card(existing: str | None, sets: Sequence[CardRow]) -> str:
+@dataclass(frozen=True, slots=True)
+class KeptRow:
+    """A row of the existing card whose files did not change since."""
+
+    benchmark: str
+    model: str
+    answer_set_id: str
+    line: str
+
+
+def noted_rows(existing: str | None) -> dict[str, str]:
+    """Return the lines of the existing table by the digest of their files, as far as it is noted."""
+    sections = _SECTION.findall(existing or "")
+    lines = sections[-1].splitlines() if sections else []
+    return {match[1]: line for line in lines if (match := _FILES.search(line))}
+
+
+def render_card(existing: str | None, sets: Sequence[CardRow | KeptRow]) -> str:
     """Return the card with an updated table and updated `configs`.
 
     Args:
         existing: Current card, line ends unchanged; None if it does not exist.
         sets: All answer sets of the repository.
     """
-    ordered = sorted(sets, key=lambda row: (row.benchmark, row.model, row.answer_set_id))
+    ordered = sorted(
+        sets, key=lambda row: (row.benchmark, path_component(row.model), row.answer_set_id)
+    )
     names = list(dict.fromkeys(row.benchmark for row in ordered))
     configs = [name for name in names if _CONFIG_NAME.fullmatch(name)]
     section = f"{BEGIN}\n\n{_table(ordered)}\n{END}"
@@ -149,17 +172,21 @@ def _dtype(type_: pa.DataType) -> str:
     return "float64" if type_ == pa.float64() else str(type_)
 
 
-def _table(rows: Sequence[CardRow]) -> str:
+def _table(rows: Sequence[CardRow | KeptRow]) -> str:
     lines = [
         "| Benchmark | Model | Answers | State | Scores | Answer set |",
         "|---|---|---:|---|---|---|",
     ]
-    for row in rows:
-        scores = "<br>".join(_score(*score) for score in row.scores)
-        cells = (row.benchmark, row.model, f"{row.rows:,}", row.state, None, row.answer_set_id)
-        shown = [scores if cell is None else _escaped(cell) for cell in cells]
-        lines.append(f"| {' | '.join(shown)} |")
+    lines += [row.line if isinstance(row, KeptRow) else _line(row) for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def _line(row: CardRow) -> str:
+    scores = "<br>".join(_score(*score) for score in row.scores)
+    cells = (row.benchmark, row.model, f"{row.rows:,}", row.state, None, row.answer_set_id)
+    shown = [scores if cell is None else _escaped(cell) for cell in cells]
+    noted = "" if row.files is None else f" <!-- files {row.files} -->"
+    return f"| {' | '.join(shown)}{noted} |"
 
 
 def _score(scorer: str, accuracy: float | None, stderr: float | None, n: int) -> str:

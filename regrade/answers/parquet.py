@@ -114,8 +114,9 @@ class ParquetReader:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
                 continue
             column = batch.column(field.name)
-            decode = isinstance(column, pa.DictionaryArray)
-            arrays.append(column.dictionary_decode() if decode else column)
+            if isinstance(column, pa.DictionaryArray):
+                column = column.dictionary_decode()
+            arrays.append(column)
         return pa.record_batch(arrays, schema=self._schema)
 
     def _check_version(self, metadata: dict[bytes, bytes]) -> None:

@@ -1,9 +1,9 @@
 """The JSON file of a scoring, beside its table of scores. Scorings never overwrite each other."""
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from regrade.records import SCHEMA_VERSION
-from regrade.settings import Settings, StoredName
+from regrade.settings import Seconds, Settings, StoredName, Timestamp
 from regrade.stats.metrics import Summary
 
 ORIGINAL = "original"
@@ -56,8 +56,8 @@ class ScoreFile(Settings):
     """Names of damaged shards that were left out on request (`--intact`). Such a scoring is always stale, and its
     label names the number of shards."""
     summary: Summary
-    scored_at: AwareDatetime
-    score_seconds: float
+    scored_at: Timestamp
+    score_seconds: Seconds
     original: OriginalScoring | None = None
     """Set if `scorer` is `original`: imported scores, with the `source_hash` of their file."""
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from regrade.answers.aliases import FOLDER, aliased_sets, read_alias
 from regrade.answers.base import Repository, StoredFile
-from regrade.answers.manifest import Manifest, Shard
+from regrade.answers.manifest import Manifest, Shard, state_of
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.errors import DamagedAnswersError, OperationError
@@ -190,11 +190,15 @@ def _read(answers: AnswerSet, shard: Shard) -> pa.Table:
 
 
 def _state_problem(manifest: Manifest) -> str | None:
-    expected = manifest.n_samples * manifest.specification.repeats
-    state = "complete" if manifest.rows == expected else "incomplete"
-    if manifest.state == state:
-        return None
-    return f"its state is '{manifest.state}' with {manifest.rows:,} of {expected:,} rows."
+    if manifest.state != state_of(manifest.expected, manifest.shards):
+        failed = f", {manifest.failed:,} of them failed" if manifest.failed else ""
+        return f"its state is '{manifest.state}' with {manifest.rows:,} of {manifest.expected:,} rows{failed}."
+    wrong = next((s for s in manifest.sessions if s != s.counted(manifest.shards)), None)
+    if wrong is not None:
+        return f"the counts of session '{wrong.id}' are not those of its shards."
+    known = {session.id for session in manifest.sessions}
+    unknown = next((s for s in manifest.shards if s.session not in (None, *known)), None)
+    return f"shard '{unknown.name}' is of an unknown session." if unknown else None
 
 
 def _strays(answers: AnswerSet) -> Iterator[Problem]:
@@ -257,11 +261,14 @@ def _score_problems(answers: AnswerSet, intact: AnswerSet, record: ScoreFile) ->
     except DamagedAnswersError as error:
         yield Problem(f"{stem}.parquet", error.problem)
         return
-    if unknown := set(record.answers) - {shard.sha256 for shard in answers.manifest.shards}:
+    known = {shard.sha256 for shard in answers.manifest.shards}
+    if unknown := set(record.answers) - known - set(answers.manifest.replaced):
         yield Problem(
             f"{stem}.json", f"the scored shard {min(unknown)[:8]} is not in the manifest."
         )
         return
+    if not known.issuperset(record.answers):
+        return  # the rows that were scored are only at older revisions
     scored = answers.only(record.answers)
     if table.num_rows != scored.manifest.rows:
         yield Problem(

@@ -5,12 +5,14 @@ from itertools import islice
 from typing import Any
 
 from rich.rule import Rule
+from rich.text import Text
 
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.terminal import plain, stdout
+from regrade.cli.terminal import stdout
 from regrade.errors import SettingsError
+from regrade.reporting.text import visible
 from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
 from regrade.scoring.score import label_now
@@ -103,21 +105,26 @@ def _print_answer(row: dict[str, Any]) -> None:
         row["outcome"], row["outcome"]
     )
     colour = {"right": "green", "wrong": "red"}.get(verdict, "yellow")
-    title = f"{row['sample_id']} repeat {row['repeat']} · {row['subset'] or 'no subset'} · [{colour}]{verdict}[/]"
-    stdout.print(Rule(title, align="left"))
+    subset = "no subset" if row["subset"] is None else row["subset"]
+    where = f"{row['sample_id']} repeat {row['repeat']} · {subset} · "
+    stdout.print(Rule(Text.assemble(visible(where), (visible(verdict), colour)), align="left"))
     if row["prompt"] is not None:
-        stdout.print(plain(row["prompt"]), style="dim")
+        _print(row["prompt"], "dim")
     if row["reasoning"]:
-        stdout.print(plain(row["reasoning"]), style="dim italic")
+        _print(row["reasoning"], "dim italic")
     if row["text"] is not None:
-        stdout.print(plain(row["text"]))
+        _print(row["text"])
     if row["label_logprobs"] is not None:
-        stdout.print(
-            "log-probabilities: " + ", ".join(f"{value:.3f}" for value in row["label_logprobs"])
-        )
+        _print("log-probabilities: " + ", ".join(f"{value:.3f}" for value in row["label_logprobs"]))
     if row["error"] is not None:
-        stdout.print(f"error: {plain(row['error'])}", style="red")
-    extracted = "nothing" if row["extracted"] is None else plain(row["extracted"])
-    target = "not known" if row["target"] is None else plain(row["target"])
+        _print(f"error: {row['error']}", "red")
+    extracted = "nothing" if row["extracted"] is None else row["extracted"]
+    target = "not known" if row["target"] is None else row["target"]
     cut = ", cut off at max_tokens" if row["truncated"] else ""
-    stdout.print(f"[bold]extracted[/] {extracted}   [bold]target[/] {target}{cut}\n")
+    end = (("extracted", "bold"), f" {visible(extracted)}   ", ("target", "bold"))
+    stdout.print(Text.assemble(*end, f" {visible(target)}{cut}\n"))
+
+
+def _print(text: str, style: str = "") -> None:
+    """Print an untrusted text as it is: no markup, and no control characters."""
+    stdout.print(Text(visible(text), style))

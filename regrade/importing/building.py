@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from regrade.answers.publishing import SetDescription
+from regrade.answers.origin import SetDescription
 from regrade.benchmarks.questions.samples import Question, number_samples
 from regrade.errors import SettingsError
 from regrade.importing.base import FormatName, ImportedRow, ImportedSet, OriginalScore

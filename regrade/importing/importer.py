@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from regrade.answers.base import Repository
 from regrade.answers.publishing import publish_files, publish_scores
+from regrade.answers.rows import RowKey, row_keys
 from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
-from regrade.answers.sealed import seal_table
-from regrade.answers.sets import AnswerSet, find_set
+from regrade.answers.sealed import SealedFile, seal_table
+from regrade.answers.sets import AnswerSet
 from regrade.errors import SettingsError, UserError
 from regrade.importing.base import FormatName, ImportedRow, OriginalScore, TableOptions
 from regrade.importing.building import Built, Names, build
@@ -22,6 +23,11 @@ from regrade.importing.originals import source_hash
 from regrade.importing.record import clean
 from regrade.scorers import load_scorer
 from regrade.stats.metrics import summarise
+
+_STORED_DIFFERENTLY = (
+    "an earlier version of regrade imported it and read its targets or choices differently. The stored answers are kept; "
+    "to import the file anew, name another repository with `--answers`."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +114,21 @@ def import_files(
     unique = list(by_id.values())
     if not unique:
         raise _nothing(paths, read.failed)
-    answers = _publish(repository, unique)
+    published = _publish(repository, unique)
+    stored_sets: list[tuple[AnswerSet, Built]] = []
+    for stored, entry, is_same in published:
+        if is_same:
+            stored_sets.append((stored, entry))
+        else:
+            read.failed.append(entry.file.error(_STORED_DIFFERENTLY))
     scorings = [
         (stored, *_scoring(stored, entry, number, original, scores))
-        for stored, entry in zip(answers, unique, strict=True)
+        for stored, entry in stored_sets
         for number, (original, scores) in enumerate(entry.originals)
     ]
     known = {
         (stored.manifest.answer_set_id, file.label)
-        for stored in answers
+        for stored, _ in stored_sets
         for file in stored.readable_scores()
     }
     new = [
@@ -124,7 +136,7 @@ def import_files(
         for stored, file, scores in scorings
         if (stored.manifest.answer_set_id, file.label) not in known
     ]
-    revision = publish_scores(repository, new) if new else answers[0].revision
+    revision = publish_scores(repository, new) if new else published[0][0].revision
     return Imports(
         tuple(
             Imported(
@@ -135,7 +147,7 @@ def import_files(
                 entry.table["target"].null_count,
                 entry.unusable,
             )
-            for stored, entry in zip(answers, unique, strict=True)
+            for stored, entry in stored_sets
         ),
         str(revision),
         tuple(read.skipped),
@@ -207,19 +219,30 @@ def _files(path: Path) -> Iterable[SourceFile]:
     return [SourceFile(file) for file in files if not file.match("results_*.json")]
 
 
-def _publish(repository: Repository, sets: Sequence[Built]) -> list[AnswerSet]:
+def _publish(repository: Repository, sets: Sequence[Built]) -> list[tuple[AnswerSet, Built, bool]]:
+    """Publish answer sets; False for a set that was stored before with other questions than those read now."""
     message = f"Imported answers: {len(sets)} answer sets"
-    head = repository.head()
     with tempfile.TemporaryDirectory(prefix="regrade-import-") as folder:
         ready = []
         for number, entry in enumerate(sets):
             files = []
-            stored = find_set(repository, entry.description.specification, head)
-            # Its id has the file's hash: the stored rows are those of the same file.
-            if entry.table.num_rows and not (stored and stored.manifest.rows):
+            if entry.table.num_rows:
                 files.append(seal_table(entry.table, Path(folder) / f"{number:05d}.parquet"))
             ready.append((entry.description, files))
-        return publish_files(repository, ready, message)
+        published = publish_files(repository, ready, message)
+    return [
+        (stored, entry, _is_stored(files, stored) or set(row_keys(entry.table)) == _keys(stored))
+        for stored, entry, (_, files) in zip(published, sets, ready, strict=True)
+    ]
+
+
+def _keys(answers: AnswerSet) -> set[RowKey]:
+    return {key for batch in answers.batches(["sample_id", "repeat"]) for key in row_keys(batch)}
+
+
+def _is_stored(files: Sequence[SealedFile], answers: AnswerSet) -> bool:
+    """True if the answers are stored as in these files, so that they need not be read back."""
+    return {file.sha256 for file in files} == {shard.sha256 for shard in answers.manifest.shards}
 
 
 def _scoring(

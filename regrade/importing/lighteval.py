@@ -64,10 +64,11 @@ def _uniform(record: Record) -> tuple[Record, Record, Record]:
     """Question, answer and metrics of a row of any version."""
     if "full_prompt" not in record.names:
         marks = "__" if "__doc__" in record.names else ""
-        doc, response, metric = (
-            record.part(f"{marks}{name}{marks}") for name in ("doc", "model_response", "metric")
+        return (
+            record.part(f"{marks}doc{marks}"),
+            record.part(f"{marks}model_response{marks}"),
+            record.part(f"{marks}metric{marks}"),
         )
-        return doc, response, metric
     choices = record.get("choices")
     doc = {
         "query": record.get("example"),

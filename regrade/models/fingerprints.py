@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from regrade.files import atomic_write, file_sha256
@@ -33,3 +34,18 @@ def cached_sha256(path: Path) -> str:
         with atomic_write(entry) as file:
             file.write(digest.encode())
     return digest
+
+
+def path_sha256(path: Path) -> str:
+    """Return the sha256 of a file, or of all files in a folder."""
+    if path.is_file():
+        return cached_sha256(path)
+    return files_sha256(path, (file for file in path.rglob("*") if file.is_file()))
+
+
+def files_sha256(folder: Path, files: Iterable[Path]) -> str:
+    """Return a sha256 over the names and contents of files in a folder."""
+    total = hashlib.sha256()
+    for path in sorted(files):
+        total.update(f"{path.relative_to(folder).as_posix()}\0{cached_sha256(path)}\n".encode())
+    return total.hexdigest()

@@ -39,6 +39,10 @@ class AnswerSetResult(Result):
     url: str | None
     rows: int
     expected_rows: int
+    failed: int = 0
+    """Rows whose request failed and may succeed if it is sent again."""
+    refused: int = 0
+    """Rows whose request cannot succeed, such as a prompt longer than the model's own context."""
     generated: int
     """Rows that this flow run generated; 0 if all were stored already."""
     scores: tuple[ScoreResult, ...] = ()
@@ -48,6 +52,11 @@ class AnswerSetResult(Result):
     """Page of the model's evaluation in MLflow; None without an MLflow server."""
     seconds: dict[str, float]
     tokens_per_second: float | None = None
+
+    @property
+    def unanswered(self) -> int:
+        """Rows that are not stored, or whose request failed and may succeed if it is sent again."""
+        return self.expected_rows - self.rows + self.failed
 
 
 class NotScored(Result):
@@ -78,6 +87,16 @@ class Evaluation(Result):
     """Answer repository."""
     tracking_uri: str | None = None
     """MLflow URI without credentials; None if nothing was tracked."""
+
+
+def check_answered(evaluation: Evaluation) -> None:
+    """Raise an error if an answer is missing that could be generated.
+
+    Raises:
+        SomeUnansweredError: If there is one; it counts them.
+    """
+    if any(answers.unanswered for answers in evaluation.answer_sets):
+        raise SomeUnansweredError(evaluation)
 
 
 def flat_metrics(summary: Summary) -> dict[str, float | int | None]:
@@ -114,6 +133,23 @@ class SomeNotScoredError(OperationError):
 
     def __str__(self) -> str:
         return some_not_scored(self.evaluation)
+
+
+class SomeUnansweredError(OperationError):
+    """Not all questions were answered; everything else is done."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self.evaluation = evaluation
+        super().__init__(evaluation)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{answers.benchmark} · {answers.model}: {answers.unanswered:,} of {answers.expected_rows:,} answers are "
+            f"missing{f', {answers.failed:,} requests failed' if answers.failed else ''}."
+            for answers in self.evaluation.answer_sets
+            if answers.unanswered
+        ]
+        return " ".join([*lines, "The same command asks for them again."])
 
 
 class SomeUnfitError(SettingsError):

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.sets import AnswerSet
+from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.verify import Verified, check_rows, verify
-from regrade.errors import RepositoryError
+from regrade.errors import DamagedAnswersError, RepositoryError
 from regrade.records import GENERATION_SCHEMA
 from tests.builders import row
 from tests.stored import (
@@ -120,7 +120,9 @@ def test_a_repeat_that_nobody_asked_for_and_a_sample_too_many_are_found(answers:
         ({"answer_set_id": "f" * 16}, "is not that of its specification"),
         ({"scorers": []}, "names no scorer"),
         ({"shards": "none"}, "not a manifest: shards"),
-        ({"created_at": "2026-01-01T00:00:00"}, "time zone"),
+        ({"created_at": "2026-01-01T00:00:00"}, "created_at: .*timezone"),
+        ({"created_at": "0001-01-01T00:00:00+14:00"}, "created_at: .*greater than or equal"),
+        ({"updated_at": "9999-12-31T23:59:59-12:00"}, "updated_at: .*less than"),
     ],
 )
 def test_a_manifest_that_does_not_hold_is_named(
@@ -133,6 +135,69 @@ def test_a_manifest_that_does_not_hold_is_named(
     ]
     assert len(problems) == 1
     assert re.search(says, problems[0].problem)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("load_seconds", -1.0),
+        ("generate_seconds", float("nan")),
+        ("generate_seconds", 1e308),
+        ("generate_seconds", float("inf")),
+        ("rows", -1),
+        ("prompt_tokens", -1),
+        ("completion_tokens", -1),
+        ("started_at", "2026-01-01T00:00:00"),
+        ("started_at", "0001-01-01T00:00:00+14:00"),
+    ],
+)
+def test_a_session_with_an_impossible_value_is_damage_and_named(
+    answers: AnswerSet, field: str, value: object
+) -> None:
+    session = {
+        "started_at": "2026-01-01T00:00:00Z",
+        "regrade_version": "0",
+        "engine": "vllm",
+        "engine_version": None,
+        "device": None,
+        "dtype": None,
+        "max_model_len": None,
+        "chat_template_sha256": None,
+        "engine_settings": {},
+        "load_seconds": 1.0,
+        "generate_seconds": 2.0,
+        "rows": 6,
+        "prompt_tokens": 30,
+        "completion_tokens": 42,
+    }
+    commit_manifest(answers, sessions=[session])
+    assert list_sets(answers.repository, str(answers.repository.head()))
+
+    commit_manifest(answers, sessions=[session | {field: value}])
+
+    with pytest.raises(DamagedAnswersError, match=rf"manifest.json.*sessions\.0\.{field}"):
+        list_sets(answers.repository, str(answers.repository.head()))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("score_seconds", -1.0),
+        ("score_seconds", float("nan")),
+        ("scored_at", "2026-01-01T00:00:00"),
+        ("scored_at", "0001-01-01T00:00:00+14:00"),
+    ],
+)
+def test_a_score_file_with_an_impossible_value_is_damage_and_named(
+    answers: AnswerSet, field: str, value: object
+) -> None:
+    file = score(answers)
+    path = f"{answers.scores_folder}/{file.label}.json"
+    content = json.dumps(file.model_dump(mode="json") | {field: value}).encode()
+    answers.repository.commit({path: content}, "from a stranger", parent=answers.repository.head())
+
+    with pytest.raises(DamagedAnswersError, match=rf"{file.label}.json.*{field}"):
+        again(answers).scores()
 
 
 def test_a_shard_listed_twice_is_found(answers: AnswerSet) -> None:

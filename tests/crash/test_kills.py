@@ -153,14 +153,14 @@ repository = LocalRepository(folder / "answers")
 asked = description(total)
 with Spool(folder / "spool" / "repository" / "set") as spool:
     stored = find_set(repository, asked.specification, repository.head())
-    done = spool.keys() | (stored.keys() if stored else set())
+    done = spool.states().done | (stored.states().done if stored else set())
     missing = [n for n in range(total) if (f"sample-{n:05d}", 0) not in done]
     print("begins", flush=True)
     for start in range(0, len(missing), 5):
         spool.append([row(n, text=f"{run} {n}") for n in missing[start : start + 5]])
         print("reported", *missing[start : start + 5], flush=True)
-        publish_answers(repository, spool, asked, None)
-    publish_answers(repository, spool, asked, None)
+        publish_answers(repository, spool, asked)
+    publish_answers(repository, spool, asked)
 """
 
 

@@ -145,6 +145,9 @@ def test_a_file_that_an_earlier_version_read_differently_keeps_its_stored_rows(
 
     [entry] = list_sets(repository, again.revision)
     assert (again.revision, entry.manifest.rows) == (first.revision, 3)
+    [error] = again.failed
+    assert "an earlier version of regrade imported it" in str(error)
+    assert verify(repository, again.revision).problems == []
 
 
 def other_targets(file: SourceFile, found: ImportedSet, wanted: ScorerName | None) -> Targets:

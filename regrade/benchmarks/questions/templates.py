@@ -3,13 +3,17 @@
 A template names a column directly, `{{ question }}`, or as `{{ row['the question'] }}` if its name is not a word.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from regrade.errors import SettingsError
+
+MAX_REPEATED = 1_000_000
+"""Largest length of a text or list that a template may make by `*`, and largest result of `**`, in bits."""
 
 
 class TemplateValueError(TemplateError):
@@ -89,4 +93,23 @@ def _refuse_null(value: object) -> object:
     return value
 
 
-_ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, finalize=_refuse_null)
+class _Environment(ImmutableSandboxedEnvironment):
+    """A sandbox in which `{{ "a" * 10**10 }}` takes no memory; jinja2 bounds only `range`."""
+
+    intercepted_binops = frozenset(("*", "**"))
+
+    def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
+        """Compute `left * right` or `left ** right` if the result is not too large."""
+        size = 0
+        if operator == "**" and isinstance(left, int) and isinstance(right, int):
+            size = left.bit_length() * right
+        elif operator == "*":
+            for one, times in ((left, right), (right, left)):
+                if isinstance(times, int) and isinstance(one, Sized):
+                    size = len(one) * times
+        if size > MAX_REPEATED:
+            raise TemplateValueError(f"the result of `{operator}` would be too large")
+        return super().call_binop(context, operator, left, right)
+
+
+_ENVIRONMENT = _Environment(undefined=StrictUndefined, finalize=_refuse_null)

@@ -52,6 +52,10 @@ def test_text_is_filled_in_as_it_is() -> None:
         ("{{ q + 1 }}", {"q": "x"}, "the template prompt cannot be filled"),
         ("{{ 1 / q }}", {"q": 0}, "division by zero"),
         ("{{ q.__class__.__mro__ }}", {"q": "x"}, "unsafe"),
+        ("{{ 'a' * 10**10 }}", {}, "the result of `*` would be too large"),
+        ("{{ 10**9 * q }}", {"q": "ab"}, "the result of `*` would be too large"),
+        ("{{ (q * 1000000) | length }}", {"q": [1, 2]}, "the result of `*` would be too large"),
+        ("{{ 9**(9**9) }}", {}, "the result of `**` would be too large"),
         ("{{ q.append(1) }}", {"q": [1]}, "'append' of 'list' object is unsafe"),
     ],
 )
@@ -62,6 +66,12 @@ def test_what_cannot_be_filled_in_is_refused(
         RowTemplate("prompt", text).render(values)
 
     assert problem in str(error.value)
+
+
+def test_a_template_may_multiply() -> None:
+    text = "{{ '-' * 20 }}{{ 3 * 7 }} {{ 2**10 }} {{ 0.5 * n }}"
+
+    assert RowTemplate("prompt", text).render({"n": 4}) == "-" * 20 + "21 1024 2.0"
 
 
 def test_null_may_be_asked_for() -> None:
