@@ -87,9 +87,9 @@ def _request(record: Record, number: int, response: Json) -> Request:
         ) from None
     context = record.get(f"arguments.gen_args_{number}.arg_0")
     continuation = record.text(f"arguments.gen_args_{number}.arg_1") or ""
-    return Request(
-        clean(context) if isinstance(context, str) else as_json(context), continuation, logprob
-    )
+    if not isinstance(context, str):
+        context = "" if context is None else as_json(context)
+    return Request(clean(context), continuation, logprob)
 
 
 def _conditional(requests: Sequence[Request]) -> Sequence[Request]:

@@ -171,7 +171,8 @@ def score_batch(scorer: Scorer, batch: pa.RecordBatch) -> pa.RecordBatch:
     )
     scored = [scorer.score(batch.filter(pa.array(known)))] if known.any() else []
     order = np.argsort(np.concatenate([np.flatnonzero(known), np.flatnonzero(~known)]))
-    return pa.concat_batches([*scored, nothing]).take(pa.array(order))
+    [batch] = pa.Table.from_batches([*scored, nothing]).take(order).combine_chunks().to_batches()
+    return batch
 
 
 def latency_percentiles(answers: AnswerSet) -> dict[str, float]:
