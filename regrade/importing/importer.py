@@ -202,7 +202,7 @@ def _unknown_format(file: SourceFile) -> ImportFileError:
 
 
 def _not_imported(sets: Sequence[Built]) -> dict[FormatName, tuple[str, ...]]:
-    """Fields that no file of a format was read for."""
+    """Names of the fields of rows that were not read, by format."""
     names: dict[FormatName, set[str]] = {}
     for entry in sets:
         names.setdefault(entry.format, set()).update(map(clean, entry.file.unread))

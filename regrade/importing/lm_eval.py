@@ -87,12 +87,11 @@ def _rows(index: int, record: Record, scores: Mapping[str, RowScore]) -> list[Im
     prompt, kind = _prompt(record)
     doc = record.objects().get("doc") or Record({}, record.error)
     question = _question(doc)
+    # The text under the usual name, else the whole `doc`: ids depend on it.
+    content = doc.peek("question")
     common: dict[str, Any] = {
         "index": index,
-        # The whole `doc`, unless its question has the usual name: ids depend on it.
-        "content": question
-        if "question" in doc.names and question
-        else as_json(record.peek("doc")),
+        "content": clean(content) if isinstance(content, str) else as_json(record.peek("doc")),
         "question": question or None,
         "prompt": prompt,
         "prompt_kind": kind,

@@ -105,12 +105,11 @@ def _target(record: Record, options: TableOptions) -> str | int | float | None:
     """Target as in the file; a number stays a number, because with choices it is an index."""
     path = options.columns.target
     value = None if path is None else record.need(path)
-    if isinstance(value, float) and math.isnan(value):  # a missing value in a Parquet file
-        return None
-    if options.target_after is not None and value is not None:
-        return _text(value).rpartition(options.target_after)[2].strip()
+    text = _text(value)
+    if text is not None and options.target_after is not None:
+        return text.rpartition(options.target_after)[2].strip()
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if value is None or is_number else _text(value)
+    return value if text is not None and is_number else text
 
 
 def _scores(record: Record, columns: Columns, n_answers: int) -> Sequence[RowScore | None]:
@@ -119,14 +118,14 @@ def _scores(record: Record, columns: Columns, n_answers: int) -> Sequence[RowSco
     if columns.score is not None:
         score = record.need(columns.score)
         value = finite(score)
-        if value is None and score is not None:
+        if value is None and _text(score) is not None:
             raise record.error(
                 f"'{columns.score}' should be true, false or a number, found {score!r:.60}."
             )
-        scores = [RowScore(value, None if extracted is None else _text(extracted))]
+        scores = [RowScore(value, _text(extracted))]
     elif columns.extracted is not None:
         each = extracted if isinstance(extracted, list) else [extracted]
-        scores = [RowScore(None, None if one is None else _text(one)) for one in each]
+        scores = [RowScore(None, _text(one)) for one in each]
     else:
         scores = []
     return scores if len(scores) == n_answers else [None] * n_answers
@@ -137,12 +136,16 @@ def _choices(record: Record, columns: Columns) -> tuple[str, ...]:
 
 
 def _as_text(record: Record, path: str | None) -> str | None:
-    """Convert a value to text: a number as Python prints it, lists, objects and truth values as JSON."""
-    value = record.need(path) if path is not None else None
-    return None if value is None else _text(value)
+    return _text(record.need(path)) if path is not None else None
 
 
-def _text(value: Json) -> str:
+def _text(value: Json) -> str | None:
+    """Convert a value to text: a number as Python prints it, lists, objects and truth values as JSON.
+
+    Null stays None; so does NaN, by which Parquet files of pandas mark missing values.
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
     if isinstance(value, str):
         return clean(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -223,6 +223,12 @@ def test_the_question_is_the_text_that_the_dataset_has_for_it(tmp_path: Path, na
     assert row.content == ("Why?" if name == "question" else as_json(doc))
 
 
+def test_a_question_that_is_no_text_does_not_tell_questions_apart_alone(tmp_path: Path):
+    doc = {"question": {"stem": "Why?"}, "query": "Why?"}
+    [row] = read(jsonl(tmp_path / "a.jsonl", sample(0, "So.", 1.0, doc=doc))).rows
+    assert (row.content, row.question) == (as_json(doc), "Why?")
+
+
 def test_a_question_in_parts_is_not_known(tmp_path: Path):
     doc = {"premise": "It rains.", "hypothesis": "It is wet."}
     [row] = read(jsonl(tmp_path / "a.jsonl", sample(0, "So.", 1.0, doc=doc))).rows
