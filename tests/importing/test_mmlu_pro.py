@@ -37,6 +37,7 @@ def test_model_and_examples_are_in_the_name(tmp_path: Path):
         archive(tmp_path / "model_outputs_Meta-Llama-3-8B_5shots.zip", {"x.json": [row("B")]})
     )
     assert (found.model, found.n_shots, found.benchmark) == ("Meta-Llama-3-8B", 5, "mmlu-pro")
+    assert found.rows[0].question == "Which?"
     assert (found.rows[0].subset, found.rows[0].choices) == ("law", ("red", "green", "blue"))
     found = read(archive(tmp_path / "other.zip", {"x.json": [row("B")]}))
     assert (found.model, found.n_shots) == (None, None)
