@@ -118,7 +118,7 @@ def test_every_sample_gets_exactly_one_row(spool: Spool):
 
     (file,) = spool.seal()
     assert file.rows == 7
-    assert spool.keys() == {(f"id-{n}", 0) for n in range(7)}
+    assert spool.states().done == {(f"id-{n}", 0) for n in range(7)}
 
 
 def test_progress_is_told_only_of_rows_that_are_on_disk(spool: Spool):
@@ -129,7 +129,7 @@ def test_progress_is_told_only_of_rows_that_are_on_disk(spool: Spool):
         Answering(),
         spool,
         plan.missing(set()),
-        lambda p: seen.append((p.done, len(spool.keys()))),
+        lambda p: seen.append((p.done, len(spool.states().done))),
     )
     assert seen == [(2, 2), (4, 4), (6, 6)]
 
@@ -148,7 +148,7 @@ def test_an_engine_that_ends_early_is_an_error_and_what_it_gave_is_kept(spool: S
     plan = plan_of(5)
     with pytest.raises(EngineError, match="2 of 5 requests unanswered"):
         generate(plan, Answering(lose=2), spool, plan.missing(set()), lambda p: None)
-    assert len(spool.keys()) == 3
+    assert len(spool.states().done) == 3
 
 
 def test_an_answer_that_comes_twice_is_an_error(spool: Spool):

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from regrade.answers.aliases import FOLDER, aliased_sets, read_alias
 from regrade.answers.base import Repository, StoredFile
+from regrade.answers.counts import COLUMNS, count_rows
 from regrade.answers.manifest import Manifest, Shard, state_of
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, readable_sets
@@ -72,7 +73,8 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
     verified.problems += [Problem(error.path, error.problem) for error in damaged]
     for answers in sets:
         for number, shard in enumerate(answers.manifest.shards):
-            if shard.name[5:10] != f"{number:05d}" or shard.name[11:19] != shard.sha256[:8]:
+            in_order = shard.name[5:10] == f"{number:05d}" or answers.manifest.replaced
+            if not in_order or shard.name[11:19] != shard.sha256[:8]:
                 path = f"{answers.folder}/{shard.name}"
                 verified.problems.append(
                     Problem(path, "its name does not match its number and sha256.")
@@ -185,7 +187,18 @@ def _read(answers: AnswerSet, shard: Shard) -> pa.Table:
             f"{answers.folder}/{shard.name}",
             f"it has the column '{unknown[0]}', which is not part of the format.",
         )
-    batches = [batch.select(list(KEYS)) for batch in reader.batches()]
+    batches, counted = [], []
+    for batch in reader.batches():
+        batches.append(batch.select(list(KEYS)))
+        counted.append(batch.select(list(COLUMNS)))
+    if shard.session is not None:
+        counts = count_rows(counted)
+        wrong = [name for name, count in counts.items() if getattr(shard, name) != count]
+        if wrong:
+            raise DamagedAnswersError(
+                f"{answers.folder}/{shard.name}",
+                f"the manifest says {wrong[0]} {getattr(shard, wrong[0])}, its rows give {counts[wrong[0]]}.",
+            )
     return pa.Table.from_batches(batches, pa.schema([GENERATION_SCHEMA.field(k) for k in KEYS]))
 
 

@@ -1,6 +1,6 @@
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import datasets
@@ -40,7 +40,7 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 def session(minute: int = 0) -> Session:
     return Session(
         id=f"{minute:012x}",
-        started_at=datetime(2026, 1, 1, 0, minute, tzinfo=UTC),
+        started_at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute),
         regrade_version="0",
         engine="vllm",
         engine_version="0.32.0",
@@ -228,9 +228,9 @@ def test_a_repeated_set_is_complete_when_every_repeat_is_there(
 ):
     described = description(2, repeats=2)
     spool.append([row(0), row(0, repeat=1), row(1)])
-    first = publish_answers(repository, spool, described, None)
+    first = publish_answers(repository, spool, described)
     spool.append([row(1, repeat=1)])
-    second = publish_answers(repository, spool, described, None)
+    second = publish_answers(repository, spool, described)
 
     assert first is not None
     assert second is not None
@@ -241,8 +241,8 @@ def test_a_repeated_set_is_complete_when_every_repeat_is_there(
 def test_while_generating_only_new_rows_make_a_commit(repository: LocalRepository, spool: Spool):
     described = description(5)
     spool.append([row(0)])
-    first = publish_answers(repository, spool, described, session(1), only_new=True)
-    nothing = publish_answers(repository, spool, described, session(1, minute=1), only_new=True)
+    first = publish_answers(repository, spool, described, only_new=True)
+    nothing = publish_answers(repository, spool, described, only_new=True)
 
     assert first is not None
     assert first.manifest.rows == 1
