@@ -30,7 +30,7 @@ from regrade.benchmarks.questions.targets import (
     number_target,
     text_target,
 )
-from regrade.benchmarks.questions.templates import RowTemplate, TemplateValueError
+from regrade.benchmarks.questions.templates import ROW, RowTemplate, TemplateValueError
 from regrade.errors import SettingsError, SourceError
 from regrade.records import Sample
 from regrade.scorers import load_scorer, method_of
@@ -73,8 +73,12 @@ class DatasetQuestions(StandardBenchmark):
         self._prompt_template = RowTemplate("prompt", self._prompt_source)
         self._shot_template = RowTemplate("shot_answer", settings.shot_answer)
         computed = _CHOICE_NAMES if has_choices else frozenset()
-        self._prompt_columns = sorted(self._prompt_template.names - computed)
-        self._shot_answer_columns = sorted(self._shot_template.names - computed - _SHOT_NAMES)
+        self._prompt_columns = sorted(
+            self._prompt_template.row_columns | (self._prompt_template.names - computed)
+        )
+        self._shot_answer_columns = sorted(
+            self._shot_template.row_columns | (self._shot_template.names - computed - _SHOT_NAMES)
+        )
         super().__init__(
             _open_source(settings),
             prompt,
@@ -176,10 +180,11 @@ class DatasetQuestions(StandardBenchmark):
         return ""
 
     def _values(self, sample: Sample) -> dict[str, Any]:
+        values = {**sample.fields, ROW: sample.fields}
         if not sample.choices:
-            return dict(sample.fields)
+            return values
         choices = list(sample.choices)
-        return {**sample.fields, "choices": choices, "listed_choices": listed(choices)}
+        return {**values, "choices": choices, "listed_choices": listed(choices)}
 
     def _targets(self, values: Sequence[Any], choices: Sequence[Sequence[str]]) -> list[str]:
         if self._target_kind == "letter":
