@@ -13,7 +13,7 @@ from regrade.cli.terminal import plain, stdout
 from regrade.errors import SettingsError
 from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
-from regrade.scoring.score import label_now
+from regrade.scoring.score import label_now, with_prompt_format
 
 SHOWN = (
     "sample_id",
@@ -86,7 +86,7 @@ def _scored_rows(answers: AnswerSet, scorer_name: str | None) -> Iterator[dict[s
     columns = list(dict.fromkeys([*SHARED_COLUMNS, *(scorer.columns if scorer else ())]))
     for batch in answers.batches(list(dict.fromkeys([*SHOWN, *columns]))):
         scores = (
-            scorer.score(batch.select(columns)).to_pylist()
+            scorer.score(with_prompt_format(batch.select(columns), answers)).to_pylist()
             if scorer
             else [_NOT_SCORED] * len(batch)
         )

@@ -16,7 +16,7 @@ from regrade.answers.verify import check_rows, intact_part
 from regrade.errors import PluginError, SettingsError, UnknownNameError
 from regrade.records import SCORE_SCHEMA
 from regrade.scorers import load_scorer, method_of
-from regrade.scorers.base import SHARED_COLUMNS, Scorer
+from regrade.scorers.base import PROMPT_FORMAT, SHARED_COLUMNS, Scorer
 from regrade.scoring.source_hash import source_hash
 from regrade.stats.metrics import summarise
 
@@ -126,6 +126,13 @@ def _without_damaged(answers: AnswerSet) -> tuple[AnswerSet, tuple[str, ...]]:
     return kept, tuple(name for name in names if name not in intact)
 
 
+def with_prompt_format(batch: pa.RecordBatch, answers: AnswerSet) -> pa.RecordBatch:
+    """Return a batch with the column `PROMPT_FORMAT`, which scorers need to tell where an answer ends."""
+    prompt_format = answers.manifest.specification.prompt.format
+    column = pa.repeat(pa.scalar(prompt_format, pa.string()), batch.num_rows)
+    return batch.append_column(PROMPT_FORMAT, column)
+
+
 def _scores(answers: AnswerSet, scorer: Scorer) -> Iterator[pa.RecordBatch]:
     columns = list(dict.fromkeys([*SHARED_COLUMNS, *scorer.columns]))
     with ThreadPoolExecutor(N_THREADS) as pool:
@@ -136,7 +143,7 @@ def _scores(answers: AnswerSet, scorer: Scorer) -> Iterator[pa.RecordBatch]:
                     f"Answer set '{answers.manifest.answer_set_id}' was imported without the right answers: "
                     f"scorer '{scorer.name}' has nothing to compare with."
                 )
-            pending.append(pool.submit(scorer.score, batch))
+            pending.append(pool.submit(scorer.score, with_prompt_format(batch, answers)))
             if len(pending) > 2 * N_THREADS:  # bounds memory
                 yield pending.pop(0).result()
         for future in pending:
