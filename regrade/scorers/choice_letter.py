@@ -78,7 +78,7 @@ class ChoiceLetterScorer:
 def _repeated(texts: Pieces, choices: c.Lists) -> Found:
     """Return the letter of the choice that each text repeats."""
     texts = texts.trimmed()
-    short = c.is_short(texts.text, c.longest(c.flattened(choices)) + _MARKS)
+    short = c.is_short(texts.text, c.longest(choices) + _MARKS)
     letter = c.scattered(short, chosen_by_text(texts.text.filter(short), choices.filter(short)))
     return Found(letter, texts.where(c.is_present(letter)), c.is_equal(letter, ""))
 

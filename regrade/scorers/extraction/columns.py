@@ -197,10 +197,15 @@ def taken(strings: Strings, indices: NDArray[np.int64]) -> Strings:
     return _strings("take", strings, pa.array(indices))
 
 
-def longest(strings: Strings) -> int:
-    """Return the length of the longest string in characters; 0 without strings."""
-    lengths = pc.utf8_length(strings)
-    return int(pc.max(lengths).as_py() or 0)
+def longest(lists: Lists) -> NDArray[np.int64]:
+    """Return the length of the longest string of each list in characters; 0 for an empty list."""
+    counts = list_lengths(lists)
+    lengths = _counts("utf8_length", flattened(lists))
+    result = np.zeros(len(lists), np.int64)
+    if lengths.size:
+        starts = np.cumsum(counts) - counts
+        result[counts > 0] = np.maximum.reduceat(lengths, starts[counts > 0])
+    return result
 
 
 def mapped(strings: Strings, change: Callable[[str], str | None]) -> Strings:
@@ -215,9 +220,10 @@ def positions(strings: Strings, values: Strings) -> "pa.Int32Array":
     return cast("pa.Int32Array", pc.index_in(strings, value_set=values))
 
 
-def is_short(strings: Strings, length: int) -> Mask:
-    """True for strings of at most `length` characters; false for nulls."""
-    return falsy(_mask("less_equal", _strings("utf8_length", strings), length))
+def is_short(strings: Strings, lengths: NDArray[np.int64]) -> Mask:
+    """True for strings of at most the given lengths in characters; false for nulls."""
+    short = _counts("utf8_length", strings) <= lengths
+    return both(is_present(strings), mask(short))
 
 
 def coalesced(*columns: Strings) -> Strings:

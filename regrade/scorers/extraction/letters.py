@@ -78,13 +78,15 @@ def leading_letter(texts: Pieces) -> Found:
 
 
 def correct_letter(texts: Pieces) -> Found:
-    """Read the only letter that each text calls correct, as in `B is the correct answer`."""
+    """Read the only letter that each text calls correct, as in `B is the correct answer`; refuse several."""
     called = texts.where(texts.matches(rf"(?:\A|[^0-9A-Za-z]){_VERDICT}"))
     letters = [
         called.split(rf"\A(?P<before>(?s:{text}))(?P<gap>\A|[^0-9A-Za-z]){_VERDICT}")["letter"]
         for text in (".*?", ".*")
     ]
-    return _found(letters[1].where(c.is_equal(letters[0].text, letters[1].text)))
+    same = c.is_equal(letters[0].text, letters[1].text)
+    found = _found(letters[1].where(same))
+    return Found(found.value, found.place, c.both(letters[1].present, c.negated(same)))
 
 
 def _found(letter: Pieces) -> Found:

@@ -51,12 +51,15 @@ _POINT = r"(?:\A|[^0-9A-Za-z.])\.\z"  # .5
 
 # An expression: a number that is only part of it is not read
 _OPERATOR = rf"(?:{_MINUS}|[+*/^\x{{D7}}\x{{F7}}\x{{B7}}]|\\(?:times|cdot|div|pm)\b)"
-_FUNCTIONS = r"\\(?:sqrt|pi|ln|log|sin|cos|tan|binom|theta|alpha)\b|[\x{3C0}\x{221A}\x{221E}]"
+_FUNCTIONS = (
+    r"\\(?:sqrt|pi|ln|log|sin|cos|tan|binom|overline|theta|alpha)\b|[\x{3C0}\x{221A}\x{221E}]"
+)
+_INEQUALITY = r"[<>\x{2264}\x{2265}]|\\(?:le|ge|lt|gt)q?\b"
 _SCALES = "hundred|thousand|million|billion|trillion"
 _SPACE = r"(?:\s|\\[,; ]|\\quad|[)\]$])*"
 _EXPRESSION = (
     rf"\A{_SPACE}(?:{_OPERATOR}|x |times |plus |minus |divided by )\s*[$(\\{{]*(?:{_MINUS}?{DIGIT}|[a-z]\b|d?frac|sqrt|pi)"
-    rf"|\A\s*(?:\^|\*\*[({{]?[0-9]|{_FUNCTIONS}|[\x{{B2}}\x{{B3}}\x{{B9}}\x{{2070}}-\x{{2079}}])"
+    rf"|\A\.?\s*(?:\^|\*\*[({{]?[0-9]|{_FUNCTIONS}|{_INEQUALITY}|[\x{{B2}}\x{{B3}}\x{{B9}}\x{{2070}}-\x{{2079}}])"
     r"|\A ?[xyznk](?:[^A-Za-z'\x{2019}]|\z)"  # 2x
     r"|\A[ .,'\x{2019}][0-9]|\A:[0-9](?:[^0-9]|\z)"  # 1 234 567, 1.234.567, 2:1
     rf"|\A ?(?i:{_SCALES})\b"
@@ -64,9 +67,9 @@ _EXPRESSION = (
 """Text after a number that is only part of an expression or of a longer number."""
 _DEGREES = r"\A\s*\^\s*\{?\s*(?:\\circ|\x{B0})"
 _TEX = r"(?:\s|\\[a-z]+|[{}*_$%])*"
-_SERIES = rf"\A{_TEX}(?:\p{{L}}+{_TEX}){{0,2}}(?:,|;|&|and\b|or\b|to\b)(?:and\b|or\b|{_TEX}|[(])*(?:\p{{L}}+\s?=\s?)?{_MINUS}?{DIGIT}"
+_SERIES = rf"\A{_TEX}(?:\p{{L}}+{_TEX}){{0,2}}(?:,|;|&|\b(?:and|or|to)\b)(?:and\b|or\b|{_TEX}|[(])*(?:\p{{L}}+\s?=\s?)?{_MINUS}?{DIGIT}"
 """Text after a number that is one of several: `, 4`, ` and 4`, ` hours and 30 minutes`."""
-_OPERAND = rf"[A-Za-z)]\s*{_OPERATOR}\s*[({{]*\z|{_OPERATOR}\s*\(\z|[\^_|]\s*[({{]*\z|{_FUNCTIONS}"
+_OPERAND = rf"[A-Za-z)]\s*{_OPERATOR}\s*[({{]*\z|{_OPERATOR}\s*\(\z|[\^_|]\s*[({{]*{_MINUS}?\z|{_FUNCTIONS}|{_INEQUALITY}|\\[dtc]?frac"
 """Text before a number that is only part of an expression."""
 _ONLY_SYMBOLS = (
     rf"\A[\s$(\\]*(?:[A-Za-z]\s*{_OPERATOR}|[0-9.]+\s*(?:{_OPERATOR}|,))"
@@ -85,7 +88,7 @@ _JOIN = rf"\s*(?:{_OPERATOR}|x\b|of\b|times\b|plus\b|minus\b|divided by\b)\s*"
 _LEFT = rf"(?:{_TERM}(?:{_JOIN}{_TERM})+|[\p{{L}}\\][\p{{L}}\\{{}}_' ]{{0,80}}|[0-9][0-9.,]*)"
 _EQUATION = rf"\A(?P<left>{_MARK}*?{_LEFT}[)\]$}}\s]*=(?:[^=\n]*=)*)(?P<right>[^=\n]*)"
 _REASON = r"(?i)[,;]? \(?(?:as|because|for|given|if|since|when|where|with)\b"
-_SYSTEM = r"(?:[,;]|\band\b|\bor\b)\s*[A-Za-z]\s*="
+_SYSTEM = r"(?:[,;]|\band\b|\bor\b)[\s{}\\]*[A-Za-z]\s*="
 """Several unknowns: `x = 5, y = 3`."""
 
 _HINDRANCES = (
@@ -148,9 +151,11 @@ def last_number(pieces: Pieces) -> Found:
     expression = only_number(symbols)
     rest = pieces.where(expression.open)
     parts = rest.split_end(
-        rf"(?s)(?P<tail>(?:.{{0,80}}[^0-9])?(?:[0-9]+\}}?|{_VULGAR}))(?P<rest>{_NO_DIGIT}*)\z"
+        rf"(?s)(?P<tail>(?:.{{0,80}}[^0-9])?(?:[0-9]+\}}?|[0-9]* ?{_VULGAR}))(?P<rest>{_NO_DIGIT}*)\z"
     )
-    lead = rf"(?P<lead>\A{_MARK}*|(?i:\bnegative) |[A-Za-z]{_MARK}*|{DIGIT}{_MARK}+)"
+    lead = (
+        rf"(?P<lead>\A{_MARK}*|(?i:\bnegative|\A{_MARK}*minus) |[A-Za-z]{_MARK}*|{DIGIT}{_MARK}+)"
+    )
     found = parts["tail"].split_end(rf"{lead}{_NUMBER}(?P<brace>\}}?)\z")
     grouped = c.both(  # the last group of 1 234 or 1.234.567
         found["lead"].matches(r"[0-9][ .]\z"), found["number"].matches(r"\A[0-9]{3}(?:[^0-9]|\z)")

@@ -23,7 +23,7 @@ RE2 searches a pattern that begins with a literal text much faster than others.
 """
 
 _NESTED = r"(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*"
-_VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'[^'\n]*'|[^,}\n]*(?:,[0-9]{3}\b[^,}\n]*)*)"""
+_VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'[^'\n]*'|\{[^\n]*|[^,}\n]*(?:,[0-9]{3}\b[^,}\n]*)*)"""
 STRUCTURED: Table = (
     (r"\\f?boxed\s*\{", rf"(?P<content>{_NESTED})\}}"),
     (r"<[aA]nswer>", r"(?s:(?P<content>.*?))(?:</[aA]nswer>|\z)"),
