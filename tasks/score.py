@@ -10,6 +10,7 @@ from regrade.errors import DamagedAnswersError, SettingsError
 from regrade.reporting.diffs import diff_line
 from regrade.scoring.diff import Diff
 from regrade.scoring.diff_sides import diff_with_before
+from regrade.scoring.fit import notes
 from regrade.scoring.score import Scored, score_answers
 from tasks.work import RETRIED
 
@@ -64,6 +65,8 @@ def score_set(
             continue
         result.scored.append(scored)
         _log(result.title, scored)
+        for note in notes(answers, scored.file):
+            logger.warning("%s: %s", result.title, note)
         _compare(result, scored)
     return result
 

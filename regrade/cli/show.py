@@ -13,7 +13,8 @@ from regrade.cli.terminal import plain, stdout
 from regrade.errors import SettingsError
 from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
-from regrade.scoring.score import label_now, with_prompt_format
+from regrade.scoring.batches import with_prompt_format
+from regrade.scoring.score import label_now
 
 SHOWN = (
     "sample_id",

@@ -16,7 +16,9 @@ from regrade.answers.verify import check_rows, intact_part
 from regrade.errors import PluginError, SettingsError, UnknownNameError
 from regrade.records import SCORE_SCHEMA
 from regrade.scorers import load_scorer, method_of
-from regrade.scorers.base import PROMPT_FORMAT, SHARED_COLUMNS, Scorer
+from regrade.scorers.base import Scorer
+from regrade.scoring.batches import batches_for
+from regrade.scoring.fit import better_scorers
 from regrade.scoring.source_hash import source_hash
 from regrade.stats.metrics import summarise
 
@@ -109,6 +111,7 @@ def score_answers(
         answers_revision=answers.revision,
         answers=tuple(shard.sha256 for shard in scored.manifest.shards),
         left_out=left_out,
+        better_scorers=better_scorers(scored, scorer_name, summary.overall),
         summary=summary,
         scored_at=datetime.now(UTC),
         score_seconds=monotonic() - started,
@@ -126,24 +129,11 @@ def _without_damaged(answers: AnswerSet) -> tuple[AnswerSet, tuple[str, ...]]:
     return kept, tuple(name for name in names if name not in intact)
 
 
-def with_prompt_format(batch: pa.RecordBatch, answers: AnswerSet) -> pa.RecordBatch:
-    """Return a batch with the column `PROMPT_FORMAT`, which scorers need to tell where an answer ends."""
-    prompt_format = answers.manifest.specification.prompt.format
-    column = pa.repeat(pa.scalar(prompt_format, pa.string()), batch.num_rows)
-    return batch.append_column(PROMPT_FORMAT, column)
-
-
 def _scores(answers: AnswerSet, scorer: Scorer) -> Iterator[pa.RecordBatch]:
-    columns = list(dict.fromkeys([*SHARED_COLUMNS, *scorer.columns]))
     with ThreadPoolExecutor(N_THREADS) as pool:
         pending = []
-        for batch in answers.batches(columns):
-            if "target" in columns and batch["target"].null_count:
-                raise SettingsError(
-                    f"Answer set '{answers.manifest.answer_set_id}' was imported without the right answers: "
-                    f"scorer '{scorer.name}' has nothing to compare with."
-                )
-            pending.append(pool.submit(scorer.score, with_prompt_format(batch, answers)))
+        for batch in batches_for(answers, scorer):
+            pending.append(pool.submit(scorer.score, batch))
             if len(pending) > 2 * N_THREADS:  # bounds memory
                 yield pending.pop(0).result()
         for future in pending:
