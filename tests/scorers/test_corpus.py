@@ -6,6 +6,7 @@ prompt, if it matters. `target` and `right` are given where the comparison matte
 """
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -84,3 +85,16 @@ def test_the_corpus_is_large_and_its_limits_are_few() -> None:
 
     assert len(CORPUS) >= 400
     assert counts[True] <= 0.06 * len(CORPUS)
+
+
+def test_the_examples_of_the_docs_are_texts_of_the_corpus() -> None:
+    page = (Path(__file__).parents[2] / "docs/scorers.md").read_text(encoding="utf-8")
+    known = {(row["scorer"], row["text"]): row["reads"] for row in CORPUS}
+    examples = re.findall(r"^\| `(\w+)` \| `(.+)` \| (?:`(.+)`|unparsed) \|$", page, re.MULTILINE)
+
+    found = [
+        (scorer, text.replace("` ⏎ `", "\n"), reads or None) for scorer, text, reads in examples
+    ]
+
+    assert len(found) >= 15
+    assert [(s, t, known.get((s, t), "not there")) for s, t, _ in found] == found
