@@ -12,6 +12,7 @@ from regrade.reporting.diffs import diff_line, diff_markdown
 from regrade.reporting.tables import accuracy_text
 from regrade.scoring.diff import Diff
 from regrade.scoring.diff_sides import diff_with_before, earlier_scoring
+from regrade.scoring.fit import notes
 from regrade.scoring.score import Scored, score_answers
 from tasks.work import RETRIED
 
@@ -80,6 +81,8 @@ def score_set(
         if earlier_scoring(scored) is not None:
             result.replacing.append(scored)
         _log(result.title, scored)
+        for note in notes(answers, scored.file):
+            logger.warning("%s: %s", result.title, note)
     return result
 
 

@@ -15,7 +15,8 @@ from regrade.errors import SettingsError
 from regrade.reporting.text import visible
 from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
-from regrade.scoring.score import label_now, score_batch
+from regrade.scoring.batches import score_batch, with_prompt_format
+from regrade.scoring.score import label_now
 
 SHOWN = (
     "sample_id",
@@ -89,7 +90,7 @@ def _scored_rows(answers: AnswerSet, scorer_name: str | None) -> Iterator[dict[s
     columns = list(dict.fromkeys([*SHARED_COLUMNS, *(scorer.columns if scorer else ())]))
     for batch in answers.batches(list(dict.fromkeys([*SHOWN, *columns]))):
         scores = (
-            score_batch(scorer, batch.select(columns)).to_pylist()
+            score_batch(scorer, with_prompt_format(batch.select(columns), answers)).to_pylist()
             if scorer
             else [_NOT_SCORED] * len(batch)
         )

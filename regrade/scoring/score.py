@@ -16,7 +16,9 @@ from regrade.answers.verify import check_rows, intact_part
 from regrade.errors import PluginError, SettingsError, UnknownNameError
 from regrade.records import SCORE_SCHEMA
 from regrade.scorers import load_scorer, method_of
-from regrade.scorers.base import SHARED_COLUMNS, Scorer
+from regrade.scorers.base import Scorer
+from regrade.scoring.batches import batches_for, score_batch
+from regrade.scoring.fit import better_scorers
 from regrade.scoring.source_hash import source_hash
 from regrade.stats.metrics import summarise
 
@@ -109,6 +111,7 @@ def score_answers(
         answers_revision=answers.revision,
         answers=tuple(shard.sha256 for shard in scored.manifest.shards),
         left_out=left_out,
+        better_scorers=better_scorers(scored, scorer_name, summary.overall),
         summary=summary,
         scored_at=datetime.now(UTC),
         score_seconds=monotonic() - started,
@@ -127,52 +130,14 @@ def _without_damaged(answers: AnswerSet) -> tuple[AnswerSet, tuple[str, ...]]:
 
 
 def _scores(answers: AnswerSet, scorer: Scorer) -> Iterator[pa.RecordBatch]:
-    columns = list(dict.fromkeys([*SHARED_COLUMNS, *scorer.columns]))
-    rows = without_target = 0
     with ThreadPoolExecutor(N_THREADS) as pool:
         pending = []
-        for batch in answers.batches(columns):
-            rows += len(batch)
-            without_target += batch["target"].null_count if "target" in columns else 0
+        for batch in batches_for(answers, scorer):
             pending.append(pool.submit(score_batch, scorer, batch))
             if len(pending) > 2 * N_THREADS:  # bounds memory
                 yield pending.pop(0).result()
         for future in pending:
             yield future.result()
-    if rows and without_target == rows:
-        raise SettingsError(
-            f"Answer set '{answers.manifest.answer_set_id}' was imported without the right answers: "
-            f"scorer '{scorer.name}' has nothing to compare with."
-        )
-
-
-def score_batch(scorer: Scorer, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Score a batch. An answer whose target is unknown has no value: it is missing, not wrong.
-
-    Args:
-        scorer: Any scorer.
-        batch: `SHARED_COLUMNS` and the scorer's columns of `GENERATION_SCHEMA`.
-    """
-    if "target" not in scorer.columns or not batch["target"].null_count:
-        return scorer.score(batch)
-    known = np.asarray(batch["target"].is_valid())
-    unknown = batch.filter(pa.array(~known))
-    missing = {
-        **{name: unknown[name] for name in ("sample_id", "repeat", "subset")},
-        "outcome": pa.array(["failed"] * len(unknown)),
-        "truncated": pa.array([end == "length" for end in unknown["finish_reason"].to_pylist()]),
-    }
-    nothing = pa.RecordBatch.from_pydict(
-        {
-            field.name: missing.get(field.name, pa.nulls(len(unknown), field.type))
-            for field in SCORE_SCHEMA
-        },
-        schema=SCORE_SCHEMA,
-    )
-    scored = [scorer.score(batch.filter(pa.array(known)))] if known.any() else []
-    order = np.argsort(np.concatenate([np.flatnonzero(known), np.flatnonzero(~known)]))
-    [batch] = pa.Table.from_batches([*scored, nothing]).take(order).combine_chunks().to_batches()
-    return batch
 
 
 def latency_percentiles(answers: AnswerSet) -> dict[str, float]:

@@ -123,7 +123,7 @@ def test_what_is_intact_is_scored_only_when_asked_and_says_so(repository: LocalR
     assert scored.file.left_out == (name,)
     assert scored.file.intact_only == "intact only: 2 of 3 shards"
     assert scored.file.label.endswith("-intact-2-of-3")
-    assert scored.file.title == "number v1, intact only: 2 of 3 shards"
+    assert scored.file.title == "number v2, intact only: 2 of 3 shards"
     assert scored.file.summary.overall.rows == 5
     assert is_stale(scored.file, answers)
 
