@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from regrade.answers.base import Repository
 from regrade.answers.origin import read_origin
+from regrade.answers.problems import HEAL
 from regrade.answers.rows import RowStates
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import ORIGIN, Spool, spool_folder
@@ -106,8 +107,7 @@ def _states(stored: AnswerSet, spool: Spool) -> RowStates:
     try:
         return stored.states(spool.shard_states)
     except DamagedAnswersError as error:
-        problem = f"{error.problem} The same command with `--heal` generates what is lost again."
-        raise DamagedAnswersError(error.path, problem) from error
+        raise DamagedAnswersError(error.path, f"{error.problem} {HEAL}") from error
 
 
 def _difference(plan: Plan, stored: AnswerSet, engine: BaseEngineSettings) -> str | None:

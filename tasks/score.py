@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from regrade.answers.problems import HEAL
 from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError, SettingsError
 from regrade.reporting.diffs import diff_line, diff_markdown
@@ -75,6 +76,8 @@ def score_set(
             scored = score_answers(answers, name, force=force, intact=intact)
         except (SettingsError, DamagedAnswersError) as error:
             logger.warning("%s: not scored with %s: %s", result.title, name, error)
+            if isinstance(error, DamagedAnswersError):
+                logger.warning("%s: %s", result.title, HEAL)
             result.errors[name] = error
             continue
         result.scored.append(scored)

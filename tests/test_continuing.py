@@ -139,7 +139,7 @@ def test_a_damaged_set_that_is_not_healed_says_how(repository: LocalRepository):
     assert stored is not None
     (repository.folder / stored.folder / stored.manifest.shards[0].name).unlink()
 
-    with pytest.raises(DamagedAnswersError, match="with `--heal` generates what is lost again"):
+    with pytest.raises(DamagedAnswersError, match="with `--heal` generates again what is lost"):
         left(plan, repository)
 
 

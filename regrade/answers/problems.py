@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 
 from regrade.errors import OperationError
 
+HEAL = "The `regrade evaluate` command of these answers with `--heal` generates again what is lost."
+"""Advice for damaged or missing shards."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -34,6 +37,6 @@ class NotIntactError(OperationError):
     def __str__(self) -> str:
         count = "1 problem" if self.problems == 1 else f"{self.problems} problems"
         return (
-            f"{count} in '{self.uri}'. `regrade score --intact` scores the intact shards of a damaged answer set. Its "
-            "`regrade evaluate` command with `--heal` generates again what is lost."
+            f"{count} in '{self.uri}'. `regrade score --intact` scores the intact shards of a damaged answer set. "
+            f"{HEAL}"
         )

@@ -142,12 +142,12 @@ class SomeUnansweredError(OperationError):
 
     def __str__(self) -> str:
         lines = [
-            f"{answers.benchmark} · {answers.model}: {answers.unanswered:,} of {answers.expected_rows:,} answers are "
-            f"missing{f', {answers.failed:,} requests failed' if answers.failed else ''}."
+            f"{answers.benchmark} · {answers.model}: {answers.unanswered:,} of {answers.expected_rows:,} answers missing "
+            f"({answers.failed:,} failed)."
             for answers in self.evaluation.answer_sets
             if answers.unanswered
         ]
-        return " ".join([*lines, "The same command asks for them again."])
+        return " ".join([*lines, "The same command sends their requests again."])
 
 
 class SomeUnfitError(SettingsError):
