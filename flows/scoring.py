@@ -25,7 +25,7 @@ from regrade.reporting.results import (
 from regrade.scoring.score import Scored, label_now, stale_scorers
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from tasks.publish import publish_scores
-from tasks.score import ScoredSet, score_set
+from tasks.score import ScoredSet, compare_set, score_set
 from tasks.track import Tracked, track_scorings
 from tasks.work import Work, hidden
 
@@ -172,9 +172,33 @@ def score(
 
 
 def publish(scorings: Scorings) -> None:
-    """Publish all new scores in one commit."""
+    """Publish all new scores in one commit, then compare them with the previous scores."""
     repository = scorings.sets[0].answers.repository
     scorings.revision = publish_scores(repository, hidden(scorings.scored)) or scorings.revision
+    _compare(scorings)
+
+
+def _compare(scorings: Scorings) -> None:
+    """Compare new scorings with the previous ones; an error is logged and costs only this comparison."""
+    running = [
+        (entry, compare_set.submit(hidden(entry), entry.title))
+        for entry in scorings.sets
+        if entry.replacing
+    ]
+    for entry, future in running:
+        future.wait()
+        if not future.state.is_failed():
+            future.result()  # a cancellation or a crash ends the flow
+            continue
+        error = future.state.result(raise_on_failure=False)
+        expected = isinstance(error, RegradeError)
+        logger.warning(
+            "%s (answer set %s): scored and published, but not compared with the previous scoring: %s",
+            entry.title,
+            entry.answer_set_id,
+            error,
+            exc_info=None if expected else error,
+        )
 
 
 def track(scorings: Scorings, tracking_uri: str | None) -> None:
@@ -219,7 +243,8 @@ def report(scorings: Scorings) -> Evaluation:
     )
     current_display().finished(evaluation)
     artifacts.report(evaluation)
-    artifacts.report_diffs([diff for entry in scorings.sets for diff in entry.diffs.values()])
+    changes = [change for entry in scorings.sets for change in entry.changes.values()]
+    artifacts.report_diffs([change.diff for change in changes])
     if evaluation.not_scored and scorings.tracking_error is None:
         is_damaged = any(entry.damaged for entry in evaluation.not_scored)
         raise (SomeNotScoredError if is_damaged else SomeUnfitError)(evaluation)

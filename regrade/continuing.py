@@ -117,7 +117,9 @@ def _difference(plan: Plan, stored: AnswerSet, engine: BaseEngineSettings) -> st
     """
     for session in stored.manifest.sessions:
         settings = session.engine_settings
-        if "dtype" in settings and session.dtype is not None:
+        # `auto` is another precision on a CPU; on two GPUs it is the same for the same checkpoint.
+        on_gpus = session.device != "cpu" and "dtype" not in plan.specification.engine
+        if "dtype" in settings and session.dtype is not None and not on_gpus:
             settings = {**settings, "dtype": session.dtype}
         computed = _identity(plan, engine, settings)
         if computed is None:

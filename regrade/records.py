@@ -115,7 +115,8 @@ GENERATION_SCHEMA = pa.schema(
 
 Outcome = Literal["scored", "unparsed", "failed"]
 """`scored`: a value was read from the answer. `unparsed`: none could be read; the answer counts as wrong.
-`failed`: the request failed, so there is no answer; its value is null and it is not counted."""
+`failed`: there is no answer because the request failed, or no target to compare with; its value is null and it is not
+counted."""
 
 _SCORE_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("sample_id", pa.string(), nullable=False),

@@ -113,7 +113,7 @@ class DatasetBenchmark(Settings):
     revision: str | None = None
     """Branch, tag or commit of a Hub dataset. Default: the newest."""
     prompt: str = "{{ question }}"
-    """Jinja template of the prompt. It can use the row's columns, and `choices` as a list."""
+    """Jinja template of the prompt. It can use the row's columns, `row['NAME']`, and `choices` as a list."""
     target_column: str = "answer"
     """Column with the right answer: a text, a number, or the index (from 0), letter or text of the right choice."""
     choices_column: str | None = None

@@ -4,16 +4,29 @@ import logging
 from dataclasses import dataclass, field
 
 from prefect import task
+from prefect.cache_policies import NO_CACHE
 
 from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError, SettingsError
-from regrade.reporting.diffs import diff_line
+from regrade.reporting.diffs import diff_line, diff_markdown
+from regrade.reporting.tables import accuracy_text
 from regrade.scoring.diff import Diff
-from regrade.scoring.diff_sides import diff_with_before
+from regrade.scoring.diff_sides import diff_with_before, earlier_scoring
+from regrade.scoring.fit import notes
 from regrade.scoring.score import Scored, score_answers
 from tasks.work import RETRIED
 
 logger = logging.getLogger("regrade.score")
+
+
+@dataclass(frozen=True)
+class ScoreChange:
+    """The difference between a new scoring and the previous one."""
+
+    diff: Diff
+    line: str
+    page: str
+    """Markdown."""
 
 
 @dataclass
@@ -22,8 +35,10 @@ class ScoredSet:
 
     answers: AnswerSet
     scored: list[Scored] = field(default_factory=list)
-    diffs: dict[str, Diff] = field(default_factory=dict)
-    """Differences between a new scoring and the previous one, by label of the new scoring."""
+    replacing: list[Scored] = field(default_factory=list)
+    """New scorings that have a previous one to compare with."""
+    changes: dict[str, ScoreChange] = field(default_factory=dict)
+    """Differences between a new scoring and the previous one, by label of the new scoring; see `compare_set`."""
     errors: dict[str, SettingsError | DamagedAnswersError] = field(default_factory=dict)
     """Reasons for missing scorings, by scorer."""
 
@@ -63,14 +78,38 @@ def score_set(
             result.errors[name] = error
             continue
         result.scored.append(scored)
+        if earlier_scoring(scored) is not None:
+            result.replacing.append(scored)
         _log(result.title, scored)
-        _compare(result, scored)
+        for note in notes(answers, scored.file):
+            logger.warning("%s: %s", result.title, note)
     return result
+
+
+@task(name="compare", task_run_name="compare {title}", cache_policy=NO_CACHE)
+def compare_set(scored_set: ScoredSet, title: str) -> None:  # noqa: ARG001 - name of the task run
+    """Compare the new scorings of an answer set with the previous ones.
+
+    Only shows what changed: a flow runs it after publishing, and goes on if it fails.
+
+    Args:
+        scored_set: Gets its `changes`.
+        title: Benchmark and model.
+    """
+    for scored in scored_set.replacing:
+        diff = diff_with_before(scored)
+        if diff is None:
+            continue
+        change = ScoreChange(diff, diff_line(diff), diff_markdown(diff))
+        scored_set.changes[scored.file.label] = change
+        logger.info("%s: %s", scored_set.title, change.line)
 
 
 def _log(title: str, scored: Scored) -> None:
     overall = scored.file.summary.overall
-    accuracy = "no answers" if overall.accuracy is None else f"{100 * overall.accuracy:.2f} %"
+    accuracy = "no answers"
+    if overall.accuracy is not None:
+        accuracy = accuracy_text(overall.accuracy, overall.accuracy_stderr, 2)
     logger.info(
         "%s: %s %s of %d%s%s",
         title,
@@ -80,14 +119,3 @@ def _log(title: str, scored: Scored) -> None:
         f", {scored.file.intact_only}" if scored.file.intact_only else "",
         "" if scored.table is not None else " (scored before)",
     )
-
-
-def _compare(result: ScoredSet, scored: Scored) -> None:
-    try:
-        diff = diff_with_before(scored)
-    except DamagedAnswersError as error:
-        logger.warning("%s: not compared with the previous scoring: %s", result.title, error)
-        return
-    if diff is not None:
-        result.diffs[scored.file.label] = diff
-        logger.info("%s: %s", result.title, diff_line(diff))

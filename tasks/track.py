@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from prefect import task
 
 from regrade.errors import TrackingError
-from regrade.reporting.diffs import diff_line, diff_markdown
 from regrade.scoring.score import Scored, latency_percentiles
 from regrade.specification import model_family, training_step
 from regrade.tracking import Scoring, TrackedRuns, track
@@ -87,7 +86,7 @@ def _scoring(
     latency: dict[str, float],
 ) -> Scoring:
     answers, file = answer_set.answers, scored.file
-    diff = answer_set.diffs.get(file.label)
+    change = answer_set.changes.get(file.label)
     return Scoring(
         manifest=answers.manifest,
         revision=answers.revision,
@@ -99,9 +98,9 @@ def _scoring(
         summary=file.summary,
         seconds={**seconds, "score": file.score_seconds},
         latency=latency,
-        headline=file.scorer == answers.manifest.scorers[0] and not file.left_out,
+        headline=file.is_headline(answers.manifest.scorers),
         suffix=file.suffix,
         intact_only=file.intact_only,
-        change=diff_line(diff) if diff else None,
-        diff=diff_markdown(diff) if diff else None,
+        change=change.line if change else None,
+        diff=change.page if change else None,
     )

@@ -103,7 +103,7 @@ class LocalRepository:
         raise DamagedAnswersError(
             str(working),
             f"revision {revision[:8]} has {stored.size} bytes with sha256 {stored.sha256}, the folder has {found} "
-            "of other content. Restore the file, or remove its answer set and generate again.",
+            "of other content. Restore the file, or generate its answers again with `--heal`.",
         )
 
     def commit(

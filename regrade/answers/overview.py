@@ -115,7 +115,7 @@ def _row(
         model=manifest.specification.model.name,
         answer_set_id=manifest.answer_set_id,
         rows=manifest.rows,
-        state=manifest.state,
+        state=manifest.state + (f", {manifest.failed:,} failed" if manifest.failed else ""),
         scores=[
             (file.title, overall.accuracy, overall.accuracy_stderr, overall.n)
             for file in files

@@ -117,7 +117,8 @@ def publish_files(
 
     Args:
         repository: Target repository.
-        sets: Description and sealed files of each answer set; the files may be empty.
+        sets: Description and sealed files of each answer set; the files may be empty. An answer set that has rows
+            keeps them as they are.
         message: Summary of the commit.
 
     Returns:
@@ -132,7 +133,9 @@ def publish_files(
         for description, files in sets:
             known = _as_stored(repository, description, head)
             stored = find_set(repository, known.specification, head)
-            change = _change(stored, known, files, None, {})
+            # The id of an import holds the hash of its file: stored rows are those of the same file.
+            new = () if stored and stored.manifest.rows else files
+            change = _change(stored, known, new, None, {})
             if change is not None:
                 changed[_manifest_path(change.manifest)] = change.manifest
                 additions.update(change.additions)

@@ -51,8 +51,8 @@ class NotIntactError(OperationError):
     def __str__(self) -> str:
         count = "1 problem" if self.problems == 1 else f"{self.problems} problems"
         return (
-            f"{count} in '{self.uri}'. `regrade score --intact` scores the intact shards of a damaged answer set. To "
-            "repair it, restore the files from an older revision, or remove the answer set and generate again."
+            f"{count} in '{self.uri}'. `regrade score --intact` scores the intact shards of a damaged answer set. Its "
+            "`regrade evaluate` command with `--heal` generates again what is lost."
         )
 
 

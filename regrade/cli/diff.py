@@ -60,14 +60,14 @@ def _print(comparison: Diff) -> None:
 def _print_example(example: Example) -> None:
     title = f"{example.sample_id} repeat {example.repeat} · {example.subset or 'no subset'}"
     stdout.print(Rule(f"[yellow]{example.kind}[/] · {plain(title)}", align="left"))
-    stdout.print(plain(tail(example.prompt)), style="dim")
+    stdout.print(plain(tail(example.prompt or "no prompt stored")), style="dim")
     if example.text is not None:
         stdout.print(plain(tail(example.text)))
     before, after = (
         "nothing" if read is None else plain(tail(read))
         for read in (example.extracted_before, example.extracted_after)
     )
-    target = plain(tail(example.target))
+    target = plain(tail(example.target or "-"))
     stdout.print(
         f"[bold]read before[/] {before}   [bold]now[/] {after}   [bold]target[/] {target}\n"
     )

@@ -8,7 +8,7 @@ from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_table, stdout
 from regrade.errors import DamagedAnswersError
-from regrade.reporting.tables import percent
+from regrade.reporting.tables import accuracy_text
 from regrade.reporting.text import visible
 from regrade.scoring.score import is_stale
 
@@ -57,7 +57,9 @@ def _answer_set(answers: AnswerSet) -> tuple[dict[str, Any], list[DamagedAnswers
         "model": manifest.specification.model.name,
         "benchmark": manifest.specification.benchmark.name,
         "rows": manifest.rows,
-        "expected_rows": manifest.n_samples * manifest.specification.repeats,
+        "expected_rows": manifest.expected,
+        "failed": manifest.failed,
+        "refused": manifest.refused,
         "complete": manifest.state == "complete",
         "updated_at": manifest.updated_at.isoformat(timespec="seconds"),
         "scores": [
@@ -84,7 +86,9 @@ def _row(answers: dict[str, Any]) -> tuple[str, ...]:
         answers["answer_set_id"],
         answers["model"],
         answers["benchmark"],
-        f"{answers['rows']} of {answers['expected_rows']}",
+        f"{answers['rows']} of {answers['expected_rows']}"
+        + (f", {answers['failed']} failed" if answers["failed"] else "")
+        + (f", {answers['refused']} refused" if answers["refused"] else ""),
         "yes" if answers["complete"] else "no",
         ", ".join(_score(score) for score in answers["scores"]) or "none",
     )
@@ -92,4 +96,5 @@ def _row(answers: dict[str, Any]) -> tuple[str, ...]:
 
 def _score(score: dict[str, Any]) -> str:
     note = score["intact_only"] or ("stale" if score["stale"] else "")
-    return f"{score['title']} {percent(score['accuracy'])} (n={score['n']}{note and f', {note}'})"
+    shown = accuracy_text(score["accuracy"], score["accuracy_stderr"])
+    return f"{score['title']} {shown} (n={score['n']}{note and f', {note}'})"

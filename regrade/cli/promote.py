@@ -2,6 +2,7 @@
 
 from regrade.answers.aliases import move_alias
 from regrade.answers.opening import open_repository
+from regrade.answers.sets import AnswerSet
 from regrade.cli.options import Answers, Benchmarks, TrackingUri
 from regrade.cli.output import TABLE, Output, tag_runs
 from regrade.cli.terminal import plain, stdout
@@ -21,8 +22,8 @@ def promote(
 ) -> None:
     """Make an answer set or a model the baseline.
 
-    Points the alias to the answer set, or to the model's newest complete answer set of each benchmark. The alias does
-    not change for other benchmarks. Runs in MLflow are tagged with it.
+    Points the alias to the answer set, or to the model's complete answer set with the most questions of each benchmark,
+    and of several to the newest. The alias does not change for other benchmarks. Runs in MLflow are tagged with it.
 
     Args:
         answer_set_or_model: Answer set id, model, or another alias.
@@ -38,9 +39,19 @@ def promote(
 
     def draw() -> None:
         for name, answer_set_id in moved.answer_sets.items():
-            kept = "" if name in side.sets else " (as before)"
-            stdout.print(f"{plain(alias)}  {plain(name)}  {answer_set_id}{kept}")
+            shown = _described(side.sets[name]) if name in side.sets else "as before"
+            stdout.print(f"{plain(alias)}  {plain(name)}  {answer_set_id}  {plain(shown)}")
         stdout.print(f"{plain(repository.uri)} at {revision}")
 
     document = moved.model_dump(mode="json")
-    output.show({**document, "revision": revision, "tagged_runs": tagged or 0}, draw)
+    questions = {name: answers.manifest.n_samples for name, answers in side.sets.items()}
+    result = {"questions": questions, "revision": revision, "tagged_runs": tagged or 0}
+    output.show({**document, **result}, draw)
+
+
+def _described(answers: AnswerSet) -> str:
+    manifest = answers.manifest
+    repeats = manifest.specification.repeats
+    each = f", {repeats} answers to each" if repeats > 1 else ""
+    day = f"{manifest.created_at:%Y-%m-%d}"
+    return f"{manifest.specification.model.name}, n={manifest.n_samples:,} questions{each}, {day}"

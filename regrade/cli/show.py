@@ -15,6 +15,7 @@ from regrade.errors import SettingsError
 from regrade.reporting.text import visible
 from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
+from regrade.scoring.batches import score_batch, with_prompt_format
 from regrade.scoring.score import label_now
 
 SHOWN = (
@@ -22,6 +23,7 @@ SHOWN = (
     "repeat",
     "index",
     "subset",
+    "question",
     "prompt",
     "target",
     "text",
@@ -88,11 +90,13 @@ def _scored_rows(answers: AnswerSet, scorer_name: str | None) -> Iterator[dict[s
     columns = list(dict.fromkeys([*SHARED_COLUMNS, *(scorer.columns if scorer else ())]))
     for batch in answers.batches(list(dict.fromkeys([*SHOWN, *columns]))):
         scores = (
-            scorer.score(batch.select(columns)).to_pylist()
+            score_batch(scorer, with_prompt_format(batch.select(columns), answers)).to_pylist()
             if scorer
             else [_NOT_SCORED] * len(batch)
         )
         for row, score in zip(batch.to_pylist(), scores, strict=True):
+            if score["outcome"] == "failed" and row["error"] is None and row["target"] is None:
+                score["outcome"] = "no target"
             yield {
                 **{name: row[name] for name in SHOWN},
                 **{name: score[name] for name in _NOT_SCORED},
@@ -108,8 +112,8 @@ def _print_answer(row: dict[str, Any]) -> None:
     subset = "no subset" if row["subset"] is None else row["subset"]
     where = f"{row['sample_id']} repeat {row['repeat']} · {subset} · "
     stdout.print(Rule(Text.assemble(visible(where), (visible(verdict), colour)), align="left"))
-    if row["prompt"] is not None:
-        _print(row["prompt"], "dim")
+    if (asked := row["question"] if row["prompt"] is None else row["prompt"]) is not None:
+        _print(asked, "dim")
     if row["reasoning"]:
         _print(row["reasoning"], "dim italic")
     if row["text"] is not None:

@@ -159,7 +159,8 @@ def print_table(
         table.add_column(name, justify="left" if left else "right", no_wrap=True)
     for row in rows:
         table.add_row(*(plain(cell) for cell in row))
-    stdout.print(table)
+    # Cells are cut at the width of a terminal; in a file or a pipe nothing is.
+    stdout.print(table, width=None if stdout.is_terminal else 100_000, crop=False)
 
 
 def print_next_steps(evaluation: "Evaluation") -> None:

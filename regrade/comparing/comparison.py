@@ -1,7 +1,7 @@
 """Compare two answer sets question by question: difference, interval, tests."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,9 +11,15 @@ from regrade.comparing.likeness import NotComparableError, check_alike, differen
 from regrade.comparing.models import Cluster, ComparedSide, Comparison, SubsetComparison
 from regrade.comparing.pairing import MIN_COVERAGE, Pairs, ScoredSide, pair, score_side
 from regrade.settings import Difference
-from regrade.stats.estimates import FloatArray, IntArray
-from regrade.stats.margins import PairedCounts, detectable_drop, paired_counts, score_interval
+from regrade.stats.decision import (
+    PairedChanges,
+    difference_interval,
+    difference_p,
+    paired_changes,
+)
+from regrade.stats.estimates import IntArray
 from regrade.stats.metrics import summarise
+from regrade.stats.power import detectable_drop
 from regrade.stats.significance import benjamini_hochberg, sign_flip_p
 
 LEVEL = 0.05
@@ -22,12 +28,10 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A comparison, and the counts and sums that its tests need."""
+    """A comparison, and the changes as its tests need them."""
 
     comparison: Comparison
-    counts: PairedCounts
-    sums: FloatArray
-    """Shape (n_clusters,): sum of the changes in each cluster, for `sign_flip_p`."""
+    changes: PairedChanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +75,28 @@ def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions)
         )
         differing.append(("overlap", text))
     allowed = check_alike(differing, options.allow)
+    same = _same_answers(base, candidate)
+    if same:
+        notes.insert(
+            0,
+            f"Both sides are answer set {base.manifest.answer_set_id}: it is compared with itself.",
+        )
     if len(pairs.base) < min(n_samples):
         notes.append(
             f"{len(pairs.base):,} questions compared, of {n_samples[0]:,} and {n_samples[1]:,}."
         )
-    return _compared(sides, pairs, coverage, options.cluster, options.examples, allowed, notes)
+    compared = _compared(sides, pairs, coverage, options.cluster, options.examples, allowed, notes)
+    if not same:
+        return compared
+    comparison = compared.comparison.model_copy(update={"same_answers": True})
+    return replace(compared, comparison=comparison)
+
+
+def _same_answers(base: AnswerSet, candidate: AnswerSet) -> bool:
+    """Return True for one answer set with the same answers, even if a copy is in another repository."""
+    same_id = base.manifest.answer_set_id == candidate.manifest.answer_set_id
+    shards = [{shard.sha256 for shard in answers.manifest.shards} for answers in (base, candidate)]
+    return same_id and shards[0] == shards[1]
 
 
 def _compared(
@@ -91,11 +112,10 @@ def _compared(
     n = len(pairs.base)
     by_subset = cluster == "subset" and len(set(pairs.subset)) > 1
     clusters = pairs.subset_codes if by_subset else np.arange(n)
-    counts = paired_counts(pairs.change, clusters)
     # Scaled to whole numbers, the permutation test is exact; its result does not depend on the scale.
     scale = base.repeats if base.repeats == candidate.repeats else 1
-    sums = np.bincount(clusters, weights=pairs.change * scale).astype(np.float64)
-    low, high = score_interval(counts, 1 - LEVEL / 2)
+    changes = paired_changes(pairs.change, clusters, scale)
+    low, high = difference_interval(changes, 1 - LEVEL)
     single = base.repeats == candidate.repeats == 1 and not by_subset
     binary = bool(np.isin(pairs.change, (-1.0, 0.0, 1.0)).all())
     comparison = Comparison(
@@ -115,14 +135,14 @@ def _compared(
         right_to_wrong=int((pairs.change < 0).sum()),
         wrong_to_right=int((pairs.change > 0).sum()),
         test="exact McNemar" if single and binary else "paired permutation",
-        p_value=sign_flip_p(sums),
-        detectable_drop=detectable_drop(counts, 0.0, LEVEL / 2),
+        p_value=difference_p(changes),
+        detectable_drop=detectable_drop(changes, 0.0, LEVEL / 2),
         subsets=_subsets(pairs, clusters, scale),
         examples=flip_examples(sides, pairs, n_examples),
         allowed=tuple(allowed),
         notes=tuple(notes),
     )
-    return Compared(comparison, counts, sums)
+    return Compared(comparison, changes)
 
 
 def _subsets(pairs: Pairs, clusters: IntArray, scale: int) -> tuple[SubsetComparison, ...]:
@@ -172,6 +192,7 @@ def _side(side: ScoredSide) -> ComparedSide:
         rows=manifest.rows,
         expected_rows=manifest.n_samples * manifest.specification.repeats,
         accuracy=overall.accuracy,
+        accuracy_stderr=overall.accuracy_stderr,
         unparsed=overall.unparsed,
         truncated=overall.truncated,
         failed=overall.failed,

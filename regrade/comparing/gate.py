@@ -10,6 +10,11 @@ from regrade.comparing.verdict import judge
 from regrade.errors import SettingsError
 from regrade.settings import GateSettings
 
+_SAME = (
+    "Baseline and candidate are the same answers (answer set {0.answer_set_id} of {0.model}): nothing was compared. "
+    "Name another baseline, or promote a candidate only after the gate."
+)
+
 
 def gate(
     candidate: str | Side,
@@ -55,8 +60,11 @@ def gate_report(compared: ComparedBenchmarks, settings: GateSettings) -> GateRep
             f"A drop is accepted for benchmark '{unknown[0]}', which neither side has. Known: {', '.join(sorted(known))}."
         )
     drops = {name: accepted.get(name, settings.max_drop) / 100 for name in compared.base.sets}
-    judged = judge(compared.compared, drops, settings)
-    verdicts = {verdict.benchmark: verdict for verdict in judged}
+    same = {name: pair for name, pair in compared.compared.items() if pair.comparison.same_answers}
+    others = {name: pair for name, pair in compared.compared.items() if name not in same}
+    verdicts = {verdict.benchmark: verdict for verdict in judge(others, drops, settings)}
+    for name, pair in same.items():
+        verdicts[name] = _no_verdict(name, _SAME.format(pair.comparison.base), drops[name])
     for name, reason in compared.refused.items():
         verdicts[name] = _no_verdict(name, reason, drops[name])
     for name in compared.only_base:

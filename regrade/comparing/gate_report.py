@@ -14,7 +14,8 @@ Verdict = Literal["pass", "regression", "cannot tell"]
 SEVERITY: tuple[Verdict, ...] = ("pass", "cannot tell", "regression")
 """Verdicts from best to worst."""
 EXIT_CODES: dict[Verdict, int] = {"pass": 0, "regression": 1, "cannot tell": 2}
-REPORT_VERSION = 1
+REPORT_VERSION = 2
+"""2: standard errors of both sides, and `same_answers`."""
 
 
 class Check(Part):
@@ -54,7 +55,8 @@ class BenchmarkVerdict(Part):
     high_level: float | None = None
     """Confidence of `high`: higher than `low_level` if there were several tests."""
     detectable_drop: float | None = None
-    """Smallest true drop that would be called a regression with a probability of 80 %."""
+    """Smallest true drop that would be called a regression with a probability of 80 %, at the observed share of changed
+    questions; with repeats or passages, however the loss is spread, so that an even loss is found earlier."""
     questions_needed: int | None = None
     """Questions needed for an unchanged model to pass with a probability of 80 %; None if `max_drop` is 0."""
     checks: tuple[Check, ...] = ()

@@ -31,6 +31,7 @@ class ComparedSide(Part):
     expected_rows: int
     accuracy: float | None
     """Mean over all answers of this side."""
+    accuracy_stderr: float | None = None
     unparsed: int
     truncated: int
     failed: int
@@ -99,18 +100,21 @@ class Comparison(Part):
     difference: float
     """Candidate minus baseline."""
     low: float
-    """Lower end of the 95 % interval of the difference (score test, each end at 97.5 %)."""
+    """Lower end of the 95 % interval of the difference: what the tests do not exclude, each end at 97.5 %."""
     high: float
     right_to_wrong: int
     """Questions with a lower value than in the baseline."""
     wrong_to_right: int
     test: Literal["exact McNemar", "paired permutation"]
     p_value: float
-    """Two-sided p-value of the hypothesis of no difference."""
+    """Two-sided p-value of the hypothesis of no difference; below 0.05 exactly if the interval excludes 0. With repeats or
+    passages, the larger one of the permutation test and Student's t."""
     detectable_drop: float
     """Smallest true drop that a two-sided test at 5 % would find with a probability of 80 %."""
     subsets: tuple[SubsetComparison, ...] = ()
     examples: tuple[FlipExample, ...] = ()
+    same_answers: bool = False
+    """Both sides are the same answer set, with the same answers."""
     allowed: tuple[str, ...] = ()
     """Differences beside the model that `--allow` accepted, as texts."""
     notes: tuple[str, ...] = ()

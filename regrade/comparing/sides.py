@@ -1,4 +1,4 @@
-"""Find the answer sets of a side by name: alias, answer set id, or model (its newest complete sets)."""
+"""Find the answer sets of a side by name: alias, answer set id, or model (its fullest complete sets)."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -26,6 +26,9 @@ class Side:
 
 def find_side(name: str, answers: str, benchmarks: Collection[str] = ()) -> Side:
     """Return the answer sets that `name` refers to, at the newest revision.
+
+    A model stands for its complete answer set with the most questions of each benchmark, and of several for the newest:
+    a quick look at a few questions never takes the place of a full run.
 
     Args:
         name: Alias, id of an answer set (the first four digits or more), or model (`org/name`, its last part, or its folder).
@@ -69,8 +72,13 @@ def find_side(name: str, answers: str, benchmarks: Collection[str] = ()) -> Side
 
 
 def _by_benchmark(sets: Iterable[AnswerSet]) -> dict[str, AnswerSet]:
-    """Return the last answer set of each benchmark."""
-    return {answers.manifest.specification.benchmark.name: answers for answers in sets}
+    """Return the answer set with the most questions of each benchmark; of several, the last one given."""
+    fullest: dict[str, AnswerSet] = {}
+    for answers in sets:
+        name = answers.manifest.specification.benchmark.name
+        if name not in fullest or answers.manifest.n_samples >= fullest[name].manifest.n_samples:
+            fullest[name] = answers
+    return fullest
 
 
 def _nothing_fits(name: str, incomplete: list[AnswerSet]) -> str:

@@ -2,23 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import ceil, floor, sqrt
-from statistics import NormalDist
+from math import floor
 from typing import Literal
 
 from regrade.comparing.comparison import Compared
 from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, Check, Verdict
 from regrade.settings import GateSettings
-from regrade.stats.estimates import FloatArray
-from regrade.stats.margins import (
-    POWER,
-    PairedCounts,
-    detectable_drop,
-    drop_p,
-    no_drop_p,
-    score_interval,
-)
-from regrade.stats.significance import holm, sign_flip_p
+from regrade.stats.decision import lower_end, pass_p, regression_p, upper_end
+from regrade.stats.power import detectable_drop, questions_needed
+from regrade.stats.significance import holm
 
 Limited = Literal["unparsed", "truncated"]
 
@@ -66,44 +58,11 @@ def judge(
     return verdicts
 
 
-def regression_p(counts: PairedCounts, sums: FloatArray, max_drop: float) -> float:
-    """Return the probability of a difference this bad if the true drop were `max_drop`.
-
-    Never below the p-value of the exact test of no drop, because a drop beyond `max_drop` is also a drop.
-
-    Args:
-        counts: Changes as counts of independent questions.
-        sums: Shape (n_clusters,), sum of the changes in each cluster.
-        max_drop: Accepted drop, as a share.
-    """
-    p = drop_p(counts, max_drop)
-    return p if p > 0.5 else max(p, sign_flip_p(sums, "less"))
-
-
-def pass_p(counts: PairedCounts, sums: FloatArray, max_drop: float) -> float:
-    """Return the probability of a difference this good if the true drop were `max_drop`; see `regression_p`."""
-    p = no_drop_p(counts, max_drop)
-    return max(p, sign_flip_p(-sums, "less")) if max_drop == 0 else p
-
-
-def by_interval(p_regression_adjusted: float, p_pass: float, alpha: float) -> Verdict:
+def by_interval(low: float, high: float, max_drop: float) -> Verdict:
     """Return the verdict by the interval of the difference: beyond the accepted drop, within it, or undecided."""
-    if p_regression_adjusted < alpha:
+    if high < -max_drop:
         return "regression"
-    return "pass" if p_pass < alpha else "cannot tell"
-
-
-def questions_needed(counts: PairedCounts, max_drop: float, alpha: float) -> int | None:
-    """Return the number of questions with which an unchanged model would pass with a probability of 80 %.
-
-    Assumes the share of changed questions observed here; normal approximation. None if `max_drop` is 0.
-    """
-    if max_drop == 0:
-        return None
-    changed = min(1.0, (counts.gained + counts.lost + 2) / (counts.n + 2))
-    z_alpha, z_power = (NormalDist().inv_cdf(level) for level in (1 - alpha, POWER))
-    null = max(changed, max_drop) - max_drop**2
-    return ceil(((z_alpha * sqrt(null) + z_power * sqrt(changed)) / max_drop) ** 2)
+    return "pass" if low > -max_drop else "cannot tell"
 
 
 def _test(name: str, compared: Compared, max_drop: float, settings: GateSettings) -> _Tested:
@@ -119,7 +78,7 @@ def _test(name: str, compared: Compared, max_drop: float, settings: GateSettings
             # Repeats of a question are not independent, so each question counts once.
             p = _at_least(rate, min(side.rows, side.questions), percent / 100)
             rates.append(_Rate(kind, rate, percent / 100, p))
-    p_regression = regression_p(compared.counts, compared.sums, max_drop)
+    p_regression = regression_p(compared.changes, max_drop)
     return _Tested(name, compared, max_drop, p_regression, tuple(rates))
 
 
@@ -156,11 +115,11 @@ def _levels(family: Sequence[float], alpha: float) -> list[float]:
 def _verdict(
     test: _Tested, adjusted: float, checks: Sequence[Check], alpha: float, level: float
 ) -> BenchmarkVerdict:
-    comparison, counts = test.compared.comparison, test.compared.counts
-    p_pass = pass_p(counts, test.compared.sums, test.max_drop)
-    low, high = score_interval(counts, 1 - alpha)[0], score_interval(counts, 1 - level)[1]
-    by_drop = by_interval(adjusted, p_pass, alpha)
-    needed = questions_needed(counts, test.max_drop, alpha)
+    comparison, changes = test.compared.comparison, test.compared.changes
+    low = lower_end(changes, alpha, (test.max_drop,))
+    high = upper_end(changes, level, (test.max_drop,))
+    by_drop = by_interval(low, high, test.max_drop)
+    needed = questions_needed(changes, test.max_drop, alpha)
     reason = _reason(by_drop, test, low, high, needed)
     worst = max((by_drop, *(check.verdict for check in checks)), key=SEVERITY.index)
     broken = [check for check in checks if check.verdict != "pass"]
@@ -176,12 +135,12 @@ def _verdict(
         comparison=comparison,
         p_regression=test.p_regression,
         p_regression_adjusted=adjusted,
-        p_pass=p_pass,
+        p_pass=pass_p(changes, test.max_drop),
         low=low,
         low_level=1 - alpha,
         high=high,
         high_level=1 - level,
-        detectable_drop=detectable_drop(counts, test.max_drop, level),
+        detectable_drop=detectable_drop(changes, test.max_drop, level),
         questions_needed=needed,
         checks=tuple(checks),
     )

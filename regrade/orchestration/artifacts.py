@@ -17,7 +17,7 @@ from regrade.reporting.diffs import diffs_markdown
 from regrade.reporting.results import Evaluation
 from regrade.reporting.tables import escape, headline, markdown_report
 from regrade.scoring.diff import Diff
-from regrade.stats.charts import Bar, headline_chart
+from regrade.stats.charts import DRAWING_ERRORS, Bar, headline_chart
 from regrade.tracking.process import TrackingProcessError, call_in_process
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def accuracy_plot(evaluation: Evaluation) -> str | None:
                 bars.append(Bar(f"{answers.benchmark}\n{answers.model}", accuracy, low, high))
     try:
         image = call_in_process(headline_chart, bars)
-    except TrackingProcessError as error:
+    except (TrackingProcessError, *DRAWING_ERRORS) as error:
         logger.warning("no plot: %s", error)
         return None
     return "data:image/png;base64," + base64.b64encode(image).decode()

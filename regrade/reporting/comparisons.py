@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from regrade.comparing.models import Comparison, Comparisons, FlipExample
-from regrade.reporting.tables import escape, markdown_table, percent
+from regrade.reporting.tables import accuracy_text, escape, markdown_table, percent
 from regrade.reporting.text import code_block, tail
 
 COLUMNS = (
@@ -66,7 +66,8 @@ def remarks(comparison: Comparison) -> Iterator[str]:
         rows = f"{side.rows:,} answers"
         if side.rows < side.expected_rows:
             rows += f" of {side.expected_rows:,}"
-        yield f"{name}: {side.model}, answer set {side.answer_set_id}, {percent(side.accuracy, 2)} of {rows}; {counts}"
+        accuracy = accuracy_text(side.accuracy, side.accuracy_stderr, 2)
+        yield f"{name}: {side.model}, answer set {side.answer_set_id}, {accuracy} of {rows}; {counts}"
     together = f", in {comparison.clusters:,} groups" if comparison.clusters < comparison.n else ""
     by = "" if comparison.paired_by == "sample_id" else ", paired by prompt, target and choices"
     yield f"{comparison.test}{together}{by}; both sides scored by {comparison.scorer}"
@@ -103,7 +104,8 @@ def comparisons_markdown(comparisons: Comparisons) -> str:
         ),
         "",
         "Differences are candidate minus baseline in percentage points, paired by question. `could show`: the smallest "
-        "true drop that this number of questions detects with a probability of 80 %.",
+        "true drop that this number of questions detects with a probability of 80 %, if as many answers change as here. "
+        "± is one standard error.",
         "",
         *(f"- Not compared: {escape(text)}" for text in not_compared(comparisons)),
         "",

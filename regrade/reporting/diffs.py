@@ -106,8 +106,8 @@ def _example(example: Example) -> list[str]:
     return [
         f"**{example.kind}** · {escape(example.sample_id)} repeat {example.repeat}{subset}",
         "",
-        f"read before: {before} · read now: {after} · target: {escape(tail(example.target))}",
+        f"read before: {before} · read now: {after} · target: {escape(tail(example.target or '-'))}",
         "",
-        *code_block("prompt", example.prompt),
-        *code_block("answer", example.text or ""),
+        *code_block("prompt", "-" if example.prompt is None else example.prompt),
+        *code_block("answer", "-" if example.text is None else example.text),
     ]

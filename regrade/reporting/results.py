@@ -3,6 +3,7 @@
 from pydantic import BaseModel, ConfigDict
 
 from regrade.errors import OperationError, SettingsError
+from regrade.scoring.fit import notes
 from regrade.scoring.score import Scored
 from regrade.stats.metrics import Summary
 
@@ -23,6 +24,8 @@ class ScoreResult(Result):
     """True if this scorer gives the benchmark's headline number."""
     intact_only: str | None = None
     """Set if damaged shards were left out, such as `intact only: 3 of 4 shards`: not the answer set's score."""
+    notes: tuple[str, ...] = ()
+    """Reasons to doubt the score, a sentence each: the scorer fits nothing, or the imported file has another score."""
     metrics: dict[str, float | int | None]
     """Scalars of `regrade.stats.metrics.Summary` by name; see `flat_metrics`."""
     mlflow_run_id: str | None = None
@@ -102,12 +105,7 @@ def check_answered(evaluation: Evaluation) -> None:
 def flat_metrics(summary: Summary) -> dict[str, float | int | None]:
     """Return the scalars of a summary by name."""
     flat: dict[str, float | int | None] = dict(summary.overall.model_dump())
-    flat["macro_accuracy"] = summary.macro_accuracy
-    flat.update({f"pass_at_{k}": value for k, value in summary.pass_at.items()})
-    if summary.majority_accuracy is not None:
-        flat["majority_accuracy"] = summary.majority_accuracy
-        flat["majority_stderr"] = summary.majority_stderr
-    return flat
+    return flat | summary.averages()
 
 
 def score_result(scored: Scored, mlflow_run_id: str | None) -> ScoreResult:
@@ -116,8 +114,8 @@ def score_result(scored: Scored, mlflow_run_id: str | None) -> ScoreResult:
         scorer=scored.file.scorer,
         version=scored.file.version,
         source_hash=scored.file.source_hash,
-        headline=scored.file.scorer == scored.answers.manifest.scorers[0]
-        and not scored.file.left_out,
+        headline=scored.file.is_headline(scored.answers.manifest.scorers),
+        notes=tuple(notes(scored.answers, scored.file)),
         intact_only=scored.file.intact_only,
         metrics=flat_metrics(scored.file.summary),
         mlflow_run_id=mlflow_run_id,

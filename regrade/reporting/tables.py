@@ -27,12 +27,16 @@ def percent(value: float | int | None, digits: int = 1) -> str:
     return "-" if value is None else f"{100 * value:.{digits}f} %"
 
 
+def accuracy_text(accuracy: float | None, error: float | None, digits: int = 1) -> str:
+    """Return an accuracy with its standard error if known, such as `74.5 ± 2.2 %`; a dash for None."""
+    if accuracy is None or error is None:
+        return percent(accuracy, digits)
+    return f"{100 * accuracy:.{digits}f} ± {100 * error:.{digits}f} %"
+
+
 def _results(answers: AnswerSetResult, score: ScoreResult) -> tuple[str, ...]:
     metrics = score.metrics
-    accuracy, error = metrics["accuracy"], metrics["accuracy_stderr"]
-    shown = percent(accuracy)
-    if accuracy is not None and error is not None:
-        shown = f"{100 * accuracy:.1f} ± {100 * error:.1f} %"
+    shown = accuracy_text(metrics["accuracy"], metrics["accuracy_stderr"])
     expected = f"{metrics['n']}"
     if answers.rows < answers.expected_rows:
         expected += f" (of {answers.expected_rows}: incomplete)"
@@ -78,6 +82,12 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
     if plot is not None:
         lines += [f"![accuracy]({plot})", ""]
     lines += [f"- Not scored: {escape(failed.text)}" for failed in evaluation.not_scored]
+    lines += [
+        f"- {escape(answers.benchmark)}: {escape(note)}"
+        for answers in evaluation.answer_sets
+        for score in answers.scores
+        for note in score.notes
+    ]
     lines += [_links(answers) for answers in evaluation.answer_sets]
     if not evaluation.answer_sets:
         return "\n".join([*lines, ""])
@@ -96,15 +106,20 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
 
 
 def headline(evaluation: Evaluation) -> str:
-    """Return one line: the model, and each benchmark with its headline accuracy."""
+    """Return one line: the model, and each benchmark with its headline accuracy, standard error and n."""
     accuracies = [
-        f"{answers.benchmark} {percent(score.metrics['accuracy'])}"
+        f"{answers.benchmark} {_headline(score)}"
         for answers in evaluation.answer_sets
         for score in answers.scores
         if score.headline
     ]
     models = ", ".join(sorted({answers.model for answers in evaluation.answer_sets}))
     return f"{models}: {', '.join(accuracies)}" if accuracies else models
+
+
+def _headline(score: ScoreResult) -> str:
+    shown = accuracy_text(score.metrics["accuracy"], score.metrics["accuracy_stderr"])
+    return f"{shown} (n={score.metrics['n']})"
 
 
 def markdown_table(

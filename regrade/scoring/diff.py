@@ -82,9 +82,11 @@ class Example(_Part):
     sample_id: str
     repeat: int
     subset: str
-    prompt: str
+    prompt: str | None
+    """None for imported answers without a prompt."""
     text: str | None
-    target: str
+    target: str | None
+    """None for imported answers without a right answer."""
     extracted_before: str | None
     extracted_after: str | None
 

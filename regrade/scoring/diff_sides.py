@@ -79,12 +79,8 @@ def diff_scorings(
     )
 
 
-def diff_with_before(scored: Scored, *, examples: int = 3) -> Diff | None:
-    """Compare a new scoring with the newest earlier scoring of the same answers by its scorer; None if there is none.
-
-    Raises:
-        DamagedAnswersError: If the earlier scoring is damaged.
-    """
+def earlier_scoring(scored: Scored) -> ScoreFile | None:
+    """Return the newest earlier scoring of the same answers by the same scorer, if the given scoring is new."""
     if scored.table is None:
         return None
     earlier = [
@@ -94,11 +90,20 @@ def diff_with_before(scored: Scored, *, examples: int = 3) -> Diff | None:
         and file.label != scored.file.label
         and set(file.answers) == set(scored.file.answers)
     ]
-    if not earlier:
+    return max(earlier, key=lambda file: file.scored_at, default=None)
+
+
+def diff_with_before(scored: Scored, *, examples: int = 3) -> Diff | None:
+    """Compare a new scoring with the `earlier_scoring`; None if there is none.
+
+    Raises:
+        DamagedAnswersError: If the earlier scoring is damaged.
+    """
+    earlier = earlier_scoring(scored)
+    if earlier is None or scored.table is None:
         return None
-    newest = max(earlier, key=lambda file: file.scored_at)
-    table = scored.answers.score_table(newest.label)
-    return compare(scored.answers, (newest, table), (scored.file, scored.table), examples=examples)
+    table = scored.answers.score_table(earlier.label)
+    return compare(scored.answers, (earlier, table), (scored.file, scored.table), examples=examples)
 
 
 def _stored(answers: AnswerSet, files: list[ScoreFile], name: str | None) -> ScoreFile | None:

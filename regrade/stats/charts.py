@@ -9,6 +9,8 @@ from regrade.stats.metrics import SubsetMetrics, Summary
 # Palette of Okabe and Ito (https://jfly.uni-koeln.de/color/), readable with colour blindness.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 _MAX_BARS = 80
+DRAWING_ERRORS = (ValueError, RuntimeError, OSError)
+"""Errors of matplotlib for data, fonts and files that it cannot draw. A result is complete without its chart."""
 
 
 @dataclass(frozen=True, slots=True)

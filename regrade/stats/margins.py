@@ -1,4 +1,4 @@
-"""Test a drop in paired answers against an accepted drop: score test, interval and power, as pure functions.
+"""Score test of a drop in paired answers, one right or wrong answer to each question, against an accepted drop.
 
 With few changed answers, intervals with an estimated variance (Wald) are too narrow. The score test uses the variance
 under the tested difference instead: without a loss among n questions it excludes a drop of about 3 / n, as the rule of
@@ -11,62 +11,26 @@ from statistics import NormalDist
 
 import numpy as np
 
-from regrade.stats.estimates import FloatArray, IntArray, clustered_standard_error
+from regrade.stats.estimates import FloatArray
 
-POWER = 0.8
-"""Probability with which a detectable drop is found."""
 MAX_EXACT = 200
 """Largest number of changed answers for which all outcomes are summed (exact p-value)."""
-_STEPS = 24
-"""Bisection steps; the error, 2 / 2**24, is below the shown digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairedCounts:
     """Counts of independent questions: gained, lost and all."""
 
-    gained: float
-    """Wrong before, right now; not an integer if values lie between 0 and 1, or answers are clustered."""
-    lost: float
+    gained: int
+    """Wrong before, right now."""
+    lost: int
     """Right before, wrong now."""
-    n: float
-    df: int | None = None
-    """Degrees of freedom of the standard error behind the counts; None if none was estimated."""
+    n: int
 
     @property
     def difference(self) -> float:
         """Mean change."""
         return (self.gained - self.lost) / self.n
-
-
-def paired_counts(change: FloatArray, clusters: IntArray) -> PairedCounts:
-    """Return the counts of independent questions that carry as much information as these changes.
-
-    With one right or wrong answer to each question, the counts are exact. For repeats, passages and values between 0
-    and 1, n is divided by the design effect: the clustered variance over that of independent right and wrong answers
-    (Rao and Scott 1992, https://doi.org/10.2307/2532311).
-
-    Args:
-        change: Shape (n_rows,), candidate minus baseline, each in [-1, 1], no NaN; not empty.
-        clusters: Shape (n_rows,), equal for rows that are not independent.
-
-    Raises:
-        ValueError: If the shapes differ, or there are no rows.
-    """
-    if change.shape != clusters.shape or len(change) == 0:
-        raise ValueError(
-            f"Expected equal, non-empty shapes, got changes {change.shape} and clusters {clusters.shape}."
-        )
-    n, n_clusters = len(change), len(np.unique(clusters))
-    gained, lost = float(change.clip(min=0).mean()), float((-change).clip(min=0).mean())
-    if n == n_clusters and np.isin(change, (-1.0, 0.0, 1.0)).all():
-        return PairedCounts(gained * n, lost * n, n)
-    if n_clusters < 2:
-        return PairedCounts(gained, lost, 1)
-    variance = clustered_standard_error(change, clusters) ** 2
-    independent = gained + lost - (gained - lost) ** 2
-    n_effective = independent / variance if variance > 0 else float(n_clusters)
-    return PairedCounts(gained * n_effective, lost * n_effective, n_effective, n_clusters - 1)
 
 
 def score_z(counts: PairedCounts, difference: float) -> float:
@@ -85,14 +49,14 @@ def score_z(counts: PairedCounts, difference: float) -> float:
     if not -1 < difference < 1:
         raise ValueError(f"Expected a difference between -1 and 1, got {difference}.")
     gained, lost = np.array(counts.gained), np.array(counts.lost)
-    return float(_z(gained, lost, counts.n, difference))
+    return float(score_zs(gained, lost, counts.n, difference))
 
 
 def drop_p(counts: PairedCounts, drop: float) -> float:
     """Return the probability of a difference this low or lower if the true drop were `drop`.
 
     Up to 200 changed answers, it is summed over all outcomes at the maximum-likelihood share of changed answers,
-    because the normal approximation errs by up to half of the level. Above, and for clusters, it is approximate.
+    because the normal approximation errs by up to half of the level. Above, it is approximate.
     """
     return _p(counts, -drop, above=False)
 
@@ -102,53 +66,12 @@ def no_drop_p(counts: PairedCounts, drop: float) -> float:
     return _p(counts, -drop, above=True)
 
 
-def score_interval(counts: PairedCounts, level: float) -> tuple[float, float]:
-    """Return the interval of the differences that the score test does not reject.
-
-    Args:
-        counts: Paired answers.
-        level: One-sided confidence of each end, at least 0.5; 0.975 gives the usual 95 % interval.
-
-    Raises:
-        ValueError: If `level` is out of its range.
-    """
-    if not 0.5 <= level < 1:
-        raise ValueError(f"Expected a one-sided confidence from 0.5 to below 1, got {level}.")
-    return _end(counts, -1.0, 1 - level), _end(counts, 1.0, 1 - level)
-
-
-def detectable_drop(counts: PairedCounts, drop: float, alpha: float, power: float = POWER) -> float:
-    """Return the smallest true drop that is found to exceed `drop` with a probability of `power`.
-
-    Assumes the observed share of changed questions, with one gain and one loss added so that it is never 0, but at
-    least the drop itself. Normal approximation.
-
-    Args:
-        counts: Paired answers.
-        drop: Accepted drop, in [0, 1).
-        alpha: Level of the one-sided test.
-        power: Probability of finding the drop.
-
-    Returns:
-        A drop in (0, 1]; 1.0 if no drop would be found.
-    """
-    changed = min(1.0, (counts.gained + counts.lost + 2) / (counts.n + 2))
-    z_alpha, z_power = _quantile(1 - alpha, counts.df), NormalDist().inv_cdf(power)
-    low, high = drop, 1.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        null, true = max(changed, drop) - drop**2, max(changed, middle) - middle**2
-        needed = (z_alpha * sqrt(max(null, 0.0)) + z_power * sqrt(max(true, 0.0))) / sqrt(counts.n)
-        low, high = (low, middle) if middle - drop >= needed else (middle, high)
-    return high
-
-
 def _p(counts: PairedCounts, difference: float, *, above: bool) -> float:
     z = score_z(counts, difference)
     changed = max(counts.gained + counts.lost, counts.n * abs(difference))
-    if counts.df is None and changed <= MAX_EXACT:
+    if changed <= MAX_EXACT:
         return _exact_tail(counts, difference, z, above=above)
-    return _tail(z if above else -z, counts.df)
+    return NormalDist().cdf(-z if above else z)
 
 
 def _exact_tail(counts: PairedCounts, difference: float, z: float, *, above: bool) -> float:
@@ -158,24 +81,24 @@ def _exact_tail(counts: PairedCounts, difference: float, z: float, *, above: boo
     """
     from scipy.special import gammaln, xlogy
 
-    n = round(counts.n)
+    n = counts.n
     share_lost = float(_share_lost(np.array(counts.gained), np.array(counts.lost), n, difference))
     share_gained = max(0.0, share_lost + difference)
-    gained, lost = np.meshgrid(_likely(n, share_gained), _likely(n, share_lost), indexing="ij")
-    rest = n - gained - lost
-    kept = np.maximum(rest, 0)
-    probability = np.exp(
-        gammaln(n + 1)
-        - gammaln(gained + 1)
-        - gammaln(lost + 1)
-        - gammaln(kept + 1)
-        + xlogy(gained, share_gained)
-        + xlogy(lost, share_lost)
-        + xlogy(kept, max(0.0, 1 - share_gained - share_lost))
+    gained, lost = _likely(n, share_gained)[:, None], _likely(n, share_lost)[None, :]
+    kept = n - np.arange(gained.size + lost.size - 1, dtype=np.float64)
+    rest = gammaln(np.maximum(kept, 0) + 1) - xlogy(
+        np.maximum(kept, 0), max(0.0, 1 - share_gained - share_lost)
     )
-    scores = _z(gained, lost, n, difference)
+    changed = (gained + lost).astype(np.int64)
+    log_probability = (
+        gammaln(n + 1)
+        + (xlogy(gained, share_gained) - gammaln(gained + 1))
+        + (xlogy(lost, share_lost) - gammaln(lost + 1))
+        - rest[changed]
+    )
+    scores = score_zs(gained, lost, n, difference)
     extreme = scores >= z - 1e-9 if above else scores <= z + 1e-9
-    return min(1.0, float(probability[extreme & (rest >= 0)].sum()))
+    return min(1.0, float(np.exp(log_probability[extreme & (changed <= n)]).sum()))
 
 
 def _likely(n: int, share: float) -> FloatArray:
@@ -191,34 +114,9 @@ def _share_lost(gained: FloatArray, lost: FloatArray, n: float, difference: floa
     return np.maximum(share, max(0.0, -difference))
 
 
-def _z(gained: FloatArray, lost: FloatArray, n: float, difference: float) -> FloatArray:
+def score_zs(gained: FloatArray, lost: FloatArray, n: float, difference: float) -> FloatArray:
+    """Return `score_z` for arrays of counts that can be broadcast."""
     shares = 2 * _share_lost(gained, lost, n, difference) + difference * (1 - difference)
     distance = gained - lost - n * difference
     error = np.sqrt(np.maximum(n * shares, 1e-300))
     return np.where(np.abs(distance) < 1e-9, 0.0, distance / error)
-
-
-def _end(counts: PairedCounts, far: float, alpha: float) -> float:
-    """Return the end of the interval between the observed difference and `far`, by bisection."""
-    near = counts.difference
-    for _ in range(_STEPS):
-        middle = (near + far) / 2
-        inside = -1 < middle < 1 and _p(counts, middle, above=far < near) > alpha
-        near, far = (middle, far) if inside else (near, middle)
-    return near
-
-
-def _quantile(level: float, df: int | None) -> float:
-    if df is None:
-        return NormalDist().inv_cdf(level)
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, level))
-
-
-def _tail(z: float, df: int | None) -> float:
-    if df is None:
-        return NormalDist().cdf(-z)
-    from scipy.special import stdtr
-
-    return float(stdtr(df, -z))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -59,15 +60,46 @@ class Summary(Settings):
 
     overall: Metrics
     """Micro average: all questions have equal weight."""
+    samples: int | None = None
+    """All questions, also those without a scored answer. None, and the standard errors and numbers of questions below are
+    missing, in scorings stored before regrade recorded them."""
     macro_accuracy: float | None = None
     """Macro average: all subsets have equal weight. None without subsets."""
+    macro_stderr: float | None = None
+    """Standard error of the macro average, for these subsets: from the standard error of each. If a subset has only
+    one question, from the spread of the subsets instead, which is larger."""
+    macro_subsets: int | None = None
+    """Subsets behind the macro average. Subsets in which every answer failed are left out."""
     subsets: tuple[SubsetMetrics, ...] = ()
     categories: tuple[SubsetMetrics, ...] = ()
     pass_at: dict[int, float] = Field(default_factory=dict)
     """pass@k by k (unbiased estimator, Chen et al. 2021, arXiv 2107.03374); empty without repeats."""
+    pass_at_stderr: dict[int, float | None] = Field(default_factory=dict)
+    """Standard error of pass@k over the questions, by k; None below 2 questions."""
+    pass_at_samples: dict[int, int] = Field(default_factory=dict)
+    """Questions behind pass@k, by k: those with k scored answers or more. The other `samples` are left out."""
     majority_accuracy: float | None = None
     """Accuracy of the most frequent extracted answer per question; None without repeats."""
     majority_stderr: float | None = None
+    majority_samples: int | None = None
+    """Questions behind the majority: those with a scored answer."""
+
+    def averages(self) -> dict[str, float | int | None]:
+        """Return macro average, pass@k and majority by name, each with its standard error and n."""
+        named: dict[str, float | int | None] = {
+            "macro_accuracy": self.macro_accuracy,
+            "macro_stderr": self.macro_stderr,
+            "macro_subsets": self.macro_subsets,
+        }
+        for k, value in self.pass_at.items():
+            named[f"pass_at_{k}"] = value
+            named[f"pass_at_{k}_stderr"] = self.pass_at_stderr.get(k)
+            named[f"pass_at_{k}_samples"] = self.pass_at_samples.get(k)
+        if self.majority_accuracy is not None:
+            named["majority_accuracy"] = self.majority_accuracy
+            named["majority_stderr"] = self.majority_stderr
+            named["majority_samples"] = self.majority_samples
+        return named
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +121,8 @@ def summarise(scores: pa.Table, groups: Mapping[str, Sequence[str]]) -> Summary:
     """Return all metrics of a scoring.
 
     A row without a finite value is missing: it counts as failed and is left out of all means. pass@k is over the
-    samples with a value for every repeat; a value of 1 passes. Majority is over the samples with a value for at least
-    one repeat; unparsed answers do not vote.
+    samples with a value for at least k repeats; a value of 1 passes. Majority is over the samples with a value for at
+    least one repeat; unparsed answers do not vote.
 
     Args:
         scores: `SCORE_SCHEMA`, one row for each sample and repeat, in any order.
@@ -98,25 +130,27 @@ def summarise(scores: pa.Table, groups: Mapping[str, Sequence[str]]) -> Summary:
     """
     rows = _rows(scores)
     subsets, categories = _breakdown(rows, scores, groups)
-    accuracies = [
-        subset.metrics.accuracy for subset in subsets if subset.metrics.accuracy is not None
-    ]
     summary = Summary(
         overall=_metrics(rows),
-        macro_accuracy=float(np.mean(accuracies)) if accuracies else None,
+        samples=len(np.unique(rows.sample)),
         subsets=subsets,
         categories=categories,
+        **_macro([subset.metrics for subset in subsets]),
     )
     repeat = scores["repeat"].to_numpy().astype(np.int64)
     n_repeats = int(repeat.max(initial=0)) + 1
     if n_repeats == 1:
         return summary
     voted = _majority_values(rows, repeat, scores)
+    passed = _pass_at(rows, n_repeats)
     return summary.model_copy(
         update={
-            "pass_at": _pass_at(rows, n_repeats),
+            "pass_at": {k: float(values.mean()) for k, values in passed.items()},
+            "pass_at_stderr": {k: _error(values) for k, values in passed.items()},
+            "pass_at_samples": {k: values.size for k, values in passed.items()},
             "majority_accuracy": float(voted.mean()) if voted.size else None,
-            "majority_stderr": standard_error(voted) if voted.size > 1 else None,
+            "majority_stderr": _error(voted),
+            "majority_samples": voted.size,
         }
     )
 
@@ -126,6 +160,27 @@ def score_values(scores: pa.Table) -> FloatArray:
     value: FloatArray = scores["value"].to_numpy().astype(np.float64)
     failed = scores["outcome"].to_numpy() == "failed"
     return np.where(np.isfinite(value) & ~failed, value, np.nan)
+
+
+def _error(values: FloatArray) -> float | None:
+    return standard_error(values) if values.size > 1 else None
+
+
+def _macro(subsets: Sequence[Metrics]) -> dict[str, Any]:
+    """Return the macro average, its standard error and number of subsets, by field of `Summary`."""
+    known = [subset for subset in subsets if subset.accuracy is not None]
+    if not known:
+        return {}
+    accuracies = np.array([subset.accuracy for subset in known])
+    errors = [subset.accuracy_stderr for subset in known]
+    error = _error(accuracies)
+    if None not in errors:
+        error = float(np.sqrt(np.square(np.array(errors, np.float64)).sum()) / len(known))
+    return {
+        "macro_accuracy": float(accuracies.mean()),
+        "macro_stderr": error,
+        "macro_subsets": len(known),
+    }
 
 
 def _rows(scores: pa.Table) -> _Rows:
@@ -212,18 +267,18 @@ def _breakdown(
     return subsets, categories
 
 
-def _pass_at(rows: _Rows, n_repeats: int) -> dict[int, float]:
+def _pass_at(rows: _Rows, n_repeats: int) -> dict[int, FloatArray]:
+    """Return pass@k of each sample with k values or more, by k; only k with such a sample."""
     counted = ~np.isnan(rows.value)
     n_counted = np.bincount(rows.sample, weights=counted).astype(np.int64)
     n_right = np.bincount(rows.sample, weights=rows.value == 1).astype(np.int64)
-    whole = n_counted == n_repeats
-    if not whole.any():
-        return {}
     powers = {2**power for power in range(n_repeats.bit_length()) if 2**power <= n_repeats}
-    return {
-        k: float(pass_at_k(n_counted[whole], n_right[whole], k).mean())
-        for k in sorted(powers | {n_repeats})
-    }
+    passed: dict[int, FloatArray] = {}
+    for k in sorted(powers | {n_repeats}):
+        enough = n_counted >= k
+        if enough.any():
+            passed[k] = pass_at_k(n_counted[enough], n_right[enough], k)
+    return passed
 
 
 def _majority_values(rows: _Rows, repeat: IntArray, scores: pa.Table) -> FloatArray:

@@ -68,10 +68,7 @@ class Scoring:
         """Return the metrics that depend only on answers and scorer, by MLflow key; None values are left out."""
         summary = self.summary
         metrics: dict[str, float | None] = dict(summary.overall.model_dump())
-        metrics["macro_accuracy"] = summary.macro_accuracy
-        metrics |= {f"pass_at_{k}": value for k, value in summary.pass_at.items()}
-        metrics["majority_accuracy"] = summary.majority_accuracy
-        metrics["majority_stderr"] = summary.majority_stderr
+        metrics |= summary.averages()
         keys = metric_names(category.name for category in summary.categories)
         for category in summary.categories:
             for metric in ("accuracy", "accuracy_stderr", "n"):

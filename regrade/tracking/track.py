@@ -1,6 +1,7 @@
 """Log scorings to MLflow: find or create their runs, and update them."""
 
 import json
+import logging
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regrade.stats.charts import accuracy_chart
+from regrade.stats.charts import DRAWING_ERRORS, accuracy_chart
 from regrade.tracking.connection import PARENT_TAG, connect, experiment_id, run_url, scoring_runs
 from regrade.tracking.description import evaluation_text, scoring_text
 from regrade.tracking.evaluation import headline_metrics, headlines, table_rows
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
+logger = logging.getLogger("regrade.track")
 _TABLE, _CHART, _DIFF = "results.json", "accuracy.png", "diff.md"
 _NOTE, _SHOWN = "mlflow.note.content", "mlflow.loggedArtifacts"
 
@@ -260,5 +262,8 @@ def _log_artifacts(client: "MlflowClient", run_id: str, scoring: Scoring) -> Non
         if scoring.summary.subsets or scoring.summary.categories:
             model = scoring.manifest.specification.model
             title = f"{scoring.manifest.specification.benchmark.name} · {model.name}"
-            (Path(folder) / _CHART).write_bytes(accuracy_chart(scoring.summary, title))
+            try:
+                (Path(folder) / _CHART).write_bytes(accuracy_chart(scoring.summary, title))
+            except DRAWING_ERRORS as error:
+                logger.warning("%s: no chart: %s", title, error)
         client.log_artifacts(run_id, folder)

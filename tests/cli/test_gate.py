@@ -113,6 +113,9 @@ def test_promote_makes_the_baseline(tmp_path: Path) -> None:
     stored = json.loads((repository.folder / "aliases" / "baseline.json").read_text())
     assert stored["answer_sets"] == ran.document["answer_sets"]
     assert ran.document["revision"] == repository.head()
+    assert ran.document["questions"] == {"sums": 400}
+    again = regrade("promote", "good", "--answers", repository.uri)
+    assert f"baseline  sums  {one.manifest.answer_set_id}  org/good, n=400 questions, " in again.out
     assert gate(repository, "bad", "--baseline", "baseline").code == 1
     assert regrade("verify", "--answers", repository.uri).code == 0
 

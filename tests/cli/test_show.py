@@ -47,6 +47,29 @@ def test_a_hostile_text_is_itself_in_json(tmp_path: Path, capfd: pytest.CaptureF
     assert answer["subset"] == HOSTILE
 
 
+@pytest.mark.parametrize("scorer", ["number", "exact", "choice_letter"])
+def test_an_answer_without_a_target_has_no_target_and_is_not_wrong(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], scorer: str
+):
+    assert show(tmp_path, "--scorer", scorer, target=None, text="It is 4.") == 0
+    out = capfd.readouterr().out
+    assert " · no target" in out
+    assert "It is 4." in out
+    assert "wrong" not in out
+    assert show(tmp_path, "--scorer", scorer, "--wrong", target=None, text="It is 4.") == 0
+    assert "No answer matches." in capfd.readouterr().out
+    assert show(tmp_path, "--json", target=None, text="It is 4.") == 0
+    [answer] = json.loads(capfd.readouterr().out)["answers"]
+    assert (answer["outcome"], answer["value"]) == ("no target", None)
+
+
+def test_the_question_is_shown_where_the_prompt_is_not_known(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    assert show(tmp_path, prompt=None, question="How many?") == 0
+    assert "How many?" in capfd.readouterr().out
+
+
 def test_what_was_extracted_and_the_target_are_at_the_end(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):

@@ -189,6 +189,24 @@ def test_answers_of_different_making_are_paired_by_what_is_stored(
     assert (comparison.paired_by, comparison.n, comparison.wrong_to_right) == ("prompt", 50, 1)
 
 
+def test_an_answer_set_compared_with_itself_says_so(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    base = answer(repository, "org/a", right=5, total=9)
+    copy = answer(LocalRepository(tmp_path / "copy"), "org/a", right=5, total=9)
+    rerun = answer(LocalRepository(tmp_path / "rerun"), "org/a", right=6, total=9)
+    other = answer(repository, "org/b", right=5, total=9)
+
+    for same in (base, copy):
+        comparison = compared(base, same).comparison
+        assert comparison.same_answers
+        assert "it is compared with itself" in comparison.notes[0]
+    for different in (rerun, other):
+        comparison = compared(base, different).comparison
+        assert not comparison.same_answers
+        assert comparison.notes == ()
+
+
 def test_other_questions_are_never_paired(repository: LocalRepository) -> None:
     base = answer(repository, "org/a", right=50, total=50)
     candidate = answer(repository, "org/b", right=50, total=50, start=50)
@@ -217,8 +235,8 @@ def test_repeats_of_a_question_are_one_value(repository: LocalRepository) -> Non
     assert comparison.difference == pytest.approx(-18 / 120)
     assert comparison.test == "paired permutation"
     assert comparison.p_value == pytest.approx(2 / 2**6)  # six questions, and not 18 answers
-    assert result.counts.df == 29
-    assert np.array_equal(np.unique(result.sums), [-3.0, 0.0])
+    assert (result.changes.counts, len(result.changes.sums)) == (None, 30)
+    assert np.array_equal(np.unique(result.changes.sums), [-3.0, 0.0])
 
 
 def test_passages_are_one_group_where_subsets_are_passages(repository: LocalRepository) -> None:

@@ -32,8 +32,20 @@ def verdict(
     return gate(candidate, chosen, answers=repository.uri, benchmarks=benchmarks)
 
 
-def test_the_same_answers_pass(repository: LocalRepository) -> None:
-    report = verdict(repository, "org/base")
+def test_a_baseline_is_not_judged_against_itself(repository: LocalRepository) -> None:
+    for candidate in ("org/base", "baseline"):
+        report = verdict(repository, candidate)
+
+        assert (report.verdict, report.exit_code) == ("cannot tell", 2)
+        assert "Baseline and candidate are the same answers" in report.summary
+        assert "of org/base): nothing was compared" in report.summary
+
+
+def test_equal_answers_of_another_model_pass(repository: LocalRepository) -> None:
+    for name in ("sums", "products"):
+        answer(repository, "org/same", right=380, benchmark=name)
+
+    report = verdict(repository, "org/same")
 
     assert (report.verdict, report.exit_code) == ("pass", 0)
     assert [benchmark.benchmark for benchmark in report.benchmarks] == ["sums", "products"]

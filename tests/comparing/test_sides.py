@@ -20,6 +20,16 @@ def repository(tmp_path: Path) -> LocalRepository:
     return LocalRepository(tmp_path / "answers")
 
 
+def test_a_quick_look_never_takes_the_place_of_a_full_run(repository: LocalRepository) -> None:
+    full = answer(repository, "org/a", right=5, total=10)
+    answer(repository, "org/a", right=3, total=4, n_shots=2)  # newer, complete, fewer questions
+    answer(repository, "org/a", right=5, total=10, n_shots=4, declared=20)  # incomplete
+
+    (found,) = find_side("org/a", repository.uri).sets.values()
+
+    assert found.manifest.answer_set_id == full.manifest.answer_set_id
+
+
 def test_a_model_is_its_newest_complete_set_of_each_benchmark(repository: LocalRepository) -> None:
     answer(repository, "org/a", right=5, total=10)
     newer = answer(repository, "org/a", right=5, total=10, n_shots=2)

@@ -6,12 +6,19 @@ from typing import Any
 
 import httpx
 import pytest
+from prefect.logging.handlers import APILogHandler
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows.rescore_answers import rescore_answers
 from flows.scoring import score_stored
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
-from regrade.errors import UserError
+from regrade.errors import DamagedAnswersError, UserError
 from regrade.job import ScoringJob
+from regrade.reporting.results import Evaluation
+from regrade.scoring.diff import Diff
+from regrade.scoring.diff_sides import diff_with_before
+from regrade.scoring.score import Scored
 from regrade.tracking.connection import connect
 from tests.builders import row
 from tests.command_line import Ran, regrade
@@ -61,7 +68,7 @@ def test_what_is_stale_is_graded_again_and_what_changed_is_shown_everywhere(
     assert only["answer_set_id"] == sums.manifest.answer_set_id
     assert [one["scorer"] for one in only["scores"]] == ["number"]
     said = " ".join(ran.err.split())
-    assert "number v0 -> v1: 66.7 % -> 100.0 %, 2 wrong to right, 0 right to wrong" in said
+    assert "number v0 -> v2: 66.7 % -> 100.0 %, 2 wrong to right, 0 right to wrong" in said
     assert "number-0-00000000" in stored(sums)  # the old score is kept
     assert len(stored(sums)) == 2
     assert stored(other) == set()
@@ -77,13 +84,68 @@ def test_what_is_stale_is_graded_again_and_what_changed_is_shown_everywhere(
     with connect(f"sqlite:///{tmp_path / 'mlflow.db'}") as client:
         tags = client.get_run(only["mlflow_run_id"]).data.tags
         artifacts = {one.path for one in client.list_artifacts(only["mlflow_run_id"])}
-    assert tags["regrade.change"].startswith("number v0 -> v1")
+    assert tags["regrade.change"].startswith("number v0 -> v2")
     assert "2 wrong to right" in tags["mlflow.note.content"]
     assert "diff.md" in artifacts
 
     again_ = score(repository, "--stale")
     assert again_.document["answer_sets"] == []
     assert "nothing is stale" in again_.err
+
+
+def test_answers_without_a_prompt_are_graded_again_like_the_others(
+    repository: LocalRepository, sums: AnswerSet, prefect_api: str
+) -> None:
+    """Imported tables need not have prompts; the examples of what changed show a dash."""
+    imported = publish(repository, numbers(0, 3, prompt=None), benchmark="imported")
+    score_with_an_older_scorer(imported, lambda _: WRONG)
+
+    ran = score(repository, "--stale")
+
+    assert len(stored(sums)) == len(stored(imported)) == 2
+    said = " ".join(ran.err.split())
+    assert said.count("number v0 -> v1: ") == 2
+    assert "number v0 -> v1: 0.0 % -> 100.0 %, 3 wrong to right" in said
+    found = httpx.post(
+        f"{prefect_api}/artifacts/filter", json={"artifacts": {"key": {"any_": ["diff"]}}}
+    ).json()
+    (page,) = (one["data"] for one in found if imported.manifest.answer_set_id in one["data"])
+    assert "prompt:\n\n    -\n" in page
+
+
+@pytest.mark.parametrize(
+    "error", [TypeError("a bug in the page"), DamagedAnswersError("scores/x.parquet", "it is cut.")]
+)
+def test_a_comparison_that_cannot_be_shown_costs_no_score(
+    repository: LocalRepository,
+    sums: AnswerSet,
+    prefect_server: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+) -> None:
+    other = publish(repository, numbers(0, 3), benchmark="products")
+    score_with_an_older_scorer(other, lambda _: WRONG)
+
+    def fails_for_sums(scored: Scored) -> Diff | None:
+        if scored.file.answer_set_id == sums.manifest.answer_set_id:
+            raise error
+        return diff_with_before(scored)
+
+    caplog.set_level("INFO", "regrade.score")
+    monkeypatch.setattr("tasks.score.diff_with_before", fails_for_sums)
+    with temporary_settings({PREFECT_API_URL: prefect_server}):
+        evaluation = rescore_answers(answers=repository.uri)
+        APILogHandler().flush()
+
+    assert isinstance(evaluation, Evaluation)
+    assert {result.benchmark for result in evaluation.answer_sets} == {"sums", "products"}
+    assert len(stored(sums)) == len(stored(other)) == 2
+    (warning,) = (one for one in caplog.records if "not compared with the previous" in one.message)
+    assert sums.manifest.answer_set_id in warning.message
+    assert str(error) in warning.message
+    assert bool(warning.exc_info) == isinstance(error, TypeError)  # a bug is not hidden
+    assert any("products" in one.message and "v0 -> v1" in one.message for one in caplog.records)
 
 
 def test_a_scorer_that_does_not_fit_one_set_costs_the_others_nothing(

@@ -4,8 +4,18 @@ from functools import partial
 
 import pytest
 
-from perf.gate_simulation import GSM8K, MMLU, passages, repeated, simulate, single
-from regrade.stats.margins import PairedCounts, detectable_drop
+from perf.gate_simulation import (
+    GSM8K,
+    MMLU,
+    LossShape,
+    few,
+    passages,
+    repeated,
+    simulate,
+    single,
+)
+from regrade.stats.decision import changes_of_counts
+from regrade.stats.power import detectable_drop
 
 N = 400
 MARGIN = 0.035
@@ -37,7 +47,8 @@ def test_a_drop_of_just_what_is_accepted_is_seldom_decided_either_way() -> None:
 
 @pytest.mark.parametrize(("n", "changed"), [(MMLU, 0.05), (GSM8K, 0.2)])
 def test_the_drop_that_it_says_it_finds_is_found(n: int, changed: float) -> None:
-    drop = detectable_drop(PairedCounts(changed * n / 2, changed * n / 2, n), 0.01, 0.05)
+    half = round(changed * n / 2)
+    drop = detectable_drop(changes_of_counts(half, half, n), 0.01, 0.05)
     worse = partial(single, n=n, changed=changed, drop=drop, max_drop=0.01)
 
     assert simulate([worse], 0.01, N, seed=3)["regression"] == pytest.approx(0.8, abs=0.05)
@@ -60,5 +71,16 @@ def test_repeats_and_passages_keep_the_error_rate() -> None:
 
     for draw in (several, grouped):
         found = simulate([draw], 0.01, N, seed=5)
+        assert found["regression"] <= 0.05 + MARGIN
+        assert found["pass"] <= 0.05 + MARGIN
+
+
+@pytest.mark.parametrize("shape", ["even", "lost", "sure"])
+def test_many_repeats_of_few_questions_keep_the_error_rate(shape: LossShape) -> None:
+    for n, repeats, drop in ((20, 16, 0.2), (30, 64, 0.1), (100, 16, 0.05)):
+        lost = partial(few, n=n, repeats=repeats, drop=drop, max_drop=drop, shape=shape)
+
+        found = simulate([lost], drop, N, seed=6)
+
         assert found["regression"] <= 0.05 + MARGIN
         assert found["pass"] <= 0.05 + MARGIN

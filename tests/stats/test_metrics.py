@@ -135,6 +135,42 @@ def test_macro_counts_subsets_and_micro_counts_questions() -> None:
     assert result.macro_accuracy == pytest.approx(0.5)
     assert [subset.name for subset in result.subsets] == ["algebra", "botany", "chess"]
     assert [subset.metrics.n for subset in result.subsets] == [9, 1, 0]
+    assert (result.macro_subsets, result.samples) == (2, 11)  # every answer of chess failed
+    # One question of botany has no error: the spread of the subsets instead.
+    assert result.macro_stderr == pytest.approx(standard_error(np.array([1.0, 0.0])))
+
+
+def test_the_error_of_a_macro_average_is_that_of_independent_subsets() -> None:
+    values = {"a": [1.0, 1.0, 0.0, 1.0], "b": [0.0, 1.0], "c": [1.0, 1.0, 1.0]}
+    rows = [
+        score(f"{subset}{number}", value, subset=subset)
+        for subset, chosen in values.items()
+        for number, value in enumerate(chosen)
+    ]
+
+    result = summary(rows)
+
+    errors = [standard_error(np.array(chosen)) for chosen in values.values()]
+    assert result.macro_accuracy == pytest.approx((0.75 + 0.5 + 1) / 3)
+    assert result.macro_stderr == pytest.approx(np.sqrt(np.square(errors).sum()) / 3)
+    assert result.macro_subsets == 3
+
+
+def test_the_error_of_a_macro_average_is_what_simulation_gives() -> None:
+    rng = np.random.default_rng(0)
+    chances = {"a": (0.9, 10), "b": (0.5, 40), "c": (0.2, 20)}
+    averages, errors = [], []
+    for _ in range(300):
+        rows = [
+            score(f"{subset}{number}", float(right), subset=subset)
+            for subset, (chance, n) in chances.items()
+            for number, right in enumerate(rng.random(n) < chance)
+        ]
+        result = summary(rows)
+        averages.append(result.macro_accuracy)
+        errors.append(result.macro_stderr)
+
+    assert np.mean(errors) == pytest.approx(np.std(averages), rel=0.12)
 
 
 def test_categories_pool_the_questions_of_their_subsets() -> None:
@@ -160,16 +196,33 @@ def test_without_subsets_there_is_no_breakdown() -> None:
     assert (result.subsets, result.categories, result.macro_accuracy) == ((), (), None)
 
 
-def test_pass_at_k_leaves_out_samples_of_which_a_repeat_is_missing() -> None:
+def test_pass_at_k_is_over_every_sample_with_k_answers() -> None:
     rows = [
         *(score("a", value, repeat) for repeat, value in enumerate([1.0, 0.0, 0.0, 0.0, 0.0])),
         *(score("b", value, repeat) for repeat, value in enumerate([1.0, 1.0, None, 1.0, 1.0])),
         *(score("c", 1.0, repeat) for repeat in range(4)),
     ]
 
-    pass_at = summary(rows).pass_at
+    rows += [score("d", None, repeat) for repeat in range(5)]
 
-    assert pass_at == pytest.approx({1: 0.2, 2: 0.4, 4: 0.8, 5: 1.0})
+    result = summary(rows)
+
+    # One right of five; four right of four, twice. Only `a` has five answers.
+    assert result.pass_at == pytest.approx({1: 2.2 / 3, 2: 2.4 / 3, 4: 2.8 / 3, 5: 1.0})
+    assert result.pass_at_samples == {1: 3, 2: 3, 4: 3, 5: 1}
+    assert (result.samples, result.overall.samples, result.overall.failed) == (4, 3, 6)
+    assert result.pass_at_stderr[1] == pytest.approx(standard_error(np.array([0.2, 1, 1])))
+    assert result.pass_at_stderr[5] is None
+    assert result.averages()["pass_at_5_samples"] == 1
+
+
+def test_a_failed_answer_takes_no_question_out_of_pass_at_1() -> None:
+    rows = [score("a", 1.0, 0), score("a", 1.0, 1), score("b", 0.0, 0), score("b", None, 1)]
+
+    result = summary(rows)
+
+    assert result.pass_at == {1: 0.5, 2: 1.0}
+    assert result.pass_at_samples == {1: 2, 2: 1}
 
 
 def test_pass_at_k_of_unparsed_answers_is_zero_not_missing() -> None:
@@ -181,8 +234,10 @@ def test_pass_at_k_of_unparsed_answers_is_zero_not_missing() -> None:
     assert (result.majority_accuracy, result.majority_stderr) == (0.0, None)
 
 
-def test_where_no_sample_is_whole_there_is_no_pass_at_k() -> None:
-    assert summary([score("a", 1.0, 0), score("b", 1.0, 1)]).pass_at == {}
+def test_without_a_sample_with_k_answers_there_is_no_pass_at_k() -> None:
+    result = summary([score("a", 1.0, 0), score("b", 1.0, 1)])
+
+    assert (result.pass_at, result.pass_at_samples) == ({1: 1.0}, {1: 2})
 
 
 def test_without_repeats_there_is_no_pass_at_k_and_no_majority() -> None:
@@ -208,6 +263,7 @@ def test_the_majority_decides_and_the_first_of_equals_wins() -> None:
         result = summary(order)
         assert result.majority_accuracy == 0.75
         assert result.majority_stderr == pytest.approx(standard_error(np.array([0.0, 1, 1, 1])))
+        assert result.majority_samples == 4
 
 
 answers = st.sampled_from([("2", 1.0), ("3", 0.0), ("4", 0.0), (None, 0.0), (None, None)])
@@ -240,3 +296,37 @@ def test_a_summary_survives_json() -> None:
     result = summary(rows, {"both": ["a", "b"]})
 
     assert Summary.model_validate_json(result.model_dump_json()) == result
+
+
+def test_two_questions_with_repeats_have_an_error_and_an_interval() -> None:
+    rows = [
+        score(sample, value, repeat)
+        for sample, values in (("a", [1.0, 0.0]), ("b", [1.0, 1.0]))
+        for repeat, value in enumerate(values)
+    ]
+
+    overall = summary(rows).overall
+
+    # By hand: the sums around the mean of 3/4 are -1/2 and 1/2, so the error is sqrt(2 * 0.5) / 4.
+    assert overall.accuracy_stderr == pytest.approx(0.25)
+    assert overall.accuracy_low == pytest.approx(0.75 - 1.959964 * 0.25)
+    assert overall.accuracy_high == 1.0
+
+
+def test_a_summary_stored_before_these_errors_were_recorded_is_read() -> None:
+    rows = [score(sample, 1.0, repeat, subset=sample) for sample in "ab" for repeat in range(2)]
+    newer = (
+        "samples",
+        "macro_stderr",
+        "macro_subsets",
+        "pass_at_stderr",
+        "pass_at_samples",
+        "majority_samples",
+    )
+    stored = summary(rows).model_dump(mode="json", exclude=set(newer))
+
+    read = Summary.model_validate(stored)
+
+    assert (read.samples, read.macro_stderr, read.pass_at_stderr) == (None, None, {})
+    averages = read.averages()
+    assert (averages["pass_at_2"], averages["pass_at_2_stderr"]) == (1.0, None)

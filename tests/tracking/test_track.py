@@ -54,6 +54,8 @@ def summary(right: int = 70, n: int = 100) -> Summary:
     return Summary(
         overall=metrics(right, n, failed=3),
         macro_accuracy=0.71,
+        macro_stderr=0.03,
+        macro_subsets=2,
         subsets=(
             SubsetMetrics(
                 name="anatomy", category="other (health, misc.)", metrics=metrics(30, 40)
@@ -65,6 +67,8 @@ def summary(right: int = 70, n: int = 100) -> Summary:
             SubsetMetrics(name="other (health, misc.)", metrics=metrics(30, 40)),
         ),
         pass_at={1: 0.7, 4: 0.9},
+        pass_at_stderr={1: 0.02, 4: None},
+        pass_at_samples={1: 4, 4: 1},
         majority_accuracy=0.75,
         majority_stderr=0.04,
     )
@@ -205,8 +209,13 @@ def test_every_number_of_the_summary_and_the_generation_is_a_metric(uri: str) ->
     stem = summary().categories[0].metrics
     expected |= {
         "macro_accuracy": 0.71,
+        "macro_stderr": 0.03,
+        "macro_subsets": 2.0,
         "pass_at_1": 0.7,
+        "pass_at_1_stderr": 0.02,
+        "pass_at_1_samples": 4.0,
         "pass_at_4": 0.9,
+        "pass_at_4_samples": 1.0,
         "majority_accuracy": 0.75,
         "majority_stderr": 0.04,
         "category/STEM/accuracy": stem.accuracy,

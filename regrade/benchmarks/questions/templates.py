@@ -1,9 +1,12 @@
-"""Jinja templates over the columns of a dataset: sandboxed, and strict about missing values."""
+"""Jinja templates over the columns of a dataset: sandboxed, and strict about missing values.
+
+A template names a column directly, `{{ question }}`, or as `{{ row['the question'] }}` if its name is not a word.
+"""
 
 from collections.abc import Mapping, Sized
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -17,8 +20,12 @@ class TemplateValueError(TemplateError):
     """A template cannot be rendered for a row."""
 
 
+ROW = "row"
+"""Name of the whole row in a template."""
+
+
 class RowTemplate:
-    """Template of a row; `names` are the names that the template reads."""
+    """Template of a row; `names` are the names that it reads, `row_columns` the columns that it reads as `row['NAME']`."""
 
     def __init__(self, name: str, text: str) -> None:
         """Compile the template.
@@ -28,20 +35,26 @@ class RowTemplate:
             text: Jinja source.
 
         Raises:
-            SettingsError: If the template is not valid.
+            SettingsError: If the template is not valid, or uses `row` other than as `row['NAME']`.
         """
         self._name = name
         try:
             self._template = _ENVIRONMENT.from_string(text)
-            names = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
+            tree = _ENVIRONMENT.parse(text)
+            names = meta.find_undeclared_variables(tree)
         except TemplateSyntaxError as error:
             raise SettingsError(
-                f"The template {name} is not valid Jinja (line {error.lineno}): {error.message}"
+                f"The template {name} is not valid Jinja (line {error.lineno}): {error.message}. "
+                f"{_AS_ROW}"
             ) from error
-        self.names = frozenset(names) - frozenset(_ENVIRONMENT.globals)
+        self.row_columns = _row_columns(name, tree) if ROW in names else frozenset()
+        self.names = frozenset(names) - frozenset(_ENVIRONMENT.globals) - {ROW}
 
     def render(self, values: Mapping[str, Any]) -> str:
         """Render the template for a row.
+
+        Args:
+            values: Value of each of `names`, and the row under `row`.
 
         Raises:
             TemplateValueError: If a printed value is missing or null, or the template cannot use a value.
@@ -52,6 +65,26 @@ class RowTemplate:
             raise TemplateValueError(
                 f"the template {self._name} cannot be filled: {error}"
             ) from error
+
+
+_AS_ROW = "A column whose name is not a word is written as `row['NAME']`."
+
+
+def _row_columns(template: str, tree: nodes.Template) -> frozenset[str]:
+    """Return the columns read as `row['NAME']`, which have to be known before a row is read."""
+    columns = [
+        node.arg.value
+        for node in tree.find_all(nodes.Getitem)
+        if isinstance(node.node, nodes.Name)
+        and node.node.name == ROW
+        and isinstance(node.arg, nodes.Const)
+        and isinstance(node.arg.value, str)
+    ]
+    if len(columns) < sum(node.name == ROW for node in tree.find_all(nodes.Name)):
+        raise SettingsError(
+            f"The template {template} uses `row` without the name of a column in quotes. {_AS_ROW}"
+        )
+    return frozenset(columns)
 
 
 def _refuse_null(value: object) -> object:

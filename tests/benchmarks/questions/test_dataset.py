@@ -23,6 +23,8 @@ PICKS: Rows = [
 def opened(
     path: Path, *, prompt: PromptSettings | None = None, limit: int | None = None, **settings: Any
 ) -> Benchmark:
+    if "prompt_template" in settings:
+        settings["prompt"] = settings.pop("prompt_template")
     given = DatasetBenchmark(name="own", path=str(path), **settings)
     return open_dataset(given, prompt=prompt or PromptSettings(), limit=limit)
 
@@ -62,6 +64,36 @@ def test_a_template_sees_the_columns(sums: Path) -> None:
     benchmark = open_dataset(settings)
     assert only_prompt(benchmark, 0) == "EASY: 1+1?"
     assert only_prompt(benchmark, 1) == "HARD: 2+2? (Count.)"
+
+
+def test_columns_with_spaces_and_dots_are_part_of_the_prompt(sums: Path, tmp_path: Path) -> None:
+    rows = [
+        {"the question": row["question"], "a.b": row["hint"] or "-", "the answer": row["answer"]}
+        for row in SUMS
+    ]
+    path = write_jsonl(tmp_path / "odd.jsonl", rows)
+    shots = write_jsonl(tmp_path / "shots.jsonl", [{**rows[0], "a solution": "It is."}])
+    benchmark = opened(
+        path,
+        prompt=PromptSettings(format="completion"),
+        prompt_template="{{ row['the question'] }} {{ row['a.b'] }}",
+        target_column="the answer",
+        n_shots=1,
+        shots_path=str(shots),
+        shot_answer="{{ row['a solution'] }}",
+    )
+
+    assert only_prompt(benchmark, 1) == "1+1? - It is.\n\n2+2? Count."
+    named = opened(sums, prompt_template="{{ question }}").samples()
+    odd = opened(
+        path, prompt_template="{{ row['the question'] }}", target_column="the answer"
+    ).samples()
+    assert [sample.question for sample in odd] == [sample.question for sample in named]
+
+
+def test_a_column_that_is_missing_from_the_file_tells_the_options(sums: Path) -> None:
+    with pytest.raises(SourceError, match=r"no column 'no such'.*--dataset\.prompt"):
+        opened(sums, prompt_template="{{ row['no such'] }}").samples()
 
 
 def test_results_are_broken_down_by_the_subset_column(sums: Path) -> None:

@@ -1,0 +1,132 @@
+from math import ceil, log, sqrt
+
+import numpy as np
+import pytest
+
+from perf.gate_simulation import few_changes
+from regrade.stats.decision import (
+    PairedChanges,
+    changes_of_counts,
+    paired_changes,
+    pass_p,
+    regression_p,
+)
+from regrade.stats.power import POWER, detectable_drop, questions_needed
+
+
+def observed(changed: int, n: int) -> PairedChanges:
+    """Return changes with as many gains as losses."""
+    return changes_of_counts(changed // 2, changed // 2, n)
+
+
+def found(
+    n: int, changed: float, true: float, drop: float, alpha: float, draws: int = 4_000
+) -> float:
+    """Return how often the rule that decides calls a regression, by simulation."""
+    share = max(changed, true)
+    shares = [(share - true) / 2, (share + true) / 2, 1 - share]
+    drawn = np.random.default_rng(1).multinomial(n, shares, draws)
+    tables, counts = np.unique(drawn[:, :2], axis=0, return_counts=True)
+    called = [
+        regression_p(changes_of_counts(int(gained), int(lost), n), drop) < alpha
+        for gained, lost in tables
+    ]
+    return float(counts[called].sum() / draws)
+
+
+@pytest.mark.parametrize(
+    ("n", "changed"), [(20, 4), (100, 0), (400, 0), (400, 4), (1319, 0), (1319, 14), (14_042, 70)]
+)
+@pytest.mark.parametrize(("drop", "alpha"), [(0.0, 0.025), (0.0, 0.05), (0.01, 0.05)])
+def test_the_drop_that_it_says_it_finds_is_found(
+    n: int, changed: int, drop: float, alpha: float
+) -> None:
+    """With the normal approximation, 29 to 37 % were found if nothing had changed."""
+    true = detectable_drop(observed(changed, n), drop, alpha)
+
+    assert found(n, (changed + 2) / (n + 2), true, drop, alpha) == pytest.approx(POWER, abs=0.025)
+
+
+def test_nothing_changed_of_400_by_hand() -> None:
+    # Six losses and no gain have p = 1/64 < 0.025, so six have to be found among 400: binomial with 80 %.
+    from scipy.stats import binom
+
+    drop = detectable_drop(observed(0, 400), 0.0, 0.025)
+
+    assert drop == pytest.approx(0.0197, abs=0.0001)
+    assert binom.sf(5, 400, drop) == pytest.approx(0.8, abs=0.001)
+
+
+def test_the_smallest_drop_of_a_normal_test_by_hand() -> None:
+    # No margin, 20 % changed of 10,000: (1.645 + 0.842) * sqrt(0.2) / 100, a little less by the square of the drop.
+    drop = detectable_drop(observed(1_998, 9_998), 0.0, 0.05)
+
+    assert drop == pytest.approx((1.6449 + 0.8416) * sqrt(0.2) / 100, rel=0.015)
+
+
+def test_more_questions_and_a_smaller_margin_find_smaller_drops() -> None:
+    few, many = observed(100, 1_000), observed(1_000, 10_000)
+
+    assert detectable_drop(many, 0.01, 0.05) < detectable_drop(few, 0.01, 0.05)
+    assert detectable_drop(few, 0.0, 0.05) < detectable_drop(few, 0.01, 0.05)
+    assert detectable_drop(few, 0.01, 0.05) < detectable_drop(few, 0.01, 0.025)
+    assert detectable_drop(observed(0, 2), 0.01, 0.05) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("n", "changed", "drop"), [(400, 4, 0.01), (400, 20, 0.02), (1319, 13, 0.01), (100, 2, 0.05)]
+)
+def test_an_unchanged_model_passes_with_the_questions_it_needs(
+    n: int, changed: int, drop: float
+) -> None:
+    needed = questions_needed(observed(changed, n), drop, 0.05)
+
+    assert needed is not None
+    share = (changed // 2 * 2 + 2) / (n + 2)
+    drawn = np.random.default_rng(2).multinomial(needed, [share / 2, share / 2, 1 - share], 3_000)
+    tables, counts = np.unique(drawn[:, :2], axis=0, return_counts=True)
+    passed = [
+        pass_p(changes_of_counts(int(gained), int(lost), needed), drop) < 0.05
+        for gained, lost in tables
+    ]
+    assert counts[passed].sum() / 3_000 == pytest.approx(POWER, abs=0.035)
+
+
+def test_the_questions_needed_by_hand() -> None:
+    # 308 of 1,319 changed (the real answers of two models), accepted drop 1 point: a normal test.
+    needed = questions_needed(changes_of_counts(144, 164, 1319), 0.01, 0.05)
+
+    assert needed == pytest.approx((1.6449 + 0.8416) ** 2 * 0.2347 / 0.01**2, rel=0.01)
+    assert questions_needed(observed(20, 400), 0.0, 0.05) is None
+
+
+@pytest.mark.parametrize(
+    ("n", "repeats", "drop"), [(30, 16, 0.01), (100, 4, 0.01), (200, 16, 0.02)]
+)
+def test_with_repeats_a_drop_is_found_however_it_is_spread(
+    n: int, repeats: int, drop: float
+) -> None:
+    rng = np.random.default_rng(5)
+    unchanged = [
+        paired_changes(
+            few_changes(rng, n=n, repeats=repeats, drop=0, shape="even"), np.arange(n), repeats
+        )
+        for _ in range(9)
+    ]
+    true = float(np.median([detectable_drop(changes, drop, 0.05) for changes in unchanged]))
+
+    for shape in ("even", "sure"):
+        called = []
+        for _ in range(200):
+            change = few_changes(rng, n=n, repeats=repeats, drop=true, shape=shape)
+            changes = paired_changes(change, np.arange(n), repeats)
+            called.append(regression_p(changes, drop) < 0.05)
+        assert np.mean(called) > POWER - 0.09  # three standard errors
+
+
+def test_repeats_do_not_make_30_questions_enough() -> None:
+    """Without a loss among n questions, drops above about 3 / n are excluded, however small the noise is."""
+    noise = paired_changes(np.tile([1 / 64, -1 / 64], 15), np.arange(30), 64)
+
+    assert questions_needed(noise, 0.05, 0.05) == ceil(log(0.05) / log(0.95)) == 59
+    assert questions_needed(noise, 0.01, 0.05) == 299
