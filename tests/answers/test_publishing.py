@@ -325,3 +325,10 @@ def test_a_shard_is_read_once_while_a_spool_is_open(
         published(repository, spool, range(number, number + 1), 6)
 
     assert not [path for path in read if path.endswith(".parquet")]
+
+
+def test_publishing_no_scores_makes_no_commit(repository: LocalRepository, spool: Spool):
+    answers = published(repository, spool, range(2), 2)
+
+    assert publish_scores(repository, []) == answers.revision
+    assert repository.head() == answers.revision

@@ -257,3 +257,34 @@ def test_a_spool_is_where_earlier_versions_left_it(tmp_path: Path, monkeypatch: 
     folder = spool_folder("hf://datasets/org/answers", "0123456789abcdef")
 
     assert folder.relative_to(tmp_path).as_posix() == "118c8ca7cb9b/0123456789abcdef"
+
+
+def test_a_spool_without_rows_leaves_no_folder(folder: Path):
+    with Spool(folder):
+        assert folder.is_dir()
+
+    assert not folder.exists()
+
+
+def test_rows_belong_to_the_session_that_began_before_them(folder: Path):
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+        spool.begin("0123456789ab")
+        spool.append([row(2)])
+        spool.begin("ba9876543210")
+        spool.append([row(3)])
+
+        assert [file.session for file in spool.seal()] == [None, "0123456789ab", "ba9876543210"]
+
+
+@pytest.mark.parametrize(("size", "files"), [(1, 3), (2**20, 1)])
+def test_a_journal_is_closed_when_it_is_large(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, size: int, files: int
+):
+    monkeypatch.setattr("regrade.answers.spool.MAX_JOURNAL_BYTES", size)
+    with Spool(folder) as spool:
+        for number in range(3):
+            spool.append([row(number)])
+
+        assert len(list(folder.glob("journal-*.jsonl"))) == files
+        assert len(samples(spool)) == 3
