@@ -31,10 +31,6 @@ class OriginalScoring(Settings):
     reported_out_of: float = 1.0
     """Value of a perfect score in `reported`: 1, or 100 for percentages."""
 
-    def is_headline(self, scorers: Sequence[str]) -> bool:
-        """Return True if this scoring may give a benchmark's headline number: by its first scorer, whole, and fitting."""
-        return self.scorer == scorers[0] and not self.left_out and not self.better_scorers
-
     @property
     def title(self) -> str:
         """Tool and metric, with the reported result and its number of answers."""
