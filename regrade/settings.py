@@ -115,7 +115,8 @@ class DatasetBenchmark(Settings):
     prompt: str = "{{ question }}"
     """Jinja template of the prompt. It can use the row's columns, `row['NAME']`, and `choices` as a list."""
     target_column: str = "answer"
-    """Column with the right answer: a text, a number, or the index (from 0), letter or text of the right choice."""
+    """Column with the right answer: a text, a number, or the index (from 0), letter or text of the right choice. With the
+    scorer `text` also a list of accepted texts."""
     choices_column: str | None = None
     """Column with the list of choices, for multiple choice."""
     subset_column: str | None = None

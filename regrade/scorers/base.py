@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, Protocol
 
 import pyarrow as pa
@@ -115,13 +116,12 @@ def score_each(
         score: Takes answer and target; returns the extracted value, or None if nothing could be read, and True if it is
             right.
     """
-    known: dict[tuple[str, str], tuple[str | None, bool]] = {}
-    results = []
+    cached = cache(score)
     answers, targets = answer_part(batch).text.to_pylist(), c.column(batch, "target").to_pylist()
-    for pair in zip(answers, targets, strict=True):
-        if pair[0] is not None and pair not in known:
-            known[pair] = score(*pair)
-        results.append(known.get(pair, (None, False)))
+    results = [
+        (None, False) if answer is None or target is None else cached(answer, target)
+        for answer, target in zip(answers, targets, strict=True)
+    ]
     extracted = pa.array([value for value, _ in results], pa.string())
     return score_rows(
         batch, Reading(extracted, pa.array([right for _, right in results], pa.bool_()))

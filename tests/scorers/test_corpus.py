@@ -58,14 +58,18 @@ def test_a_scorer_reads_what_a_careful_reader_reads(scorer: str) -> None:
 def test_the_place_of_an_answer_holds_what_was_read(scorer: str) -> None:
     rows = [row for row in CORPUS if row["scorer"] == scorer]
 
-    for row, score in zip(rows, scores(scorer, rows), strict=True):
-        place = (score["start"], score["end"])
+    found = scores(scorer, rows)
+    places = [(score["start"], score["end"]) for score in found]
+    texts = [row["text"][start:end] for row, (start, end) in zip(rows, places, strict=True)]
+    again = scores(scorer, [{**row, "text": text} for row, text in zip(rows, texts, strict=True)])
+
+    for score, place, score_again in zip(found, places, again, strict=True):
         if score["extracted"] is None:
             assert place == (None, None)
+        elif scorer == "number_strict":  # the place does not hold the `####`
+            assert place[0] < place[1]
         else:
-            read_again = {**row, "text": row["text"][slice(*place)], "format": "chat"}
-            if scorer in ("number", "text", "exact"):
-                assert scores(scorer, [read_again])[0]["extracted"] == score["extracted"]
+            assert score_again["extracted"] == score["extracted"]
 
 
 def test_right_and_wrong_follow_from_the_targets() -> None:

@@ -170,6 +170,35 @@ def test_a_target_that_is_no_number_is_refused_by_name() -> None:
         scored("number", generations(["1", "2"], ["1", "B"]))
 
 
+@pytest.mark.parametrize("target", ["10-5", "5 eggs", "about 5", "x = 5", "5, 6", ""])
+def test_a_target_with_more_than_a_number_is_refused(target: str) -> None:
+    with pytest.raises(SettingsError, match="compares with a number"):
+        read("number_strict", "#### 5", target)
+
+
+@pytest.mark.parametrize(
+    ("text", "extracted"),
+    [
+        ("#### 1e100", "1" + "0" * 100),
+        ("#### 1/" + "3" * 70, "1/" + "3" * 70),  # too long to compute, kept unchanged
+        ("#### 1/8", "0.125"),
+        ("#### 7/20", "0.35"),
+        ("#### 1/3", "1/3"),
+        ("#### 0/5", "0"),
+        ("#### -0.50", "-0.5"),
+        ("#### -0.0", "0"),
+        ("#### \u2152", "0.1"),  # one tenth, as a single character
+        ("#### 1\u2044" + "4", "0.25"),  # a fraction slash
+        ("#### 3 1\u2044" + "4", "3.25"),
+        ("#### 12{,}345{,}678", "12345678"),
+        ("#### 007", "7"),
+        ("#### 000", "0"),
+    ],
+)
+def test_numbers_are_exact_in_every_form(text: str, extracted: str) -> None:
+    assert read("number", text, "1")["extracted"] == extracted
+
+
 def test_an_empty_batch_has_no_scores() -> None:
     assert scored("number", generations(["72"], "72").slice(1)).num_rows == 0
 

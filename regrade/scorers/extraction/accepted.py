@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.numerals import whole_number
@@ -37,8 +36,10 @@ def accepted_texts(target: str) -> list[str]:
 def is_accepted(texts: c.Strings, targets: c.Strings) -> c.Mask:
     """True for texts that equal one of the accepted answers of their target, as words or as numbers."""
     distinct = targets.unique()
-    lists = pa.array([accepted_texts(target) for target in distinct.to_pylist()])
-    chosen = lists.take(c.positions(targets, distinct))
+    chosen = c.lists(
+        [accepted_texts(target or "") for target in distinct.to_pylist()],
+        c.positions(targets, distinct),
+    )
     counts = c.list_lengths(chosen)
     owner = np.repeat(np.arange(len(texts)), counts)
     accepted = c.flattened(chosen)

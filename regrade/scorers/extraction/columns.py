@@ -4,7 +4,7 @@ Patterns run in RE2, whose time is linear in the text for any pattern, because m
 In RE2, `[0-9]` and `\d` match only ASCII digits. A null stays null, and matches nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -71,7 +71,7 @@ def negated(mask: Mask) -> Mask:
 
 def mask(flags: NDArray[np.bool_]) -> Mask:
     """Return a mask of NumPy's flags."""
-    return cast("Mask", pa.array(flags))
+    return pa.array(flags)
 
 
 def is_any(mask: Mask) -> bool:
@@ -180,16 +180,13 @@ def is_ascii(strings: Strings) -> Mask:
     return falsy(_mask("string_is_ascii", strings))
 
 
-def data(strings: Strings) -> pa.Buffer:
-    """Return the bytes of all strings, one after the other; `data_offsets` tells where each begins."""
-    buffer = strings.buffers()[2]
-    return pa.py_buffer(b"") if buffer is None else buffer
-
-
-def data_offsets(strings: Strings) -> NDArray[np.int64]:
-    """Return the byte of `data` at which each string begins, and the one after the last string."""
-    offsets = np.frombuffer(strings.buffers()[1], np.int32)
-    return offsets[strings.offset : strings.offset + len(strings) + 1].astype(np.int64)
+def starts_of_characters(strings: Strings) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return the bytes of all strings, joined: true for the first byte of each character; and the byte where each string begins."""
+    buffers = strings.buffers()
+    joined = np.frombuffer(memoryview(buffers[2] or b""), np.uint8)
+    offsets = np.frombuffer(memoryview(buffers[1] or b""), np.int32)
+    begins = offsets[strings.offset : strings.offset + len(strings)].astype(np.int64)
+    return (joined & 0xC0) != 0x80, begins
 
 
 def taken(strings: Strings, indices: NDArray[np.int64]) -> Strings:
@@ -217,7 +214,7 @@ def mapped(strings: Strings, change: Callable[[str], str | None]) -> Strings:
 
 def positions(strings: Strings, values: Strings) -> "pa.Int32Array":
     """Return the position of each string in `values`, which hold null if `strings` do."""
-    return cast("pa.Int32Array", pc.index_in(strings, value_set=values))
+    return pc.index_in(strings, value_set=values)
 
 
 def is_short(strings: Strings, lengths: NDArray[np.int64]) -> Mask:
@@ -255,6 +252,12 @@ def list_lengths(lists: Lists) -> NDArray[np.int64]:
     """Return the length of each list; 0 for null."""
     counts: NDArray[np.int64] = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
     return np.nan_to_num(counts).astype(np.int64)
+
+
+def lists(values: Sequence[Sequence[str]], places: "pa.Int32Array") -> Lists:
+    """Return the list of strings at each place."""
+    column: Lists = pa.array(values, pa.list_(pa.string()))
+    return column.take(places)
 
 
 def flattened(lists: Lists) -> Strings:

@@ -6,7 +6,6 @@ number, such as `10^3`, `8-4` or `(3, 4)`, is refused: its last digits are not i
 """
 
 import numpy as np
-import pyarrow as pa
 
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.canonical import canonical
@@ -220,4 +219,4 @@ def _unrefused(found: Found) -> Found:
 
 
 def _no(column: c.Strings) -> c.Mask:
-    return pa.array(np.zeros(len(column), bool))
+    return c.mask(np.zeros(len(column), bool))

@@ -114,7 +114,8 @@ class Pieces:
         r"""Return the named groups of a pattern that ends with `\z`, and that follow each other up to the end."""
         found: dict[str, Pieces] = {}
         start = self.start + c.byte_lengths(self.text)
-        for name, text in reversed(c.captured(self.text, pattern).items()):
+        groups = list(c.captured(self.text, pattern).items())
+        for name, text in reversed(groups):
             start = start - c.byte_lengths(text)
             found[name] = Pieces(text, start)
         return found
@@ -133,9 +134,8 @@ def characters(texts: c.Strings, pieces: Pieces) -> tuple[pa.Int32Array, pa.Int3
 
 def _counted(texts: c.Strings, *bytes_before: Offsets) -> tuple[Offsets, ...]:
     """Convert numbers of bytes of each text to numbers of characters."""
-    joined = np.frombuffer(c.data(texts), np.uint8)
-    before = np.concatenate([[0], np.cumsum((joined & 0xC0) != 0x80, dtype=np.int64)])
-    first = c.data_offsets(texts)[:-1]
+    starts, first = c.starts_of_characters(texts)
+    before = np.concatenate([[0], np.cumsum(starts, dtype=np.int64)])
     return tuple(before[first + number] - before[first] for number in bytes_before)
 
 

@@ -7,6 +7,7 @@ import pytest
 from regrade.benchmarks import open_dataset
 from regrade.benchmarks.base import Benchmark
 from regrade.errors import SettingsError, SourceError
+from regrade.scorers.extraction.accepted import accepted_texts
 from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
 from tests.benchmarks.files import Rows, write_jsonl, write_parquet
 
@@ -55,6 +56,46 @@ def test_a_number_after_hashes_is_the_target(sums: Path, scorer: str) -> None:
 
 def test_an_exact_target_is_the_text_as_it_stands(sums: Path) -> None:
     assert opened(sums).samples()[0].target == "One more.\n#### 1,002"
+
+
+@pytest.mark.parametrize(
+    ("answers", "targets"),
+    [
+        ([["Paris", "City of Light"], ["Rome"]], ['["Paris", "City of Light"]', "Rome"]),
+        ([[42, 43], [44]], ['["42", "43"]', "44"]),
+        (['["a"]', "Ada"], [r'["[\"a\"]"]', "Ada"]),
+    ],
+)
+def test_a_list_of_accepted_texts_is_one_target_of_the_text_scorer(
+    tmp_path: Path, answers: list[Any], targets: list[str]
+) -> None:
+    rows = [{"question": f"{number}?", "answer": answer} for number, answer in enumerate(answers)]
+    benchmark = opened(write_jsonl(tmp_path / "qa.jsonl", rows), scorer="text")
+
+    found = [sample.target for sample in benchmark.samples()]
+
+    assert found == targets
+    for target, answer in zip(found, answers, strict=True):
+        given = answer if isinstance(answer, list) else [answer]
+        assert accepted_texts(target) == [str(text) for text in given]
+
+
+def test_a_worked_example_shows_the_first_accepted_text(tmp_path: Path) -> None:
+    rows = [{"question": "Capital?", "answer": ["Paris", "City of Light"]}]
+    path, shots = (write_jsonl(tmp_path / name, rows) for name in ("qa.jsonl", "shots.jsonl"))
+
+    benchmark = opened(path, scorer="text", n_shots=1, shots_path=str(shots), format="completion")
+
+    assert "Paris" in only_prompt(benchmark)
+    assert "City of Light" not in only_prompt(benchmark)
+
+
+@pytest.mark.parametrize("target", [[], ["Paris", None], ["Paris", ["x"]], [" "], None, True])
+def test_a_list_without_texts_is_refused_by_name(tmp_path: Path, target: object) -> None:
+    path = write_jsonl(tmp_path / "qa.jsonl", [{"question": "Capital?", "answer": target}])
+
+    with pytest.raises(SourceError, match="is not a text or number, or a list of them"):
+        opened(path, scorer="text").samples()
 
 
 def test_a_template_sees_the_columns(sums: Path) -> None:
