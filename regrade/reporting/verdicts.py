@@ -57,7 +57,7 @@ def gate_markdown(report: GateReport) -> str:
         "",
         "Differences are candidate minus baseline in percentage points, paired by question. Regression: the whole interval "
         "is below the accepted drop. Pass: the whole interval is above it. `would find`: the smallest true drop that is "
-        "called a regression with a probability of 80 %. Probability of a false regression on any benchmark, and of a "
+        "called a regression with a probability of 80 %, if as many answers change as here. Probability of a false regression on any benchmark, and of a "
         f"false pass: at most {rate}.",
         "",
         *(f"- {escape(note)}" for note in report.notes),
@@ -84,9 +84,20 @@ def _benchmark(judged: BenchmarkVerdict) -> list[str]:
         f"if the true drop were {100 * judged.max_drop:g} points, p = {p_text(judged.p_regression)} for a difference this "
         f"low ({p_text(judged.p_regression_adjusted)} after Holm), and p = {p_text(judged.p_pass)} for one this high"
     )
-    lines += [f"- {escape(text)}" for text in (tests, *remarks(judged.comparison))]
+    texts = (tests, _levels(judged), *remarks(judged.comparison))
+    lines += [f"- {escape(text)}" for text in texts if text]
     lines += [
         f"- {check.name}: {percent(check.value)}, at most {100 * check.limit:g} % allowed: {check.verdict}"
         for check in judged.checks
     ]
     return [*lines, "", *examples_markdown(judged.comparison)]
+
+
+def _levels(judged: BenchmarkVerdict) -> str:
+    """Return the confidence of both ends of the interval; empty if unknown."""
+    if judged.low_level is None or judged.high_level is None:
+        return ""
+    return (
+        f"the interval's lower end is at {100 * judged.low_level:g} %, its upper end at {100 * judged.high_level:.4g} %, "
+        "each one-sided; the interval of `compare` is two-sided, at 97.5 % each"
+    )

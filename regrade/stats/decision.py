@@ -6,6 +6,7 @@ Reasons for each test and their simulated error rates: docs/compare.md.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import sqrt
 
 import numpy as np
@@ -19,7 +20,7 @@ _STEPS = 24
 """Bisection steps; the error, 2 / 2**24, is below the shown digits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PairedChanges:
     """Changes of paired answers, as the tests need them."""
 
@@ -36,7 +37,12 @@ class PairedChanges:
     stderr: float | None
     """Standard error of `difference`, clustered; None below 2 clusters."""
 
-    @property
+    @cached_property
+    def exact_p(self) -> float:
+        """P-value of the exact test of no drop at all: `sign_flip_p`."""
+        return sign_flip_p(self.sums, "less")
+
+    @cached_property
     def mirrored(self) -> "PairedChanges":
         """The changes with gains and losses exchanged."""
         counts = self.counts and replace(
@@ -86,11 +92,11 @@ def regression_p(changes: PairedChanges, drop: float) -> float:
     also a drop. With single answers and a `drop` of 0, it is the exact McNemar test.
     """
     if drop == 0 and changes.counts is not None:
-        return sign_flip_p(changes.sums, "less")
+        return changes.exact_p
     p = drop_p(changes.counts, drop) if changes.counts else _t_test_p(changes, drop)
     if p > 0.5 or drop < 0:
         return p
-    return max(p, sign_flip_p(changes.sums, "less"))
+    return max(p, changes.exact_p)
 
 
 def pass_p(changes: PairedChanges, drop: float) -> float:

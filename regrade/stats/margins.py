@@ -58,24 +58,13 @@ def drop_p(counts: PairedCounts, drop: float) -> float:
     Up to 200 changed answers, it is summed over all outcomes at the maximum-likelihood share of changed answers,
     because the normal approximation errs by up to half of the level. Above, it is approximate.
     """
-    return _p(counts, -drop, above=False)
+    z = score_z(counts, -drop)
+    changed = max(counts.gained + counts.lost, counts.n * abs(drop))
+    return _exact_tail(counts, -drop, z) if changed <= MAX_EXACT else NormalDist().cdf(z)
 
 
-def no_drop_p(counts: PairedCounts, drop: float) -> float:
-    """Return the probability of a difference this high or higher if the true drop were `drop`; see `drop_p`."""
-    return _p(counts, -drop, above=True)
-
-
-def _p(counts: PairedCounts, difference: float, *, above: bool) -> float:
-    z = score_z(counts, difference)
-    changed = max(counts.gained + counts.lost, counts.n * abs(difference))
-    if changed <= MAX_EXACT:
-        return _exact_tail(counts, difference, z, above=above)
-    return NormalDist().cdf(-z if above else z)
-
-
-def _exact_tail(counts: PairedCounts, difference: float, z: float, *, above: bool) -> float:
-    """Return the probability of a score at least as extreme, at the maximum-likelihood share of changed answers.
+def _exact_tail(counts: PairedCounts, difference: float, z: float) -> float:
+    """Return the probability of a score this low or lower, at the maximum-likelihood share of changed answers.
 
     Method: Lloyd 2008 (https://doi.org/10.1111/j.1467-842X.2008.00530.x).
     """
@@ -96,8 +85,7 @@ def _exact_tail(counts: PairedCounts, difference: float, z: float, *, above: boo
         + (xlogy(lost, share_lost) - gammaln(lost + 1))
         - rest[changed]
     )
-    scores = score_zs(gained, lost, n, difference)
-    extreme = scores >= z - 1e-9 if above else scores <= z + 1e-9
+    extreme = score_zs(gained, lost, n, difference) <= z + 1e-9
     return min(1.0, float(np.exp(log_probability[extreme & (changed <= n)]).sum()))
 
 

@@ -107,17 +107,15 @@ def _needed_losses(n: int, share_gained: float, drop: float, alpha: float) -> In
     most = n * share_gained
     gained = np.arange(min(n, ceil(most + _LIKELY * sqrt(most)) + 3) + 1)
     needed = _by_normal_test(n, gained, drop, alpha)
-    for number, gains in enumerate(gained):
-        losses = max(int(needed[number]), int(needed[number - 1]) if number else 0)
-        losses = min(losses, n - int(gains) + 1)
-        if max(gains + losses, n * abs(drop)) > MAX_EXACT:
-            needed[number] = losses
-            continue
-        while losses > 0 and _excluded(n, int(gains), losses - 1, drop, alpha):
-            losses -= 1
-        while losses + gains <= n and not _excluded(n, int(gains), losses, drop, alpha):
-            losses += 1
-        needed[number] = losses
+    losses = 0
+    for gains in range(len(gained)):
+        losses = min(max(int(needed[gains]), losses), n - gains + 1)
+        if max(gains + losses, n * abs(drop)) <= MAX_EXACT:
+            while losses > 0 and _excluded(n, gains, losses - 1, drop, alpha):
+                losses -= 1
+            while losses + gains <= n and not _excluded(n, gains, losses, drop, alpha):
+                losses += 1
+        needed[gains] = losses
     return needed
 
 

@@ -13,7 +13,7 @@ Alternative = Literal["two-sided", "less"]
 N_RESAMPLES = 19_999
 """Random sign flips if the distribution is not computed in full."""
 MAX_EXACT = 20_000
-"""Largest sum of changes for which the distribution of all sign flips is computed in full."""
+"""Largest sum of changes for which the distribution of all sign flips is computed in full; no limit if all have one size."""
 
 
 def sign_flip_p(sums: FloatArray, alternative: Alternative = "two-sided") -> float:
@@ -30,7 +30,8 @@ def sign_flip_p(sums: FloatArray, alternative: Alternative = "two-sided") -> flo
     if len(changed) == 0:
         return 1.0
     sizes = np.rint(np.abs(changed)).astype(np.int64)
-    if np.allclose(np.abs(changed), sizes, atol=1e-9) and sizes.sum() <= MAX_EXACT:
+    is_short = sizes.sum() <= MAX_EXACT or bool((sizes == sizes[0]).all())
+    if is_short and np.allclose(np.abs(changed), sizes, atol=1e-9):
         return _exact_p(round(float(changed.sum())), sizes, alternative)
     from scipy.stats import permutation_test
 

@@ -87,7 +87,8 @@ def _most_likely(distances: FloatArray, counts: IntArray) -> FloatArray:
         low, high = (tilt, high) if (counts * distances / scaled).sum() > 0 else (low, tilt)
     weights: FloatArray = counts / (n * (1 + low * distances))
     weights[0] += max(0.0, 1 - weights.sum())
-    return weights / weights.sum()
+    weights /= weights.sum()
+    return weights
 
 
 def _sum_distribution(offsets: IntArray, weights: FloatArray, n: int) -> FloatArray:

@@ -8,12 +8,12 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
 from regrade.comparing.likeness import NotComparableError, differences
-from regrade.errors import SettingsError
+from regrade.errors import DamagedAnswersError, SettingsError
 from regrade.settings import SamplingParams
 from regrade.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity
 from tests.builders import row
 from tests.comparing.sides import TOTAL, answer
-from tests.stored import publish, score, score_with_an_older_scorer
+from tests.stored import again, parquet_bytes, publish, score, score_with_an_older_scorer
 
 
 @pytest.fixture
@@ -187,6 +187,61 @@ def test_answers_of_different_making_are_paired_by_what_is_stored(
     comparison = compared(base, candidate).comparison
 
     assert (comparison.paired_by, comparison.n, comparison.wrong_to_right) == ("prompt", 50, 1)
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_scores_of_more_or_fewer_rows_than_the_answers_are_refused(
+    repository: LocalRepository, change: int
+) -> None:
+    base = answer(repository, "org/a", right=5, total=9)
+    candidate = answer(repository, "org/b", right=5, total=9)
+    file = score(candidate)
+    table = again(candidate).score_table(file.label)
+    rows = table.to_pylist()
+    wrong = rows[:-1] if change < 0 else [*rows, {**rows[-1], "sample_id": "sample-00009"}]
+    path = f"{candidate.scores_folder}/{file.label}.parquet"
+    content = parquet_bytes(wrong, table.schema)
+    repository.commit({path: content}, "from a stranger", parent=repository.head())
+
+    with pytest.raises(DamagedAnswersError, match=rf"{9 + change} rows, the answers have 9"):
+        compared(base, again(candidate))
+
+
+def test_few_equal_ids_do_not_keep_equal_questions_apart(repository: LocalRepository) -> None:
+    """Ten of 50 ids match by chance, the questions of all 50 do."""
+    base = answer(repository, "org/a", wrong=(), total=50)
+    rows = [row(n) if n < 10 else {**row(n), "sample_id": f"other-{n}"} for n in range(50)]
+    candidate = publish(repository, rows, model="org/b")
+
+    comparison = compared(base, candidate).comparison
+
+    assert (comparison.paired_by, comparison.n) == ("prompt", 50)
+
+
+def test_a_question_that_is_asked_twice_is_paired_in_order(repository: LocalRepository) -> None:
+    def rows(prefix: str, wrong: int) -> list[dict[str, object]]:
+        twice = [row(n // 2) for n in range(20)]
+        return [
+            {
+                **one,
+                "sample_id": f"{prefix}-{n if prefix == 'a' else 99 - n:02d}",
+                "index": n,  # the order of the questions, not that of the ids
+                "text": "#### 99" if n == wrong else one["text"],
+            }
+            for n, one in enumerate(twice)
+        ]
+
+    base = publish(repository, rows("a", wrong=4), model="org/a")
+    same, other = (
+        publish(repository, list(reversed(rows(prefix, wrong))), model=f"org/{prefix}")
+        for prefix, wrong in (("b", 4), ("c", 5))
+    )
+
+    found = compared(base, same).comparison
+    assert (found.paired_by, found.n) == ("prompt", 20)
+    assert (found.right_to_wrong, found.wrong_to_right) == (0, 0)
+    found = compared(base, other).comparison
+    assert (found.n, found.right_to_wrong, found.wrong_to_right) == (20, 1, 1)
 
 
 def test_an_answer_set_compared_with_itself_says_so(

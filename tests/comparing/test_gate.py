@@ -2,6 +2,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from scipy.stats import binom
 
 from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
@@ -120,6 +121,57 @@ def test_looking_at_several_benchmarks_asks_more_of_each(repository: LocalReposi
     assert both.p_regression_adjusted == pytest.approx(2 / 64)
 
 
+def test_each_benchmark_is_judged_at_its_own_level_of_holms_procedure(tmp_path: Path) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    rights = {"sums": 300, "products": 394, "roots": 400}  # p: tiny, 1/64 and 1
+    for name, right in rights.items():
+        answer(repository, "org/base", right=400, benchmark=name)
+        answer(repository, "org/new", right=right, benchmark=name)
+
+    report = verdict(repository, "new", baseline="org/base", max_drop=0)
+
+    judged = {benchmark.benchmark: benchmark for benchmark in report.benchmarks}
+    assert [judged[name].verdict for name in rights] == ["regression", "regression", "cannot tell"]
+    levels = [judged[name].high_level for name in rights]
+    assert levels == pytest.approx([1 - 0.05 / 3, 1 - 0.05 / 2, 1 - 0.05])
+    assert {benchmark.low_level for benchmark in report.benchmarks} == {0.95}
+    assert judged["products"].p_regression == pytest.approx(1 / 64)
+    assert judged["products"].p_regression_adjusted == pytest.approx(2 / 64)
+    assert judged["roots"].p_pass == 1.0
+    finds = [judged[name].detectable_drop for name in ("products", "roots")]
+    assert finds[0] is not None
+    assert finds[1] is not None
+    assert finds[0] > finds[1]  # a stricter level finds less
+
+
+def test_after_the_first_test_that_does_not_reject_the_level_stays(tmp_path: Path) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    rights = {"sums": 395, "products": 396, "roots": 400}  # p: 1/32, 1/16 and 1
+    for name, right in rights.items():
+        answer(repository, "org/base", right=400, benchmark=name)
+        answer(repository, "org/new", right=right, benchmark=name)
+
+    report = verdict(repository, "new", baseline="org/base", max_drop=0)
+
+    assert report.verdict == "cannot tell"
+    levels = [benchmark.high_level for benchmark in report.benchmarks]
+    assert levels == pytest.approx([1 - 0.05 / 3] * 3)
+
+
+def test_the_interval_and_the_verdict_agree_where_few_answers_changed(tmp_path: Path) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    answer(repository, "org/base", right=300, total=300)
+    answer(repository, "org/new", right=296, total=300)
+
+    (judged,) = verdict(repository, "new", baseline="org/base", max_drop=0).benchmarks
+
+    assert judged.verdict == "cannot tell"
+    assert judged.high == 0.0  # the score test alone excludes 0, the exact test does not
+    assert judged.comparison is not None
+    assert judged.comparison.p_value == pytest.approx(2 / 16)
+    assert judged.comparison.high == 0.0
+
+
 def test_a_benchmark_that_was_not_run_is_not_passed(repository: LocalRepository) -> None:
     answer(repository, "org/half", right=380)
     answer(repository, "org/half", right=380, benchmark="roots")
@@ -169,8 +221,10 @@ def test_a_limit_on_unparsed_answers_is_tested_like_the_rest(
     assert report.verdict == expected
     (check,) = report.benchmarks[0].checks
     assert (check.name, check.value, check.limit) == ("unparsed", unparsed / 400, 0.01)
-    if expected != "pass":
-        assert f"{unparsed / 4:.1f} % unparsed, at most 1 % allowed" in report.summary
+    named = f"{unparsed / 4:.1f} % unparsed, at most 1 % allowed" in report.benchmarks[0].reason
+    assert named == (expected != "pass")  # a kept limit is no reason
+    assert check.p == pytest.approx(1.0 if unparsed == 0 else binom.sf(unparsed - 1, 400, 0.01))
+    assert check.p_adjusted == pytest.approx(min(1.0, 2 * check.p), abs=1e-6) or check.p > 0.5
 
 
 def test_a_limit_of_none_at_all_is_broken_by_one(repository: LocalRepository) -> None:

@@ -139,6 +139,15 @@ def test_subsets_that_changed_are_listed_and_one_can_be_chosen(repository: Local
         diff_scorings(again(publish(repository, rows())), None, None, subset="prime")
 
 
+def test_a_subset_without_a_change_is_not_listed(repository: LocalRepository) -> None:
+    answers = publish(repository, rows())
+    score_with_an_older_scorer(answers, lambda row: WRONG if row["sample_id"].endswith("1") else {})
+
+    diff = diff_scorings(again(answers), None, None)
+
+    assert [(subset.name, subset.changes.wrong_to_right) for subset in diff.subsets] == [("odd", 1)]
+
+
 def test_two_stored_scorings_are_compared_by_label_or_version(repository: LocalRepository) -> None:
     answers = publish(repository, rows())
     score_with_an_older_scorer(answers, old_score)

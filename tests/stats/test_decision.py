@@ -213,3 +213,24 @@ def test_more_repeats_of_30_questions_cannot_show_what_30_questions_cannot() -> 
     unchanged = paired_changes(np.zeros(30), np.arange(30), 1000)
 
     assert lower_end(unchanged, 0.05) == pytest.approx(-(1 - 0.05 ** (1 / 30)), abs=0.001)
+
+
+def test_an_interval_draws_the_permutations_of_the_exact_test_only_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = []
+
+    def counted(sums: FloatArray, alternative: str) -> float:
+        drawn.append(alternative)
+        return 0.01
+
+    monkeypatch.setattr("regrade.stats.decision.sign_flip_p", counted)
+    change = np.random.default_rng(1).normal(-0.1, 0.1, 40).clip(-1, 1)
+    changes = paired_changes(change, np.arange(40))
+
+    regression_p(changes, 0.0)
+    difference_interval(changes, 0.95)
+    lower_end(changes, 0.05, (0.01,))
+    upper_end(changes, 0.05, (0.01,))
+
+    assert drawn == ["less"]

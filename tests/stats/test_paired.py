@@ -110,3 +110,37 @@ def test_what_is_no_pair_is_refused() -> None:
         paired_difference(np.zeros(2), np.zeros(3), np.arange(2))
     with pytest.raises(ValueError, match="do not fit"):
         bonett_price_interval(3, 3, 5)
+
+
+def test_the_interval_of_repeats_is_normal_with_the_clustered_error() -> None:
+    before = np.array([1, 1, 0, 0, 1, 1], float)
+    after = np.array([1, 0, 1, 0, 1, 1], float)
+
+    result = paired_difference(before, after, np.array([0, 0, 1, 1, 2, 2]))
+
+    # By hand: sums of the changes are -1, 1 and 0, so the error is sqrt(3 / 2 * 2) / 6.
+    assert (result.difference, result.stderr) == pytest.approx((0, sqrt(3) / 6))
+    assert (result.low, result.high) == pytest.approx(
+        (-1.959964 * sqrt(3) / 6, 1.959964 * sqrt(3) / 6)
+    )
+
+
+def test_repeats_that_all_change_alike_have_the_interval_of_the_questions() -> None:
+    result = paired_difference(np.zeros(20), np.ones(20), np.repeat(np.arange(10), 2))
+
+    assert (result.difference, result.stderr) == (1, 0)
+    assert (result.low, result.high) == pytest.approx(bonett_price_interval(10, 0, 10))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_no_interval_leaves_the_possible_differences(sign: int) -> None:
+    change = np.array([1, 1, 1, 0.0])
+    before, after = (np.zeros(4), change) if sign > 0 else (change, np.zeros(4))
+
+    single = bonett_price_interval(*((3, 0) if sign > 0 else (0, 3)), 3)
+    repeats = paired_difference(before, after, np.array([0, 0, 1, 1]))
+
+    assert sign * max(single, key=abs) == 1.0
+    assert repeats.low is not None
+    assert repeats.high is not None
+    assert sign * max(repeats.low, repeats.high, key=abs) == 1.0

@@ -7,7 +7,7 @@ from statsmodels.stats.multitest import multipletests
 
 from regrade.stats.significance import Alternative, benjamini_hochberg, holm, sign_flip_p
 
-COUNTS = [(0, 1), (1, 0), (0, 5), (3, 9), (9, 3), (7, 7), (40, 62), (700, 800)]
+COUNTS = [(0, 1), (1, 0), (0, 5), (3, 9), (9, 3), (7, 7), (40, 62), (700, 800), (15_000, 15_250)]
 
 
 @pytest.mark.parametrize(("gained", "lost"), COUNTS)
