@@ -11,6 +11,7 @@ import pytest
 from regrade.answers.base import Repository
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
+from regrade.answers.verify import verify
 from tests.command_line import ROOT
 from tests.crash.conftest import Make, Reference
 from tests.crash.harness import Account, Command, accuracy, answer_set, stored, tell
@@ -36,6 +37,10 @@ def check(account: Account, command: Command, repository: Repository, reference:
     answers = answer_set(repository)
     assert answers is not None
     assert answers.manifest.state == "complete"
+    sessions = answers.manifest.sessions
+    assert sum(session.rows for session in sessions) == answers.manifest.rows
+    assert all(session.generate_seconds > 0 for session in sessions)
+    assert not verify(repository, answers.revision).problems
     assert not list(command.spool.glob("*/*/*"))
     command.assert_nothing_left()
 
