@@ -10,12 +10,13 @@ from flows.gating import check_baseline, completed, gate_answers
 from flows.generating import GENERATION_FORM, run_name
 from regrade.job import EngineSettings, EvaluationJob, make_job
 from regrade.orchestration.form import form
-from regrade.reporting.results import Evaluation
+from regrade.reporting.results import Evaluation, check_answered
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
     GateSettings,
     PromptSettings,
+    Reuse,
     SamplingParams,
     SourceOverride,
 )
@@ -35,6 +36,7 @@ def evaluate_model(
     repeats: int = 1,
     datasets: tuple[DatasetBenchmark, ...] | None = None,
     sources: tuple[SourceOverride, ...] | None = None,
+    reuse: Reuse | None = None,
     gate: GateSettings | None = None,
     tracking_uri: str | None = None,
 ) -> Evaluation | State[Any]:
@@ -51,6 +53,7 @@ def evaluate_model(
         repeats: Answers per question; more than one needs a temperature above 0.
         datasets: Further benchmarks: a dataset on the Hub or in a file, with a prompt template.
         sources: Files or folders to use instead of a benchmark's dataset on the Hub.
+        reuse: What happens to stored answers. None: they are kept, and failed requests are sent again.
         gate: Baseline and limits for a verdict whether the model is worse. None: no verdict.
         tracking_uri: MLflow server or database. None: the worker's default.
     """
@@ -67,4 +70,5 @@ def evaluate_model(
     evaluation = scoring.report(scorings)
     verdict = gate_answers(sets, job.gate, job.tracking_uri) if job.gate is not None else None
     scorings.check_tracked()  # last, because the verdict needs published scores but not MLflow
+    check_answered(evaluation)
     return evaluation if verdict is None else completed(verdict, evaluation)

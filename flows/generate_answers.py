@@ -7,11 +7,12 @@ from regrade.job import EngineSettings, GenerationJob, make_job
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form
 from regrade.reporting.display import current_display
-from regrade.reporting.results import AnswerSetResult, Evaluation
+from regrade.reporting.results import AnswerSetResult, Evaluation, check_answered
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
     PromptSettings,
+    Reuse,
     SamplingParams,
     SourceOverride,
 )
@@ -31,6 +32,7 @@ def generate_answers(
     repeats: int = 1,
     datasets: tuple[DatasetBenchmark, ...] | None = None,
     sources: tuple[SourceOverride, ...] | None = None,
+    reuse: Reuse | None = None,
 ) -> Evaluation:
     """Generate the missing answers of a model and publish them. Nothing is scored.
 
@@ -45,6 +47,7 @@ def generate_answers(
         repeats: Answers per question; more than one needs a temperature above 0.
         datasets: Further benchmarks: a dataset on the Hub or in a file, with a prompt template.
         sources: Files or folders to use instead of a benchmark's dataset on the Hub.
+        reuse: What happens to stored answers. None: they are kept, and failed requests are sent again.
     """
     job = make_job(GenerationJob, locals())
     with plan(job) as works:
@@ -56,11 +59,12 @@ def generate_answers(
         repository=works[0].repository.uri,
     )
     current_display().finished(evaluation)
+    check_answered(evaluation)
     return evaluation
 
 
 def _result(work: Work) -> AnswerSetResult:
-    published, session = work.published, work.session
+    published, progress = work.published, work.progress
     return AnswerSetResult(
         benchmark=work.plan.specification.benchmark.name,
         model=work.plan.specification.model.name,
@@ -69,15 +73,13 @@ def _result(work: Work) -> AnswerSetResult:
         url=work.repository.url(published.revision, published.folder) if published else None,
         rows=published.manifest.rows if published else 0,
         expected_rows=work.plan.rows,
-        generated=session.rows if session else 0,
+        failed=published.manifest.failed if published else 0,
+        refused=published.manifest.refused if published else 0,
+        generated=progress.new if progress else 0,
         seconds={
             "load": work.load_seconds,
             "generate": work.generate_seconds,
             "publish": work.publish_seconds,
         },
-        tokens_per_second=(
-            session.completion_tokens / session.generate_seconds
-            if session and session.generate_seconds
-            else None
-        ),
+        tokens_per_second=progress.tokens_per_second if progress else None,
     )

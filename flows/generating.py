@@ -11,7 +11,7 @@ from prefect.runtime import flow_run
 
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import spool_root
-from regrade.errors import EngineError, OperationError, RegradeError, UserError
+from regrade.errors import EngineError, OperationError, RegradeError, SettingsError, UserError
 from regrade.generation import longest_requests, prompt_rendering
 from regrade.job import GenerationJob
 from regrade.reporting.display import current_display, log_file
@@ -115,6 +115,7 @@ def _generate(job: GenerationJob, todo: Sequence[Work]) -> None:
     display.loading(job.model)
     with engine:
         display.loaded()
+        check_dtype(engine.info.dtype, todo)
         logger.info(
             "%s is ready after %.1f s (%s %s on %s)",
             job.model,
@@ -126,6 +127,21 @@ def _generate(job: GenerationJob, todo: Sequence[Work]) -> None:
         for work in todo:
             generate_missing(work, engine, job.engine)
             work.publishing = publish_answers.submit(work)
+
+
+def check_dtype(dtype: str | None, works: Sequence[Work]) -> None:
+    """Refuse to continue answers that were computed in another precision: they would not be one model's answers.
+
+    Raises:
+        SettingsError: If an earlier session of an answer set has another dtype.
+    """
+    for work in works:
+        earlier = {session.dtype for session in work.sessions} - {None, dtype}
+        if dtype is not None and earlier:
+            raise SettingsError(
+                f"{work.title}: its answers so far were computed in {min(map(str, earlier))}, this engine computes in "
+                f"{dtype}. Set `--engine.dtype {min(map(str, earlier))}`, or `--fresh` to generate all anew."
+            )
 
 
 def _publish_finished(works: Sequence[Work]) -> None:

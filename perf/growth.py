@@ -53,7 +53,9 @@ def generate(model: str, n: int, folder: Path) -> None:
     )
     resolved = settings.resolve(model)
     prompt = PromptSettings()
-    plan = make_plan(open_dataset(dataset), resolved, sampling=None, prompt=prompt, repeats=1)
+    plan = make_plan(
+        open_dataset(dataset), resolved, settings, sampling=None, prompt=prompt, repeats=1
+    )
     missing = plan.missing(set())
     engine = settings.open(
         resolved,
@@ -76,7 +78,7 @@ def generate(model: str, n: int, folder: Path) -> None:
         watcher.start()
         started = time.monotonic()
         generate_answers(plan, engine, spool, missing, lambda _: None)
-        publish_answers(LocalRepository(folder / "answers"), spool, plan.description, None)
+        publish_answers(LocalRepository(folder / "answers"), spool, plan.description)
         seconds = time.monotonic() - started
         stop.set()
         watcher.join()

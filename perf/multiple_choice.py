@@ -62,7 +62,7 @@ def ours(options: argparse.Namespace) -> list[dict[str, Any]]:
     for shots in options.shots:
         prompt = PromptSettings(n_shots=shots)
         benchmark = open_benchmark("mmlu", prompt=prompt, source=str(options.questions))
-        plans.append(make_plan(benchmark, model, sampling=None, prompt=prompt, repeats=1))
+        plans.append(make_plan(benchmark, model, settings, sampling=None, prompt=prompt, repeats=1))
     work = [(plan, plan.missing(set())) for plan in plans]
     found = []
     log = RESULTS / "logs" / "multiple_choice.log"

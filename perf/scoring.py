@@ -34,7 +34,7 @@ def score(folder: Path) -> None:
     scored = score_answers(answers, "number")
     if scored.table is None:
         sys.exit("the answers in this folder are already scored")
-    scored = time.monotonic()
+    scored_at = time.monotonic()
     publish_scores(repository, [(scored.answers, scored.file, scored.table)])
     done = time.monotonic()
     overall = scored.file.summary.overall
@@ -43,7 +43,7 @@ def score(folder: Path) -> None:
             {
                 "seconds": done - imported,
                 "import_seconds": imported - began,
-                "publish_seconds": done - scored,
+                "publish_seconds": done - scored_at,
                 "rows": overall.rows,
                 "accuracy": overall.accuracy,
             }

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.publishing import SetDescription, publish_files
+from regrade.answers.origin import SetDescription
+from regrade.answers.publishing import publish_files
 from regrade.answers.sealed import seal_table
 from regrade.answers.sets import AnswerSet
 from regrade.records import GENERATION_SCHEMA

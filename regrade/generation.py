@@ -2,6 +2,8 @@
 
 import hashlib
 import heapq
+import logging
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -9,8 +11,9 @@ from time import monotonic
 
 from regrade import __version__
 from regrade.answers.manifest import Session
-from regrade.answers.publishing import SetDescription
-from regrade.answers.spool import RowKey, Spool
+from regrade.answers.origin import SetDescription
+from regrade.answers.rows import RowKey
+from regrade.answers.spool import Spool
 from regrade.benchmarks.base import Benchmark
 from regrade.benchmarks.questions.prompting import chat_template_arguments, read_chat_template
 from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering
@@ -18,7 +21,9 @@ from regrade.errors import EngineError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Request, Sample, generation_row
 from regrade.settings import PromptSettings, SamplingParams
-from regrade.specification import Specification
+from regrade.specification import Specification, effective_sampling, version_1
+
+logger = logging.getLogger("regrade.generate")
 
 N_LONGEST = 256
 """Number of longest prompts per answer set that are tokenised to choose `max_model_len`."""
@@ -32,6 +37,8 @@ class Plan:
     model: ResolvedModel
     specification: Specification
     samples: Sequence[Sample]
+    version_1: Specification | None = None
+    """Specification of the same answers in version 1 of the format; None if that had none."""
 
     @property
     def description(self) -> SetDescription:
@@ -74,6 +81,7 @@ class Plan:
 def make_plan(
     benchmark: Benchmark,
     model: ResolvedModel,
+    engine: BaseEngineSettings,
     *,
     sampling: SamplingParams | None,
     prompt: PromptSettings,
@@ -84,6 +92,7 @@ def make_plan(
     Args:
         benchmark: The benchmark, opened with `prompt` and the limit.
         model: The model that answers.
+        engine: Settings of the engine that runs it.
         sampling: Fields that are set replace the benchmark's sampling params. None: use the benchmark's.
         prompt: Settings that turn questions into prompts.
         repeats: Answers per question.
@@ -122,10 +131,11 @@ def make_plan(
         benchmark=identity,
         prompt=prompt_identity,
         method=benchmark.method,
-        sampling=chosen,
+        sampling=effective_sampling(chosen, benchmark.method),
         repeats=repeats,
+        engine=engine.identity(model, truncate=prompt.truncate),
     )
-    return Plan(benchmark, model, specification, samples)
+    return Plan(benchmark, model, specification, samples, version_1(specification, chosen))
 
 
 def prompt_rendering(prompt: PromptSettings) -> PromptRendering:
@@ -178,7 +188,9 @@ class Progress:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     failed: int = 0
-    label_methods: dict[str, int] = field(default_factory=dict)
+    """Rows of this session whose request failed and may succeed if it is sent again."""
+    refused: int = 0
+    """Rows of this session whose request cannot succeed."""
     started: float = field(default_factory=monotonic)
     finished: float | None = None
 
@@ -220,6 +232,7 @@ def generate(
     unanswered = set(range(len(missing)))
     for batch in engine.generate(plan.requests(missing)):
         rows = []
+        finished_at = monotonic() - progress.started
         for completion in batch:
             if completion.key not in unanswered:
                 raise EngineError(
@@ -227,12 +240,13 @@ def generate(
                 )
             unanswered.remove(completion.key)
             sample, repeat = missing[completion.key]
-            rows.append(generation_row(sample, repeat, completion))
+            rows.append(generation_row(sample, repeat, completion, finished_at))
             progress.prompt_tokens += completion.prompt_tokens or 0
             progress.completion_tokens += completion.completion_tokens or 0
-            progress.failed += completion.error is not None
-            if (method := completion.label_method) is not None:
-                progress.label_methods[method] = progress.label_methods.get(method, 0) + 1
+            if completion.error is not None and not (progress.failed or progress.refused):
+                logger.warning("the first request that failed: %s", completion.error)
+            progress.failed += completion.error is not None and not completion.error_permanent
+            progress.refused += completion.error is not None and completion.error_permanent
         spool.append(rows)
         progress.done += len(rows)
         on_progress(progress)
@@ -244,13 +258,12 @@ def generate(
     return progress
 
 
-def session_of(
-    engine: Engine, settings: BaseEngineSettings, progress: Progress, started_at: datetime
-) -> Session:
-    """Return the manifest's record of this generation session."""
+def session_of(engine: Engine, settings: BaseEngineSettings) -> Session:
+    """Return the manifest's record of a generation session that begins now, without counts."""
     info = engine.info
     return Session(
-        started_at=started_at.astimezone(UTC),
+        id=secrets.token_hex(6),
+        started_at=datetime.now(UTC),
         regrade_version=__version__,
         engine=info.engine,
         engine_version=info.version,
@@ -260,9 +273,4 @@ def session_of(
         chat_template_sha256=info.chat_template_sha256,
         engine_settings=settings.model_dump(mode="json"),
         load_seconds=info.load_seconds,
-        generate_seconds=progress.seconds,
-        rows=progress.new,
-        prompt_tokens=progress.prompt_tokens,
-        completion_tokens=progress.completion_tokens,
-        label_methods=progress.label_methods,
     )

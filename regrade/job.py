@@ -15,6 +15,7 @@ from regrade.settings import (
     DatasetBenchmark,
     GateSettings,
     PromptSettings,
+    Reuse,
     SamplingParams,
     Settings,
     SourceOverride,
@@ -52,6 +53,7 @@ class GenerationJob(Settings):
     sampling: SamplingParams | None = None
     prompt: PromptSettings = PromptSettings()
     engine: EngineSettings = VllmEngine()
+    reuse: Reuse = Reuse()
     answers: Answers = Field(default_factory=default_answers)
 
     @model_validator(mode="after")

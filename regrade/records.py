@@ -11,7 +11,12 @@ import pyarrow as pa
 
 from regrade.settings import SamplingParams
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+ADDED_COLUMNS = frozenset({"question", "finished_at", "error_permanent", "start", "end"})
+"""Columns that version 2 added; they are null where an older file is read."""
+
+KEYS = ("sample_id", "repeat")
+"""Columns that identify a row."""
 
 Message = Mapping[str, str]
 """Chat message: `role` and `content`."""
@@ -34,6 +39,8 @@ class Sample:
     subset: str = ""
     """Part of the benchmark with separate results, such as the MMLU subject."""
     choices: tuple[str, ...] = ()
+    question: str | None = None
+    """Text of the question alone; None if the source has no such text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,8 @@ class Completion:
     label_method: LabelMethod | None = None
     prompt_truncated: bool = False
     error: str | None = None
+    error_permanent: bool = False
+    """Sending the request again cannot help."""
 
 
 _GENERATION_FIELDS: "list[pa.Field[Any]]" = [
@@ -80,6 +89,7 @@ _GENERATION_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("index", pa.int32(), nullable=False),
     pa.field("repeat", pa.int32(), nullable=False),
     pa.field("subset", pa.string(), nullable=False),
+    pa.field("question", pa.string()),
     pa.field("prompt", pa.string()),
     pa.field("prompt_kind", pa.string()),
     pa.field("prompt_truncated", pa.bool_()),
@@ -95,7 +105,9 @@ _GENERATION_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("completion_tokens", pa.int32()),
     pa.field("time_to_first_token", pa.float64()),
     pa.field("latency", pa.float64()),
+    pa.field("finished_at", pa.float64()),
     pa.field("error", pa.string()),
+    pa.field("error_permanent", pa.bool_()),
 ]
 
 GENERATION_SCHEMA = pa.schema(
@@ -106,7 +118,8 @@ GENERATION_SCHEMA = pa.schema(
 
 Outcome = Literal["scored", "unparsed", "failed"]
 """`scored`: a value was read from the answer. `unparsed`: none could be read; the answer counts as wrong.
-`failed`: the request failed, so there is no answer; its value is null and it is not counted."""
+`failed`: there is no answer because the request failed, or no target to compare with; its value is null and it is not
+counted."""
 
 _SCORE_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("sample_id", pa.string(), nullable=False),
@@ -114,6 +127,8 @@ _SCORE_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("subset", pa.string(), nullable=False),
     pa.field("value", pa.float64()),
     pa.field("extracted", pa.string()),
+    pa.field("start", pa.int32()),
+    pa.field("end", pa.int32()),
     pa.field("outcome", pa.string(), nullable=False),
     pa.field("truncated", pa.bool_(), nullable=False),
 ]
@@ -125,13 +140,23 @@ SCORE_SCHEMA = pa.schema(
 """One row per generation, in the same order."""
 
 
-def generation_row(sample: Sample, repeat: int, completion: Completion) -> dict[str, Any]:
-    """Return the row of `GENERATION_SCHEMA` for a completion."""
+def generation_row(
+    sample: Sample, repeat: int, completion: Completion, finished_at: float | None = None
+) -> dict[str, Any]:
+    """Return the row of `GENERATION_SCHEMA` for a completion.
+
+    Args:
+        sample: The question.
+        repeat: Number of the answer to it.
+        completion: Result of the request.
+        finished_at: Seconds from the start of the session's generation; None: unknown.
+    """
     return {
         "sample_id": sample.id,
         "index": sample.index,
         "repeat": repeat,
         "subset": sample.subset,
+        "question": sample.question,
         "prompt": completion.prompt,
         "prompt_kind": completion.prompt_kind,
         "prompt_truncated": completion.prompt_truncated,
@@ -149,5 +174,7 @@ def generation_row(sample: Sample, repeat: int, completion: Completion) -> dict[
         "completion_tokens": completion.completion_tokens,
         "time_to_first_token": completion.time_to_first_token,
         "latency": completion.latency,
+        "finished_at": finished_at,
         "error": completion.error,
+        "error_permanent": None if completion.error is None else completion.error_permanent,
     }

@@ -1,7 +1,7 @@
-"""Retries of failed HTTP calls: classify errors as transient, and choose the wait.
+"""Retries of failed HTTP calls: classify errors, and choose the wait.
 
 huggingface_hub retries only uploads and listings: not the commit, `repo_info`, `paths-info`, `create_repo` or the
-first request of a download.
+first request of a download. Answer repositories, models and datasets share this classification.
 """
 
 import json
@@ -11,10 +11,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from enum import Enum
 from typing import TypeVar
 
 import httpx2
-from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 from huggingface_hub.utils._http import parse_ratelimit_headers
 from tenacity import (
     RetryCallState,
@@ -26,6 +35,8 @@ from tenacity import (
     wait_random,
 )
 
+from regrade.errors import HeadMovedError, HubError, RegradeError
+
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
@@ -35,6 +46,32 @@ FAILURES = (httpx2.HTTPError, OSError, RuntimeError, ValueError)
 
 class NotSettledError(Exception):
     """The Hub does not show a confirmed commit yet."""
+
+
+class Problem(Enum):
+    """Kind of a failed call to the Hub, and so what to do."""
+
+    TEMPORARY = "the same call may succeed later"
+    OFFLINE = "huggingface_hub is in offline mode"
+    GATED = "access has to be asked for"
+    NO_REPOSITORY = "there is none, or it is private"
+    NO_REVISION = "no such branch, tag or commit"
+    NO_FILE = "no such file"
+    UNAUTHORIZED = "no token, or a wrong one"
+    FORBIDDEN = "the token does not allow it"
+    OTHER = "anything else"
+
+
+_PROBLEMS: tuple[tuple[type[BaseException], Problem], ...] = (
+    (OfflineModeIsEnabled, Problem.OFFLINE),
+    (GatedRepoError, Problem.GATED),  # before the class that it derives from
+    (RepositoryNotFoundError, Problem.NO_REPOSITORY),
+    (RevisionNotFoundError, Problem.NO_REVISION),
+)
+_STATUSES = {401: Problem.UNAUTHORIZED, 403: Problem.FORBIDDEN}
+_NETWORK = (httpx2.TransportError, ConnectionError, TimeoutError, NotSettledError)
+_GARBLED = (json.JSONDecodeError, UnicodeDecodeError)
+"""Raised for a gateway's page, or damaged bytes, instead of JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,27 +134,59 @@ def is_transient_status(status: int) -> bool:
 
 def is_transient(error: BaseException) -> bool:
     """Return True if the same call may succeed later."""
-    for cause in causes(error):
-        if isinstance(cause, HfHubHTTPError):
-            status = cause.response.status_code
-            # huggingface_hub wraps errors of storage servers in RuntimeError; 400 means that bytes were lost.
-            lost = status == 400 and isinstance(error, RuntimeError)
-            return is_transient_status(status) or lost
-        if isinstance(cause, OfflineModeIsEnabled | httpx2.LocalProtocolError):
-            return False
-        if isinstance(
-            cause,
-            httpx2.TransportError
-            | ConnectionError
-            | TimeoutError
-            | json.JSONDecodeError  # a gateway's error page instead of JSON
-            | NotSettledError,
-        ):
-            return True
-        if type(cause) is OSError and cause.errno is None:
-            return True  # huggingface_hub: a download has the wrong length
-    # Raised by hf_xet for network errors, and by a client that another thread closed.
-    return type(error) is RuntimeError
+    return problem_of(error) is Problem.TEMPORARY
+
+
+def problem_of(error: BaseException, *, hidden: bool = False, reads_files: bool = False) -> Problem:
+    """Return the kind of a failed call: that of the first cause which tells, but a temporary one decides.
+
+    Args:
+        error: Error of the call.
+        hidden: Also look at causes that `datasets` hides; see `causes`.
+        reads_files: The call also reads the content of files, so that errors of decoding say nothing about the Hub.
+    """
+    if isinstance(
+        error, RegradeError
+    ):  # already classified; a commit conflict needs another commit
+        conflict = isinstance(error, HeadMovedError)
+        retryable = isinstance(error, HubError) and error.retryable and not conflict
+        return Problem.TEMPORARY if retryable else Problem.OTHER
+    found = [_problem(cause, error, reads_files) for cause in causes(error, hidden=hidden)]
+    for decisive in (Problem.OFFLINE, Problem.TEMPORARY):
+        if decisive in found:
+            return decisive
+    told = [problem for problem in found if problem is not None]
+    if not told and type(error) is RuntimeError and not reads_files:
+        return Problem.TEMPORARY  # hf_xet: network errors; a client that another thread closed
+    weak = (Problem.NO_FILE, Problem.OTHER)  # libraries look for files that need not exist
+    return next((problem for problem in told if problem not in weak), (told or [Problem.OTHER])[0])
+
+
+def _problem(cause: BaseException, outer: BaseException, reads_files: bool) -> Problem | None:
+    """Return what one error of a chain tells, or None if it tells nothing."""
+    for kind, problem in _PROBLEMS:
+        if isinstance(cause, kind):
+            return problem
+    if isinstance(cause, LocalEntryNotFoundError):
+        return None  # neither downloaded nor in the cache: its cause tells why
+    if isinstance(cause, EntryNotFoundError):
+        return Problem.NO_FILE
+    if isinstance(cause, HfHubHTTPError | httpx2.HTTPStatusError):
+        status = cause.response.status_code
+        # huggingface_hub wraps errors of storage servers in RuntimeError; 400 means that bytes were lost.
+        lost = status == 400 and isinstance(outer, RuntimeError)
+        if is_transient_status(status) or lost:
+            return Problem.TEMPORARY
+        return _STATUSES.get(status, Problem.OTHER)
+    if isinstance(cause, httpx2.LocalProtocolError):
+        return Problem.OTHER
+    if isinstance(cause, _NETWORK):
+        return Problem.TEMPORARY
+    if not reads_files and isinstance(cause, _GARBLED):
+        return Problem.TEMPORARY
+    if not reads_files and type(cause) is OSError and cause.errno is None:
+        return Problem.TEMPORARY  # huggingface_hub: a download has the wrong length
+    return None
 
 
 def seconds_asked(error: BaseException | None) -> float | None:
@@ -156,12 +225,15 @@ def brief(error: BaseException | None) -> str:
     if isinstance(error, NotSettledError):
         return "it does not show the new commit yet"
     chain = list(causes(error))
-    return type(chain[-1]).__name__ if chain else "unknown reason"
+    last = chain[-1] if chain else None
+    if isinstance(last, OSError) and last.errno is not None and last.filename is not None:
+        return f"{last.strerror}: '{last.filename}'"
+    return type(last).__name__ if last is not None else "unknown reason"
 
 
 def _response(error: BaseException | None) -> httpx2.Response | None:
-    responses = (cause.response for cause in causes(error) if isinstance(cause, HfHubHTTPError))
-    return next(responses, None)
+    kinds = HfHubHTTPError | httpx2.HTTPStatusError
+    return next((cause.response for cause in causes(error) if isinstance(cause, kinds)), None)
 
 
 def causes(error: BaseException | None, *, hidden: bool = False) -> Iterator[BaseException]:

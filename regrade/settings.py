@@ -3,9 +3,10 @@
 Sampling params and engine settings have the same names as in vLLM (https://docs.vllm.ai).
 """
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -21,6 +22,13 @@ else:  # Pydantic accepts, and the form offers, only installed names
     EngineName = Literal[registry.names("engine")]
 StoredName = Annotated[str, Field(pattern=registry.NAME)]
 """Name of a scorer in stored data. The scorer need not be installed to read it."""
+Timestamp = Annotated[
+    AwareDatetime,
+    Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC)),
+]
+"""Time in stored data, with a time zone; in a range in which it can be converted to any other zone."""
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+"""Duration in stored data: at most 30 years, so that a sum of them is finite."""
 PromptFormat = Literal["chat", "completion"]
 Method = Literal["generate", "rank"]
 Difference = Literal["prompt", "chat_template", "few_shot", "sampling", "questions", "overlap"]
@@ -28,9 +36,11 @@ Difference = Literal["prompt", "chat_template", "few_shot", "sampling", "questio
 
 
 class Settings(BaseModel):
-    """Base of all settings: frozen, rejects unknown names, keeps the order of its fields in the Prefect form."""
+    """Base of all settings: frozen, rejects unknown names and NaN, keeps the order of its fields in the Prefect form."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -103,9 +113,10 @@ class DatasetBenchmark(Settings):
     revision: str | None = None
     """Branch, tag or commit of a Hub dataset. Default: the newest."""
     prompt: str = "{{ question }}"
-    """Jinja template of the prompt. It can use the row's columns, and `choices` as a list."""
+    """Jinja template of the prompt. It can use the row's columns, `row['NAME']`, and `choices` as a list."""
     target_column: str = "answer"
-    """Column with the right answer: a text, a number, or the index (from 0), letter or text of the right choice."""
+    """Column with the right answer: a text, a number, or the index (from 0), letter or text of the right choice. With the
+    scorer `text` also a list of accepted texts."""
     choices_column: str | None = None
     """Column with the list of choices, for multiple choice."""
     subset_column: str | None = None
@@ -133,6 +144,19 @@ class SourceOverride(Settings):
     """Benchmark whose source is replaced."""
     path: str
     """File with the questions, or folder with a file per split (`test.*`, `train.*`, `dev.*`)."""
+
+
+class Reuse(Settings):
+    """What happens to stored answers. Default: answers are kept, and failed requests are sent again."""
+
+    model_config = ConfigDict(title="Stored answers")
+
+    fresh: bool = False
+    """Generate all answers again; the old ones stay readable at older commits."""
+    heal: bool = False
+    """Generate again what was in shards that are damaged or missing."""
+    keep_failed: bool = False
+    """Leave rows whose request failed as they are."""
 
 
 class GateSettings(Settings):

@@ -1,15 +1,20 @@
-"""Specification of an answer set, and the id derived from it. Answers with equal ids are comparable."""
+"""Specification of an answer set, and the id derived from it. Answers with equal ids are comparable.
+
+The id is a hash of what differs from the defaults, so that a new optional field changes no id. A default must therefore
+never change; `tests/test_specification.py` holds them.
+"""
 
 import hashlib
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import orjson
-from pydantic import Field
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 
 from regrade.settings import Method, PromptFormat, SamplingParams, Settings
 
-SPECIFICATION_VERSION = 1
+SPECIFICATION_VERSION = 2
 CHECKPOINT = re.compile(r"/?checkpoint-(\d+)$")
 """End of the name of a trainer's checkpoint; the group is the training step."""
 
@@ -38,8 +43,9 @@ class ModelIdentity(Settings):
     kind: Literal["hub", "local", "served", "imported"]
     """Source of the weights. `served`: known only to the server. `imported`: another tool ran the model."""
     revision: str
-    """Commit of the Hub repository, sha256 over the files of a local folder, or address of the server; for
-    imported answers the revision that their tool recorded, else `unknown`."""
+    """Commit of the Hub repository, or sha256 over the files of a local folder. Of a served model what identifies its
+    weights (see `regrade/models/served.py`; in version 1 the server's address). For imported answers the revision that
+    their tool recorded, else `unknown`."""
     quantization: str | None = None
     """Quantization requested in addition to the checkpoint's."""
 
@@ -95,12 +101,13 @@ class Specification(Settings):
     sampling: SamplingParams | None
     """None: not fully known (imported answers)."""
     repeats: int = 1
+    engine: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the engine that change what the model computes, such as `dtype`. Version 1 has none."""
 
     @property
     def answer_set_id(self) -> str:
-        """First 16 hex digits of the sha256 of the specification as canonical JSON."""
-        canonical = orjson.dumps(self.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
-        return hashlib.sha256(canonical).hexdigest()[:16]
+        """Id of the answer set; see `specification_id`."""
+        return specification_id(self.model_dump(mode="json"))
 
     @property
     def title(self) -> str:
@@ -111,3 +118,80 @@ class Specification(Settings):
     def folder(self) -> str:
         """Folder of the answers in a repository: `<benchmark>/<model>/<answer_set_id>`."""
         return f"{self.benchmark.name}/{self.model.slug}/{self.answer_set_id}"
+
+    @model_serializer(mode="wrap")
+    def _by_version(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what version 1 did not have: its id is a hash of all its fields."""
+        dumped: dict[str, Any] = dump(self)
+        if self.specification_version == 1:
+            del dumped["engine"]
+        return dumped
+
+
+def version_1(
+    specification: Specification, sampling: SamplingParams | None
+) -> Specification | None:
+    """Return the specification of version 1 for the same command; None if version 1 did not identify the model.
+
+    Version 1 had no engine settings, knew a served model only by its address, and kept sampling params that cannot
+    matter.
+
+    Args:
+        specification: Specification of version 2.
+        sampling: Sampling params as chosen, before `effective_sampling`.
+    """
+    if specification.model.kind == "served":
+        return None
+    changes = {"specification_version": 1, "engine": {}, "sampling": sampling}
+    return specification.model_copy(update=changes)
+
+
+def effective_sampling(sampling: SamplingParams, method: Method) -> SamplingParams:
+    """Return equal sampling params for settings that give the same answers.
+
+    Ranking does not sample. Greedy decoding takes the most likely token, whatever the seed and the share of tokens to
+    sample from. `stop` is a set.
+    """
+    if method == "rank":
+        return SamplingParams(max_tokens=1)
+    changes: dict[str, Any] = {"stop": tuple(sorted(set(sampling.stop)))}
+    if sampling.temperature == 0:
+        unused = SamplingParams()
+        changes |= {name: getattr(unused, name) for name in ("seed", "top_p", "top_k", "min_p")}
+    return sampling.model_copy(update=changes)
+
+
+def specification_id(stored: Mapping[str, Any]) -> str:
+    """Return the id of a specification as stored in JSON: the first 16 hex digits of a sha256 over canonical JSON.
+
+    Version 1 hashes all fields, later versions those that differ from their default.
+    """
+    version = stored.get("specification_version")
+    content = stored
+    if version != 1:
+        content = _differing(stored, Specification) | {"specification_version": version}
+    canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(canonical).hexdigest()[:16]
+
+
+_NESTED: dict[str, type[BaseModel]] = {
+    "model": ModelIdentity,
+    "benchmark": BenchmarkIdentity,
+    "prompt": PromptIdentity,
+    "sampling": SamplingParams,
+}
+
+
+def _differing(stored: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """Return the fields of a stored object that differ from their default, and those that are not known."""
+    kept = {}
+    for name, value in stored.items():
+        field = model.model_fields.get(name)
+        if field is not None and not field.is_required():
+            default = field.get_default(call_default_factory=True)
+            if value == (list(default) if isinstance(default, tuple) else default):
+                continue
+        if model is Specification and name in _NESTED and isinstance(value, Mapping):
+            value = _differing(value, _NESTED[name])  # noqa: PLW2901 - its reduced form
+        kept[name] = value
+    return kept

@@ -2,7 +2,6 @@
 
 import logging
 import os
-from datetime import UTC, datetime
 from typing import cast
 from uuid import UUID
 
@@ -12,8 +11,7 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import PrefectException
 
-from regrade.answers.leftovers import origin_of
-from regrade.answers.manifest import Session
+from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.engines.base import BaseEngineSettings, Engine
 from regrade.errors import OperationError, SettingsError, UserError
@@ -41,22 +39,13 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
     Must run on the main thread, in the flow that owns the engine. Rows are published every minute; if that fails, they
     stay in the spool until the next attempt. Generating waits neither for the Hub nor for the Prefect server.
     """
-    started_at = datetime.now(UTC)
     display = current_display()
     progress = Progress(work.plan.rows)
     artifact = ProgressArtifact(work)
 
-    def save_origin() -> Session:
-        session = session_of(engine, settings, progress, started_at)
-        work.spool.note_origin(origin_of(work.repository.uri, work.plan.description, session))
-        return session
-
     def publish() -> None:
         try:
-            session = save_origin()
-            publish_answers(
-                work.repository, work.spool, work.plan.description, session, only_new=True
-            )
+            publish_answers(work.repository, work.spool, work.plan.description, only_new=True)
         except (OperationError, UserError) as error:
             logger.warning("not published yet, the answers are kept in the spool: %s", error)
 
@@ -65,7 +54,14 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
         progress = now
         display.advance(work.title, now)
 
-    save_origin()
+    begin_session(
+        work.spool,
+        work.repository.uri,
+        work.plan.description,
+        session_of(engine, settings),
+        replaced=work.replaced,
+        fresh=work.fresh,
+    )
     with (
         RepeatingThread(publish_seconds(), publish, "publish"),
         RepeatingThread(
@@ -78,7 +74,7 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
     ):
         progress = generate(work.plan, engine, work.spool, work.missing, advance)
     display.advance(work.title, progress)
-    work.session = save_origin()
+    work.progress = progress
     work.load_seconds = engine.info.load_seconds
     work.generate_seconds = progress.seconds
     logger.info(
@@ -87,7 +83,11 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
         progress.new,
         progress.seconds,
         progress.tokens_per_second,
-        f", {progress.failed} failed" if progress.failed else "",
+        "".join(
+            f", {count} {word}"
+            for count, word in ((progress.failed, "failed"), (progress.refused, "refused"))
+            if count
+        ),
     )
 
 

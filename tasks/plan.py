@@ -6,10 +6,10 @@ from prefect import task
 
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
-from regrade.answers.sets import find_set
 from regrade.answers.spool import Spool, spool_folder
 from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.benchmarks.base import Benchmark
+from regrade.continuing import remaining, stored_plan
 from regrade.errors import SettingsError
 from regrade.generation import Plan, make_plan
 from regrade.job import GenerationJob
@@ -28,7 +28,14 @@ def plan_answers(job: GenerationJob) -> list[Work]:
     repository = open_repository(job.answers, create=True)
     model = job.engine.resolve(job.model)
     plans = [
-        make_plan(benchmark, model, sampling=job.sampling, prompt=job.prompt, repeats=job.repeats)
+        make_plan(
+            benchmark,
+            model,
+            job.engine,
+            sampling=job.sampling,
+            prompt=job.prompt,
+            repeats=job.repeats,
+        )
         for benchmark in _open_benchmarks(job)
     ]
     ids = [plan.specification.answer_set_id for plan in plans]
@@ -36,7 +43,7 @@ def plan_answers(job: GenerationJob) -> list[Work]:
         raise SettingsError(
             "A benchmark was given twice with the same settings; give each benchmark once."
         )
-    return [_work(plan, repository) for plan in plans]
+    return [_work(plan, repository, job) for plan in plans]
 
 
 def _open_benchmarks(job: GenerationJob) -> list[Benchmark]:
@@ -48,19 +55,28 @@ def _open_benchmarks(job: GenerationJob) -> list[Benchmark]:
     return named + datasets
 
 
-def _work(plan: Plan, repository: Repository) -> Work:
+def _work(plan: Plan, repository: Repository, job: GenerationJob) -> Work:
+    plan = stored_plan(plan, repository, job.engine)
     folder = spool_folder(repository.uri, plan.specification.answer_set_id)
-    return Work(plan, repository, Spool(folder))
+    return Work(plan, repository, Spool(folder), job.reuse)
 
 
 def find_missing(work: Work) -> None:
     """Set `work.missing` to the answers that are neither in the repository nor in the open spool."""
-    stored = find_set(work.repository, work.plan.specification, work.repository.head())
-    if stored is not None and stored.manifest.state == "complete":
-        work.published, work.missing = stored, []
-        logger.info("%s: complete, nothing to generate", work.title)
-        return
-    done = work.spool.keys() | (stored.keys() if stored else set())
-    work.published, work.missing = None, work.plan.missing(done)
-    if done:
-        logger.info("%s: continuing, %d of %d answers exist", work.title, len(done), work.plan.rows)
+    found = remaining(work.plan, work.repository, work.spool, work.reuse)
+    work.missing, work.replaced, work.fresh = found.missing, found.replaced, found.fresh
+    work.published = None
+    if found.stored is not None and not found.fresh:
+        work.sessions = found.stored.manifest.sessions
+    if not found.missing:
+        work.published = found.stored
+        failed = found.stored.manifest.failed if found.stored else 0
+        state = f"{failed} failed" if failed else "complete"
+        logger.info("%s: %s, nothing to generate", work.title, state)
+    elif len(found.missing) < work.plan.rows:
+        logger.info(
+            "%s: continuing, %d of %d answers exist",
+            work.title,
+            work.plan.rows - len(found.missing),
+            work.plan.rows,
+        )

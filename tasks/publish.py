@@ -19,7 +19,7 @@ def publish_answers(work: Work) -> None:
     """Publish the rows of the spool; remove the spool if the answer set is then complete."""
     started = monotonic()
     work.published = published = publishing.publish_answers(
-        work.repository, work.spool, work.plan.description, work.session
+        work.repository, work.spool, work.plan.description
     )
     work.publish_seconds = monotonic() - started
     if published is not None:

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from regrade.answers.problems import HEAL
 from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError, SettingsError
 from regrade.reporting.diffs import diff_line, diff_markdown
 from regrade.reporting.tables import accuracy_text
 from regrade.scoring.diff import Diff
 from regrade.scoring.diff_sides import diff_with_before, earlier_scoring
+from regrade.scoring.fit import notes
 from regrade.scoring.score import Scored, score_answers
 from tasks.work import RETRIED
 
@@ -74,12 +76,16 @@ def score_set(
             scored = score_answers(answers, name, force=force, intact=intact)
         except (SettingsError, DamagedAnswersError) as error:
             logger.warning("%s: not scored with %s: %s", result.title, name, error)
+            if isinstance(error, DamagedAnswersError):
+                logger.warning("%s: %s", result.title, HEAL)
             result.errors[name] = error
             continue
         result.scored.append(scored)
         if earlier_scoring(scored) is not None:
             result.replacing.append(scored)
         _log(result.title, scored)
+        for note in notes(answers, scored.file):
+            logger.warning("%s: %s", result.title, note)
     return result
 
 

@@ -98,7 +98,7 @@ def _scoring(
         summary=file.summary,
         seconds={**seconds, "score": file.score_seconds},
         latency=latency,
-        headline=file.scorer == answers.manifest.scorers[0] and not file.left_out,
+        headline=file.is_headline(answers.manifest.scorers),
         suffix=file.suffix,
         intact_only=file.intact_only,
         change=change.line if change else None,

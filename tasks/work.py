@@ -17,8 +17,9 @@ from regrade.answers.manifest import Session
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.errors import HubError, TrackingError
-from regrade.generation import Plan
+from regrade.generation import Plan, Progress
 from regrade.records import Sample
+from regrade.settings import Reuse
 
 _T = TypeVar("_T")
 
@@ -30,14 +31,22 @@ class Work:
         plan: Questions and specification of the answer set.
         repository: Repository to publish to.
         spool: Journal of the answers that are not published yet; open while the flow works on them.
+        reuse: What happens to stored answers.
     """
 
-    def __init__(self, plan: Plan, repository: Repository, spool: Spool) -> None:
+    def __init__(self, plan: Plan, repository: Repository, spool: Spool, reuse: Reuse) -> None:
         self.plan = plan
         self.repository = repository
         self.spool = spool
+        self.reuse = reuse
         self.missing: list[tuple[Sample, int]] = []
-        self.session: Session | None = None
+        self.replaced: tuple[str, ...] = ()
+        """sha256 of published shards whose rows are generated again."""
+        self.fresh = False
+        """All answers are generated again; the published ones can be read."""
+        self.sessions: tuple[Session, ...] = ()
+        """Earlier sessions whose answers are kept."""
+        self.progress: Progress | None = None
         """Generation by this flow run; None before it."""
         self.publishing: PrefectFuture[None] | None = None
         """Task run that publishes the answers; None before it is submitted."""

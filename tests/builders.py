@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from regrade.answers.publishing import SetDescription
+from regrade.answers.origin import SetDescription
 from regrade.records import Completion, Sample, generation_row
 from regrade.settings import SamplingParams
 from regrade.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity, Specification

@@ -19,7 +19,7 @@ class Shouted:
     columns = ("target", "text")
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        texts = answer_part(batch)
+        texts = answer_part(batch).text
         read = c.choose(c.is_match(texts, MARK + r"\\z"), texts, None)
         return score_rows(batch, Reading(read, c.is_equal(read, c.column(batch, "target"))))
 '''

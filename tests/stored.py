@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Shard
-from regrade.answers.publishing import SetDescription, publish_answers, publish_scores
+from regrade.answers.origin import SetDescription
+from regrade.answers.publishing import publish_answers, publish_scores
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.spool import Spool
@@ -40,7 +41,7 @@ def publish(
     for rows in shards:
         with tempfile.TemporaryDirectory() as folder, Spool(Path(folder) / "spool") as spool:
             spool.append(rows)
-            found = publish_answers(repository, spool, described, None)
+            found = publish_answers(repository, spool, described)
     assert found is not None
     return found
 

@@ -1,4 +1,5 @@
 import hashlib
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -40,3 +41,25 @@ def test_writers_at_the_same_time_leave_one_whole_file(tmp_path: Path) -> None:
 
     assert (tmp_path / "a").read_bytes() in contents
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_file_is_on_disk_before_it_replaces_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        steps.append("folder" if name == tmp_path.name else "file")
+        fsync(descriptor)
+
+    def replaced(path: Path, target: Path) -> Path:
+        steps.append("replace")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    _write(tmp_path / "a", b"content")
+
+    assert steps == ["file", "replace", "folder"]

@@ -7,6 +7,7 @@ import pytest
 
 from regrade.answers.spool import Spool
 from regrade.engines.base import EngineInfo
+from regrade.engines.openai import OpenAIEngine
 from regrade.errors import EngineError, SettingsError
 from regrade.generation import (
     Plan,
@@ -96,9 +97,13 @@ MODEL = ResolvedModel(
     max_position_embeddings=64,
 )
 
+SERVER = OpenAIEngine()  # has no identity of its own
+
 
 def plan_of(n: int, *, repeats: int = 1, sampling: SamplingParams | None = None) -> Plan:
-    return make_plan(Sums(n), MODEL, sampling=sampling, prompt=PromptSettings(), repeats=repeats)
+    return make_plan(
+        Sums(n), MODEL, SERVER, sampling=sampling, prompt=PromptSettings(), repeats=repeats
+    )
 
 
 @pytest.fixture
@@ -113,7 +118,7 @@ def test_every_sample_gets_exactly_one_row(spool: Spool):
 
     (file,) = spool.seal()
     assert file.rows == 7
-    assert spool.keys() == {(f"id-{n}", 0) for n in range(7)}
+    assert spool.states().done == {(f"id-{n}", 0) for n in range(7)}
 
 
 def test_progress_is_told_only_of_rows_that_are_on_disk(spool: Spool):
@@ -124,7 +129,7 @@ def test_progress_is_told_only_of_rows_that_are_on_disk(spool: Spool):
         Answering(),
         spool,
         plan.missing(set()),
-        lambda p: seen.append((p.done, len(spool.keys()))),
+        lambda p: seen.append((p.done, len(spool.states().done))),
     )
     assert seen == [(2, 2), (4, 4), (6, 6)]
 
@@ -143,7 +148,7 @@ def test_an_engine_that_ends_early_is_an_error_and_what_it_gave_is_kept(spool: S
     plan = plan_of(5)
     with pytest.raises(EngineError, match="2 of 5 requests unanswered"):
         generate(plan, Answering(lose=2), spool, plan.missing(set()), lambda p: None)
-    assert len(spool.keys()) == 3
+    assert len(spool.states().done) == 3
 
 
 def test_an_answer_that_comes_twice_is_an_error(spool: Spool):
@@ -187,7 +192,7 @@ def test_the_longest_prompts_are_offered_for_choosing_the_context():
 def test_a_chat_prompt_needs_a_chat_template():
     model = ResolvedModel(MODEL.identity, "org/tiny", None, False, 64)
     with pytest.raises(SettingsError, match="has no chat template.*--format completion"):
-        make_plan(Sums(1), model, sampling=None, prompt=PromptSettings(), repeats=1)
+        make_plan(Sums(1), model, SERVER, sampling=None, prompt=PromptSettings(), repeats=1)
 
 
 def test_a_limit_above_the_number_of_questions_is_no_limit():
@@ -197,7 +202,9 @@ def test_a_limit_above_the_number_of_questions_is_no_limit():
             return specification().benchmark.model_copy(update={"limit": 10})
 
     def planned(n: int) -> int | None:
-        plan = make_plan(Limited(n), MODEL, sampling=None, prompt=PromptSettings(), repeats=1)
+        plan = make_plan(
+            Limited(n), MODEL, SERVER, sampling=None, prompt=PromptSettings(), repeats=1
+        )
         return plan.specification.benchmark.limit
 
     assert planned(9) is None
@@ -205,7 +212,9 @@ def test_a_limit_above_the_number_of_questions_is_no_limit():
 
 
 def test_cutting_prompts_is_part_of_the_specification():
-    cut = make_plan(Sums(1), MODEL, sampling=None, prompt=PromptSettings(truncate=True), repeats=1)
+    cut = make_plan(
+        Sums(1), MODEL, SERVER, sampling=None, prompt=PromptSettings(truncate=True), repeats=1
+    )
     assert cut.specification.answer_set_id != plan_of(1).specification.answer_set_id
 
 

@@ -179,7 +179,7 @@ def test_a_benchmark_of_another_package_is_listed_and_planned(tmp_path: Path):
         f"job = GenerationJob(model='m', benchmarks=('riddles',), answers='a', engine={{'kind': 'echo'}},"
         f"    prompt={{'n_shots': 0}}, sources=({{'benchmark': 'riddles', 'path': {str(questions)!r}}},));"
         "one = open_benchmark('riddles', prompt=job.prompt, source=job.source_of('riddles'));"
-        "plan = make_plan(one, job.engine.resolve(job.model), sampling=None, prompt=job.prompt, repeats=1);"
+        "plan = make_plan(one, job.engine.resolve(job.model), job.engine, sampling=None, prompt=job.prompt, repeats=1);"
         "print(plan.specification.benchmark.name, plan.specification.benchmark.version, plan.rows)",
         site,
     )
@@ -295,5 +295,5 @@ def test_a_broken_package_is_listed_as_such_and_disturbs_no_other_command(tmp_pa
     assert "absent_module" in listed_scorers["broken"]["broken"]
     assert {"number", "exact"} <= {one["name"] for one in listed_scorers["scorers"]}
     assert "broken cannot be used: " in benchmarks.out
-    assert (listed.code, "number v1" in listed.out) == (0, True)
+    assert (listed.code, "number v2" in listed.out) == (0, True)
     assert "Engine 'broken' cannot be used: 'their_package.engine:Broken' of their" in used

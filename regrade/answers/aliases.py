@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from regrade.answers.base import Repository
 from regrade.answers.documents import read_json
@@ -17,7 +17,7 @@ from regrade.answers.publishing import retry_on_conflict
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
 from regrade.records import SCHEMA_VERSION
-from regrade.settings import Settings
+from regrade.settings import Settings, Timestamp
 
 FOLDER = "aliases"
 NAME = r"^[a-z][a-z0-9_-]{0,62}$"
@@ -33,7 +33,7 @@ class Alias(Settings):
     name: str = Field(pattern=NAME)
     answer_sets: dict[Benchmark, AnswerSetId] = Field(min_length=1, max_length=MAX_BENCHMARKS)
     """Answer set id by benchmark."""
-    moved_at: AwareDatetime
+    moved_at: Timestamp
 
 
 def is_alias_name(text: str) -> bool:

@@ -1,6 +1,6 @@
 """Interface of answer repositories, on the Hub and in a folder."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +14,8 @@ class StoredFile:
     size: int
     sha256: str | None
     """None if the store has no sha256 for it (small text files on the Hub)."""
+    git_oid: str | None = None
+    """sha1 of the content as a git blob; None if the store keeps a sha256 instead."""
 
 
 class Repository(Protocol):
@@ -45,14 +47,20 @@ class Repository(Protocol):
         """
 
     def commit(
-        self, additions: Mapping[str, Path | bytes], message: str, *, parent: str | None
+        self,
+        additions: Mapping[str, Path | bytes],
+        message: str,
+        *,
+        parent: str | None,
+        removed: Collection[str] = (),
     ) -> str:
-        """Write files in one atomic commit and return its revision.
+        """Write and remove files in one atomic commit and return its revision.
 
         Args:
             additions: Path in the repository to local file or content.
             message: Summary of the commit.
             parent: The head that `additions` were derived from.
+            removed: Paths to remove; they stay readable at older revisions.
 
         Raises:
             HeadMovedError: If another commit followed `parent`: read the head and derive again.

@@ -1,8 +1,9 @@
 """The dataset card: a table of answer sets, and the YAML for `load_dataset(repository, "gsm8k")` and the Hub's viewer.
 
-Text written by people stays byte for byte: regrade adds missing `configs` and `tags`, and replaces the section
-between its two marks. Each benchmark is a configuration with a single split `train`, the name that `datasets`
-gives to rows without splits.
+Text written by people stays byte for byte: regrade adds missing `configs`, `dataset_info` and `tags`, and replaces the
+section between its two marks. Each benchmark is a configuration with a single split `train`, the name that `datasets`
+gives to rows without splits. `dataset_info` names the columns, so that `datasets` also reads shards of format versions
+that lack some of them: it fills these with nulls.
 """
 
 import html
@@ -10,7 +11,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 import yaml
+
+from regrade.records import GENERATION_SCHEMA
+from regrade.specification import path_component
 
 BEGIN = "<!-- regrade:begin (this part is written anew at every change) -->"
 END = "<!-- regrade:end -->"
@@ -23,6 +28,7 @@ _SECTION = re.compile(
 )
 _CONFIG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SPECIAL = re.compile(r"[\\`*|\[\]{}~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_FILES = re.compile(r" <!-- files ([0-9a-f]{16}) --> \|$")
 _TITLE = "# Answers and scores\n\nStored by regrade: generated once, scored as often as needed.\n\n"
 
 
@@ -37,16 +43,37 @@ class CardRow:
     state: str
     scores: Sequence[tuple[str, float | None, float | None, int]]
     """Scorer, accuracy, standard error (None if unknown) and n."""
+    files: str | None = None
+    """Digest of the files that the row was made of, noted in the row; None: not noted."""
 
 
-def render_card(existing: str | None, sets: Sequence[CardRow]) -> str:
+@dataclass(frozen=True, slots=True)
+class KeptRow:
+    """A row of the existing card whose files did not change since."""
+
+    benchmark: str
+    model: str
+    answer_set_id: str
+    line: str
+
+
+def noted_rows(existing: str | None) -> dict[str, str]:
+    """Return the lines of the existing table by the digest of their files, as far as it is noted."""
+    sections = _SECTION.findall(existing or "")
+    lines = sections[-1].splitlines() if sections else []
+    return {match[1]: line for line in lines if (match := _FILES.search(line))}
+
+
+def render_card(existing: str | None, sets: Sequence[CardRow | KeptRow]) -> str:
     """Return the card with an updated table and updated `configs`.
 
     Args:
         existing: Current card, line ends unchanged; None if it does not exist.
         sets: All answer sets of the repository.
     """
-    ordered = sorted(sets, key=lambda row: (row.benchmark, row.model, row.answer_set_id))
+    ordered = sorted(
+        sets, key=lambda row: (row.benchmark, path_component(row.model), row.answer_set_id)
+    )
     names = list(dict.fromkeys(row.benchmark for row in ordered))
     configs = [name for name in names if _CONFIG_NAME.fullmatch(name)]
     section = f"{BEGIN}\n\n{_table(ordered)}\n{END}"
@@ -68,11 +95,14 @@ def _with_front_matter(text: str, benchmarks: Sequence[str]) -> str:
 
 def _completed(front: str, benchmarks: Sequence[str]) -> str:
     """Return the YAML with missing entries added; unchanged if it is not a mapping or not YAML."""
-    for key, wanted in (("tags", TAGS), ("configs", benchmarks)):
+    for key in ("tags", "configs", "dataset_info"):
         try:
             root = yaml.compose(front, Loader=yaml.SafeLoader)
         except (yaml.YAMLError, RecursionError):  # RecursionError: absurdly deep nesting
             return front
+        wanted = TAGS if key == "tags" else benchmarks
+        if key == "dataset_info":  # not for a configuration that a person wrote
+            wanted = [name for name in benchmarks if f"path: {_files(name)}" in front]
         if root is None:
             front += _block(key, wanted, "")
         elif isinstance(root, yaml.MappingNode) and not root.flow_style:
@@ -116,25 +146,47 @@ def _item(key: str, name: str, indent: str) -> str:
     scalar = yaml.safe_dump(name, default_flow_style=True).splitlines()[0]
     if key == "tags":
         return f"{indent}- {scalar}\n"
+    if key == "dataset_info":
+        features = "".join(f"{indent}  - {_feature(field)}\n" for field in GENERATION_SCHEMA)
+        return f"{indent}- config_name: {scalar}\n{indent}  features:\n{features}"
     return (
         f"{indent}- config_name: {scalar}\n"
         f"{indent}  data_files:\n"
         f"{indent}  - split: train\n"
-        f"{indent}    path: answers/{name}/*/*/part-*.parquet\n"
+        f"{indent}    path: {_files(name)}\n"
     )
 
 
-def _table(rows: Sequence[CardRow]) -> str:
+def _files(benchmark: str) -> str:
+    return f"answers/{benchmark}/*/*/part-*.parquet"
+
+
+def _feature(field: "pa.Field[pa.DataType]") -> str:
+    if pa.types.is_list(field.type):
+        return f"{{name: {field.name}, list: {_dtype(field.type.value_type)}}}"
+    return f"{{name: {field.name}, dtype: {_dtype(field.type)}}}"
+
+
+def _dtype(type_: pa.DataType) -> str:
+    """Return the name of an Arrow type in `datasets`."""
+    return "float64" if type_ == pa.float64() else str(type_)
+
+
+def _table(rows: Sequence[CardRow | KeptRow]) -> str:
     lines = [
         "| Benchmark | Model | Answers | State | Scores | Answer set |",
         "|---|---|---:|---|---|---|",
     ]
-    for row in rows:
-        scores = "<br>".join(_score(*score) for score in row.scores)
-        cells = (row.benchmark, row.model, f"{row.rows:,}", row.state, None, row.answer_set_id)
-        shown = [scores if cell is None else _escaped(cell) for cell in cells]
-        lines.append(f"| {' | '.join(shown)} |")
+    lines += [row.line if isinstance(row, KeptRow) else _line(row) for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def _line(row: CardRow) -> str:
+    scores = "<br>".join(_score(*score) for score in row.scores)
+    cells = (row.benchmark, row.model, f"{row.rows:,}", row.state, None, row.answer_set_id)
+    shown = [scores if cell is None else _escaped(cell) for cell in cells]
+    noted = "" if row.files is None else f" <!-- files {row.files} -->"
+    return f"| {' | '.join(shown)}{noted} |"
 
 
 def _score(scorer: str, accuracy: float | None, stderr: float | None, n: int) -> str:

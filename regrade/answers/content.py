@@ -64,6 +64,11 @@ def file_hashes(path: Path) -> tuple[int, str, str]:
         return _hashes(file, path.stat().st_size)
 
 
+def git_oid(content: bytes) -> str:
+    """Return the sha1 of a content as a git blob."""
+    return _hashes(io.BytesIO(content), len(content))[2]
+
+
 def _described(path: str, source: Path | bytes) -> Content:
     if isinstance(source, bytes):
         size, sha256, git_oid = _hashes(io.BytesIO(source), len(source))

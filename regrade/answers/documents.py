@@ -4,13 +4,14 @@ from collections import Counter
 from typing import TypeVar
 
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Manifest
 from regrade.errors import DamagedAnswersError
 from regrade.records import SCHEMA_VERSION
 from regrade.settings import Settings
+from regrade.specification import specification_id
 
 MAX_JSON_BYTES = 32 * 2**20
 """Largest manifest or score file read, in bytes; 10,000 shards take 2 MB."""
@@ -29,9 +30,11 @@ def read_manifest(repository: Repository, path: str, revision: str, size: int = 
     Raises:
         DamagedAnswersError: If it is not a manifest, lies at the wrong path, or was written by a newer regrade.
     """
-    manifest = read_json(repository, path, revision, Manifest, "a manifest", size)
+    content = _content(repository, path, revision, size)
+    manifest = _parsed(path, content, Manifest, "a manifest")
     specified = manifest.specification
-    if specified.answer_set_id != manifest.answer_set_id:
+    # By the stored JSON: a field that it lacks, because it is newer, does not change its id.
+    if specification_id(orjson.loads(content)["specification"]) != manifest.answer_set_id:
         raise DamagedAnswersError(path, "its answer set id is not that of its specification.")
     if path != f"answers/{specified.folder}/manifest.json":
         raise DamagedAnswersError(
@@ -39,8 +42,6 @@ def read_manifest(repository: Repository, path: str, revision: str, size: int = 
         )
     if not manifest.scorers:
         raise DamagedAnswersError(path, "it names no scorer; expected at least one.")
-    if None in (manifest.created_at.tzinfo, manifest.updated_at.tzinfo):
-        raise DamagedAnswersError(path, "its `created_at` and `updated_at` need a time zone.")
     rows = sum(shard.rows for shard in manifest.shards)
     if manifest.rows != rows:
         raise DamagedAnswersError(
@@ -68,9 +69,17 @@ def read_json(
     Raises:
         DamagedAnswersError: If it does not match, is too large, or was written by a newer regrade.
     """
+    return _parsed(path, _content(repository, path, revision, size), kind, what)
+
+
+def _content(repository: Repository, path: str, revision: str, size: int) -> bytes:
     check_size(path, size, MAX_JSON_BYTES)
     content = repository.fetch(path, revision).read_bytes()
     check_size(path, len(content), MAX_JSON_BYTES)
+    return content
+
+
+def _parsed(path: str, content: bytes, kind: type[Document], what: str) -> Document:
     try:
         _check_version(path, content)
         return kind.model_validate_json(content)
@@ -78,6 +87,11 @@ def read_json(
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])[:200]
         raise DamagedAnswersError(path, f"not {what}: {where}: {first['msg'][:200]}.") from error
+
+
+def json_bytes(document: BaseModel) -> bytes:
+    """Return a document as it is stored."""
+    return document.model_dump_json(indent=2).encode() + b"\n"
 
 
 def _check_version(path: str, content: bytes) -> None:

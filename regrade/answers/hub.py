@@ -4,23 +4,24 @@
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from huggingface_hub import CommitOperationAdd, HfApi
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
-    RemoteEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.file_download import repo_folder_name
 from huggingface_hub.hf_api import RepoFile
 
 from regrade.answers.base import StoredFile
 from regrade.answers.content import REVISION, Content, describe, file_hashes
 from regrade.answers.hub_http import HubCalls
+from regrade.answers.hub_listing import Listing, holds, stored_file
 from regrade.errors import DamagedAnswersError, HeadMovedError, RepositoryError
 from regrade.retries import NotSettledError, RetryPolicy
 
@@ -28,15 +29,15 @@ FILES_PER_COMMIT = 100
 """Most files in a commit, as the Hub recommends."""
 PATHS_PER_REQUEST = 100
 """Most paths in a `paths-info` request."""
-LISTINGS_KEPT = 64
-"""Most cached listings; beyond that, the cache is emptied."""
+LISTINGS_KEPT = 4
+"""Most cached listings; the oldest is dropped for a new one."""
 SHORTENED = re.compile(r"[0-9a-f]{7,39}")
 INITIAL_FILES = {".gitattributes"}
 """Files that the Hub commits itself when a repository is created."""
 
 
 class HubRepository:
-    """A dataset repository on the Hub. The first commit creates it (private by default)."""
+    """A dataset repository on the Hub. `check_writable` or the first commit creates it (private by default)."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class HubRepository:
         self._private = private
         self._cache = cache
         self._calls = HubCalls(self.uri, endpoint, token, timeout, retries or RetryPolicy())
-        self._listings: dict[tuple[str, str], dict[str, RepoFile]] = {}
+        self._listings: dict[str, Listing] = {}
 
     @property
     def uri(self) -> str:
@@ -91,7 +92,10 @@ class HubRepository:
         return self._calls.ask("reading its head", read)
 
     def check_writable(self) -> None:
-        """Check that the token may write; an existing repository is asked on the Hub.
+        """Check that the token may write: create the repository, or ask for write access if it exists.
+
+        Only creating it shows that it can be: what a token may do in a namespace depends on its kind, its scopes and
+        the rules of the organization.
 
         Raises:
             RepositoryError: If it may not, or no token is set.
@@ -101,7 +105,9 @@ class HubRepository:
                 self.uri,
                 f"publishing needs a token. Set `HF_TOKEN` to one with write access to '{self.repo_id}'.",
             )
-        if self.head() is not None:
+        if self.head() is None:
+            self._create()
+        else:
             self._calls.ask(
                 "asking for write access",
                 lambda api: api.auth_check(self.repo_id, repo_type="dataset", write=True),
@@ -131,14 +137,17 @@ class HubRepository:
 
     def files(self, revision: str, prefix: str = "") -> dict[str, StoredFile]:
         """Return the files in a folder at a revision, by path; empty if the folder does not exist."""
-        return {
-            path: StoredFile(path, entry.size, entry.lfs.sha256 if entry.lfs else None)
-            for path, entry in self._listing(revision, prefix.strip("/")).items()
-        }
+        return self._listing(revision).under(prefix.strip("/"))
 
     def fetch(self, path: str, revision: str) -> Path:
-        """Return a file, downloaded once; its sha256 (small text: git's sha1) is checked every time."""
-        entry = self._entry(path, revision)
+        """Return a file; its sha256 (small text: git's sha1) is checked every time.
+
+        A content is downloaded once: a file that did not change since another revision needs no request.
+        """
+        stored = self._stored(path, revision)
+        blob = self._blob(stored)
+        if blob.is_file() and _matches(blob, stored):
+            return blob
         for again in (False, True):  # huggingface_hub checks only the size
             local = Path(
                 self._calls.ask(
@@ -154,8 +163,7 @@ class HubRepository:
                     ),
                 )
             )
-            _, sha256, git_oid = file_hashes(local)
-            if (git_oid == entry.blob_id) if entry.lfs is None else (sha256 == entry.lfs.sha256):
+            if _matches(local, stored):
                 return local
         raise DamagedAnswersError(
             path,
@@ -163,19 +171,25 @@ class HubRepository:
         )
 
     def commit(
-        self, additions: Mapping[str, Path | bytes], message: str, *, parent: str | None
+        self,
+        additions: Mapping[str, Path | bytes],
+        message: str,
+        *,
+        parent: str | None,
+        removed: Collection[str] = (),
     ) -> str:
         """Commit files on top of `parent` and return the new head; existing files are not uploaded again.
 
         The Hub recommends at most 100 files per commit. If there are more, new Parquet files are committed
-        first. They take effect with the last commit, which holds the manifests that list them.
+        first. They take effect with the last commit, which holds the manifests that list them, and removes files.
         """
         contents = describe(self.uri, additions)
         base = self._begin(contents) if parent is None else parent
         batches = self._batches(contents, base)
         for number, batch in enumerate(batches, 1):
             part = f" ({number}/{len(batches)})" if len(batches) > 1 else ""
-            base = self._commit(batch, message + part, base)
+            leaving = removed if batch is batches[-1] else ()
+            base = self._commit(batch, leaving, message + part, base)
         return base
 
     def url(self, revision: str, path: str = "") -> str:
@@ -186,18 +200,21 @@ class HubRepository:
 
     def _begin(self, contents: Sequence[Content]) -> str:
         """Create the repository and return its initial commit."""
+        self._create()
+        head = self._calls.ask("reading its head", self._existing_head)
+        stored = self._listing(head).files
+        if stored.keys() <= INITIAL_FILES or all(holds(stored.get(c.path), c) for c in contents):
+            return head
+        raise HeadMovedError(
+            self.uri, "committing", f"expected no files yet, but revision {head[:8]} has some."
+        )
+
+    def _create(self) -> None:
         self._calls.ask(
             "creating the repository",
             lambda api: api.create_repo(
                 self.repo_id, repo_type="dataset", private=self._private, exist_ok=True
             ),
-        )
-        head = self._calls.ask("reading its head", self._existing_head)
-        stored = self._listing(head, "")
-        if stored.keys() <= INITIAL_FILES or all(_holds(stored.get(c.path), c) for c in contents):
-            return head
-        raise HeadMovedError(
-            self.uri, "committing", f"expected no files yet, but revision {head[:8]} has some."
         )
 
     def _batches(self, contents: Sequence[Content], base: str) -> list[Sequence[Content]]:
@@ -212,16 +229,27 @@ class HubRepository:
         starts = range(0, len(ahead), FILES_PER_COMMIT)
         return [*(ahead[start : start + FILES_PER_COMMIT] for start in starts), last]
 
-    def _commit(self, contents: Sequence[Content], message: str, parent: str) -> str:
+    def _commit(
+        self, contents: Sequence[Content], removed: Collection[str], message: str, parent: str
+    ) -> str:
+        stored = self._listing(parent).files if removed else {}
+        leaving = [path for path in removed if path in stored]  # the Hub refuses others
+        on_parent = False
+
         def attempt(api: HfApi) -> str | None:
+            nonlocal on_parent
+            files = [CommitOperationAdd(content.path, content.source) for content in contents]
             try:
-                return api.create_commit(
+                revision = api.create_commit(
                     self.repo_id,
-                    [CommitOperationAdd(content.path, content.source) for content in contents],
+                    [*files, *(CommitOperationDelete(path) for path in leaving)],
                     commit_message=message,
                     repo_type="dataset",
                     parent_commit=parent,
                 ).oid
+                # Otherwise it is the head, which has these files and maybe commits of others after `parent`.
+                on_parent = all(getattr(file, "_is_committed", False) for file in files)
+                return revision
             except HfHubHTTPError as error:
                 if error.response.status_code == 412:
                     return None  # the head moved, possibly by an earlier try whose answer was lost
@@ -231,10 +259,13 @@ class HubRepository:
 
         def read_back(api: HfApi) -> str:
             """Return the revision with the contents, even if another client committed them."""
-            if revision is not None and self._same(api, contents, revision):
+            stored = None if revision is None else self._same(api, contents, leaving, revision)
+            if revision is not None and stored is not None:
+                if on_parent and (before := self._listings.get(parent)) is not None:
+                    self._keep(revision, before.updated(stored, leaving))
                 return revision
             head = self._existing_head(api)
-            if self._same(api, contents, head):
+            if self._same(api, contents, leaving, head):
                 return head
             if revision is None and head != parent:
                 raise HeadMovedError(
@@ -244,12 +275,17 @@ class HubRepository:
 
         return self._calls.ask("reading back a commit", read_back)
 
-    def _same(self, api: HfApi, contents: Sequence[Content], revision: str) -> bool:
+    def _same(
+        self, api: HfApi, contents: Sequence[Content], removed: Sequence[str], revision: str
+    ) -> dict[str, StoredFile] | None:
+        """Return the stored files if a revision has exactly these contents and no removed file, else None."""
+        paths = [*(content.path for content in contents), *removed]
         try:
-            entries = self._entries(api, [content.path for content in contents], revision)
+            stored = self._entries(api, paths, revision)
         except RevisionNotFoundError:  # not on all servers of the Hub yet
-            return False
-        return all(_holds(entries.get(content.path), content) for content in contents)
+            return None
+        kept = all(holds(stored.get(content.path), content) for content in contents)
+        return stored if kept and not any(path in stored for path in removed) else None
 
     def _existing_head(self, api: HfApi) -> str:
         head = api.repo_info(self.repo_id, repo_type="dataset").sha
@@ -257,19 +293,26 @@ class HubRepository:
             raise NotSettledError
         return head
 
-    def _entry(self, path: str, revision: str) -> RepoFile:
+    def _blob(self, stored: StoredFile) -> Path:
+        """Return the file in which huggingface_hub keeps this content, whatever its path and revision."""
+        folder = repo_folder_name(repo_id=self.repo_id, repo_type="dataset")
+        root = self._cache or Path(constants.HF_HUB_CACHE)
+        return root / folder / "blobs" / str(stored.sha256 or stored.git_oid)
+
+    def _stored(self, path: str, revision: str) -> StoredFile:
         self._check_revision(revision)
-        for (listed, _), entries in list(self._listings.items()):
-            if listed == revision and path in entries:
-                return entries[path]
-        entries = self._calls.ask(
-            f"looking for '{path}'", lambda api: self._entries(api, [path], revision)
-        )
+        listing = self._listings.get(revision)
+        if listing is not None:
+            entries = listing.files
+        else:
+            entries = self._calls.ask(
+                f"looking for '{path}'", lambda api: self._entries(api, [path], revision)
+            )
         if path not in entries:
             raise RepositoryError(self.uri, f"there is no file '{path}' at revision {revision}.")
         return entries[path]
 
-    def _entries(self, api: HfApi, paths: Sequence[str], revision: str) -> dict[str, RepoFile]:
+    def _entries(self, api: HfApi, paths: Sequence[str], revision: str) -> dict[str, StoredFile]:
         entries = {}
         for start in range(0, len(paths), PATHS_PER_REQUEST):
             part = list(paths[start : start + PATHS_PER_REQUEST])
@@ -277,28 +320,27 @@ class HubRepository:
                 self.repo_id, part, revision=revision, repo_type="dataset"
             ):
                 if isinstance(entry, RepoFile):
-                    entries[entry.path] = entry
+                    entries[entry.path] = stored_file(entry)
         return entries
 
-    def _listing(self, revision: str, prefix: str) -> dict[str, RepoFile]:
+    def _listing(self, revision: str) -> Listing:
         self._check_revision(revision)
-        known = self._listings.get((revision, prefix))
+        known = self._listings.get(revision)
         if known is not None:
             return known
 
-        def read(api: HfApi) -> dict[str, RepoFile]:
+        def read(api: HfApi) -> Listing:
             entries = api.list_repo_tree(
-                self.repo_id, prefix or None, recursive=True, revision=revision, repo_type="dataset"
+                self.repo_id, recursive=True, revision=revision, repo_type="dataset"
             )
-            try:
-                return {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}
-            except RemoteEntryNotFoundError:
-                return {}
+            return Listing(stored_file(entry) for entry in entries if isinstance(entry, RepoFile))
 
-        listing = self._calls.ask("listing its files", read)
-        if len(self._listings) >= LISTINGS_KEPT:
-            self._listings.clear()
-        self._listings[revision, prefix] = listing
+        return self._keep(revision, self._calls.ask("listing its files", read))
+
+    def _keep(self, revision: str, listing: Listing) -> Listing:
+        for oldest in list(self._listings)[: 1 - LISTINGS_KEPT]:  # a copy: threads list at once
+            self._listings.pop(oldest, None)
+        self._listings[revision] = listing
         return listing
 
     def _check_revision(self, revision: str) -> None:
@@ -308,9 +350,6 @@ class HubRepository:
             )
 
 
-def _holds(entry: RepoFile | None, content: Content) -> bool:
-    if entry is None or entry.size != content.size:
-        return False
-    if entry.lfs is not None:
-        return entry.lfs.sha256 == content.sha256
-    return entry.blob_id == content.git_oid
+def _matches(local: Path, stored: StoredFile) -> bool:
+    _, sha256, git_oid = file_hashes(local)
+    return git_oid == stored.git_oid if stored.sha256 is None else sha256 == stored.sha256

@@ -2,41 +2,31 @@
 
 import os
 import re
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 import httpx2
-from huggingface_hub import HfApi, constants, get_token, set_client_factory
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    OfflineModeIsEnabled,
-    RemoteEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
-from huggingface_hub.utils._http import default_client_factory
-from huggingface_hub.utils.tqdm import disable_progress_bars
+from huggingface_hub import HfApi, constants, get_token
+from huggingface_hub.errors import HfHubHTTPError
 
 from regrade.errors import HubError, RegradeError, RepositoryError
+from regrade.hub_client import bound_requests, unsigned
 from regrade.retries import (
     FAILURES,
     NotSettledError,
+    Problem,
     RetryPolicy,
     brief,
     causes,
     is_transient,
+    problem_of,
     seconds_asked,
     status_of,
 )
 
 TOKENS_PAGE = "https://huggingface.co/settings/tokens"
-CONNECT_SECONDS = 15.0
 _TOKEN = re.compile(r"\b(hf|api)_[A-Za-z0-9_-]{4,}")
-_lock = threading.Lock()
-_bound: float | None = None
 Result = TypeVar("Result")
 
 
@@ -90,41 +80,6 @@ class HubCalls:
             raise explained from None if echoed else error
 
 
-def bound_requests(seconds: float) -> None:
-    """Time out every huggingface_hub request of this process after `seconds` without progress.
-
-    By default its client waits for ever, and some calls pass `timeout=None`, which is replaced too. The setting
-    is global: the last call of this function decides.
-    """
-    global _bound  # noqa: PLW0603 - huggingface_hub keeps one client factory for the process
-    with _lock:
-        if _bound == seconds:
-            return
-        limits = {
-            "connect": min(seconds, CONNECT_SECONDS),
-            "read": seconds,
-            "write": seconds,
-            "pool": seconds,
-        }
-
-        def limit(request: httpx2.Request) -> None:
-            timeouts = request.extensions.get("timeout") or {}
-            request.extensions["timeout"] = limits | {
-                phase: value for phase, value in timeouts.items() if value is not None
-            }
-
-        def factory() -> httpx2.Client:
-            client = default_client_factory()
-            hooks = client.event_hooks
-            client.event_hooks = hooks | {"request": [*hooks["request"], limit]}
-            return client
-
-        set_client_factory(factory)
-        _bound = seconds
-    if "HF_HUB_DISABLE_PROGRESS_BARS" not in os.environ:
-        disable_progress_bars()  # progress bars for every file would hide the log lines
-
-
 def explain(
     uri: str, operation: str, error: Exception, *, address: str, token: str | None
 ) -> RegradeError:
@@ -151,27 +106,28 @@ def explain(
 
 
 def _advice(uri: str, error: Exception, token: str | None) -> str | None:
-    status = status_of(error)
     name = uri.removeprefix("hf://datasets/")
     set_token = f"et `HF_TOKEN` to a token with write access to '{name}' ({TOKENS_PAGE})."
-    if isinstance(error, OfflineModeIsEnabled):
-        return "offline mode is on. Unset `HF_HUB_OFFLINE`."
-    if isinstance(error, GatedRepoError):
-        return "it is gated. Ask for access on its page."
-    if isinstance(error, RevisionNotFoundError | RemoteEntryNotFoundError):
-        return "there is no such file or revision."
-    if isinstance(error, RepositoryNotFoundError):
-        missing = f"there is no dataset '{name}', or it is private and"
-        if token is None:
-            return f"{missing} no token is set. S{set_token}"
-        return f"{missing} the token in use may not see it. Check the name, or s{set_token}"
-    if status == 401 and token is None:
-        return f"a token is needed, and none is set. S{set_token}"
-    if status == 401:
-        return f"the token in use is wrong or has expired (401). S{set_token}"
-    if status == 403:
-        return f"the token in use does not allow it (403). S{set_token}"
-    return None
+    match problem_of(error):
+        case Problem.OFFLINE:
+            return "offline mode is on. Unset `HF_HUB_OFFLINE`."
+        case Problem.GATED:
+            return "it is gated. Ask for access on its page."
+        case Problem.NO_REVISION | Problem.NO_FILE:
+            return "there is no such file or revision."
+        case Problem.NO_REPOSITORY:
+            missing = f"there is no dataset '{name}', or it is private and"
+            if token is None:
+                return f"{missing} no token is set. S{set_token}"
+            return f"{missing} the token in use may not see it. Check the name, or s{set_token}"
+        case Problem.UNAUTHORIZED if token is None:
+            return f"a token is needed, and none is set. S{set_token}"
+        case Problem.UNAUTHORIZED:
+            return f"the token in use is wrong or has expired (401). S{set_token}"
+        case Problem.FORBIDDEN:
+            return f"the token in use does not allow it (403). S{set_token}"
+        case _:
+            return None
 
 
 def _server_message(error: BaseException, token: str | None) -> str:
@@ -185,4 +141,4 @@ def _server_message(error: BaseException, token: str | None) -> str:
             text = text or str(cause)
     if token:
         text = text.replace(token, "***")
-    return " ".join(_TOKEN.sub("***", text).split())[:400]
+    return " ".join(_TOKEN.sub("***", unsigned(text)).split())[:400]

@@ -3,13 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pydantic import ValidationError
-
-from regrade.answers.manifest import Session
 from regrade.answers.opening import open_repository
-from regrade.answers.publishing import SetDescription, publish_answers
+from regrade.answers.origin import read_origin
+from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import ORIGIN, Spool, SpoolBusyError, SpoolError, spool_root
 from regrade.errors import RegradeError
@@ -24,15 +21,6 @@ class Leftover:
     published: AnswerSet | None
     error: RegradeError | None
     """Reason why it could not be published; None if it was published or empty."""
-
-
-def origin_of(repository_uri: str, description: SetDescription, session: Session) -> dict[str, Any]:
-    """Return the JSON that lets `regrade publish` publish a spool without its run."""
-    return {
-        "repository": repository_uri,
-        "description": description.model_dump(mode="json"),
-        "session": session.model_dump(mode="json"),
-    }
 
 
 def publish_leftovers(repository_uri: str | None = None) -> Iterator[Leftover]:
@@ -54,23 +42,18 @@ def _publish(folder: Path, only: str | None) -> Iterator[Leftover]:
             origin = spool.origin()
             if origin is None or only not in (None, origin.get("repository")):
                 return
-            yield _publish_open(spool, origin)
+            yield _publish_open(spool, origin.get("repository"))
     except (SpoolBusyError, SpoolError) as error:
         yield Leftover(folder, None, None, error)
 
 
-def _publish_open(spool: Spool, origin: dict[str, Any]) -> Leftover:
-    uri = origin.get("repository")
+def _publish_open(spool: Spool, uri: str | None) -> Leftover:
     try:
-        description = SetDescription.model_validate(origin["description"])
-        session = Session.model_validate(origin["session"])
-        repository = open_repository(origin["repository"], create=True)
-        published = publish_answers(repository, spool, description, session)
-    except (KeyError, ValidationError) as error:
-        problem = (
-            f"'{ORIGIN}' was written by another version of regrade ({' '.join(str(error).split())})"
-        )
-        return Leftover(spool.folder, uri, None, SpoolError(str(spool.folder), problem))
+        origin = read_origin(spool)
+        if origin is None:
+            return Leftover(spool.folder, uri, None, None)
+        repository = open_repository(origin.repository, create=True)
+        published = publish_answers(repository, spool, origin.description)
     except RegradeError as error:
         return Leftover(spool.folder, uri, None, error)
     if published is not None and published.manifest.state == "complete":

@@ -5,7 +5,7 @@ Design: docs/decisions/0002-local-repository.md.
 
 import errno
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -103,25 +103,36 @@ class LocalRepository:
         raise DamagedAnswersError(
             str(working),
             f"revision {revision[:8]} has {stored.size} bytes with sha256 {stored.sha256}, the folder has {found} "
-            "of other content. Restore the file, or remove its answer set and generate again.",
+            "of other content. Restore the file, or generate its answers again with `--heal`.",
         )
 
     def commit(
-        self, additions: Mapping[str, Path | bytes], message: str, *, parent: str | None
+        self,
+        additions: Mapping[str, Path | bytes],
+        message: str,
+        *,
+        parent: str | None,
+        removed: Collection[str] = (),
     ) -> str:
-        """Write files and return the new head; unchanged files make no new commit."""
+        """Write and remove files and return the new head; unchanged files make no new commit."""
         with self._writing():
             contents = describe(self.uri, additions)
             self._lines()  # refuses a folder with other files before anything is created
             self._history.mkdir(parents=True, exist_ok=True)
             with FileLock(self._history / "lock", timeout=self._lock_seconds):
-                return self._commit(contents, message, parent)
+                return self._commit(contents, removed, message, parent)
 
     def url(self, revision: str, path: str = "") -> None:  # noqa: ARG002 - a folder has no page
         """Return None: a folder has no page."""
         return
 
-    def _commit(self, contents: Sequence[Content], message: str, parent: str | None) -> str:
+    def _commit(
+        self,
+        contents: Sequence[Content],
+        removed: Collection[str],
+        message: str,
+        parent: str | None,
+    ) -> str:
         lines, length = self._lines()
         if lines and length == 0:  # files older than the log
             append(self._log_file, length, lines)
@@ -134,14 +145,15 @@ class LocalRepository:
             for content in contents
             if content.path not in stored or stored[content.path].sha256 != content.sha256
         }
-        if changes and head != parent:
+        leaving = sorted(path for path in removed if path in stored)
+        if (changes or leaving) and head != parent:
             was, now = (revision[:8] if revision else "empty" for revision in (parent, head))
             raise HeadMovedError(self.uri, "committing", f"the head is {now}, no longer {was}.")
         with ExitStack() as undo:
-            self._writer.write(contents, CARD, undo)
-            if changes:
+            self._writer.write(contents, leaving, CARD, undo)
+            if changes or leaving:
                 date = datetime.now(UTC).isoformat(timespec="seconds")
-                line = new_line(head, date, message, changes)
+                line = new_line(head, date, message, changes, leaving)
                 append(self._log_file, length, [line])
                 head = line.revision
             undo.pop_all()
@@ -206,9 +218,10 @@ class LocalRepository:
     def _state(self, revision: str) -> dict[str, StoredFile]:
         lines, _ = self._lines()
         try:
-            if self._folded is None or self._folded[:2] != (lines[-1:], revision):
-                self._folded = lines[-1:], revision, state_at(lines, revision)
-            state = dict(self._folded[2])
+            folded = self._folded  # threads replace it
+            if folded is None or folded[:2] != (lines[-1:], revision):
+                self._folded = folded = lines[-1:], revision, state_at(lines, revision)
+            state = dict(folded[2])
         except KeyError as error:
             shape = "" if REVISION.fullmatch(revision) else " (40 hex digits; resolve it first)"
             raise RepositoryError(self.uri, f"it has no revision '{revision}'{shape}.") from error

@@ -4,7 +4,7 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
@@ -26,15 +26,21 @@ class FileWriter:
         self._temporary = history / "tmp"
 
     def prepare(self) -> None:
-        """Create the working folders."""
+        """Create the working folders, and remove files that a killed process left; the caller holds the lock."""
         self._temporary.mkdir(exist_ok=True)
+        for leftover in self._temporary.iterdir():
+            if leftover.is_file():
+                leftover.unlink(missing_ok=True)
         self.objects.mkdir(exist_ok=True)
 
-    def write(self, contents: Sequence[Content], edited: str, undo: ExitStack) -> None:
-        """Write files: first copy all of them, because a disk may be full, then only rename.
+    def write(
+        self, contents: Sequence[Content], removed: Collection[str], edited: str, undo: ExitStack
+    ) -> None:
+        """Write and remove files: first copy all of them, because a disk may be full, then only rename.
 
         Args:
             contents: Files to write.
+            removed: Paths of files to remove; their content is kept in `objects`.
             edited: Path of a file that people edit in place, which is copied to `objects` at once.
             undo: Receives the callbacks that undo all changes.
 
@@ -55,12 +61,24 @@ class FileWriter:
             if content.path == edited and not self._kept(content.sha256).is_file():
                 self._duplicate(temporary, self._kept(content.sha256), link=False)
             staged.append((temporary, target, old))
+        leaving = []
+        for path in removed:
+            target = self.folder / path
+            if target.is_file():
+                old = file_hashes(target)[1]
+                if not self._kept(old).is_file():
+                    self._duplicate(target, self._kept(old), link=True)
+                leaving.append((target, old))
         folders = {self.folder, self.objects, self.objects.parent}
         for temporary, target, old in staged:
             target.parent.mkdir(parents=True, exist_ok=True)
             undo.callback(self._put_back, target, old)
             temporary.replace(target)
             folders.update(p for p in target.parents if p.is_relative_to(self.folder))
+        for target, old in leaving:
+            undo.callback(self._put_back, target, old)
+            target.unlink()
+            folders.add(target.parent)
         for folder in folders:
             sync(folder)
 

@@ -34,14 +34,25 @@ class LogLine(Settings):
     """ISO 8601 in UTC; None for files older than the log."""
     message: str
     changes: dict[str, Change]
+    removed: tuple[str, ...] = ()
+    """Paths that the commit removed."""
 
 
 def new_line(
-    parent: str | None, date: str | None, message: str, changes: Mapping[str, Change]
+    parent: str | None,
+    date: str | None,
+    message: str,
+    changes: Mapping[str, Change],
+    removed: Sequence[str] = (),
 ) -> LogLine:
     """Return the line of a commit."""
     line = LogLine(
-        revision="0" * 40, parent=parent, date=date, message=message, changes=dict(changes)
+        revision="0" * 40,
+        parent=parent,
+        date=date,
+        message=message,
+        changes=dict(changes),
+        removed=tuple(removed),
     )
     return line.model_copy(update={"revision": _revision(line)})
 
@@ -73,7 +84,9 @@ def read_log(path: Path) -> tuple[list[LogLine], int]:
 
 def append(path: Path, length: int, lines: Sequence[LogLine]) -> None:
     """Append lines durably after the first `length` bytes; an error leaves the log unchanged."""
-    content = b"".join(orjson.dumps(line.model_dump(mode="json")) + b"\n" for line in lines)
+    content = b"".join(
+        orjson.dumps(line.model_dump(mode="json", exclude_defaults=True)) + b"\n" for line in lines
+    )
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
     try:
         os.ftruncate(descriptor, length)  # removes a line cut off by a crash
@@ -99,6 +112,8 @@ def state_at(lines: Sequence[LogLine], revision: str) -> dict[str, StoredFile]:
     for line in lines:
         for path, change in line.changes.items():
             state[path] = StoredFile(path, change.size, change.sha256)
+        for path in line.removed:
+            state.pop(path, None)
         if line.revision == revision:
             return state
     raise KeyError(revision)
@@ -107,7 +122,7 @@ def state_at(lines: Sequence[LogLine], revision: str) -> dict[str, StoredFile]:
 def _parsed(text: bytes, parent: str | None) -> LogLine:
     try:
         line = LogLine.model_validate_json(text)
-        for path in line.changes:
+        for path in (*line.changes, *line.removed):
             check_path("", path)
     except (ValidationError, RepositoryError) as error:
         raise ValueError("not a line of the log") from error
@@ -118,6 +133,7 @@ def _parsed(text: bytes, parent: str | None) -> LogLine:
 
 def _revision(line: LogLine) -> str:
     canonical = orjson.dumps(
-        line.model_dump(mode="json", exclude={"revision"}), option=orjson.OPT_SORT_KEYS
+        line.model_dump(mode="json", exclude={"revision"}, exclude_defaults=True),
+        option=orjson.OPT_SORT_KEYS,
     )
     return hashlib.sha1(canonical, usedforsecurity=False).hexdigest()

@@ -3,14 +3,17 @@
 A manifest is untrusted input: it is validated on reading, and shard names are single path components.
 """
 
-from datetime import datetime
-from typing import Any, Literal
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
 from regrade.records import SCHEMA_VERSION
-from regrade.settings import Settings, StoredName
+from regrade.settings import Seconds, Settings, StoredName, Timestamp
 from regrade.specification import Specification
+
+SESSION_ID = r"^[0-9a-f]{12}$"
 
 
 class Shard(Settings):
@@ -21,12 +24,29 @@ class Shard(Settings):
     rows: int = Field(ge=1)
     bytes: int = Field(ge=1)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    session: str | None = Field(None, pattern=SESSION_ID)
+    """Session that generated all its rows. None: not known (version 1, and imported answers)."""
+    failed: int | None = Field(None, ge=0)
+    """Rows whose request failed and may succeed if it is sent again; None: not known (version 1)."""
+    refused: int | None = Field(None, ge=0)
+    """Rows whose request cannot succeed; None: not known (version 1)."""
+    prompt_tokens: int = Field(0, ge=0)
+    completion_tokens: int = Field(0, ge=0)
+    seconds: Seconds = 0.0
+    """Largest `finished_at` of its rows: seconds from the start of the session's generation."""
+    label_methods: dict[str, int] = Field(default_factory=dict)
+    """Rows per way of ranking labels: `single_token`, or the slower `per_choice` fallback."""
 
 
 class Session(Settings):
-    """A run of generation; an answer set that was continued has several."""
+    """A run of generation; an answer set that was continued has several.
 
-    started_at: datetime
+    With an `id`, rows, seconds and tokens are those of the session's shards: rows that were lost, replaced or left out
+    do not count. Without one (version 1), they are what the run counted.
+    """
+
+    id: str | None = Field(None, pattern=SESSION_ID)
+    started_at: Timestamp
     regrade_version: str
     engine: str
     engine_version: str | None
@@ -35,13 +55,31 @@ class Session(Settings):
     max_model_len: int | None
     chat_template_sha256: str | None
     engine_settings: dict[str, Any]
-    load_seconds: float
-    generate_seconds: float
-    rows: int
-    prompt_tokens: int
-    completion_tokens: int
+    load_seconds: Seconds
+    generate_seconds: Seconds = 0.0
+    """Seconds from the first request until the session's last stored row."""
+    rows: int = Field(0, ge=0)
+    prompt_tokens: int = Field(0, ge=0)
+    completion_tokens: int = Field(0, ge=0)
     label_methods: dict[str, int] = Field(default_factory=dict)
     """Rows per way of ranking labels: `single_token`, or the slower `per_choice` fallback."""
+
+    def counted(self, shards: Iterable[Shard]) -> Self:
+        """Return the session with the counts of those shards that it generated; unchanged without an `id`."""
+        if self.id is None:
+            return self
+        own = [shard for shard in shards if shard.session == self.id]
+        methods: Counter[str] = Counter()
+        for shard in own:
+            methods.update(shard.label_methods)
+        changes = {
+            "rows": sum(shard.rows for shard in own),
+            "generate_seconds": max((shard.seconds for shard in own), default=0.0),
+            "prompt_tokens": sum(shard.prompt_tokens for shard in own),
+            "completion_tokens": sum(shard.completion_tokens for shard in own),
+            "label_methods": dict(sorted(methods.items())),
+        }
+        return self.model_copy(update=changes)
 
 
 class Manifest(Settings):
@@ -51,14 +89,41 @@ class Manifest(Settings):
     answer_set_id: str = Field(pattern=r"^[0-9a-f]{16}$")
     specification: Specification
     state: Literal["incomplete", "complete"]
+    """`complete`: there is a row for every sample and repeat, and none that failed and may succeed."""
     n_samples: int = Field(ge=1)
     """Number of questions; `n_samples * specification.repeats` rows are expected."""
     rows: int = Field(ge=0)
     shards: tuple[Shard, ...]
+    replaced: tuple[str, ...] = ()
+    """sha256 of former shards, whose rows were generated again; scorings of them are stale."""
     sessions: tuple[Session, ...]
     scorers: tuple[StoredName, ...]
     """Scorers of the benchmark; the first gives its headline number."""
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Subsets by category, such as MMLU's `STEM`."""
-    created_at: datetime
-    updated_at: datetime
+    created_at: Timestamp
+    updated_at: Timestamp
+
+    @property
+    def expected(self) -> int:
+        """Rows of the complete answer set."""
+        return self.n_samples * self.specification.repeats
+
+    @property
+    def failed(self) -> int:
+        """Rows whose request failed and may succeed if it is sent again, as far as known."""
+        return sum(shard.failed or 0 for shard in self.shards)
+
+    @property
+    def refused(self) -> int:
+        """Rows whose request cannot succeed, as far as known."""
+        return sum(shard.refused or 0 for shard in self.shards)
+
+
+def state_of(expected: int, shards: Iterable[Shard]) -> Literal["incomplete", "complete"]:
+    """Return the state of an answer set with these shards; see `Manifest.state`."""
+    rows = failed = 0
+    for shard in shards:
+        rows += shard.rows
+        failed += shard.failed or 0
+    return "complete" if rows == expected and not failed else "incomplete"

@@ -18,8 +18,8 @@ def open_repository(uri: str, *, create: bool) -> Repository:
 
     Args:
         uri: `hf://datasets/ORG/NAME`, or a folder as a path or `file://` address.
-        create: Open for writing. It need not exist, and missing write access is reported now instead of after
-            hours of generating.
+        create: Open for writing. It need not exist (on the Hub it is created), and missing write access is reported
+            now instead of after hours of generating.
 
     Raises:
         RepositoryError: If the address is not valid, it has no repository (without `create`), it has other

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from regrade.errors import DamagedAnswersError
-from regrade.records import SCHEMA_VERSION
+from regrade.records import ADDED_COLUMNS, SCHEMA_VERSION
 
 BATCH_ROWS = 8192
 """Most rows per batch."""
@@ -67,6 +67,11 @@ class ParquetReader:
         """Rows of the file."""
         return int(self._metadata.num_rows)
 
+    @property
+    def _stored(self) -> list[str]:
+        """Columns to read that the file has."""
+        return [name for name in self._columns if name in self.names]
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield batches of up to `BATCH_ROWS` rows and about `BATCH_BYTES` of text, in the schema's types.
 
@@ -75,12 +80,12 @@ class ParquetReader:
         """
         decoded = 0
         # Text stays dictionary-encoded until its size is known: sizes in the file's metadata may be false.
-        texts = [name for name in self._columns if self._schema.field(name).type == pa.string()]
+        texts = [name for name in self._stored if self._schema.field(name).type == pa.string()]
         with (
             _readable(self._name),
             pq.ParquetFile(self._local, metadata=self._metadata, read_dictionary=texts) as file,
         ):
-            for batch in file.iter_batches(batch_size=self._batch_rows, columns=self._columns):
+            for batch in file.iter_batches(batch_size=self._batch_rows, columns=self._stored):
                 batch.validate(full=True)  # indices beyond the dictionary, invalid UTF-8
                 self._check_nulls(batch)
                 lengths = _text_lengths(batch)
@@ -103,10 +108,15 @@ class ParquetReader:
         return pa.Table.from_batches(self.batches(), schema=self._schema)
 
     def _plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        arrays = [
-            column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
-            for column in (batch.column(name) for name in self._columns)
-        ]
+        arrays = []
+        for field in self._schema:
+            if field.name not in self._stored:
+                arrays.append(pa.nulls(batch.num_rows, field.type))
+                continue
+            column = batch.column(field.name)
+            if isinstance(column, pa.DictionaryArray):
+                column = column.dictionary_decode()
+            arrays.append(column)
         return pa.record_batch(arrays, schema=self._schema)
 
     def _check_version(self, metadata: dict[bytes, bytes]) -> None:
@@ -121,6 +131,8 @@ class ParquetReader:
     def _check_columns(self, stored: pa.Schema) -> None:
         for name in self._columns:
             types = [field.type for field in stored if field.name == name]
+            if not types and name in ADDED_COLUMNS:
+                continue  # null: a file of version 1, or of another tool
             expected = self._schema.field(name).type
             if types != [expected]:
                 shown = ", ".join(str(type_) for type_ in types) or "no such column"
@@ -146,7 +158,7 @@ class ParquetReader:
         self._batch_rows = max(1, min(BATCH_ROWS, share))
 
     def _check_nulls(self, batch: pa.RecordBatch) -> None:
-        for name in self._columns:
+        for name in self._stored:
             if not self._schema.field(name).nullable and batch.column(name).null_count:
                 raise DamagedAnswersError(
                     self._name, f"column '{name}' has a null, but needs a value in every row."

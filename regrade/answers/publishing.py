@@ -4,60 +4,40 @@ After a commit conflict they are derived again from the new head. Publishing is 
 already has are left out, even if another machine published them.
 """
 
-import hashlib
-import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pydantic import Field
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from regrade.answers.base import Repository
-from regrade.answers.card import CardRow, render_card
-from regrade.answers.manifest import Manifest, Session, Shard
+from regrade.answers.documents import json_bytes
+from regrade.answers.manifest import Manifest, Session
+from regrade.answers.merging import merge
+from regrade.answers.origin import Origin, SetDescription, read_origin
+from regrade.answers.overview import updated_card
+from regrade.answers.rows import ShardStates
 from regrade.answers.scorefile import ScoreFile
-from regrade.answers.sealed import SealedFile
-from regrade.answers.sets import AnswerSet, find_set, readable_sets
-from regrade.answers.spool import RowKey, Spool, row_keys
+from regrade.answers.sealed import SealedFile, parquet_bytes
+from regrade.answers.sets import AnswerSet, find_set
+from regrade.answers.spool import Spool
 from regrade.errors import HeadMovedError
-from regrade.settings import Settings, StoredName
-from regrade.specification import Specification
+from regrade.specification import version_1
 
 MANIFEST = "manifest.json"
 Result = TypeVar("Result")
 
 
-class SetDescription(Settings):
-    """The fields of a manifest that are known before generation."""
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change of an answer set, not committed yet."""
 
-    specification: Specification
-    n_samples: int = Field(ge=1)
-    scorers: tuple[StoredName, ...]
-    groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-
-    def manifest(
-        self, shards: Sequence[Shard], sessions: Sequence[Session], created: datetime
-    ) -> Manifest:
-        """Return the manifest with the given shards and sessions."""
-        rows = sum(shard.rows for shard in shards)
-        expected = self.n_samples * self.specification.repeats
-        return Manifest(
-            answer_set_id=self.specification.answer_set_id,
-            specification=self.specification,
-            state="complete" if rows == expected else "incomplete",
-            n_samples=self.n_samples,
-            rows=rows,
-            shards=tuple(shards),
-            sessions=tuple(sessions),
-            scorers=self.scorers,
-            groups=self.groups,
-            created_at=created,
-            updated_at=datetime.now(UTC),
-        )
+    manifest: Manifest
+    additions: dict[str, Path | bytes]
+    removed: list[str]
 
 
 def retry_on_conflict(attempt: Callable[[], Result], *, attempts: int = 8) -> Result:
@@ -75,7 +55,6 @@ def publish_answers(
     repository: Repository,
     spool: Spool,
     description: SetDescription,
-    session: Session | None,
     *,
     only_new: bool = False,
 ) -> AnswerSet | None:
@@ -83,19 +62,21 @@ def publish_answers(
 
     Args:
         repository: Target repository.
-        spool: Open spool of this answer set.
+        spool: Open spool of this answer set; its origin names the sessions, and the shards that its rows replace.
         description: Description of the answer set.
-        session: Replaces the session with the same start; None if this process generated nothing.
-        only_new: Do nothing if the spool has no rows, not even update the session.
+        only_new: Do nothing if the spool has no rows.
 
     Returns:
         The answer set at the new head; None if neither the spool nor the repository has rows.
+
+    Raises:
+        DamagedAnswersError: If a stored shard cannot be read.
     """
     with spool.publishing:
         sealed = spool.seal()
         if only_new and not sealed:
             return None
-        published = _publish_sealed(repository, sealed, description, session)
+        published = _publish_sealed(repository, sealed, description, spool)
         spool.release(file.path for file in sealed)
         return published
 
@@ -104,22 +85,24 @@ def _publish_sealed(
     repository: Repository,
     sealed: Sequence[SealedFile],
     description: SetDescription,
-    session: Session | None,
+    spool: Spool,
 ) -> AnswerSet | None:
+    origin = read_origin(spool)
+
     def attempt() -> AnswerSet | None:
         head = repository.head()
         stored = find_set(repository, description.specification, head)
-        if stored is None and not sealed:
-            return None
-        change = _change(stored, description, sealed, session)
+        if not sealed:  # nothing is new; a replaced shard stays until there are rows for it
+            return stored
+        change = _change(stored, description, sealed, origin, spool.shard_states)
         if change is None:
             return stored
-        manifest, additions = change
+        manifest, additions = change.manifest, change.additions
         if stored is None or manifest.state == "complete":  # not in every commit of a long run
-            additions["README.md"] = _card(repository, head, changed=[manifest])
+            additions |= updated_card(repository, head, {_manifest_path(manifest): manifest})
         specified = description.specification
         message = f"Answers of {specified.model.name} on {specified.benchmark.name}: {manifest.rows} rows, {manifest.state}"
-        revision = repository.commit(additions, message, parent=head)
+        revision = repository.commit(additions, message, parent=head, removed=change.removed)
         return AnswerSet(repository, revision, manifest)
 
     return retry_on_conflict(attempt)
@@ -134,7 +117,8 @@ def publish_files(
 
     Args:
         repository: Target repository.
-        sets: Description and sealed files of each answer set; the files may be empty.
+        sets: Description and sealed files of each answer set; the files may be empty. An answer set that has rows
+            keeps them as they are.
         message: Summary of the commit.
 
     Returns:
@@ -145,16 +129,19 @@ def publish_files(
         head = repository.head()
         additions: dict[str, Path | bytes] = {}
         manifests: list[Manifest] = []
-        changed: list[Manifest] = []
+        changed: dict[str, Manifest | ScoreFile] = {}
         for description, files in sets:
-            stored = find_set(repository, description.specification, head)
-            change = _change(stored, description, files, None)
+            known = _as_stored(repository, description, head)
+            stored = find_set(repository, known.specification, head)
+            # The id of an import holds the hash of its file: stored rows are those of the same file.
+            new = () if stored and stored.manifest.rows else files
+            change = _change(stored, known, new, None, {})
             if change is not None:
-                changed.append(change[0])
-                additions.update(change[1])
-            manifests.append(change[0] if change else stored.manifest)  # type: ignore[union-attr]
+                changed[_manifest_path(change.manifest)] = change.manifest
+                additions.update(change.additions)
+            manifests.append(change.manifest if change else stored.manifest)  # type: ignore[union-attr]
         if head is None or changed:
-            additions["README.md"] = _card(repository, head, changed=changed)
+            additions |= updated_card(repository, head, changed)
             head = repository.commit(additions, message, parent=head)
         return [AnswerSet(repository, head, manifest) for manifest in manifests]
 
@@ -171,15 +158,13 @@ def publish_scores(
     def attempt() -> str:
         head = repository.head()
         additions: dict[str, Path | bytes] = {}
+        records: dict[str, Manifest | ScoreFile] = {}
         for answers, record, table in scored:
             path = f"{answers.scores_folder}/{record.label}"
-            additions[f"{path}.parquet"] = _parquet(table)
-            additions[f"{path}.json"] = _json(record)
-        additions["README.md"] = _card(
-            repository,
-            head,
-            new_scores={(a.manifest.answer_set_id, r.label): r for a, r, _ in scored},
-        )
+            additions[f"{path}.parquet"] = parquet_bytes(table)
+            additions[f"{path}.json"] = json_bytes(record)
+            records[f"{path}.json"] = record
+        additions |= updated_card(repository, head, records)
         return repository.commit(additions, f"Scores: {len(scored)} scorings", parent=head)
 
     return retry_on_conflict(attempt)
@@ -189,99 +174,43 @@ def _change(
     stored: AnswerSet | None,
     description: SetDescription,
     sealed: Sequence[SealedFile],
-    session: Session | None,
-) -> tuple[Manifest, dict[str, Path | bytes]] | None:
+    origin: Origin | None,
+    known: ShardStates,
+) -> _Change | None:
     """Return the new manifest and the files to commit; None if nothing is new."""
     before = stored.manifest if stored else None
-    shards = list(before.shards) if before else []
-    additions: dict[str, Path | bytes] = {}
-    known = {shard.sha256 for shard in shards}
-    new = [file for file in sealed if file.sha256 not in known]
-    taken = stored.keys() if stored and new else set()
-    folder = f"answers/{description.specification.folder}"
-    for file in new:
-        shard, content = _shard(file, len(shards), taken)
-        if shard is not None:
-            shards.append(shard)
-            additions[f"{folder}/{shard.name}"] = content
-    sessions = _with_session(before.sessions if before else (), session)
+    replaced = origin.replaced if origin else ()
+    merged = merge(stored, sealed, replaced, known, fresh=origin is not None and origin.fresh)
+    sessions = _sessions(before.sessions if before else (), origin.sessions if origin else ())
+    gone = [*(before.replaced if before else ()), *(shard.sha256 for shard in merged.dropped)]
     created = before.created_at if before else datetime.now(UTC)
-    manifest = description.manifest(shards, sessions, created)
+    manifest = description.manifest(merged.shards, sessions, created, gone)
     if before and before.model_copy(update={"updated_at": manifest.updated_at}) == manifest:
         return None
-    additions[f"{folder}/{MANIFEST}"] = _json(manifest)
-    return manifest, additions
+    folder = f"answers/{description.specification.folder}"
+    additions = {f"{folder}/{name}": content for name, content in merged.added.items()}
+    additions[f"{folder}/{MANIFEST}"] = json_bytes(manifest)
+    return _Change(manifest, additions, [f"{folder}/{shard.name}" for shard in merged.dropped])
 
 
-def _shard(file: SealedFile, number: int, taken: set[RowKey]) -> tuple[Shard | None, Path | bytes]:
-    """Return a shard and its content, without the rows in `taken`; None if no row is left."""
-    content: Path | bytes = file.path
-    rows, size, sha256 = file.rows, file.bytes, file.sha256
-    if taken:
-        table = pq.read_table(file.path)
-        keep = [key not in taken for key in row_keys(table)]
-        if not any(keep):
-            return None, content
-        if not all(keep):
-            table = table.filter(pa.array(keep))
-            content = _parquet(table)
-            rows, size, sha256 = table.num_rows, len(content), hashlib.sha256(content).hexdigest()
-    name = f"part-{number:05d}-{sha256[:8]}.parquet"
-    return Shard(name=name, rows=rows, bytes=size, sha256=sha256), content
-
-
-def _with_session(sessions: Sequence[Session], session: Session | None) -> list[Session]:
-    if session is None:
-        return list(sessions)
-    return [kept for kept in sessions if kept.started_at != session.started_at] + [session]
-
-
-def _card(
-    repository: Repository,
-    head: str | None,
-    *,
-    changed: Sequence[Manifest] = (),
-    new_scores: Mapping[tuple[str, str], ScoreFile] | None = None,
-) -> bytes:
-    """Return the dataset card with an updated table of answer sets."""
-    existing = None
-    manifests: dict[str, Manifest] = {}
-    scores: dict[tuple[str, str], ScoreFile] = {}
-    if head is not None:
-        if "README.md" in repository.files(head):
-            # Read as bytes, to keep the line ends that people used.
-            existing = repository.fetch("README.md", head).read_bytes().decode()
-        # Damaged answer sets are left out of the table: they must not block publishing.
-        for answers in readable_sets(repository, head)[0]:
-            manifests[answers.manifest.answer_set_id] = answers.manifest
-            for file in answers.readable_scores():
-                scores[answers.manifest.answer_set_id, file.label] = file
-    manifests.update({manifest.answer_set_id: manifest for manifest in changed})
-    scores.update(new_scores or {})
-    rows = [
-        CardRow(
-            benchmark=manifest.specification.benchmark.name,
-            model=manifest.specification.model.name,
-            answer_set_id=manifest.answer_set_id,
-            rows=manifest.rows,
-            state=manifest.state,
-            scores=[
-                (file.title, overall.accuracy, overall.accuracy_stderr, overall.n)
-                for (answer_set_id, _), file in scores.items()
-                for overall in [file.summary.overall]
-                if answer_set_id == manifest.answer_set_id
-            ],
-        )
-        for manifest in manifests.values()
+def _sessions(stored: Sequence[Session], noted: Sequence[Session]) -> list[Session]:
+    """Return all sessions; a noted session that is stored already is not added again."""
+    ids = {session.id or session.started_at for session in stored}
+    return [
+        *stored,
+        *(session for session in noted if (session.id or session.started_at) not in ids),
     ]
-    return render_card(existing, rows).encode()
 
 
-def _parquet(table: pa.Table) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    return buffer.getvalue()
+def _as_stored(
+    repository: Repository, description: SetDescription, head: str | None
+) -> SetDescription:
+    """Return the description by which the head has the answer set: version 1, if it is stored so."""
+    earlier = version_1(description.specification, description.specification.sampling)
+    if earlier is not None and find_set(repository, earlier, head) is not None:
+        return description.model_copy(update={"specification": earlier})
+    return description
 
 
-def _json(model: Manifest | ScoreFile) -> bytes:
-    return model.model_dump_json(indent=2).encode() + b"\n"
+def _manifest_path(manifest: Manifest) -> str:
+    return f"answers/{manifest.specification.folder}/{MANIFEST}"

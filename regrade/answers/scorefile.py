@@ -1,9 +1,11 @@
 """The JSON file of a scoring, beside its table of scores. Scorings never overwrite each other."""
 
-from pydantic import AwareDatetime, Field
+from collections.abc import Sequence
+
+from pydantic import Field
 
 from regrade.records import SCHEMA_VERSION
-from regrade.settings import Settings, StoredName
+from regrade.settings import Seconds, Settings, StoredName, Timestamp
 from regrade.stats.metrics import Summary
 
 ORIGINAL = "original"
@@ -55,9 +57,12 @@ class ScoreFile(Settings):
     left_out: tuple[str, ...] = ()
     """Names of damaged shards that were left out on request (`--intact`). Such a scoring is always stale, and its
     label names the number of shards."""
+    better_scorers: tuple[StoredName, ...] = ()
+    """Scorers that find right answers in a sample of these, of which this scorer finds none right. Such a scoring never
+    gives the headline number."""
     summary: Summary
-    scored_at: AwareDatetime
-    score_seconds: float
+    scored_at: Timestamp
+    score_seconds: Seconds
     original: OriginalScoring | None = None
     """Set if `scorer` is `original`: imported scores, with the `source_hash` of their file."""
 
@@ -76,13 +81,18 @@ class ScoreFile(Settings):
         """Note to show with the numbers, such as `intact only: 3 of 4 shards`; None if no shard was left out."""
         return f"intact only: {self._parts} shards" if self.left_out else None
 
+    def is_headline(self, scorers: Sequence[str]) -> bool:
+        """Return True if this scoring may give a benchmark's headline number: by its first scorer, whole, and fitting."""
+        return self.scorer == scorers[0] and not self.left_out and not self.better_scorers
+
     @property
     def title(self) -> str:
-        """Scorer and version for display, with the note `intact_only` if there is one."""
+        """Scorer and version for display, with the notes `intact_only` and `does not fit`."""
         if self.original is not None:
             return f"{self.scorer} ({self.original.title})"
         name = f"{self.scorer} v{self.version}"
-        return f"{name}, {self.intact_only}" if self.left_out else name
+        marks = [self.intact_only, "does not fit" if self.better_scorers else None]
+        return ", ".join([name, *filter(None, marks)])
 
     @property
     def _parts(self) -> str:

@@ -1,7 +1,6 @@
 """Find and read the answer sets of a repository at a pinned revision."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -11,8 +10,8 @@ from regrade.answers.base import Repository, StoredFile
 from regrade.answers.documents import check_size, read_json, read_manifest
 from regrade.answers.manifest import Manifest, Shard
 from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader
+from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
 from regrade.answers.scorefile import ScoreFile
-from regrade.answers.spool import RowKey, row_keys
 from regrade.errors import DamagedAnswersError, RepositoryError
 from regrade.records import GENERATION_SCHEMA, SCORE_SCHEMA
 from regrade.specification import Specification, path_component
@@ -48,12 +47,19 @@ class AnswerSet:
         for shard in self.manifest.shards:
             yield from self.shard(shard, columns).batches()
 
-    def keys(self) -> set[RowKey]:
-        """Return the sample and repeat of every generation."""
-        keys: set[RowKey] = set()
-        for batch in self.batches(["sample_id", "repeat"]):
-            keys.update(row_keys(pa.Table.from_batches([batch])))
-        return keys
+    def states(self, known: ShardStates | None = None) -> RowStates:
+        """Return the state of every row.
+
+        Args:
+            known: States of shards that need not be read; those of the others are added.
+        """
+        known = {} if known is None else known
+        states = RowStates()
+        for shard in self.manifest.shards:
+            if shard.sha256 not in known:
+                known[shard.sha256] = row_states(self.shard(shard, STATE_COLUMNS).batches())
+            states.update(known[shard.sha256])
+        return states
 
     def scores(self) -> list[ScoreFile]:
         """Return the score files of all scorings of this answer set.
@@ -66,12 +72,19 @@ class AnswerSet:
 
     def readable_scores(self) -> list[ScoreFile]:
         """Return the score files that can be read."""
+        return self.scores_and_damage()[0]
+
+    def scores_and_damage(self) -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
+        """Return the score files that can be read, and the errors of the others."""
         records: list[ScoreFile] = []
+        damaged: list[DamagedAnswersError] = []
         for path, file in sorted(self.repository.files(self.revision, self.scores_folder).items()):
             if path.endswith(".json"):
-                with suppress(DamagedAnswersError):
+                try:
                     records.append(self.score_file(file))
-        return records
+                except DamagedAnswersError as error:
+                    damaged.append(error)
+        return records, damaged
 
     def score_file(self, file: StoredFile) -> ScoreFile:
         """Return the score file of one scoring; errors as in `scores`."""

@@ -4,9 +4,9 @@ Rows are appended to a journal of JSON lines and fsynced per batch. A closed jou
 publishing. A line cut off by a crash was never reported as done, and is dropped when the spool is opened.
 
     <root>/<repository>/<answer_set_id>/
-        origin.json           repository, description and session of these answers
-        journal-00000.jsonl   rows in the order of generation
-        sealed-00000.parquet  rows ready to be published
+        origin.json                     repository, description and sessions of these answers
+        journal-00000-<session>.jsonl   rows in the order of generation
+        sealed-00000-<session>.parquet  rows ready to be published
 """
 
 import hashlib
@@ -26,18 +26,16 @@ from typing import Any, Self
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
+from regrade.answers.parquet import ParquetReader
+from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
 from regrade.answers.sealed import SealedFile, write_parquet
 from regrade.errors import OperationError, UserError
 from regrade.files import atomic_write, sync
 from regrade.records import GENERATION_SCHEMA
 
 logger = logging.getLogger(__name__)
-
-RowKey = tuple[str, int]
-"""`sample_id` and `repeat` of a row."""
 
 MAX_JOURNAL_BYTES = 64 * 2**20
 """Size at which a journal is closed and a new one begins, in bytes."""
@@ -99,9 +97,12 @@ class Spool:
         self.folder = folder
         self.publishing = threading.Lock()
         """Held while publishing; other threads can append meanwhile."""
+        self.shard_states: ShardStates = {}
+        """States of the published shards that this process wrote or read, so that no shard is read twice."""
         self._guard = threading.Lock()
         self._journal: FileIO | None = None
         self._number = 0
+        self._session: str | None = None
         self._lock = FileLock(str(folder) + ".lock")
 
     def __enter__(self) -> Self:
@@ -149,6 +150,12 @@ class Spool:
         path = self.folder / ORIGIN
         return dict(orjson.loads(path.read_bytes())) if path.exists() else None
 
+    def begin(self, session: str) -> None:
+        """Begin a session: the rows that follow are its own."""
+        with self._guard:
+            self._close_journal()
+            self._session = session
+
     def append(self, rows: Sequence[dict[str, Any]]) -> None:
         """Write rows of `GENERATION_SCHEMA` durably.
 
@@ -159,7 +166,8 @@ class Spool:
         with self._guard:
             try:
                 if self._journal is None:
-                    path = self.folder / f"journal-{self._number:05d}.jsonl"
+                    session = f"-{self._session}" if self._session else ""
+                    path = self.folder / f"journal-{self._number:05d}{session}.jsonl"
                     self._journal = path.open("ab", buffering=0)
                     self._number += 1
                     sync(self.folder)
@@ -170,12 +178,9 @@ class Spool:
                 self._close_journal()
                 raise SpoolError(str(self.folder), str(error.strerror or error)) from error
 
-    def keys(self) -> set[RowKey]:
-        """Return the sample and repeat of every row in the spool."""
-        keys: set[RowKey] = set()
-        for table in self._tables():
-            keys.update(row_keys(table))
-        return keys
+    def states(self) -> RowStates:
+        """Return the state of every row in the spool."""
+        return row_states(self._batches())
 
     def seal(self) -> list[SealedFile]:
         """Close the journal and return all rows of the spool as Parquet files.
@@ -229,11 +234,11 @@ class Spool:
     def _has_rows(self) -> bool:
         return any(path.suffix in (".jsonl", ".parquet") for path in self.folder.iterdir())
 
-    def _tables(self) -> Iterator[pa.Table]:
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         for path in sorted(self.folder.glob("sealed-*.parquet")):
-            yield pq.read_table(path, columns=["sample_id", "repeat"])
+            yield from ParquetReader(path.name, path, GENERATION_SCHEMA, STATE_COLUMNS).batches()
         for path in sorted(self.folder.glob("journal-*.jsonl")):
-            yield _read_journal(path)
+            yield from _journal_batches(path)
 
     def _recover(self) -> None:
         for leftover in self.folder.glob("*.tmp"):
@@ -263,19 +268,15 @@ class Spool:
             self._journal = None
 
 
-def row_keys(table: pa.Table) -> Iterator[RowKey]:
-    """Yield the sample and repeat of every row."""
-    ids, repeats = table["sample_id"].to_pylist(), table["repeat"].to_pylist()
-    return ((str(i), int(r or 0)) for i, r in zip(ids, repeats, strict=True))
-
-
 def _read_journal(path: Path) -> pa.Table:
-    batches = []
+    return pa.Table.from_batches(_journal_batches(path), schema=GENERATION_SCHEMA)
+
+
+def _journal_batches(path: Path) -> Iterator[pa.RecordBatch]:
     with path.open("rb") as file:
         while lines := list(islice(file, JOURNAL_ROWS)):
             rows = [orjson.loads(line) for line in lines]
-            batches.append(pa.RecordBatch.from_pylist(rows, schema=GENERATION_SCHEMA))
-    return pa.Table.from_batches(batches, schema=GENERATION_SCHEMA)
+            yield pa.RecordBatch.from_pylist(rows, schema=GENERATION_SCHEMA)
 
 
 def _whole_lines(content: bytes) -> int:

@@ -1,5 +1,6 @@
 """`regrade import`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,6 +10,7 @@ from regrade.answers.opening import open_repository
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, print_table, stderr, stdout
+from regrade.errors import OperationError
 from regrade.importing.base import Columns, FormatName, TableOptions
 from regrade.importing.building import Names
 from regrade.importing.importer import Imported, Imports, import_files
@@ -17,6 +19,8 @@ from regrade.reporting.tables import percent
 from regrade.settings import ScorerName
 
 COLUMNS = Group("Columns of a table", sort_key=7)
+SHOWN_FIELDS = 20
+"""Most fields of a format that are named on the terminal; `--json` has all."""
 
 
 def import_answers(
@@ -39,17 +43,20 @@ def import_answers(
             help="Text before the right answer in the target column, such as `####`; its last occurrence counts.",
         ),
     ] = None,
+    strict: bool = False,
     output: Output = TABLE,
 ) -> None:
     """Import answers that other tools generated.
 
-    Scores in the files are imported, too, as scores of the original tool.
+    Scores in the files are imported, too, as scores of the original tool. A file that cannot be read is named, and the
+    others are imported; the exit code is then 1.
 
     Args:
         paths: Files or folders; files of unknown format in a folder are skipped.
         model: Name of the model, instead of the name in the file.
         benchmark: Name of the benchmark, instead of the name in the file.
         scorer: Scorer of regrade for these answers; chosen by the format of the targets if not given.
+        strict: Import nothing unless every file can be read.
     """
     repository = open_repository(answers or default_answers(), create=True)
     imports = import_files(
@@ -58,6 +65,7 @@ def import_answers(
         format_name=None if format == "auto" else format,
         table=TableOptions(column or Columns(), target_after),
         names=Names(model, benchmark, scorer),
+        strict=strict,
     )
     if imports.sets:
         # Only this needs Prefect, whose import takes a second.
@@ -69,8 +77,26 @@ def import_answers(
         "revision": imports.revision,
         "answer_sets": [_document(imported) for imported in imports.sets],
         "skipped": [str(path) for path in imports.skipped],
+        "failed": [str(error) for error in imports.failed],
+        "fields_not_imported": imports.not_imported,
     }
     output.show(document, lambda: _print(imports, repository.uri))
+    for error in imports.failed:
+        _note(f"not imported: {error}")
+    if imports.failed:
+        raise PartlyImportedError(len(imports.failed))
+
+
+class PartlyImportedError(OperationError):
+    """Some of the files were not imported; `files` is their number."""
+
+    def __init__(self, files: int) -> None:
+        self.files = files
+        super().__init__(files)
+
+    def __str__(self) -> str:
+        were = "1 file was" if self.files == 1 else f"{self.files} files were"
+        return f"{were} not imported; the others were."
 
 
 def _document(imported: Imported) -> dict[str, object]:
@@ -83,6 +109,7 @@ def _document(imported: Imported) -> dict[str, object]:
         "benchmark": manifest.specification.benchmark.name,
         "rows": manifest.rows,
         "expected_rows": manifest.n_samples * manifest.specification.repeats,
+        "without_target": imported.without_target,
         "scorers": list(manifest.scorers),
         "originals": [
             {
@@ -100,10 +127,34 @@ def _print(imports: Imports, uri: str) -> None:
     print_table(columns, map(_row, imports.sets))
     stdout.print(f"{plain(uri)} at {imports.revision}")
     for path in imports.skipped:
-        stderr.print(f"skipped, unknown format: {plain(str(path))}", soft_wrap=True)
-    stderr.print(
-        f"score them           regrade score --answers {uri}", markup=False, soft_wrap=True
+        _note(f"skipped, unknown format: {path}")
+    for imported in imports.sets:
+        if imported.without_target:
+            _note(_without_target(imported))
+    if imports.not_imported:
+        fields = (f"{name}: {_listed(names)}" for name, names in imports.not_imported.items())
+        _note(f"fields not imported: {'; '.join(fields)}")
+    _note(f"score them           regrade score --answers {uri}")
+
+
+def _without_target(imported: Imported) -> str:
+    example = ""
+    if imported.unusable:
+        row = imported.unusable[0]
+        example = f", such as {row.target!r:.60} of question {row.index}"
+    return (
+        f"without a usable target: {imported.without_target} of {imported.answers.manifest.rows} answers in "
+        f"{imported.path}{example}"
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN_FIELDS} more" if len(names) > SHOWN_FIELDS else ""
+    return ", ".join(names[:SHOWN_FIELDS]) + more
+
+
+def _note(text: str) -> None:
+    stderr.print(plain(text), soft_wrap=True)
 
 
 def _row(imported: Imported) -> tuple[str, ...]:

@@ -19,11 +19,12 @@ from regrade.settings import (
 
 WHAT = Group("What to evaluate", sort_key=1)
 WHERE = Group("Storage and output", sort_key=2)
-SAMPLING = Group("Sampling params (default: the benchmark's)", sort_key=3)
-PROMPT = Group("Prompts (default: the benchmark's)", sort_key=4)
-ENGINE = Group("Engine", sort_key=5)
-SERVER = Group("Engine `openai`", sort_key=6)
-DATASET = Group("A custom benchmark from any dataset (requires name and path)", sort_key=7)
+STORED = Group("Stored answers", sort_key=3)
+SAMPLING = Group("Sampling params (default: the benchmark's)", sort_key=4)
+PROMPT = Group("Prompts (default: the benchmark's)", sort_key=5)
+ENGINE = Group("Engine", sort_key=6)
+SERVER = Group("Engine `openai`", sort_key=7)
+DATASET = Group("A custom benchmark from any dataset (requires name and path)", sort_key=8)
 
 Answers = Annotated[
     str | None,
@@ -88,6 +89,21 @@ class GenerationOptions:
             help="`BENCHMARK=PATH`: read a benchmark's questions from a file or folder instead of the Hub.",
         ),
     ] = ()
+    fresh: Annotated[
+        bool, Parameter(group=STORED, negative="", help="Generate all answers again.")
+    ] = False
+    heal: Annotated[
+        bool,
+        Parameter(
+            group=STORED,
+            negative="",
+            help="Generate again what was in damaged or missing shards, and nothing else.",
+        ),
+    ] = False
+    keep_failed: Annotated[
+        bool,
+        Parameter(group=STORED, negative="", help="Do not send failed requests again."),
+    ] = False
     answers: Answers = None
     sampling: Annotated[
         SamplingParams | None, Parameter(name="*", group=SAMPLING, show_default=False)
@@ -108,6 +124,13 @@ class GenerationOptions:
     ] = None
     base_url: Annotated[
         str | None, Parameter(group=SERVER, help="Address of the server's API, ending in `/v1`.")
+    ] = None
+    model_revision: Annotated[
+        str | None,
+        Parameter(
+            group=SERVER,
+            help="Revision of the served weights, such as a commit. Default: what the server tells.",
+        ),
     ] = None
     max_concurrency: Annotated[
         int | None, Parameter(group=SERVER, help="Most requests at a time.")
@@ -149,6 +172,9 @@ class GenerationOptions:
                 }
         if engine := self._engine(chosen.get("engine") or {}):
             chosen["engine"] = engine
+        reuse = {n: True for n in ("fresh", "heal", "keep_failed") if getattr(self, n)}
+        if reuse:
+            chosen["reuse"] = {**(chosen.get("reuse") or {}), **reuse}
         if self.benchmark:
             chosen["benchmarks"] = self.benchmark
         if self.dataset is not None:
@@ -168,7 +194,14 @@ class GenerationOptions:
         return chosen
 
     def _engine(self, file: dict[str, Any]) -> dict[str, Any]:
-        names = ("base_url", "max_concurrency", "batch_size", "api_key_env", "timeout")
+        names = (
+            "base_url",
+            "model_revision",
+            "max_concurrency",
+            "batch_size",
+            "api_key_env",
+            "timeout",
+        )
         server = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         vllm = self.vllm.model_dump(exclude_unset=True) if self.vllm else {}
         kind = self.engine or file.get("kind") or "vllm"

@@ -37,6 +37,7 @@ def publish(
             stdout.print(
                 f"{manifest.answer_set_id} {plain(manifest.specification.benchmark.name)} · "
                 f"{plain(manifest.specification.model.name)}: {manifest.rows} rows, {manifest.state}, "
+                f"{f'{manifest.failed} failed, ' if manifest.failed else ''}"
                 f"in {plain(answers.repository.uri)} at {answers.revision[:12]}"
             )
         if not leftovers:

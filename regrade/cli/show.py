@@ -5,14 +5,17 @@ from itertools import islice
 from typing import Any
 
 from rich.rule import Rule
+from rich.text import Text
 
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.terminal import plain, stdout
+from regrade.cli.terminal import stdout
 from regrade.errors import SettingsError
+from regrade.reporting.text import visible
 from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
+from regrade.scoring.batches import score_batch, with_prompt_format
 from regrade.scoring.score import label_now
 
 SHOWN = (
@@ -20,6 +23,7 @@ SHOWN = (
     "repeat",
     "index",
     "subset",
+    "question",
     "prompt",
     "target",
     "text",
@@ -86,11 +90,13 @@ def _scored_rows(answers: AnswerSet, scorer_name: str | None) -> Iterator[dict[s
     columns = list(dict.fromkeys([*SHARED_COLUMNS, *(scorer.columns if scorer else ())]))
     for batch in answers.batches(list(dict.fromkeys([*SHOWN, *columns]))):
         scores = (
-            scorer.score(batch.select(columns)).to_pylist()
+            score_batch(scorer, with_prompt_format(batch.select(columns), answers)).to_pylist()
             if scorer
             else [_NOT_SCORED] * len(batch)
         )
         for row, score in zip(batch.to_pylist(), scores, strict=True):
+            if score["outcome"] == "failed" and row["error"] is None and row["target"] is None:
+                score["outcome"] = "no target"
             yield {
                 **{name: row[name] for name in SHOWN},
                 **{name: score[name] for name in _NOT_SCORED},
@@ -103,21 +109,26 @@ def _print_answer(row: dict[str, Any]) -> None:
         row["outcome"], row["outcome"]
     )
     colour = {"right": "green", "wrong": "red"}.get(verdict, "yellow")
-    title = f"{row['sample_id']} repeat {row['repeat']} · {row['subset'] or 'no subset'} · [{colour}]{verdict}[/]"
-    stdout.print(Rule(title, align="left"))
-    if row["prompt"] is not None:
-        stdout.print(plain(row["prompt"]), style="dim")
+    subset = "no subset" if row["subset"] is None else row["subset"]
+    where = f"{row['sample_id']} repeat {row['repeat']} · {subset} · "
+    stdout.print(Rule(Text.assemble(visible(where), (visible(verdict), colour)), align="left"))
+    if (asked := row["question"] if row["prompt"] is None else row["prompt"]) is not None:
+        _print(asked, "dim")
     if row["reasoning"]:
-        stdout.print(plain(row["reasoning"]), style="dim italic")
+        _print(row["reasoning"], "dim italic")
     if row["text"] is not None:
-        stdout.print(plain(row["text"]))
+        _print(row["text"])
     if row["label_logprobs"] is not None:
-        stdout.print(
-            "log-probabilities: " + ", ".join(f"{value:.3f}" for value in row["label_logprobs"])
-        )
+        _print("log-probabilities: " + ", ".join(f"{value:.3f}" for value in row["label_logprobs"]))
     if row["error"] is not None:
-        stdout.print(f"error: {plain(row['error'])}", style="red")
-    extracted = "nothing" if row["extracted"] is None else plain(row["extracted"])
-    target = "not known" if row["target"] is None else plain(row["target"])
+        _print(f"error: {row['error']}", "red")
+    extracted = "nothing" if row["extracted"] is None else row["extracted"]
+    target = "not known" if row["target"] is None else row["target"]
     cut = ", cut off at max_tokens" if row["truncated"] else ""
-    stdout.print(f"[bold]extracted[/] {extracted}   [bold]target[/] {target}{cut}\n")
+    end = (("extracted", "bold"), f" {visible(extracted)}   ", ("target", "bold"))
+    stdout.print(Text.assemble(*end, f" {visible(target)}{cut}\n"))
+
+
+def _print(text: str, style: str = "") -> None:
+    """Print an untrusted text as it is: no markup, and no control characters."""
+    stdout.print(Text(visible(text), style))

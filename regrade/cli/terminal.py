@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from regrade.generation import Progress as GenerationProgress
     from regrade.reporting.results import Evaluation
 
-stderr = Console(stderr=True, highlight=False)
-stdout = Console(highlight=False, soft_wrap=True)
+stderr = Console(stderr=True, highlight=False, emoji=False)
+stdout = Console(highlight=False, soft_wrap=True, emoji=False)  # `:100:` in an answer stays
 if not stdout.is_terminal:
-    stdout = Console(highlight=False, soft_wrap=True, width=200)  # a file or a pipe has no width
+    stdout = Console(
+        highlight=False, soft_wrap=True, emoji=False, width=200
+    )  # a file or a pipe has no width
 LINE_SECONDS = 15.0
 """Seconds between two log lines of progress, which replace the bar without a terminal."""
 

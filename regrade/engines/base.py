@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from pydantic import model_validator
 
@@ -85,6 +85,19 @@ class BaseEngineSettings(Settings):
     """
 
     kind: str
+    neutral: ClassVar[frozenset[str]] = frozenset()
+    """Names of settings that change speed or memory, but not the answers."""
+
+    def identity(self, model: "ResolvedModel", *, truncate: bool) -> dict[str, Any]:  # noqa: ARG002
+        """Return the settings that decide what the model computes; they are part of the answer set's id.
+
+        Default: all settings that differ from their default and are not `neutral`.
+
+        Args:
+            model: Result of `resolve`.
+            truncate: Prompts are cut to fit the context, so that its length decides the answers.
+        """
+        return self.model_dump(mode="json", exclude_defaults=True, exclude={"kind", *self.neutral})
 
     @abstractmethod
     def resolve(self, model_name: str) -> "ResolvedModel":

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict
 
@@ -25,7 +25,16 @@ class OpenAIEngine(ServerSettings, BaseEngineSettings):
         """Return the model that the server serves under a name."""
         from regrade.models import resolve_served  # noqa: PLC0415 - forms do not need the client
 
-        return resolve_served(model_name, base_url=self.base_url, api_key_env=self.api_key_env)
+        return resolve_served(
+            model_name,
+            base_url=self.base_url,
+            api_key_env=self.api_key_env,
+            revision=self.model_revision,
+        )
+
+    def identity(self, model: "ResolvedModel", *, truncate: bool) -> dict[str, Any]:  # noqa: ARG002
+        """Return nothing: only the server decides what the model computes; see `resolve_served`."""
+        return {}
 
     def open(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict
 
@@ -28,6 +28,25 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         return resolve_here(
             model_name, quantization=self.quantization, needs_weights=self._needs_weights
         )
+
+    def identity(self, model: "ResolvedModel", *, truncate: bool) -> dict[str, Any]:
+        """Return the settings that decide what the model computes.
+
+        `dtype` is that of the computation, unless it is the checkpoint's own; `quantization` is part of the model.
+        """
+        from regrade.engines.vllm_process.build import runs_on_cpu  # noqa: PLC0415 - see `resolve`
+        from regrade.engines.vllm_process.extra import deciding, parse_extra  # noqa: PLC0415
+
+        decided = deciding(parse_extra(self.extra))
+        dtype = "float32" if self.dtype == "auto" and runs_on_cpu() else self.dtype
+        # vLLM computes a float32 checkpoint in half precision on a GPU, so `auto` is not the same there.
+        if dtype != "auto" and (dtype == "float32" or dtype != model.dtype):
+            decided["dtype"] = dtype
+        if self.kv_cache_dtype != "auto":
+            decided["kv_cache_dtype"] = self.kv_cache_dtype
+        if truncate and self.max_model_len is not None:
+            decided["max_model_len"] = self.max_model_len
+        return decided
 
     def open(
         self,

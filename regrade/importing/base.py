@@ -13,7 +13,7 @@ FormatName = Literal[
 
 
 class Columns(Settings):
-    """Names of a table's columns; `a.b` is field `b` of column `a`, `a.0` the first element of list `a`."""
+    """Names of a table's columns; `a.b` is field `b` of `a`, `a[0]` the first element of list `a`, `a[*]` each element."""
 
     text: str | None = None
     """Column with the answers: a text, or a list of texts for several answers to one question."""
@@ -30,7 +30,7 @@ class Columns(Settings):
     score: str | None = None
     """Column with the original tool's score of each answer: true or false, or a number from 0 to 1."""
     extracted: str | None = None
-    """Column with the final answer that the original tool extracted."""
+    """Column with the final answer that the original tool extracted; without `score` it is compared with the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,13 @@ class ImportedRow:
 
     index: int
     """Row of the question in its split, or in the file if the split is not recorded; from 0."""
-    question: str
-    """Question in the file's form; the sample id is a hash of it."""
-    target: str | None
+    content: str
+    """What tells the question from others: its text if the file has it; the sample id is a hash of it."""
+    target: str | int | float | None
+    """Right answer as in the file; with choices, a number is an index from 0."""
     text: str | None
+    question: str | None = None
+    """Text of the question alone, without worked examples."""
     repeat: int = 0
     choices: tuple[str, ...] = ()
     subset: str = ""
@@ -104,6 +107,8 @@ class OriginalScore:
     """Worst value of the scale. Values are stored as `(value - low) / (high - low)`."""
     high: float = 1.0
     """Best value of the scale."""
+    by_target: bool = False
+    """True if the tool recorded extracted answers and no values: each is compared with the target."""
 
 
 @dataclass(frozen=True, slots=True)

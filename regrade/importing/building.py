@@ -1,23 +1,22 @@
 """Build an answer set from the result of a reader: its description, rows and original scores."""
 
-import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from string import ascii_uppercase
 from typing import Any
 
 import pyarrow as pa
 
-from regrade.answers.publishing import SetDescription
+from regrade.answers.origin import SetDescription
 from regrade.benchmarks.questions.samples import Question, number_samples
-from regrade.benchmarks.questions.targets import RowError, choice_letters, number_target
 from regrade.errors import SettingsError
-from regrade.importing.base import FormatName, ImportedRow, ImportedSet, OriginalScore, RowScore
+from regrade.importing.base import FormatName, ImportedRow, ImportedSet, OriginalScore
 from regrade.importing.files import SourceFile
+from regrade.importing.originals import original_scores
 from regrade.importing.record import Json, as_json, clean
-from regrade.records import GENERATION_SCHEMA, SCORE_SCHEMA
+from regrade.importing.targets import read_targets
+from regrade.records import GENERATION_SCHEMA
 from regrade.settings import ScorerName
 from regrade.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity, Specification
 
@@ -49,6 +48,8 @@ class Built:
     """Rows of `GENERATION_SCHEMA`."""
     originals: tuple[tuple[OriginalScore, pa.Table], ...]
     """Metrics of the original tool, each with rows of `SCORE_SCHEMA`, one per generation."""
+    unusable: tuple[ImportedRow, ...]
+    """Rows whose target in the file cannot be used."""
 
 
 def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, names: Names) -> Built:
@@ -56,12 +57,12 @@ def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, name
 
     Raises:
         SettingsError: If neither the file nor `names` has the model or the benchmark.
-        ImportFileError: If a target does not fit the scorer, or two answers have the same question and repetition.
+        ImportFileError: If most targets do not fit the scorer, or two answers have the same question and repetition.
     """
-    targets, scorer = _targets(file, imported, names.scorer)
-    answered = list(zip(imported.rows, targets, strict=True))
+    targets = read_targets(file, imported, names.scorer)
+    answered = list(zip(imported.rows, targets.values, strict=True))
     questions = {
-        row.index: Question(row.question, target or "", {}, row.subset, row.choices)
+        row.index: Question(row.content, target or "", {}, row.subset, row.choices)
         for row, target in reversed(answered)  # the first row of a question decides
     }
     order = sorted(questions)
@@ -74,7 +75,7 @@ def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, name
     description = SetDescription(
         specification=_specification(file, format_name, imported, names, repeats),
         n_samples=max(imported.n_samples or 1, len(order)),
-        scorers=(scorer,),
+        scorers=(targets.scorer,),
     )
     return Built(
         file,
@@ -82,16 +83,11 @@ def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, name
         description,
         pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA),
         tuple(
-            (original, _scores(original, imported.rows, rows)) for original in imported.originals
+            (original, original_scores(original, imported.rows, rows, targets.scorer))
+            for original in imported.originals
         ),
+        targets.unusable,
     )
-
-
-def source_hash(file: SourceFile, number: int, name: str) -> str:
-    """Short hash that identifies an original score: of the file; from the second score on, of the file and the name."""
-    if number == 0:
-        return file.sha256[:8]
-    return hashlib.sha256(f"{file.sha256}\0{name}".encode()).hexdigest()[:8]
 
 
 def _specification(
@@ -103,8 +99,12 @@ def _specification(
             raise SettingsError(
                 f"'{file.path}' ({format_name}) does not name its {option}. Name it with `--{option} NAME`."
             )
+    try:
+        name = benchmark_name(str(benchmark))
+    except SettingsError as error:
+        raise file.error(f"{error} Name it with `--benchmark NAME`.") from error
     recorded = {
-        name: _plain(value) for name, value in imported.recorded.items() if value is not None
+        field: _plain(value) for field, value in imported.recorded.items() if value is not None
     }
     return Specification(
         model=ModelIdentity(
@@ -113,7 +113,7 @@ def _specification(
             revision=_short(imported.model_revision or UNKNOWN),
         ),
         benchmark=BenchmarkIdentity(
-            name=benchmark_name(str(benchmark)),
+            name=name,
             version=0,
             source="local",
             source_revision=file.sha256,
@@ -148,47 +148,13 @@ def benchmark_name(text: str) -> str:
     return name
 
 
-def _targets(
-    file: SourceFile, imported: ImportedSet, wanted: ScorerName | None
-) -> tuple[list[str | None], ScorerName]:
-    """Targets in the form that the scorer needs, and the scorer: `wanted`, or the one that fits the targets."""
-    raw = [row.target for row in imported.rows]
-    known = [target for target in raw if target is not None]
-    if len(known) < len(raw) or not raw:
-        return raw, wanted or "exact"  # scoring reports the missing targets
-    if imported.method == "rank":
-        return raw, wanted or "choice_logprob"
-    if all(2 <= len(row.choices) <= len(ascii_uppercase) for row in imported.rows) and wanted in (
-        None,
-        "choice_letter",
-    ):
-        try:
-            return [*choice_letters(known, [row.choices for row in imported.rows])], "choice_letter"
-        except RowError as error:
-            raise file.error(
-                f"{error.problem}. Name a scorer that ignores choices, such as `--scorer exact`.",
-                error.row,
-            ) from error
-    if wanted in (None, "number", "number_strict"):
-        numbers = [number_target(target) for target in known]
-        if None not in numbers:
-            return [*numbers], wanted or "number"
-        if wanted is not None:
-            row = numbers.index(None)
-            raise file.error(
-                f"the target {known[row]!r:.80} is not a number, as scorer '{wanted}' needs it.",
-                row,
-            )
-    letters = all(re.fullmatch(r"[A-Z]", target) for target in known)
-    return [*known], wanted or ("choice_letter" if letters else "exact")
-
-
 def _generation(row: ImportedRow, sample_id: str, target: str | None) -> dict[str, Any]:
     return {
         "sample_id": sample_id,
         "index": row.index,
         "repeat": row.repeat,
         "subset": row.subset,
+        "question": row.question,
         "prompt": row.prompt,
         "prompt_kind": None if row.prompt is None else row.prompt_kind,
         "prompt_truncated": None,
@@ -204,35 +170,10 @@ def _generation(row: ImportedRow, sample_id: str, target: str | None) -> dict[st
         "completion_tokens": row.completion_tokens,
         "time_to_first_token": None,
         "latency": row.latency,
+        "finished_at": None,
         "error": row.error,
+        "error_permanent": None,
     }
-
-
-def _scores(
-    original: OriginalScore, rows: Sequence[ImportedRow], generations: Sequence[Mapping[str, Any]]
-) -> pa.Table:
-    """Scores of one metric; rows without a score have the outcome `failed`."""
-    table = []
-    for row, generation in zip(rows, generations, strict=True):
-        score = row.scores.get(original.name, RowScore(None))
-        value, extracted = score.value, score.extracted
-        share = None if value is None else (value - original.low) / (original.high - original.low)
-        if share is not None and not 0 <= share <= 1:  # outside the scale: kept as text only
-            share = None
-            extracted = f"{value:g}" if extracted is None else extracted
-        outcome = "unparsed" if score.unread else "scored"
-        table.append(
-            {
-                "sample_id": generation["sample_id"],
-                "repeat": row.repeat,
-                "subset": row.subset,
-                "value": share,
-                "extracted": extracted,
-                "outcome": "failed" if share is None else outcome,
-                "truncated": row.finish_reason == "length",
-            }
-        )
-    return pa.Table.from_pylist(table, schema=SCORE_SCHEMA)
 
 
 def _plain(value: Json) -> Json:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from regrade.errors import UserError
 from regrade.importing.record import Json, Record
+from regrade.importing.unread import MAX_FIELDS, Keys, leaves, unread
 
 MAX_BYTES = 2 * 2**30
 """Largest file, or total of an archive's members, in bytes after decompression."""
@@ -48,6 +50,8 @@ class SourceFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._present: set[Keys] = set()
+        self._read: set[Keys] = set()
 
     @cached_property
     def sha256(self) -> str:
@@ -89,7 +93,7 @@ class SourceFile:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns: of the Parquet schema, otherwise of the first row."""
         if self.kind != "parquet":
-            return tuple(self.rows[0].value)
+            return self.rows[0].names
         with self._parquet_file() as file:
             return tuple(file.schema_arrow.names)
 
@@ -101,7 +105,16 @@ class SourceFile:
         """
         if not isinstance(value, dict):
             raise self.error(f"an object with named fields was expected, found {value!r:.60}.", row)
-        return Record(value, lambda problem: self.error(problem, row))
+        if row is None:
+            return Record(value, self.error)
+        if len(self._present) < MAX_FIELDS:
+            self._present.update(islice(leaves(value), MAX_FIELDS))
+        return Record(value, lambda problem: self.error(problem, row), self._read)
+
+    @property
+    def unread(self) -> list[str]:
+        """Names of the fields of rows that hold something and were not read yet."""
+        return unread(self._present, self._read)
 
     def members(self) -> list[str]:
         """Names of the files in the archive.

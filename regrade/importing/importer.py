@@ -1,8 +1,8 @@
 """Import files of other tools as answer sets; importing a file again changes nothing."""
 
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,15 +10,24 @@ import pyarrow as pa
 
 from regrade.answers.base import Repository
 from regrade.answers.publishing import publish_files, publish_scores
+from regrade.answers.rows import RowKey, row_keys
 from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
-from regrade.answers.sealed import seal_table
+from regrade.answers.sealed import SealedFile, seal_table
 from regrade.answers.sets import AnswerSet
-from regrade.errors import SettingsError
-from regrade.importing.base import FormatName, OriginalScore, TableOptions
-from regrade.importing.building import Built, Names, build, source_hash
-from regrade.importing.files import SourceFile
+from regrade.errors import SettingsError, UserError
+from regrade.importing.base import FormatName, ImportedRow, OriginalScore, TableOptions
+from regrade.importing.building import Built, Names, build
+from regrade.importing.files import ImportFileError, SourceFile
 from regrade.importing.formats import detect, format_names, load_reader
+from regrade.importing.originals import source_hash
+from regrade.importing.record import clean
+from regrade.scorers import load_scorer
 from regrade.stats.metrics import summarise
+
+_STORED_DIFFERENTLY = (
+    "an earlier version of regrade imported it and read its targets or choices differently. The stored answers are kept; "
+    "to import the file anew, name another repository with `--answers`."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,10 @@ class Imported:
     format: FormatName
     answers: AnswerSet
     originals: tuple[ScoreFile, ...]
+    without_target: int
+    """Answers whose target is null."""
+    unusable: tuple[ImportedRow, ...]
+    """Answers whose target in the file cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +53,30 @@ class Imports:
     """Commit that holds the answers and the original scores."""
     skipped: tuple[Path, ...]
     """Files in the given folders whose format is unknown."""
+    failed: tuple[UserError, ...] = ()
+    """Why each of the other files was not imported."""
+    not_imported: Mapping[FormatName, tuple[str, ...]] = field(default_factory=dict)
+    """Fields of the files' rows that are not imported, by format."""
+
+
+class NothingImportedError(UserError):
+    """None of several files can be imported."""
+
+    def __init__(self, errors: Sequence[UserError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__(self.errors)
+
+    def __str__(self) -> str:
+        return "\n".join(["None of the files can be imported.", *map(str, self.errors)])
+
+
+@dataclass(slots=True)
+class _Read:
+    """Files that were read so far."""
+
+    built: list[Built] = field(default_factory=list)
+    skipped: list[Path] = field(default_factory=list)
+    failed: list[UserError] = field(default_factory=list)
 
 
 def import_files(
@@ -49,10 +86,11 @@ def import_files(
     format_name: FormatName | None = None,
     table: TableOptions | None = None,
     names: Names | None = None,
+    strict: bool = False,
 ) -> Imports:
     """Import files: all answers in one commit, their original scores in a second one.
 
-    Nothing is written unless every file can be read.
+    A file that cannot be read is left out. Nothing is written if no file can be read.
 
     Args:
         repository: Answer repository to write to.
@@ -60,36 +98,37 @@ def import_files(
         format_name: Format of all files. None: detected for each file.
         table: Names of a table's columns.
         names: Model, benchmark and scorer; they override the files'.
+        strict: Write nothing unless every file can be read.
 
     Raises:
         SettingsError: If there is nothing to import, or the model or benchmark is not known.
-        ImportFileError: If a file has an unknown format or cannot be read.
+        ImportFileError: If the only file, or with `strict` any file, has an unknown format or cannot be read.
+        NothingImportedError: If none of several files can be read.
         HubError: If the repository fails.
     """
     options = table or TableOptions()
     if format_name is None and options.columns.text is not None:
         format_name = "table"
-    chosen, skipped = _chosen(paths, format_name)
-    built = [
-        build(file, format_, load_reader(format_)(file, options), names or Names())
-        for file, format_ in chosen
-    ]
-    by_id = {entry.description.specification.answer_set_id: entry for entry in built}
+    read = _read(paths, format_name, options, names or Names(), strict=strict)
+    by_id = {entry.description.specification.answer_set_id: entry for entry in read.built}
     unique = list(by_id.values())
     if not unique:
-        places = ", ".join(f"'{path}'" for path in paths) or "no file"
-        raise SettingsError(
-            f"There is nothing to import in {places}. Formats: {', '.join(format_names())}."
-        )
-    answers = _publish(repository, unique)
+        raise _nothing(paths, read.failed)
+    published = _publish(repository, unique)
+    stored_sets: list[tuple[AnswerSet, Built]] = []
+    for stored, entry, is_same in published:
+        if is_same:
+            stored_sets.append((stored, entry))
+        else:
+            read.failed.append(entry.file.error(_STORED_DIFFERENTLY))
     scorings = [
         (stored, *_scoring(stored, entry, number, original, scores))
-        for stored, entry in zip(answers, unique, strict=True)
+        for stored, entry in stored_sets
         for number, (original, scores) in enumerate(entry.originals)
     ]
     known = {
         (stored.manifest.answer_set_id, file.label)
-        for stored in answers
+        for stored, _ in stored_sets
         for file in stored.readable_scores()
     }
     new = [
@@ -97,7 +136,7 @@ def import_files(
         for stored, file, scores in scorings
         if (stored.manifest.answer_set_id, file.label) not in known
     ]
-    revision = publish_scores(repository, new) if new else answers[0].revision
+    revision = publish_scores(repository, new) if new else published[0][0].revision
     return Imports(
         tuple(
             Imported(
@@ -105,33 +144,69 @@ def import_files(
                 entry.format,
                 stored,
                 tuple(file for scored, file, _ in scorings if scored is stored),
+                entry.table["target"].null_count,
+                entry.unusable,
             )
-            for stored, entry in zip(answers, unique, strict=True)
+            for stored, entry in stored_sets
         ),
         str(revision),
-        tuple(skipped),
+        tuple(read.skipped),
+        tuple(read.failed),
+        _not_imported(unique),
     )
 
 
-def _chosen(
-    paths: Sequence[Path], format_name: FormatName | None
-) -> tuple[list[tuple[SourceFile, FormatName]], list[Path]]:
-    """Files to read with their formats, and files in folders whose format is unknown."""
-    chosen: list[tuple[SourceFile, FormatName]] = []
-    skipped: list[Path] = []
+def _read(
+    paths: Sequence[Path],
+    format_name: FormatName | None,
+    options: TableOptions,
+    names: Names,
+    *,
+    strict: bool,
+) -> _Read:
+    if names.scorer is not None:
+        load_scorer(names.scorer)  # an unknown name is no fault of the files
+    read = _Read()
     for path in paths:
         for file in _files(path):
-            detected = format_name or detect(file)
-            if detected is not None:
-                chosen.append((file, detected))
-            elif path.is_dir():
-                skipped.append(file.path)
-            else:
-                raise file.error(
-                    "its format is not known. Name it with `--format`; or, for a table, name the columns: "
-                    "`--column.text NAME` for the answers, `--column.target`, `--column.question` and so on."
-                )
-    return chosen, skipped
+            try:
+                format_ = format_name or detect(file)
+                if format_ is not None:
+                    found = load_reader(format_)(file, options)
+                    read.built.append(build(file, format_, found, names))
+                elif path.is_dir():
+                    read.skipped.append(file.path)
+                else:
+                    raise _unknown_format(file)
+            except UserError as error:
+                if strict:
+                    raise
+                read.failed.append(error)
+    return read
+
+
+def _nothing(paths: Sequence[Path], failed: Sequence[UserError]) -> UserError:
+    if failed:
+        return failed[0] if len(failed) == 1 else NothingImportedError(failed)
+    places = ", ".join(f"'{path}'" for path in paths) or "no file"
+    return SettingsError(
+        f"There is nothing to import in {places}. Formats: {', '.join(format_names())}."
+    )
+
+
+def _unknown_format(file: SourceFile) -> ImportFileError:
+    return file.error(
+        "its format is not known. Name it with `--format`; or, for a table, name the columns: "
+        "`--column.text NAME` for the answers, `--column.target`, `--column.question` and so on."
+    )
+
+
+def _not_imported(sets: Sequence[Built]) -> dict[FormatName, tuple[str, ...]]:
+    """Names of the fields of rows that were not read, by format."""
+    names: dict[FormatName, set[str]] = {}
+    for entry in sets:
+        names.setdefault(entry.format, set()).update(map(clean, entry.file.unread))
+    return {format_: tuple(sorted(fields)) for format_, fields in names.items() if fields}
 
 
 def _files(path: Path) -> Iterable[SourceFile]:
@@ -144,7 +219,8 @@ def _files(path: Path) -> Iterable[SourceFile]:
     return [SourceFile(file) for file in files if not file.match("results_*.json")]
 
 
-def _publish(repository: Repository, sets: Sequence[Built]) -> list[AnswerSet]:
+def _publish(repository: Repository, sets: Sequence[Built]) -> list[tuple[AnswerSet, Built, bool]]:
+    """Publish answer sets; False for a set that was stored before with other questions than those read now."""
     message = f"Imported answers: {len(sets)} answer sets"
     with tempfile.TemporaryDirectory(prefix="regrade-import-") as folder:
         ready = []
@@ -153,7 +229,20 @@ def _publish(repository: Repository, sets: Sequence[Built]) -> list[AnswerSet]:
             if entry.table.num_rows:
                 files.append(seal_table(entry.table, Path(folder) / f"{number:05d}.parquet"))
             ready.append((entry.description, files))
-        return publish_files(repository, ready, message)
+        published = publish_files(repository, ready, message)
+    return [
+        (stored, entry, _is_stored(files, stored) or set(row_keys(entry.table)) == _keys(stored))
+        for stored, entry, (_, files) in zip(published, sets, ready, strict=True)
+    ]
+
+
+def _keys(answers: AnswerSet) -> set[RowKey]:
+    return {key for batch in answers.batches(["sample_id", "repeat"]) for key in row_keys(batch)}
+
+
+def _is_stored(files: Sequence[SealedFile], answers: AnswerSet) -> bool:
+    """True if the answers are stored as in these files, so that they need not be read back."""
+    return {file.sha256 for file in files} == {shard.sha256 for shard in answers.manifest.shards}
 
 
 def _scoring(

@@ -94,6 +94,7 @@ def _row(index: int, sample: Record) -> ImportedRow:
     return ImportedRow(
         index=index,
         repeat=max(0, (sample.integer("epoch") or 1) - 1),
+        content=_content_of_input(sample),
         question=_question(sample),
         target=clean(target) if isinstance(target, str) else None,
         choices=sample.texts("choices") or () if isinstance(sample.get("choices"), list) else (),
@@ -110,9 +111,19 @@ def _row(index: int, sample: Record) -> ImportedRow:
     )
 
 
-def _question(sample: Record) -> str:
+def _content_of_input(sample: Record) -> str:
     text = sample.get("input")
     return _resolved(text, sample) if isinstance(text, str) else as_json(_messages(text, sample))
+
+
+def _question(sample: Record) -> str | None:
+    """The input; of messages the user's, if there is no other but a system message."""
+    text = sample.get("input")
+    if isinstance(text, str):
+        return _resolved(text, sample)
+    messages = _messages(text, sample) if isinstance(text, list) else []
+    asked = [message for message in messages if message["role"] != "system"]
+    return asked[0]["content"] if len(asked) == 1 and asked[0]["role"] == "user" else None
 
 
 def _prompt(sample: Record) -> str | None:
@@ -167,9 +178,7 @@ def _resolved(text: str, sample: Record) -> str:
 
 def _scores(sample: Record) -> dict[str, RowScore]:
     scores: dict[str, RowScore] = {}
-    for name, score in sample.part("scores").value.items():
-        if not isinstance(score, dict):
-            continue
+    for name, score in sample.part("scores").objects().items():
         value, answer = score.get("value"), score.get("answer")
         extracted = clean(answer) if isinstance(answer, str) else None
         values = value if isinstance(value, dict) else {"": value}
@@ -193,8 +202,7 @@ def _originals(results: Record, rows: list[ImportedRow]) -> tuple[OriginalScore,
 def _reported(score: Record, results: Record) -> Reported | None:
     metrics = {
         name: finite(metric.get("value"))
-        for name, metric in score.part("metrics").value.items()
-        if isinstance(metric, dict)
+        for name, metric in score.part("metrics").objects().items()
     }
     value = metrics.get("accuracy", metrics.get("mean"))
     n = score.integer("scored_samples")

@@ -6,7 +6,6 @@ versions have `full_prompt`, `predictions`, `gold` and `metrics`. `results_*.jso
 
 import re
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any
 
 from regrade.importing.base import (
@@ -32,7 +31,7 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     match = _NAME.fullmatch(file.path.name)
     task, n_shots = _task(match["task"]) if match else (None, None)
     results = (_results(file, match["time"]) if match else None) or Record({}, file.error)
-    rows = [row for index, record in enumerate(file.rows) for row in _rows(index, _uniform(record))]
+    rows = [row for index, record in enumerate(file.rows) for row in _rows(index, record)]
     config = _part_of_task(results.part("config_tasks"), task)
     n_samples = config.integer("effective_num_docs")
     reported = _part_of_task(results.part("results"), task)
@@ -61,48 +60,47 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     )
 
 
-def _uniform(record: Record) -> Record:
-    """Convert a row of any version to the fields `doc`, `model_response` and `metric`."""
-    value = {name.strip("_"): field for name, field in record.value.items()}
-    if "full_prompt" in value:
-        value = {
-            "doc": {
-                "query": value.get("example") or value.get("full_prompt"),
-                "choices": value.get("choices") or value.get("gold"),
-                "gold_index": value.get("gold_index") if value.get("choices") else 0,
-            },
-            "model_response": {
-                "input": value["full_prompt"],
-                "text": value.get("predictions"),
-                "logprobs": None,
-            },
-            "metric": value.get("metrics"),
-        }
-    return Record(value, record.error)
+def _uniform(record: Record) -> tuple[Record, Record, Record]:
+    """Question, answer and metrics of a row of any version."""
+    if "full_prompt" not in record.names:
+        marks = "__" if "__doc__" in record.names else ""
+        return (
+            record.part(f"{marks}doc{marks}"),
+            record.part(f"{marks}model_response{marks}"),
+            record.part(f"{marks}metric{marks}"),
+        )
+    choices = record.get("choices")
+    doc = {
+        "query": record.get("example"),
+        "choices": choices or record.get("gold"),
+        "gold_index": record.get("gold_index") if choices else 0,
+    }
+    response = {"input": record.get("full_prompt"), "text": record.get("predictions")}
+    return Record(doc, record.error), Record(response, record.error), record.part("metrics")
 
 
 def _rows(index: int, record: Record) -> list[ImportedRow]:
-    doc, response = record.part("doc"), record.part("model_response")
+    doc, response, metric = _uniform(record)
     choices = doc.texts("choices") or ()
     gold = doc.get("gold_index")
     if isinstance(gold, list):  # several right choices are no single target
         gold = gold[0] if len(gold) == 1 else None
     several = len(choices) > 1
-    target = None
-    if isinstance(gold, int) and 0 <= gold < min(len(choices), len(ascii_uppercase)):
-        target = ascii_uppercase[gold] if several else choices[gold]
+    exists = type(gold) is int and 0 <= gold < len(choices)
     prompt = response.get("input")
     is_text = isinstance(prompt, str)
     scores = {
         name: RowScore(value)
-        for name, metric in record.part("metric").value.items()
-        if (value := finite(metric)) is not None
+        for name, field in metric.value.items()
+        if (value := finite(field)) is not None
     }
     texts = response.texts("text") or ()
+    question = doc.text("query") or None
     common: dict[str, Any] = {
         "index": index,
-        "question": doc.text("query") or as_json(prompt),
-        "target": target,
+        "content": question or (prompt if is_text else as_json(prompt)),
+        "question": question,
+        "target": None if not exists else gold if several else choices[gold],
         "choices": choices if several else (),
         "prompt": response.text("input")
         if is_text

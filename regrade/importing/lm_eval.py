@@ -7,7 +7,6 @@ A file has a line for each question and filter (a way to extract the answer), so
 import json
 import re
 from collections.abc import Mapping
-from string import ascii_uppercase
 from typing import Any
 
 from regrade.importing.base import (
@@ -19,11 +18,14 @@ from regrade.importing.base import (
     TableOptions,
 )
 from regrade.importing.files import SourceFile, finite
-from regrade.importing.record import Json, Record, as_json, clean
+from regrade.importing.lm_eval_ranked import only_target, read_ranked
+from regrade.importing.record import Record, as_json, clean
 from regrade.settings import PromptFormat
 
 NOTHING_READ = "[invalid]"
 """The harness's value for an answer from which a filter extracted nothing."""
+QUESTIONS = ("question", "query", "problem", "prompt", "input", "goal", "sentence")
+"""Fields of `doc` that hold the text of a question, the preferred one first."""
 _NAME = re.compile(
     r"samples_(?P<task>.+)_(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9.-]+)\.jsonl(?:\.gz)?"
 )
@@ -83,17 +85,31 @@ def _rows(index: int, record: Record, scores: Mapping[str, RowScore]) -> list[Im
     if not isinstance(responses, list) or not responses or not isinstance(responses[0], list):
         raise record.error(f"'resps' should be a list of lists, found {responses!r:.60}.")
     prompt, kind = _prompt(record)
-    doc = record.get("doc")
-    question = doc.get("question") if isinstance(doc, dict) else None
+    doc = record.objects().get("doc") or Record({}, record.error)
+    question = _question(doc)
+    # The text under the usual name, else the whole `doc`: ids depend on it.
+    content = doc.peek("question")
     common: dict[str, Any] = {
         "index": index,
-        "question": clean(question) if isinstance(question, str) else as_json(doc),
+        "content": clean(content) if isinstance(content, str) else as_json(record.peek("doc")),
+        "question": question or None,
         "prompt": prompt,
         "prompt_kind": kind,
     }
     if isinstance(responses[0][0] if responses[0] else None, list):
-        return [_ranked(record, responses, {**common, "scores": scores})]
-    target = record.get("target")
+        ranked = read_ranked(record, responses)
+        common["prompt"] = prompt if ranked.same_context else ranked.context or None
+        return [
+            ImportedRow(
+                **common,
+                text=None,
+                target=ranked.target,
+                choices=ranked.choices,
+                label_logprobs=ranked.logprobs,
+                scores=scores,
+            )
+        ]
+    target = only_target(record.get("target"))
     texts = record.texts("resps.0")
     if not texts:
         raise record.error("'resps' holds no answer.")
@@ -102,7 +118,7 @@ def _rows(index: int, record: Record, scores: Mapping[str, RowScore]) -> list[Im
             **common,
             repeat=repeat,
             text=text,
-            target=clean(target) if isinstance(target, str) else as_json(target),
+            target=target,
             choices=_choices(doc),
             # The harness scores all answers to a question together.
             scores=scores if len(texts) == 1 else {},
@@ -111,28 +127,10 @@ def _rows(index: int, record: Record, scores: Mapping[str, RowScore]) -> list[Im
     ]
 
 
-def _ranked(record: Record, responses: list[Any], common: dict[str, Any]) -> ImportedRow:
-    """Row of a question with ranked choices: `resps` is `[[[logprob, greedy]], ...]`."""
-    logprobs = []
-    for response in responses:
-        try:
-            logprobs.append(float(response[0][0]))
-        except (TypeError, ValueError, IndexError, KeyError):
-            raise record.error(
-                f"'resps' should hold log-probabilities, found {response!r:.60}."
-            ) from None
-    target = record.get("target")
-    position = int(target) if str(target).isdecimal() else -1
-    if not 0 <= position < min(len(logprobs), len(ascii_uppercase)):
-        raise record.error(f"'target' should be an index of the choices, found {target!r:.60}.")
-    labels = [record.text(f"arguments.gen_args_{i}.arg_1") or "" for i in range(len(logprobs))]
-    return ImportedRow(
-        **common,
-        text=None,
-        target=ascii_uppercase[position],
-        choices=tuple(label.strip() for label in labels),
-        label_logprobs=tuple(logprobs),
-    )
+def _question(doc: Record) -> str | None:
+    """Text of the question, under the first of the names that datasets use for it."""
+    names = (name for name in QUESTIONS if isinstance(doc.peek(name), str))
+    return doc.text(next(names, ""))
 
 
 def _prompt(record: Record) -> tuple[str | None, Any]:
@@ -150,11 +148,11 @@ def _is_messages(text: str) -> bool:
         return False
 
 
-def _choices(doc: Json) -> tuple[str, ...]:
+def _choices(doc: Record) -> tuple[str, ...]:
     """Choices of a question, if the dataset has them under `options`, `choices` or `choices.text`."""
-    choices = (doc.get("options") or doc.get("choices")) if isinstance(doc, dict) else None
-    if isinstance(choices, dict):
-        choices = choices.get("text")
+    choices = doc.get("options") or doc.get("choices.text")
+    if choices is None and isinstance(doc.peek("choices"), list):
+        choices = doc.get("choices")
     if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices):
         return tuple(clean(choice) for choice in choices)
     return ()

@@ -45,11 +45,9 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
         model=name["model"] if name else None,
         benchmark="mmlu-pro",
         n_shots=int(name["shots"]) if name else None,
-        originals=(OriginalScore(SCORE),),
+        originals=(OriginalScore(SCORE, by_target=True),),
     )
 
 
 def _scored(row: ImportedRow, record: Record) -> ImportedRow:
-    letter = record.text("pred")
-    score = RowScore(float(letter == row.target), letter, unread=letter is None)
-    return replace(row, scores={SCORE: score})
+    return replace(row, scores={SCORE: RowScore(None, record.text("pred"))})

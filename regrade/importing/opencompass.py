@@ -76,8 +76,8 @@ def _rows(index: int, record: Record, scores: dict[str, RowScore]) -> list[Impor
         ImportedRow(
             index=index,
             repeat=repeat,
-            question=prompt_text or f"row {index}",
-            target=clean(str(gold)) if isinstance(gold, str | int | float) else None,
+            content=prompt_text or f"row {index}",
+            target=_target(gold),
             text=text,
             prompt=prompt_text,
             prompt_kind="messages" if messages else "text",
@@ -85,6 +85,13 @@ def _rows(index: int, record: Record, scores: dict[str, RowScore]) -> list[Impor
         )
         for repeat, text in enumerate(texts or ())
     ]
+
+
+def _target(gold: Json) -> str | None:
+    """Only right answer; None if there are several."""
+    if isinstance(gold, list) and len(gold) == 1:
+        gold = gold[0]
+    return clean(str(gold)) if isinstance(gold, str | int | float) else None
 
 
 def _messages(prompt: list[Any]) -> str:

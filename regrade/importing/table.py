@@ -1,5 +1,8 @@
 """Reader of any table whose columns the user names: Parquet, JSON lines, or a JSON list (`.gz` too)."""
 
+import math
+from collections.abc import Sequence
+
 from regrade.errors import SettingsError
 from regrade.importing.base import (
     Columns,
@@ -10,7 +13,7 @@ from regrade.importing.base import (
     TableOptions,
 )
 from regrade.importing.files import SourceFile, finite
-from regrade.importing.record import Record, as_json, clean
+from regrade.importing.record import Json, Record, as_json, clean
 
 SCORE = "score"
 """Name of the original score if no score column is named."""
@@ -30,23 +33,29 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
             f"and `--column.question`, `--column.target` and so on. Its columns: "
             f"{', '.join(clean(name) for name in file.columns)}."
         )
-    name = columns.score or SCORE
+    original = _original(columns)
     rows = [
         row
         for index, record in enumerate(file.rows)
-        for row in table_rows(index, record, options, name)
+        for row in table_rows(index, record, options, original.name)
     ]
     recorded = {"columns": columns.model_dump(exclude_none=True)}
     if options.target_after is not None:
         recorded["target_after"] = {"text": options.target_after}
-    scored = columns.score is not None
+    scored = columns.score is not None or columns.extracted is not None
     return ImportedSet(
         rows,
         model=None,
         benchmark=None,
         recorded=recorded,
-        originals=(OriginalScore(name),) * scored,
+        originals=(original,) * scored,
     )
+
+
+def _original(columns: Columns) -> OriginalScore:
+    if columns.score is None and columns.extracted is not None:
+        return OriginalScore(f"{columns.extracted} equals target", by_target=True)
+    return OriginalScore(columns.score or SCORE)
 
 
 def table_rows(
@@ -64,32 +73,22 @@ def table_rows(
     answers = _answers(record, str(columns.text))
     prompt = _as_text(record, columns.prompt)
     question = _as_text(record, columns.question)
-    target = _as_text(record, columns.target)
-    if target is not None and options.target_after is not None:
-        target = target.rpartition(options.target_after)[2].strip()
-    scores = {}
-    if columns.score is not None:
-        score = record.need(columns.score)
-        value = finite(score)
-        if value is None and score is not None:
-            raise record.error(
-                f"'{columns.score}' should be true, false or a number, found {score!r:.60}."
-            )
-        scores[scoring] = RowScore(value, _as_text(record, columns.extracted))
+    target = _target(record, options)
+    scores = _scores(record, columns, len(answers))
     return [
         ImportedRow(
             index=index,
             repeat=repeat,
-            question=question or prompt or f"row {index}",
+            content=question or prompt or f"row {index}",
+            question=question,
             target=target,
             choices=_choices(record, columns),
             subset=_as_text(record, columns.subset) or "",
             prompt=prompt,
             text=text,
-            # A score of several answers together is not a score of each.
-            scores=scores if len(answers) == 1 else {},
+            scores={} if score is None else {scoring: score},
         )
-        for repeat, text in enumerate(answers)
+        for repeat, (text, score) in enumerate(zip(answers, scores, strict=True))
     ]
 
 
@@ -102,14 +101,52 @@ def _answers(record: Record, path: str) -> tuple[str | None, ...]:
     return texts
 
 
+def _target(record: Record, options: TableOptions) -> str | int | float | None:
+    """Target as in the file; a number stays a number, because with choices it is an index."""
+    path = options.columns.target
+    value = None if path is None else record.need(path)
+    text = _text(value)
+    if text is not None and options.target_after is not None:
+        return text.rpartition(options.target_after)[2].strip()
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if text is not None and is_number else text
+
+
+def _scores(record: Record, columns: Columns, n_answers: int) -> Sequence[RowScore | None]:
+    """Score of each answer in a row; a score of several answers together is not a score of each."""
+    extracted = None if columns.extracted is None else record.need(columns.extracted)
+    if columns.score is not None:
+        score = record.need(columns.score)
+        value = finite(score)
+        if value is None and _text(score) is not None:
+            raise record.error(
+                f"'{columns.score}' should be true, false or a number, found {score!r:.60}."
+            )
+        scores = [RowScore(value, _text(extracted))]
+    elif columns.extracted is not None:
+        each = extracted if isinstance(extracted, list) else [extracted]
+        scores = [RowScore(None, _text(one)) for one in each]
+    else:
+        scores = []
+    return scores if len(scores) == n_answers else [None] * n_answers
+
+
 def _choices(record: Record, columns: Columns) -> tuple[str, ...]:
     return (record.texts(columns.choices) or ()) if columns.choices is not None else ()
 
 
 def _as_text(record: Record, path: str | None) -> str | None:
-    """Convert a value to text: a number as Python prints it, lists, objects and truth values as JSON."""
-    value = record.need(path) if path is not None else None
-    if value is None or isinstance(value, str):
-        return value and clean(value)
+    return _text(record.need(path)) if path is not None else None
+
+
+def _text(value: Json) -> str | None:
+    """Convert a value to text: a number as Python prints it, lists, objects and truth values as JSON.
+
+    Null stays None; so does NaN, by which Parquet files of pandas mark missing values.
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, str):
+        return clean(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return str(value) if is_number else as_json(value)

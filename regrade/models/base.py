@@ -23,6 +23,8 @@ class ResolvedModel:
     """None if only the server knows."""
     max_position_embeddings: int | None = None
     """Context length in tokens of the model (or the server); None if unknown."""
+    dtype: str | None = None
+    """Precision of the weights that the checkpoint states, such as `bfloat16`; None if unknown."""
 
 
 def context_length(config: Mapping[str, Any]) -> int | None:
@@ -31,6 +33,15 @@ def context_length(config: Mapping[str, Any]) -> int | None:
         for name in ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
             if isinstance(part.get(name), int):
                 return int(part[name])
+    return None
+
+
+def stored_dtype(config: Mapping[str, Any]) -> str | None:
+    """Return the precision of the weights in a `config.json`, at the top level or in `text_config`."""
+    for part in (config, config.get("text_config") or {}):
+        for name in ("dtype", "torch_dtype"):
+            if isinstance(part.get(name), str):
+                return str(part[name]).removeprefix("torch.")
     return None
 
 

@@ -1,13 +1,24 @@
 """Cached sha256 of files: the weights of a model are hashed only once."""
 
 import hashlib
+import logging
 import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from regrade.files import atomic_write, file_sha256
 
+logger = logging.getLogger("regrade.plan")
+
 CACHE_VARIABLE = "REGRADE_CACHE"
 """Environment variable naming the cache folder."""
+
+
+LONG_BYTES = 2**30
+"""Size from which hashing is announced, in bytes: it takes seconds and more."""
+N_THREADS = 4
+"""Files hashed at once; hashlib releases the interpreter lock."""
 
 
 def cache_folder() -> Path:
@@ -23,8 +34,7 @@ def cached_sha256(path: Path) -> str:
     The cache holds one small file per hashed file, so that several processes need no lock.
     """
     stat = path.stat()
-    key = f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}"
-    entry = cache_folder() / "sha256" / hashlib.sha256(key.encode()).hexdigest()
+    entry = _entry(path, stat)
     if entry.is_file() and len(known := entry.read_text()) == 64:
         return known
     digest = file_sha256(path)
@@ -33,3 +43,32 @@ def cached_sha256(path: Path) -> str:
         with atomic_write(entry) as file:
             file.write(digest.encode())
     return digest
+
+
+def path_sha256(path: Path) -> str:
+    """Return the sha256 of a file, or of all files in a folder."""
+    if path.is_file():
+        return cached_sha256(path)
+    return files_sha256(path, (file for file in path.rglob("*") if file.is_file()))
+
+
+def files_sha256(folder: Path, files: Iterable[Path]) -> str:
+    """Return a sha256 over the names and contents of files in a folder."""
+    ordered = sorted(files)
+    stats = [(path, path.stat()) for path in ordered]
+    size = sum(stat.st_size for path, stat in stats if not _entry(path, stat).is_file())
+    if size > LONG_BYTES:
+        logger.info(
+            "hashing %.0f GB of '%s'; unchanged files are not hashed again", size / 1e9, folder
+        )
+    with ThreadPoolExecutor(N_THREADS) as pool:
+        digests = list(pool.map(cached_sha256, ordered))
+    total = hashlib.sha256()
+    for path, digest in zip(ordered, digests, strict=True):
+        total.update(f"{path.relative_to(folder).as_posix()}\0{digest}\n".encode())
+    return total.hexdigest()
+
+
+def _entry(path: Path, stat: os.stat_result) -> Path:
+    key = f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}"
+    return cache_folder() / "sha256" / hashlib.sha256(key.encode()).hexdigest()

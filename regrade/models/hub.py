@@ -3,23 +3,23 @@
 import os
 from pathlib import Path
 
-import httpx2
 from huggingface_hub import HfApi, constants, get_token, hf_hub_download, snapshot_download
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
 from regrade.errors import HubError, ModelError, OperationError
-from regrade.models.base import ResolvedModel, context_length, has_chat_template, read_json
-from regrade.retries import is_transient
+from regrade.hub_client import bound_requests
+from regrade.models.base import (
+    ResolvedModel,
+    context_length,
+    has_chat_template,
+    read_json,
+    stored_dtype,
+)
+from regrade.retries import FAILURES, Problem, RetryPolicy, brief, is_transient, problem_of
 from regrade.specification import ModelIdentity
 
+RETRIES = RetryPolicy(attempts=4)
+"""Retries of a request; the task that plans a run tries again later."""
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 
 
@@ -34,6 +34,7 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
         ModelError: If the model or revision does not exist, or the token has no access.
         HubError: If the Hub cannot be reached or fails.
     """
+    bound_requests()
     repository, _, revision = name.partition("@")
     commit = _commit(name, repository, revision or None)
     # By branch or tag, so that the cache stores its commit for offline use.
@@ -44,6 +45,7 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
         raise ModelError(name, "it has no 'config.json' on the Hub, so vLLM cannot load it.")
     tokenizer_config = _file(repository, commit, "tokenizer_config.json")
     templates = [_file(repository, commit, file) for file in _TEMPLATE_FILES]
+    content = read_json(config, name)
     return ResolvedModel(
         identity=ModelIdentity(
             name=repository, kind="hub", revision=commit, quantization=quantization
@@ -54,7 +56,8 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
             read_json(tokenizer_config, name) if tokenizer_config is not None else {},
             any(template is not None for template in templates),
         ),
-        max_position_embeddings=context_length(read_json(config, name)),
+        max_position_embeddings=context_length(content),
+        dtype=stored_dtype(content),
     )
 
 
@@ -64,42 +67,47 @@ def _endpoint() -> str | None:
 
 def _commit(name: str, repository: str, revision: str | None) -> str:
     try:
-        if constants.is_offline_mode():
-            folder = snapshot_download(
-                repository,
-                revision=revision,
-                local_files_only=True,
-                allow_patterns=["config.json"],
-            )
-            return Path(folder).name
-        commit = HfApi(endpoint=_endpoint()).model_info(repository, revision=revision).sha
+        return RETRIES.call(
+            "asking for a model's commit", lambda: _ask_commit(repository, revision)
+        )
     except HFValidationError as error:
         raise ModelError(name, f"not a folder, and not a valid name on the Hub: {error}") from error
-    except GatedRepoError as error:
-        raise ModelError(
-            name, f"it is gated, and {_who()} has no access yet. Ask for access on its page."
-        ) from error
-    except RevisionNotFoundError as error:
-        raise ModelError(name, f"it has no revision '{revision}' on the Hub.") from error
-    except RepositoryNotFoundError as error:
-        raise ModelError(
-            name,
-            f"not a folder, and not a model on the Hub that {_who()} can see. Check the name; set HF_TOKEN if it is "
-            "private.",
-        ) from error
     except LocalEntryNotFoundError as error:
         raise ModelError(
             name,
             "not a folder, and not in the local Hub cache. Unset HF_HUB_OFFLINE to download it.",
         ) from error
-    except (HfHubHTTPError, httpx2.HTTPError, OSError) as error:
+    except FAILURES as error:
+        match problem_of(error):
+            case Problem.GATED:
+                problem = (
+                    f"it is gated, and {_who()} has no access yet. Ask for access on its page."
+                )
+                raise ModelError(name, problem) from error
+            case Problem.NO_REVISION:
+                raise ModelError(name, f"it has no revision '{revision}' on the Hub.") from error
+            case Problem.NO_REPOSITORY:
+                problem = (
+                    f"not a folder, and not a model on the Hub that {_who()} can see. Check the name; set HF_TOKEN if "
+                    "it is private."
+                )
+                raise ModelError(name, problem) from error
         problem = (
-            f"no commit from {_endpoint() or constants.ENDPOINT}: {error}. "
+            f"no commit from {_endpoint() or constants.ENDPOINT} ({brief(error)}). "
             "To work without the Hub, name a folder, or set HF_HUB_OFFLINE=1 for a cached model."
         )
         raise _hub_error(repository, "asking for its commit", problem, error) from error
+
+
+def _ask_commit(repository: str, revision: str | None) -> str:
+    if constants.is_offline_mode():
+        folder = snapshot_download(
+            repository, revision=revision, local_files_only=True, allow_patterns=["config.json"]
+        )
+        return Path(folder).name
+    commit = HfApi(endpoint=_endpoint()).model_info(repository, revision=revision).sha
     if commit is None:
-        raise OperationError(f"The Hub returned no commit for model '{name}'.")
+        raise OperationError(f"The Hub returned no commit for model '{repository}'.")
     return commit
 
 
@@ -111,22 +119,22 @@ def _file(repository: str, revision: str | None, file: str) -> Path | None:
     """Return a local copy of a file at a revision, or None if it does not exist."""
     try:
         return Path(
-            hf_hub_download(
-                repository,
-                file,
-                revision=revision,
-                endpoint=_endpoint(),
-                local_files_only=constants.is_offline_mode(),
+            RETRIES.call(
+                f"downloading '{file}'",
+                lambda: hf_hub_download(
+                    repository,
+                    file,
+                    revision=revision,
+                    endpoint=_endpoint(),
+                    local_files_only=constants.is_offline_mode(),
+                ),
             )
         )
-    except LocalEntryNotFoundError as error:
-        if constants.is_offline_mode():
+    except FAILURES as error:
+        offline = isinstance(error, LocalEntryNotFoundError) and constants.is_offline_mode()
+        if offline or problem_of(error) is Problem.NO_FILE:
             return None
-        raise _hub_error(repository, f"downloading '{file}'", str(error), error) from error
-    except EntryNotFoundError:
-        return None
-    except (HfHubHTTPError, httpx2.HTTPError, OSError) as error:
-        raise _hub_error(repository, f"downloading '{file}'", str(error), error) from error
+        raise _hub_error(repository, f"downloading '{file}'", brief(error), error) from error
 
 
 def _hub_error(repository: str, operation: str, problem: str, error: Exception) -> HubError:

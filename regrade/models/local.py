@@ -1,12 +1,17 @@
 """Models in a folder: check that they are complete, and compute their fingerprint."""
 
-import hashlib
 from fnmatch import fnmatch
 from pathlib import Path
 
 from regrade.errors import ModelError
-from regrade.models.base import ResolvedModel, context_length, has_chat_template, read_json
-from regrade.models.fingerprints import cached_sha256
+from regrade.models.base import (
+    ResolvedModel,
+    context_length,
+    has_chat_template,
+    read_json,
+    stored_dtype,
+)
+from regrade.models.fingerprints import files_sha256
 from regrade.specification import CHECKPOINT, ModelIdentity
 
 _TOKENIZERS = (
@@ -23,6 +28,9 @@ _SETTINGS = (
     "config.json",
     "generation_config.json",
     "params.json",
+    "hf_quant_config.json",
+    "quantize_config.json",
+    "quant_config.json",
     "merges.txt",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -70,7 +78,7 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
             # Every training has a `checkpoint-500`: the name of the parent folder makes it unique.
             name=f"{resolved.parent.name}/{resolved.name}" if is_checkpoint else resolved.name,
             kind="local",
-            revision=_fingerprint(folder, files),
+            revision=files_sha256(folder, files),
             quantization=quantization,
         ),
         path=str(resolved),
@@ -79,6 +87,7 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
             bool(templates),
         ),
         max_position_embeddings=context_length(config),
+        dtype=stored_dtype(config),
     )
 
 
@@ -119,10 +128,3 @@ def _check_weights(folder: Path, weights: list[Path]) -> None:
 
 def _matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
     return sorted({p for pattern in patterns for p in folder.glob(pattern) if p.is_file()})
-
-
-def _fingerprint(folder: Path, files: set[Path]) -> str:
-    total = hashlib.sha256()
-    for path in sorted(files):
-        total.update(f"{path.relative_to(folder).as_posix()}\0{cached_sha256(path)}\n".encode())
-    return total.hexdigest()

@@ -10,25 +10,29 @@ from typing import Any
 
 from regrade.errors import ModelError, OperationError, SettingsError
 from regrade.models.base import ResolvedModel
+from regrade.models.weights import served_weights
 from regrade.specification import ModelIdentity
 
 _TIMEOUT_SECONDS = 20.0
 
 
-def resolve_served(name: str, *, base_url: str, api_key_env: str) -> ResolvedModel:
+def resolve_served(
+    name: str, *, base_url: str, api_key_env: str, revision: str | None = None
+) -> ResolvedModel:
     """Return a model of a server.
 
     Args:
         name: Name of the model on the server.
         base_url: Address of the API, ending in `/v1`.
         api_key_env: Environment variable that holds the key, if the server needs one.
+        revision: Revision of the weights, as the caller knows it. None: what the server tells; see `served_weights`.
 
     Raises:
         SettingsError: If the server cannot be reached, or rejects the API key.
         ModelError: If it does not serve the model.
         OperationError: If it does not answer with a list of models.
     """
-    served = served_models(base_url, api_key_env)
+    served, date = _list_models(base_url, api_key_env)
     names = [str(entry["id"]) for entry in served if "id" in entry]
     if name not in names:
         close = get_close_matches(name, names, n=1)
@@ -40,7 +44,11 @@ def resolve_served(name: str, *, base_url: str, api_key_env: str) -> ResolvedMod
     entry = served[names.index(name)]
     length = entry.get("max_model_len")
     return ResolvedModel(
-        identity=ModelIdentity(name=name, kind="served", revision=base_url.rstrip("/")),
+        identity=ModelIdentity(
+            name=name,
+            kind="served",
+            revision=revision or served_weights(name, entry, date, base_url),
+        ),
         path=name,
         max_position_embeddings=length if isinstance(length, int) else None,
     )
@@ -48,12 +56,17 @@ def resolve_served(name: str, *, base_url: str, api_key_env: str) -> ResolvedMod
 
 def served_models(base_url: str, api_key_env: str) -> list[dict[str, Any]]:
     """Return the server's list of models (`GET /models`)."""
+    return _list_models(base_url, api_key_env)[0]
+
+
+def _list_models(base_url: str, api_key_env: str) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the server's list of models, and the `Date` header of its reply."""
     url = f"{base_url.rstrip('/')}/models"
     key = os.environ.get(api_key_env)
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
-            content = json.load(response)
+            content, date = json.load(response), response.headers.get("Date")
     except urllib.error.HTTPError as error:
         error.close()
         raise _refused(api_key_env, url, error.code) from error
@@ -69,7 +82,7 @@ def served_models(base_url: str, api_key_env: str) -> list[dict[str, Any]]:
     data = content.get("data") if isinstance(content, dict) else None
     if not isinstance(data, list):
         raise OperationError(f"{url} does not list models: is it an OpenAI-compatible API?")
-    return [entry for entry in data if isinstance(entry, dict)]
+    return [entry for entry in data if isinstance(entry, dict)], date
 
 
 def _refused(api_key_env: str, url: str, status: int) -> Exception:

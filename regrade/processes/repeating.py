@@ -1,14 +1,17 @@
 """A thread that repeats an action every few seconds, in the Prefect run context of its starter."""
 
 import contextvars
+import logging
 import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+logger = logging.getLogger(__name__)
+
 
 class RepeatingThread:
-    """Calls `action` every `seconds` seconds in a thread while the block runs; `action` must not raise.
+    """Calls `action` every `seconds` seconds in a thread while the block runs; its errors are logged.
 
     The end of the block waits at most `patience` seconds for a running call. A call that takes longer (on a slow
     network) continues in its thread and ends with the process.
@@ -57,6 +60,12 @@ class RepeatingThread:
 
     def _loop(self) -> None:
         while not self._stop.wait(self._seconds):
-            self._action()
+            self._call(self._action)
         if self._last is not None and not self._failed:
-            self._last()
+            self._call(self._last)
+
+    def _call(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception:  # an error would end the thread, and nobody would notice
+            logger.exception("%s failed", self._thread.name)

@@ -3,6 +3,7 @@
 from pydantic import BaseModel, ConfigDict
 
 from regrade.errors import OperationError, SettingsError
+from regrade.scoring.fit import notes
 from regrade.scoring.score import Scored
 from regrade.stats.metrics import Summary
 
@@ -23,6 +24,8 @@ class ScoreResult(Result):
     """True if this scorer gives the benchmark's headline number."""
     intact_only: str | None = None
     """Set if damaged shards were left out, such as `intact only: 3 of 4 shards`: not the answer set's score."""
+    notes: tuple[str, ...] = ()
+    """Reasons to doubt the score, a sentence each: the scorer fits nothing, or the imported file has another score."""
     metrics: dict[str, float | int | None]
     """Scalars of `regrade.stats.metrics.Summary` by name; see `flat_metrics`."""
     mlflow_run_id: str | None = None
@@ -39,6 +42,10 @@ class AnswerSetResult(Result):
     url: str | None
     rows: int
     expected_rows: int
+    failed: int = 0
+    """Rows whose request failed and may succeed if it is sent again."""
+    refused: int = 0
+    """Rows whose request cannot succeed, such as a prompt longer than the model's own context."""
     generated: int
     """Rows that this flow run generated; 0 if all were stored already."""
     scores: tuple[ScoreResult, ...] = ()
@@ -48,6 +55,11 @@ class AnswerSetResult(Result):
     """Page of the model's evaluation in MLflow; None without an MLflow server."""
     seconds: dict[str, float]
     tokens_per_second: float | None = None
+
+    @property
+    def unanswered(self) -> int:
+        """Rows that are not stored, or whose request failed and may succeed if it is sent again."""
+        return self.expected_rows - self.rows + self.failed
 
 
 class NotScored(Result):
@@ -80,6 +92,16 @@ class Evaluation(Result):
     """MLflow URI without credentials; None if nothing was tracked."""
 
 
+def check_answered(evaluation: Evaluation) -> None:
+    """Raise an error if an answer is missing that could be generated.
+
+    Raises:
+        SomeUnansweredError: If there is one; it counts them.
+    """
+    if any(answers.unanswered for answers in evaluation.answer_sets):
+        raise SomeUnansweredError(evaluation)
+
+
 def flat_metrics(summary: Summary) -> dict[str, float | int | None]:
     """Return the scalars of a summary by name."""
     flat: dict[str, float | int | None] = dict(summary.overall.model_dump())
@@ -92,8 +114,8 @@ def score_result(scored: Scored, mlflow_run_id: str | None) -> ScoreResult:
         scorer=scored.file.scorer,
         version=scored.file.version,
         source_hash=scored.file.source_hash,
-        headline=scored.file.scorer == scored.answers.manifest.scorers[0]
-        and not scored.file.left_out,
+        headline=scored.file.is_headline(scored.answers.manifest.scorers),
+        notes=tuple(notes(scored.answers, scored.file)),
         intact_only=scored.file.intact_only,
         metrics=flat_metrics(scored.file.summary),
         mlflow_run_id=mlflow_run_id,
@@ -109,6 +131,23 @@ class SomeNotScoredError(OperationError):
 
     def __str__(self) -> str:
         return some_not_scored(self.evaluation)
+
+
+class SomeUnansweredError(OperationError):
+    """Not all questions were answered; everything else is done."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self.evaluation = evaluation
+        super().__init__(evaluation)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{answers.benchmark} · {answers.model}: {answers.unanswered:,} of {answers.expected_rows:,} answers missing "
+            f"({answers.failed:,} failed)."
+            for answers in self.evaluation.answer_sets
+            if answers.unanswered
+        ]
+        return " ".join([*lines, "The same command sends their requests again."])
 
 
 class SomeUnfitError(SettingsError):

@@ -82,6 +82,12 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
     if plot is not None:
         lines += [f"![accuracy]({plot})", ""]
     lines += [f"- Not scored: {escape(failed.text)}" for failed in evaluation.not_scored]
+    lines += [
+        f"- {escape(answers.benchmark)}: {escape(note)}"
+        for answers in evaluation.answer_sets
+        for score in answers.scores
+        for note in score.notes
+    ]
     lines += [_links(answers) for answers in evaluation.answer_sets]
     if not evaluation.answer_sets:
         return "\n".join([*lines, ""])

@@ -1,6 +1,8 @@
 """Interface of all scorers; shared code that extracts the answer from a text and builds the scores."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, Protocol
 
 import pyarrow as pa
@@ -8,15 +10,22 @@ import pyarrow as pa
 from regrade.errors import SettingsError
 from regrade.records import SCORE_SCHEMA
 from regrade.scorers.extraction import columns as c
+from regrade.scorers.extraction.pieces import Pieces, characters
 from regrade.settings import ScorerName
 
 SHARED_COLUMNS = ("sample_id", "repeat", "subset", "finish_reason", "error", "reasoning_open")
 """Columns of `GENERATION_SCHEMA` that every scorer needs."""
 
-TargetKind = Literal["number", "letter", "text"]
-"""Kind of the targets that a scorer compares with; `letter` is the letter of a choice."""
+PROMPT_FORMAT = "prompt_format"
+"""Column that scoring adds to the generations: `chat` or `completion`; null or no such column if it is unknown."""
+
+TargetKind = Literal["number", "letter", "text", "texts"]
+"""Kind of the targets that a scorer compares with: `letter` is the letter of a choice; `texts` is one text or several
+accepted texts, as `regrade.scorers.extraction.accepted` stores them."""
 
 _NEXT_QUESTION = r"\n[ \t]*(?:Question|Q):"
+_ANSWERED = r"(?s)\A\s*\S+\s*\z|(?i:\banswer)|\\boxed|####|(?:\A|\n)[ *]*A:"
+"""Text that reads as an answer: a single word, or a text with a marker of an answer."""
 
 
 class Scorer(Protocol):
@@ -38,7 +47,7 @@ class Scorer(Protocol):
         """Return a row of `SCORE_SCHEMA` for each row of the batch, in the same order.
 
         Args:
-            batch: At least `SHARED_COLUMNS` and `columns` of `GENERATION_SCHEMA`.
+            batch: At least `SHARED_COLUMNS` and `columns` of `GENERATION_SCHEMA`, and `PROMPT_FORMAT` if it is known.
 
         Raises:
             SettingsError: If a target is not of the scorer's kind.
@@ -53,38 +62,70 @@ class Reading:
     """Extracted values; null if nothing could be read."""
     correct: c.Mask
     """True for right answers; null counts as wrong."""
+    place: Pieces | None = None
+    """Parts of the texts out of which the values were read; None if the scorer does not read the text."""
 
 
-def answer_part(batch: pa.RecordBatch) -> c.Strings:
-    """Return the answers of a batch; null for rows without an answer.
+def answer_part(batch: pa.RecordBatch) -> Pieces:
+    """Return the answers of a batch; none for rows without an answer.
 
     - A row with an error, or without text, has no answer.
     - Text up to and including the last `</think>` is reasoning. A row has no answer if a `<think>` is still open
       after that, or if the prompt opened a `<think>` that the text never closes.
-    - A base model may continue with another question. The answer ends before the first line that begins with
-      `Question:` or `Q:`, unless nothing comes before that line.
+    - A base model may continue with another question. The answer to a completion prompt ends before the first line that
+      begins with `Question:` or `Q:`, unless nothing comes before that line. The answer to a chat prompt is whole. If
+      the format of the prompt is unknown, the answer ends there only if the text before it reads as an answer.
 
     Args:
-        batch: Needs the columns `text`, `error` and `reasoning_open`.
+        batch: Needs the columns `text`, `error` and `reasoning_open`; `prompt_format` if it is known.
     """
-    text = c.choose(c.is_missing(c.column(batch, "error")), c.column(batch, "text"), None)
+    answers = Pieces.whole(c.column(batch, "text"))
+    answers = answers.where(c.is_missing(c.column(batch, "error")))
     opened = c.flags(batch, "reasoning_open")
-    text = c.rows_changed(text, opened, _after_reasoning)
-    text = c.rows_changed(text, c.is_match(text, "</?think>"), _without_reasoning)
-    return c.rows_changed(text, c.is_match(text, _NEXT_QUESTION), _until_next_question)
+    if c.is_any(opened):
+        answers = answers.without(c.both(opened, c.negated(answers.matches("</think>"))))
+    if c.is_any(answers.matches("</?think>")):
+        answers = answers.after_last("</think>").otherwise(answers)
+        answers = answers.without(answers.matches("<think>"))
+    return _without_next_question(batch, answers)
 
 
-def _after_reasoning(text: c.Strings) -> c.Strings:
-    return c.choose(c.is_match(text, "</think>"), text, None)
+def _without_next_question(batch: pa.RecordBatch, answers: Pieces) -> Pieces:
+    more = answers.matches(_NEXT_QUESTION)
+    if not c.is_any(more):
+        return answers
+    before = answers.where(more).trimmed().before_first(_NEXT_QUESTION)
+    if PROMPT_FORMAT not in batch.schema.names:
+        ends = before.matches(_ANSWERED)
+    else:
+        prompt_format = c.column(batch, PROMPT_FORMAT)
+        unknown = c.both(c.is_missing(prompt_format), before.matches(_ANSWERED))
+        ends = c.either(c.is_equal(prompt_format, "completion"), unknown)
+    return before.where(ends).otherwise(answers)
 
 
-def _without_reasoning(text: c.Strings) -> c.Strings:
-    rest = c.coalesced(c.after_last(text, "</think>"), text)
-    return c.choose(c.is_match(rest, "<think>"), None, rest)
+def score_each(
+    batch: pa.RecordBatch, score: Callable[[str, str], tuple[str | None, bool]]
+) -> pa.RecordBatch:
+    """Return the scores of a Python function, which is called once for each distinct pair of answer and target.
 
+    Simple, and slow beside whole columns: see `score_rows`.
 
-def _until_next_question(text: c.Strings) -> c.Strings:
-    return c.before_first(c.trimmed(text), _NEXT_QUESTION)
+    Args:
+        batch: Needs `SHARED_COLUMNS`, `target` and `text`.
+        score: Takes answer and target; returns the extracted value, or None if nothing could be read, and True if it is
+            right.
+    """
+    cached = cache(score)
+    answers, targets = answer_part(batch).text.to_pylist(), c.column(batch, "target").to_pylist()
+    results = [
+        (None, False) if answer is None or target is None else cached(answer, target)
+        for answer, target in zip(answers, targets, strict=True)
+    ]
+    extracted = pa.array([value for value, _ in results], pa.string())
+    return score_rows(
+        batch, Reading(extracted, pa.array([right for _, right in results], pa.bool_()))
+    )
 
 
 def check_targets(scorer: str, expected: str, batch: pa.RecordBatch, usable: c.Mask) -> None:
@@ -121,12 +162,17 @@ def score_rows(batch: pa.RecordBatch, reading: Reading) -> pa.RecordBatch:
     read = c.is_present(extracted)
     right = c.both(read, c.falsy(reading.correct)).to_numpy(zero_copy_only=False)
     value = pa.array(right, pa.float64(), mask=failed.to_numpy(zero_copy_only=False))
+    start, end = pa.nulls(batch.num_rows, pa.int32()), pa.nulls(batch.num_rows, pa.int32())
+    if reading.place is not None:
+        start, end = characters(c.column(batch, "text"), reading.place.where(read))
     columns = {
         "sample_id": batch.column("sample_id"),
         "repeat": batch.column("repeat"),
         "subset": batch.column("subset"),
         "value": value,
         "extracted": extracted,
+        "start": start,
+        "end": end,
         "outcome": c.choose(failed, "failed", c.choose(read, "scored", "unparsed")),
         "truncated": c.is_equal(c.column(batch, "finish_reason"), "length"),
     }

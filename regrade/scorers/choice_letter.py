@@ -1,16 +1,33 @@
-"""Scorer that reads the letter of a choice from the text of an answer."""
+"""Scorer that reads the letter of a choice from the text of an answer; of several statements the last counts."""
 
 import pyarrow as pa
 
 from regrade.scorers.base import Reading, TargetKind, answer_part, score_rows
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.choices import chosen_by_text, existing, target_letters
-from regrade.scorers.extraction.letters import first_letter, leading_letter, only_letter
+from regrade.scorers.extraction.letters import (
+    correct_letter,
+    first_letter,
+    leading_letter,
+    only_letter,
+)
+from regrade.scorers.extraction.pieces import Pieces
+from regrade.scorers.extraction.slots import (
+    STATEMENTS,
+    STRUCTURED,
+    Found,
+    Slots,
+    Statement,
+    read,
+)
 from regrade.settings import ScorerName
 
-_MARKER = r"""(?:(?i:\b(?:answer|(?:correct|right|best) (?:option|choice))["'*_]*[ \t]*(?:is|:|=))|\\boxed\{)"""
-_REACH = 80
-"""Length of the text read after a marker, in characters."""
+_RIGHT_ONE = (
+    r"""(?i:(?:correct|right|best|appropriate|accurate) (?:option|choice|one|letter)["'*_]*[ \t]*"""
+    r"""(?:(?:is|would be|should be|must be)\b|:|=))"""
+)
+"""Markers of multiple choice: `the correct option is`."""
+_STATEMENTS = (*STATEMENTS, (_RIGHT_ONE, None))
 _MARKS = 16
 """Most quotes, emphasis and white space around a repeated choice, in characters."""
 
@@ -19,14 +36,18 @@ class ChoiceLetterScorer:
     """Reads the letter from the text, or finds the choice that the text repeats."""
 
     name: ScorerName = "choice_letter"
-    version = 1
+    version = 2
+    statement: Statement = "last"
+    """Statement that counts, if a text has several."""
     description = (
-        "The letter that is the whole text; else the choice whose text is the whole text; else the letter after "
-        "the last `answer is`, `answer:`, `correct option is` or in the last `\\boxed{}`; else the letter that the "
-        "text begins with, as in `(B) because`."
+        "The letter that is the whole text; else the choice whose text is the whole text; else the letter, or the text "
+        "of a choice, in the last `\\boxed{}`, `<answer>` or JSON field `answer`; else after the last `answer is`, "
+        "`answer:` or `correct option is`; else the only one called correct, as in `B is correct`; else the letter that the text begins with, "
+        "as in `(B) because`."
     )
     unparsed = (
-        "An answer that gives no letter in one of these ways, or one beyond the row's choices."
+        "An answer that gives no letter in one of these ways, several letters at once, or one beyond the row's choices; "
+        "a list of the options with a remark to each."
     )
     targets: TargetKind = "letter"
     columns: tuple[str, ...] = ("target", "choices", "text")
@@ -36,35 +57,30 @@ class ChoiceLetterScorer:
         targets = target_letters(self.name, batch)
         choices: c.Lists = batch.column("choices")
         texts = answer_part(batch)
-        letter = only_letter(texts)
-        letter = c.coalesced(letter, _repeated(_left(texts, letter), choices))
-        letter = c.coalesced(letter, _marked(_left(texts, letter)))
-        letter = c.coalesced(letter, leading_letter(_left(texts, letter)))
-        letter = existing(letter, choices)
-        return score_rows(batch, Reading(letter, c.is_equal(letter, targets)))
+
+        def read_slot(slots: Slots) -> Found:
+            found = first_letter(slots.content, self.statement)
+            named = slots.content.where(found.open).before_first("\n").trimmed()
+            return found.otherwise(_repeated(named, choices))
+
+        found = only_letter(texts)
+        found = found.otherwise(_repeated(texts.where(found.open), choices))
+        for table in (STRUCTURED, _STATEMENTS):
+            rest = texts.where(found.open)
+            in_slots, _ = read(rest, table, read_slot, self.statement)
+            found = found.otherwise(in_slots)
+        found = found.otherwise(correct_letter(texts.where(found.open)))
+        found = found.otherwise(leading_letter(texts.where(found.open)))
+        letter = existing(found.value, choices)
+        return score_rows(batch, Reading(letter, c.is_equal(letter, targets), found.place))
 
 
-def _marked(texts: c.Strings) -> c.Strings:
-    """Return the letter after the last marker that a letter follows."""
-    after = c.after_last(texts, _MARKER)
-    letter = first_letter(c.shortened(after, _REACH))
-    # Example: "the answer is (B). I hope that this answer is clear." The last marker has no letter.
-    other = c.both(c.is_present(after), c.is_missing(letter))
-    pattern = rf"(?s).*{_MARKER}(?P<after>[^0-9A-Za-z]*[A-Za-z](?:[^0-9A-Za-z].*)?)\z"
-    earlier = c.captured(c.choose(other, texts, None), pattern)["after"]
-    return c.coalesced(letter, first_letter(c.shortened(earlier, _REACH)))
-
-
-def _repeated(texts: c.Strings, choices: c.Lists) -> c.Strings:
-    """Return the letter of the choice that each text repeats, else null."""
-    short = c.is_short(texts, c.longest(c.flattened(choices)) + _MARKS)
-    found = chosen_by_text(texts.filter(short), choices.filter(short))
-    return c.scattered(short, found)
-
-
-def _left(texts: c.Strings, letter: c.Strings) -> c.Strings:
-    """Return the texts without a letter so far; null for the others."""
-    return c.choose(c.is_missing(letter), texts, None)
+def _repeated(texts: Pieces, choices: c.Lists) -> Found:
+    """Return the letter of the choice that each text repeats."""
+    texts = texts.trimmed()
+    short = c.is_short(texts.text, c.longest(choices) + _MARKS)
+    letter = c.scattered(short, chosen_by_text(texts.text.filter(short), choices.filter(short)))
+    return Found(letter, texts.where(c.is_present(letter)), c.is_equal(letter, ""))
 
 
 scorer = ChoiceLetterScorer

@@ -26,10 +26,11 @@ class ExactScorer:
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""
-        words = comparable(answer_part(batch))
+        answers = answer_part(batch)
+        words = comparable(answers.text)
         words = c.choose(c.is_equal(words, ""), None, words)
         correct = c.is_equal(words, comparable(c.column(batch, "target")))
-        return score_rows(batch, Reading(c.shortened(words, _KEPT), correct))
+        return score_rows(batch, Reading(c.shortened(words, _KEPT), correct, answers.trimmed()))
 
 
 scorer = ExactScorer

@@ -4,28 +4,43 @@ import pyarrow as pa
 
 from regrade.scorers.base import TargetKind, answer_part
 from regrade.scorers.extraction import columns as c
-from regrade.scorers.extraction.numerals import first_number, last_number
+from regrade.scorers.extraction.numerals import (
+    DIGIT,
+    direct_number,
+    last_number,
+    only_number,
+    sentence_number,
+)
+from regrade.scorers.extraction.pieces import Pieces
+from regrade.scorers.extraction.slots import (
+    IN_SENTENCE,
+    OF_SECTION,
+    STATEMENTS,
+    STRUCTURED,
+    Found,
+    Slots,
+    find,
+    read,
+)
 from regrade.scorers.number_strict import number_after_hashes, score_numbers
 from regrade.settings import ScorerName
 
-_SLOT = r"""(?i:\banswer)["'*_]*[ \t]*[:=]|\\boxed\{|(?:\A|\n)[ *]*A:"""
-"""Markers that the answer must follow: without a number after them, the answer is unparsed."""
-_MARKER = _SLOT + r"""|(?i:\banswer[*_]*[ \t]*is)"""
-_REACH = 200
-"""Length of the text read after a marker, in characters."""
+_ONE_SENTENCE = r"\A[^\n.!?]*(?:[.][0-9]+[^\n.!?]*)*[.!?]?\s*\z"
 
 
 class NumberScorer:
-    """Reads the number after `####`, else after `answer is` or in a box, else the last number."""
+    """Reads the number after `####`, else in a box or another slot, else after `answer is`, else the last number."""
 
     name: ScorerName = "number"
-    version = 1
+    version = 2
     description = (
-        "The number after the last `####`; else after the last `answer is`, `answer:`, `A:` or in the last "
-        "`\\boxed{}`; else the last number (after `answer:`, where there is one). Compared as numbers: 72 is $72.00."
+        "The number after the last `####`; else the only number in the last `\\boxed{}`, `<answer>` or JSON field "
+        "`answer`; else the number after the last `answer:`, `A:` or `answer is`; else the last number (after "
+        "`answer:`, if there is one). Compared as numbers: 72 is $72.00."
     )
     unparsed = (
-        "An answer without any number, or with `answer:` or a box and no number in or after it."
+        "An answer without any number; with a slot or a marker that holds an expression or several numbers, such as "
+        "`8-4`; or with a slot or `answer:` and no number in or after any of them."
     )
     targets: TargetKind = "number"
     columns: tuple[str, ...] = ("target", "text")
@@ -33,12 +48,39 @@ class NumberScorer:
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""
         texts = answer_part(batch)
-        number = number_after_hashes(texts)
-        rest = c.choose(c.is_missing(number), texts, None)
-        marked = first_number(c.shortened(c.after_last(rest, _MARKER), _REACH))
-        rest = c.choose(c.is_missing(marked), rest, None)
-        last = last_number(c.coalesced(c.after_last(rest, _SLOT), rest))
-        return score_numbers(self.name, batch, c.coalesced(number, marked, last))
+        found = number_after_hashes(texts)
+        in_slots, has_slot = read(texts.where(found.open), STRUCTURED, _read_slot)
+        found = found.otherwise(in_slots)
+        statements, has_statement = read(texts.where(found.open), STATEMENTS, _read_statement)
+        found = found.otherwise(statements)
+        rest = texts.where(found.open).without(has_slot)
+        rest = _after_section(rest.where(has_statement)).otherwise(rest.without(has_statement))
+        return score_numbers(self.name, batch, found.otherwise(last_number(rest)))
+
+
+def _read_slot(slots: Slots) -> Found:
+    return only_number(slots.content)
+
+
+def _read_statement(slots: Slots) -> Found:
+    found = direct_number(slots.content)
+    rest = slots.content.where(found.open)
+    if not c.is_any(rest.present):
+        return found
+    in_sentence = slots.text.where(found.open).after_last(IN_SENTENCE)
+    is_sentence = c.both(in_sentence.present, c.mask(in_sentence.start == slots.rest.start))
+    sentence = rest.where(c.either(is_sentence, rest.matches(_ONE_SENTENCE)))
+    return found.otherwise(sentence_number(sentence))
+
+
+def _after_section(texts: Pieces) -> Pieces:
+    """Return the part of each text with a statement whose last number counts: the text after `answer:`, or else all of it.
+
+    Digits in a sentence after `answer is` stand for something that could not be read, so no other number counts.
+    """
+    closing = texts.after_last(IN_SENTENCE)
+    texts = texts.without(closing.matches(rf"\A[^\n.!?]*{DIGIT}"))
+    return find(texts, [(marker, None) for marker in OF_SECTION]).rest.otherwise(texts)
 
 
 scorer = NumberScorer

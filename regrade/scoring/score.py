@@ -16,7 +16,9 @@ from regrade.answers.verify import check_rows, intact_part
 from regrade.errors import PluginError, SettingsError, UnknownNameError
 from regrade.records import SCORE_SCHEMA
 from regrade.scorers import load_scorer, method_of
-from regrade.scorers.base import SHARED_COLUMNS, Scorer
+from regrade.scorers.base import Scorer
+from regrade.scoring.batches import batches_for, score_batch
+from regrade.scoring.fit import better_scorers
 from regrade.scoring.source_hash import source_hash
 from regrade.stats.metrics import summarise
 
@@ -109,6 +111,7 @@ def score_answers(
         answers_revision=answers.revision,
         answers=tuple(shard.sha256 for shard in scored.manifest.shards),
         left_out=left_out,
+        better_scorers=better_scorers(scored, scorer_name, summary.overall),
         summary=summary,
         scored_at=datetime.now(UTC),
         score_seconds=monotonic() - started,
@@ -127,16 +130,10 @@ def _without_damaged(answers: AnswerSet) -> tuple[AnswerSet, tuple[str, ...]]:
 
 
 def _scores(answers: AnswerSet, scorer: Scorer) -> Iterator[pa.RecordBatch]:
-    columns = list(dict.fromkeys([*SHARED_COLUMNS, *scorer.columns]))
     with ThreadPoolExecutor(N_THREADS) as pool:
         pending = []
-        for batch in answers.batches(columns):
-            if "target" in columns and batch["target"].null_count:
-                raise SettingsError(
-                    f"Answer set '{answers.manifest.answer_set_id}' was imported without the right answers: "
-                    f"scorer '{scorer.name}' has nothing to compare with."
-                )
-            pending.append(pool.submit(scorer.score, batch))
+        for batch in batches_for(answers, scorer):
+            pending.append(pool.submit(score_batch, scorer, batch))
             if len(pending) > 2 * N_THREADS:  # bounds memory
                 yield pending.pop(0).result()
         for future in pending:

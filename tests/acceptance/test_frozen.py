@@ -84,6 +84,10 @@ def test_what_is_incomplete_goes_on_where_it_stopped(incomplete: Path, tmp_path:
         assert answers.manifest.state == "complete"
         assert answers.manifest.shards[:1] == before[benchmark].manifest.shards
         assert sum(shard.rows for shard in answers.manifest.shards[1:]) == 150
+        assert answers.manifest.schema_version == 2
+        assert answers.manifest.specification.specification_version == 1
+        assert answers.manifest.sessions[-1].rows == 150
+        assert not verify(answers.repository, answers.revision).problems
     accuracy = {
         found["benchmark"]: found["scores"][0]["metrics"]["accuracy"]
         for found in done.document["answer_sets"]

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from regrade.scorers.extraction.numerals import last_number
+from regrade.scorers.extraction.pieces import Pieces
 from regrade.stats.metrics import Summary, summarise
 from tests.scorers.batches import generations, scored
 
@@ -132,7 +133,7 @@ def test_number_reads_the_answer_of_json_without_being_told_of_json(
     outputs, targets = zeroeval_rows(model)
     theirs = published_rights(model)
 
-    ours = rights(scored("number", generations(outputs, targets)))
+    ours = rights(scored("number", generations(outputs, targets), "chat"))
 
     assert len(theirs) == n
     assert f"{100 * sum(theirs) / n:.2f}" == percent
@@ -146,7 +147,7 @@ def test_an_answer_that_ends_before_its_answer_field_is_never_right_by_chance() 
 
     assert f"{100 * len(without) / len(outputs):.2f}" == "2.27"
     scores = scored("number", generations(outputs, targets)).take(pa.array(without))
-    assert (sum(rights(scores)), scores["outcome"].to_pylist().count("unparsed")) == (0, 2)
+    assert sum(rights(scores)) == 0
 
 
 def test_numbers_compared_as_texts_would_be_another_score() -> None:
@@ -157,7 +158,7 @@ def test_numbers_compared_as_texts_would_be_another_score() -> None:
 
     as_texts = sum(own == other for own, other in zip(last, gold, strict=True))
     as_numbers = sum(float(own) == float(other) for own, other in zip(last, gold, strict=True))
-    ours = last_number(pa.array(outputs)).to_pylist()
+    ours = last_number(Pieces.whole(pa.array(outputs))).value.to_pylist()
 
     assert f"{100 * as_texts / 1319:.2f}" == "75.28"
     assert f"{100 * as_numbers / 1319:.2f}" == "78.47"
@@ -167,35 +168,76 @@ def test_numbers_compared_as_texts_would_be_another_score() -> None:
 # MMLU-Pro
 
 
-LETTERS_THAT_DIFFER: dict[int, tuple[str | None, str | None]] = {  # row: theirs, ours
-    # The model gave no letter ("The answer is $23.", or nothing) and continued with an invented question; the stored
-    # letter is the answer to the invented question.
-    45: ("I", None),
-    133: ("A", None),
-    160: ("G", None),
-    654: ("A", None),
+FIRST_THAT_DIFFERS: dict[int, tuple[str | None, str | None]] = {  # row: theirs, ours
+    # The model gave no letter and continued with an invented question; the stored letter answers the invented question.
     2029: ("C", None),
     2490: ("J", None),
-    7784: ("F", None),
+    # So here, but the model's answer is the text of a choice ("The answer is $23."), whose letter is read.
+    45: ("I", "F"),
+    160: ("G", "A"),
+    # No letter is stored, but the model's answer is the text of a choice ("The answer is 100.").
+    51: (None, "I"),
+    11223: (None, "A"),  # right
+    11592: (None, "B"),
+    # No letter is stored, but the text calls one correct: "so (H) is correct".
+    2984: (None, "H"),  # right
+    10125: (None, "F"),
     # The letter is beyond the row's choices, of which there are 4 or 5.
     6583: ("E", None),
     7470: ("F", None),
     10511: ("F", None),
+}
+LAST_THAT_DIFFERS: dict[int, tuple[str | None, str | None]] = {
+    **FIRST_THAT_DIFFERS,
     # "The correct answer is (A). ... The answer is (B).": the last counts, not the first.
     6154: ("A", "B"),
     11166: ("I", "E"),
+    # "The answer is (E, F)", "The answer is (B), (C), (D), (G) and (I)": several letters are no answer.
+    1209: ("E", None),  # theirs is right
+    5072: ("B", None),  # theirs is right
+    5636: ("D", None),  # theirs is right
+    5901: ("D", None),
+    5902: ("D", None),
+    6157: ("C", None),
+    6219: ("D", None),
+    7136: ("A", None),
+    10070: ("A", None),
+    10421: ("A", None),
+    10671: ("G", None),
+    10854: ("F", None),  # theirs is right
 }
 
 
-def test_choice_letter_gives_the_stored_accuracy_of_mmlu_pro() -> None:
+@pytest.mark.parametrize(
+    ("scorer", "differ", "changed", "right", "unparsed"),
+    [
+        # The original code takes the first letter of the first statement, too.
+        ("choice_letter_first", FIRST_THAT_DIFFERS, {2984: True, 11223: True}, 4114, 1290),
+        (
+            "choice_letter",
+            LAST_THAT_DIFFERS,
+            {1209: False, 2984: True, 5072: False, 5636: False, 10854: False, 11223: True},
+            4110,
+            1302,
+        ),
+    ],
+)
+def test_the_stored_letters_of_mmlu_pro_are_read_but_for_known_rows(
+    scorer: str,
+    differ: dict[int, tuple[str | None, str | None]],
+    changed: dict[int, bool],
+    right: int,
+    unparsed: int,
+) -> None:
     path = GENERATIONS / "mmlu-pro/model_outputs_Meta-Llama-3-8B_5shots.zip"
     with zipfile.ZipFile(path) as archive:
         rows = json.loads(archive.read(archive.namelist()[0]))
     theirs = [row["pred"] for row in rows]
     targets = [row["answer"] for row in rows]
+    their_rights = [own == target for own, target in zip(theirs, targets, strict=True)]
 
     scores = scored(
-        "choice_letter",
+        scorer,
         generations(
             [row["generated_text"] for row in rows],
             targets,
@@ -204,14 +246,12 @@ def test_choice_letter_gives_the_stored_accuracy_of_mmlu_pro() -> None:
     )
     ours = scores["extracted"].to_pylist()
 
-    assert rows_that_differ(ours, theirs) == sorted(LETTERS_THAT_DIFFER)
-    assert {row: (theirs[row], ours[row]) for row in LETTERS_THAT_DIFFER} == LETTERS_THAT_DIFFER
-    # None of these letters is right, neither the original's nor ours: the score of each row is the same.
-    assert rights(scores) == [own == target for own, target in zip(theirs, targets, strict=True)]
+    assert {row: (theirs[row], ours[row]) for row in rows_that_differ(ours, theirs)} == differ
+    our_rights = rights(scores)
+    assert {row: our_rights[row] for row in rows_that_differ(our_rights, their_rights)} == changed
     overall = summary_of(scores).overall
-    assert (overall.n, sum(rights(scores))) == (12032, 4112)
-    assert f"{100 * (overall.accuracy or 0):.2f}" == "34.18"
-    assert (theirs.count(None), overall.unparsed) == (1290, 1300)
+    assert (overall.n, sum(their_rights), sum(our_rights)) == (12032, 4112, right)
+    assert (theirs.count(None), overall.unparsed) == (1290, unparsed)
 
 
 # Inspect
@@ -249,6 +289,7 @@ def test_inspect_logs_get_the_scores_that_they_hold(
             [sample["target"] for sample in samples],
             choices=[sample.get("choices") or () for sample in samples],
         ),
+        "chat",
     )
 
     assert rights(scores) == [sample["scores"][theirs]["value"] == "C" for sample in samples]

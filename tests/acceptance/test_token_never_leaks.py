@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from regrade.answers.leftovers import origin_of
 from regrade.answers.manifest import Session
+from regrade.answers.origin import begin_session
 from regrade.answers.spool import Spool, spool_folder
 from tests.builders import description, row
 from tests.command_line import Ran, regrade
@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 
 def session() -> Session:
     return Session(
+        id="0" * 12,
         started_at=datetime(2026, 1, 1, tzinfo=UTC),
         regrade_version="0",
         engine="vllm",
@@ -29,10 +30,6 @@ def session() -> Session:
         chat_template_sha256=None,
         engine_settings={},
         load_seconds=1.0,
-        generate_seconds=2.0,
-        rows=5,
-        prompt_tokens=25,
-        completion_tokens=35,
     )
 
 
@@ -59,8 +56,8 @@ def environment(
     described = description(5)
     folder = spool_folder(uri, described.specification.answer_set_id)
     with Spool(folder) as spool:
+        begin_session(spool, uri, described, session())
         spool.append([row(number) for number in range(5)])
-        spool.note_origin(origin_of(uri, described, session()))
     return found
 
 

@@ -114,10 +114,12 @@ def test_front_matter_that_cannot_be_added_to_safely_stays(front_matter: str) ->
 def test_a_configuration_of_the_same_name_is_the_persons() -> None:
     person = "---\nconfigs:\n- config_name: gsm8k\n  data_files: mine.csv\n---\n"
 
-    configs = front(render_card(person, [row(), row("mmlu")]))["configs"]
+    card = front(render_card(person, [row(), row("mmlu")]))
+    configs = card["configs"]
 
     assert configs[0] == {"config_name": "gsm8k", "data_files": "mine.csv"}
     assert [config["config_name"] for config in configs] == ["gsm8k", "mmlu"]
+    assert [info["config_name"] for info in card["dataset_info"]] == ["mmlu"]
 
 
 def test_a_card_without_front_matter_gets_one() -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.hub import FILES_PER_COMMIT, HubRepository
-from regrade.answers.hub_http import bound_requests
 from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
+from regrade.hub_client import bound_requests
 from regrade.retries import RetryPolicy
 from tests.hub_server.faults import (
     Action,
@@ -211,6 +211,56 @@ def test_what_the_library_does_not_retry_is_retried(
     assert commits(hub) == 2
 
 
+@pytest.mark.parametrize(("method", "path"), [("POST", "/paths-info/"), ("GET", "/answers$")])
+@pytest.mark.parametrize("text", ["<html>busy</html>", '[{"path": "\udcff"}]'])
+def test_a_reply_that_is_not_json_or_not_utf8_is_asked_for_again(
+    hub: Hub, repository: HubRepository, method: str, path: str, text: str
+) -> None:
+    hub.fail(method, path, Answer(200, text=text))
+
+    revision = repository.commit({"README.md": b"hello"}, "first", parent=repository.head())
+
+    assert repository.head() == revision
+    assert commits(hub) == 2
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_an_upload_that_the_storage_did_not_get_whole_is_sent_again(
+    hub: Hub, repository: HubRepository, status: int
+) -> None:
+    hub.fail("PUT", "/lfs/", Answer(status))
+
+    revision = repository.commit({SHARD: b"PAR1"}, "first", parent=None)
+
+    assert repository.fetch(SHARD, revision).read_bytes() == b"PAR1"
+
+
+def test_no_signed_address_reaches_a_log_or_the_terminal(
+    hub: Hub,
+    repository: HubRepository,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.INFO)
+    hub.fail("PUT", "/lfs/", Answer(503))
+    hub.fail("PUT", "/lfs/", CutUpload(after_bytes=1), after=1)
+    content = os.urandom(50_000)
+
+    revision = repository.commit({SHARD: content}, "first", parent=None)
+    hub.fail("GET", "/cdn/", Truncate(20_000))
+    hub.fail("GET", "/cdn/", Answer(503), after=1)
+    repository.fetch(SHARD, revision)
+    hub.fail("PUT", "/lfs/", Answer(422), count=-1)
+    with pytest.raises(HubError) as caught:
+        repository.commit({SHARD: os.urandom(99)}, "second", parent=revision)
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert any("/lfs/" in line and "?***" in line for line in lines)  # they are logged, masked
+    assert any("/cdn/" in line and "?***" in line for line in lines)
+    shown = "\n".join([*lines, str(caught.value), *capfd.readouterr()])
+    assert "X-Amz-Signature" not in shown
+
+
 def test_an_upload_that_is_cut_is_sent_again(hub: Hub, repository: HubRepository) -> None:
     content = os.urandom(1 << 20)
     hub.fail("PUT", "/lfs/", CutUpload(after_bytes=100_000))
@@ -288,14 +338,60 @@ def test_no_answer_at_all_is_a_retryable_error(make: Make) -> None:
     assert caught.value.retryable
 
 
-def test_long_listings_come_in_pages(hub: Hub, repository: HubRepository) -> None:
+def test_long_listings_come_in_pages(hub: Hub, make: Make) -> None:
     hub.store.page_size = 7
     additions: dict[str, Path | bytes] = {f"scores/{n}.json": b"%d" % n for n in range(30)}
+    revision = make().commit(additions, "many", parent=None)
+    hub.server.forget()
+    hub.store.page_size = 7
 
-    revision = repository.commit(additions, "many", parent=None)
-
-    assert repository.files(revision, "scores").keys() == additions.keys()
+    assert make().files(revision, "scores").keys() == additions.keys()
     assert hub.requests("GET", "/tree/") > 4
+
+
+def test_the_listing_after_a_commit_needs_no_request_and_is_what_the_hub_lists(
+    hub: Hub, make: Make, repository: HubRepository, first: str
+) -> None:
+    repository.files(first)
+    second = repository.commit({MANIFEST: b"2", SHARD: b"PAR1"}, "second", parent=first)
+    asked = len(hub.server.seen)
+
+    derived = repository.files(second)
+
+    assert len(hub.server.seen) == asked
+    assert derived == make().files(second)
+    assert list(derived) == sorted(derived)
+
+
+def test_files_that_someone_else_committed_are_listed_after_the_same_commit_of_ours(
+    hub: Hub, make: Make, repository: HubRepository, first: str
+) -> None:
+    repository.files(first)
+    same = make().commit({MANIFEST: b"2"}, "the same", parent=first)
+    other = make().commit({SHARD: b"PAR1"}, "something else", parent=same)
+
+    assert repository.commit({MANIFEST: b"2"}, "the same", parent=first) == other
+    assert repository.files(other) == make().files(other)
+
+
+def test_a_folder_is_not_one_whose_name_begins_alike(repository: HubRepository) -> None:
+    paths = ("a/b/x.json", "a/b-2/x.json", "a/b.json", "a/b0/x.json", "a/b/c/x.json")
+    revision = repository.commit(dict.fromkeys(paths, b"1"), "all", parent=None)
+
+    assert list(repository.files(revision, "a/b")) == ["a/b/c/x.json", "a/b/x.json"]
+
+
+def test_a_content_is_downloaded_once_for_all_revisions_and_paths(
+    hub: Hub, make: Make, repository: HubRepository, first: str
+) -> None:
+    repository.fetch(MANIFEST, first)
+    second = repository.commit({SHARD: b"PAR1", "scores/1.json": b"1"}, "2", parent=first)
+    repository.files(second)
+    asked = len(hub.server.seen)
+
+    assert repository.fetch(MANIFEST, second).read_bytes() == b"1"
+    assert repository.fetch("scores/1.json", second).read_bytes() == b"1"
+    assert len(hub.server.seen) == asked
 
 
 def test_a_revision_is_listed_once(hub: Hub, repository: HubRepository, first: str) -> None:

@@ -382,6 +382,18 @@ def test_a_process_killed_at_any_time_leaves_whole_commits(folder: Path) -> None
     assert commits >= 6
 
 
+def test_files_that_a_killed_process_left_are_removed_with_the_next_commit(
+    folder: Path, first: str
+) -> None:
+    temporary = folder / ".regrade" / "tmp"
+    (temporary / "left").write_bytes(b"half a shard")
+    (temporary / "folder").mkdir()
+
+    LocalRepository(folder).commit({MANIFEST: b"2"}, "2", parent=first)
+
+    assert [path.name for path in temporary.iterdir()] == ["folder"]
+
+
 def test_waiting_for_another_commit_ends(folder: Path, first: str) -> None:
     with (
         FileLock(folder / ".regrade" / "lock"),

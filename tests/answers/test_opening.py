@@ -104,6 +104,43 @@ def test_a_dataset_on_the_hub_is_opened(hub: Hub, monkeypatch: pytest.MonkeyPatc
     assert open_repository(uri + "/", create=False).head() == revision
 
 
+def test_a_dataset_that_is_opened_for_writing_is_created_private(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+
+    open_repository(f"hf://datasets/{hub.repo_id}", create=True)
+
+    assert hub.repo().private
+    open_repository(f"hf://datasets/{hub.repo_id}", create=True)
+    assert hub.requests("POST", "/repos/create") == 1
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["private", "absent"])
+def test_a_namespace_that_the_token_may_not_write_is_found_when_opening(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    if there:
+        hub.store.create("datasets", hub.user, "answers", private=True, url="")
+    stranger = hub.store.add_user(f"{hub.user}-stranger")
+    monkeypatch.setenv("HF_TOKEN", stranger.write_token)
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+
+    with pytest.raises(RepositoryError, match=rf"403.*write access to '{hub.repo_id}'"):
+        open_repository(f"hf://datasets/{hub.repo_id}", create=True)
+
+
+def test_a_token_that_only_reads_is_found_when_opening_a_dataset_that_is_not_there(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", hub.read_token)
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+
+    with pytest.raises(RepositoryError, match="403"):
+        open_repository(f"hf://datasets/{hub.repo_id}", create=True)
+
+
 def test_what_stands_against_writing_is_found_when_opening(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

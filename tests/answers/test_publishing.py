@@ -1,17 +1,26 @@
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import datasets
+import pyarrow as pa
 import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.manifest import Session
-from regrade.answers.publishing import publish_answers, publish_scores
+from regrade.answers.origin import begin_session
+from regrade.answers.publishing import (
+    publish_answers,
+    publish_files,
+    publish_scores,
+    retry_on_conflict,
+)
+from regrade.answers.sealed import seal_table
 from regrade.answers.sets import AnswerSet, find_set, list_sets
 from regrade.answers.spool import Spool
-from regrade.errors import DamagedAnswersError, RepositoryError
+from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
+from regrade.records import GENERATION_SCHEMA
 from regrade.scoring.score import is_stale, score_answers
 from tests.builders import description, row
 from tests.stored import numbers, publish
@@ -28,9 +37,10 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
         yield spool
 
 
-def session(rows: int, minute: int = 0) -> Session:
+def session(minute: int = 0) -> Session:
     return Session(
-        started_at=datetime(2026, 1, 1, 0, minute, tzinfo=UTC),
+        id=f"{minute:012x}",
+        started_at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute),
         regrade_version="0",
         engine="vllm",
         engine_version="0.32.0",
@@ -40,16 +50,13 @@ def session(rows: int, minute: int = 0) -> Session:
         chat_template_sha256=None,
         engine_settings={},
         load_seconds=1.0,
-        generate_seconds=2.0,
-        rows=rows,
-        prompt_tokens=5 * rows,
-        completion_tokens=7 * rows,
     )
 
 
 def published(repository: LocalRepository, spool: Spool, numbers: range, total: int) -> AnswerSet:
+    begin_session(spool, repository.uri, description(total), session())
     spool.append([row(number) for number in numbers])
-    answers = publish_answers(repository, spool, description(total), session(len(numbers)))
+    answers = publish_answers(repository, spool, description(total))
     assert answers is not None
     return answers
 
@@ -62,7 +69,7 @@ def test_an_answer_set_is_complete_when_every_row_is_there(
 
     second = published(repository, spool, range(3, 5), 5)
     assert (second.manifest.state, second.manifest.rows) == ("complete", 5)
-    assert len(second.keys()) == 5
+    assert len(second.states().done) == 5
     assert spool.seal() == []
 
 
@@ -73,7 +80,7 @@ def test_a_commit_whose_spool_was_not_released_is_not_published_again(
         spool, "release", lambda published: None
     )  # the crash right after the commit
     first = published(repository, spool, range(3), 5)
-    again = publish_answers(repository, spool, description(5), None)
+    again = publish_answers(repository, spool, description(5))
 
     assert again is not None
     assert again.manifest.shards == first.manifest.shards
@@ -89,14 +96,14 @@ def test_rows_that_another_machine_published_are_left_out(
 
     assert answers.manifest.rows == 6
     assert answers.manifest.state == "complete"
-    assert len(answers.keys()) == 6
+    assert len(answers.states().done) == 6
 
 
 def test_two_writers_at_once_both_succeed(repository: LocalRepository, tmp_path: Path):
     def write(benchmark: str) -> None:
         with Spool(tmp_path / benchmark) as spool:
             spool.append([row(number) for number in range(20)])
-            publish_answers(repository, spool, description(20, benchmark=benchmark), session(20))
+            publish_answers(repository, spool, description(20, benchmark=benchmark))
 
     writers = [threading.Thread(target=write, args=(f"bench{i}",)) for i in range(4)]
     for writer in writers:
@@ -154,7 +161,7 @@ def test_old_revisions_stay_readable(repository: LocalRepository, spool: Spool):
     then = find_set(repository, first.manifest.specification, first.revision)
     assert then is not None
     assert then.manifest.rows == 3
-    assert len(then.keys()) == 3
+    assert len(then.states().done) == 3
 
 
 def test_an_altered_shard_is_refused_by_name(repository: LocalRepository, spool: Spool):
@@ -214,3 +221,114 @@ def test_a_model_from_a_folder_is_found_by_its_path_too(
     assert found(str(tmp_path / "out/merged")) == ["merged"]
     assert found(str(tmp_path / "link")) == ["merged"]
     assert found(str(tmp_path / "other/checkpoint-5")) == []
+
+
+def test_a_repeated_set_is_complete_when_every_repeat_is_there(
+    repository: LocalRepository, spool: Spool
+):
+    described = description(2, repeats=2)
+    spool.append([row(0), row(0, repeat=1), row(1)])
+    first = publish_answers(repository, spool, described)
+    spool.append([row(1, repeat=1)])
+    second = publish_answers(repository, spool, described)
+
+    assert first is not None
+    assert second is not None
+    assert (first.manifest.state, first.manifest.rows) == ("incomplete", 3)
+    assert (second.manifest.state, second.manifest.rows) == ("complete", 4)
+
+
+def test_while_generating_only_new_rows_make_a_commit(repository: LocalRepository, spool: Spool):
+    described = description(5)
+    spool.append([row(0)])
+    first = publish_answers(repository, spool, described, only_new=True)
+    nothing = publish_answers(repository, spool, described, only_new=True)
+
+    assert first is not None
+    assert first.manifest.rows == 1
+    assert nothing is None
+    assert repository.head() == first.revision
+
+
+def test_what_a_person_wrote_in_the_card_stays(repository: LocalRepository, spool: Spool):
+    repository.commit({"README.md": b"# Mine\r\n\nMy words.\r\n"}, "by hand", parent=None)
+
+    published(repository, spool, range(2), 2)
+
+    card = (repository.folder / "README.md").read_bytes()
+    assert b"# Mine\r\n\nMy words.\r\n" in card
+    assert b"org/tiny" in card
+
+
+def test_files_are_added_to_a_repository_that_has_answers(
+    repository: LocalRepository, tmp_path: Path
+):
+    def add(model: str, *numbers: int) -> tuple[str | None, list[AnswerSet]]:
+        table = pa.Table.from_pylist([row(n) for n in numbers], schema=GENERATION_SCHEMA)
+        sealed = seal_table(table, tmp_path / f"{model}.parquet")
+        sets = publish_files(repository, [(description(2, model=model), [sealed])], "import")
+        return repository.head(), sets
+
+    add("first", 0, 1)
+    second, sets = add("second", 0, 1)
+    again, same = add("second", 0, 1)
+
+    assert second is not None
+    assert {s.manifest.specification.model.name for s in list_sets(repository, second)} == {
+        "first",
+        "second",
+    }
+    card = (repository.folder / "README.md").read_text()
+    assert "| first |" in card
+    assert "| second |" in card
+    assert again == second
+    assert [entry.manifest for entry in same] == [entry.manifest for entry in sets]
+
+
+def test_only_a_commit_conflict_is_tried_again(monkeypatch: pytest.MonkeyPatch):
+    waits: list[float] = []
+    monkeypatch.setattr("tenacity.nap.time.sleep", waits.append)
+    tried: list[None] = []
+
+    def attempt(error: Exception) -> None:
+        tried.append(None)
+        raise error
+
+    for error in (HubError("u", "o", "503", True), RepositoryError("u", "p"), OSError(28, "full")):
+        tried.clear()
+        with pytest.raises(type(error)):
+            retry_on_conflict(lambda: attempt(error))  # noqa: B023 - called at once
+        assert len(tried) == 1
+    assert waits == []
+
+    tried.clear()
+    with pytest.raises(HeadMovedError):
+        retry_on_conflict(lambda: attempt(HeadMovedError("u", "o", "moved")), attempts=5)
+    assert len(tried) == 5
+    assert len(waits) == 4
+    assert all(0 <= wait <= 10 for wait in waits)
+    assert sum(waits) > 0
+
+
+def test_a_shard_is_read_once_while_a_spool_is_open(
+    repository: LocalRepository, spool: Spool, monkeypatch: pytest.MonkeyPatch
+):
+    read: list[str] = []
+    fetch = LocalRepository.fetch
+
+    def record(repository: LocalRepository, path: str, revision: str) -> Path:
+        read.append(path)
+        return fetch(repository, path, revision)
+
+    monkeypatch.setattr(LocalRepository, "fetch", record)
+    for number in range(4):
+        published(repository, spool, range(number, number + 1), 6)
+
+    assert not [path for path in read if path.endswith(".parquet")]
+
+
+def test_publishing_no_scores_makes_no_commit(repository: LocalRepository, spool: Spool):
+    answers = published(repository, spool, range(2), 2)
+
+    assert publish_scores(repository, []) == answers.revision
+    assert repository.head() == answers.revision

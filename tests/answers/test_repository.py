@@ -17,7 +17,7 @@ from regrade.answers.card import CardRow, render_card
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from regrade.errors import DamagedAnswersError, HeadMovedError, RepositoryError
-from regrade.records import GENERATION_SCHEMA, Completion, Sample, generation_row
+from regrade.records import ADDED_COLUMNS, GENERATION_SCHEMA, Completion, Sample, generation_row
 from regrade.retries import RetryPolicy
 from tests.hub_server.faults import Corrupt
 from tests.hub_server.fixtures import Hub
@@ -261,7 +261,7 @@ for name in names:
 """
 
 
-def shard(targets: list[str]) -> bytes:
+def shard(targets: list[str], schema: pa.Schema = GENERATION_SCHEMA) -> bytes:
     rows = [
         generation_row(
             Sample(f"{n:016x}", n, target, {}, choices=("x", "y")),
@@ -271,11 +271,14 @@ def shard(targets: list[str]) -> bytes:
         for n, target in enumerate(targets)
     ]
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, GENERATION_SCHEMA), sink, compression="zstd")
+    pq.write_table(pa.Table.from_pylist(rows, schema), sink, compression="zstd")
     return sink.getvalue().to_pybytes()
 
 
-def test_load_dataset_gives_the_rows_of_a_benchmark(
+VERSION_1 = pa.schema([field for field in GENERATION_SCHEMA if field.name not in ADDED_COLUMNS])
+
+
+def test_load_dataset_gives_the_rows_of_a_benchmark_of_all_versions(
     opened: Opener, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     sets = [
@@ -285,7 +288,9 @@ def test_load_dataset_gives_the_rows_of_a_benchmark(
     additions = {
         "README.md": render_card(None, sets).encode(),
         "answers/gsm8k/org--model/0000000000000000/part-00000-00000000.parquet": shard(["1", "2"]),
-        "answers/gsm8k/org--model/0000000000000000/part-00001-00000001.parquet": shard(["3"]),
+        "answers/gsm8k/org--model/0000000000000000/part-00001-00000001.parquet": shard(
+            ["3"], VERSION_1
+        ),
         "answers/gsm8k/other/0000000000000001/part-00000-00000002.parquet": shard(["4"]),
         "answers/gsm8k/other/0000000000000001/manifest.json": b"{}",
         "answers/gsm8k_chat/org--model/0000000000000003/part-00000-00000003.parquet": shard(["5"]),

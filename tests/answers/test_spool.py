@@ -1,3 +1,5 @@
+import errno
+import logging
 import os
 import signal
 import subprocess
@@ -8,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from regrade.answers.spool import Spool, SpoolBusyError, SpoolError
+from regrade.answers.spool import Spool, SpoolBusyError, SpoolError, spool_folder
 from regrade.records import GENERATION_SCHEMA
 from tests.builders import row
 
@@ -24,7 +26,11 @@ def test_rows_are_there_for_the_next_process(folder: Path):
         spool.append([row(3)])
 
     with Spool(folder) as spool:
-        assert spool.keys() == {("sample-00001", 0), ("sample-00002", 0), ("sample-00003", 0)}
+        assert spool.states().done == {
+            ("sample-00001", 0),
+            ("sample-00002", 0),
+            ("sample-00003", 0),
+        }
 
 
 def test_a_line_that_a_crash_cut_off_is_dropped_and_writing_goes_on(folder: Path):
@@ -34,9 +40,9 @@ def test_a_line_that_a_crash_cut_off_is_dropped_and_writing_goes_on(folder: Path
     journal.write_bytes(journal.read_bytes()[:-10])
 
     with Spool(folder) as spool:
-        assert spool.keys() == {("sample-00001", 0)}
+        assert spool.states().done == {("sample-00001", 0)}
         spool.append([row(2)])
-        assert spool.keys() == {("sample-00001", 0), ("sample-00002", 0)}
+        assert spool.states().done == {("sample-00001", 0), ("sample-00002", 0)}
         assert sum(file.rows for file in spool.seal()) == 2
 
 
@@ -129,7 +135,7 @@ def test_rows_reported_before_a_kill_are_on_disk(folder: Path):
         reported += [int(line) for line in writer.stdout.read().split()]
 
     with Spool(folder) as spool:
-        assert {(f"sample-{number:05d}", 0) for number in reported} <= spool.keys()
+        assert {(f"sample-{number:05d}", 0) for number in reported} <= spool.states().done
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -145,4 +151,140 @@ def test_removing_a_spool_leaves_nothing_to_continue_from(folder: Path):
         spool.remove()
     assert not folder.exists()
     with Spool(folder) as spool:
-        assert spool.keys() == set()
+        assert spool.states().done == set()
+
+
+def samples(spool: Spool) -> list[str]:
+    """Sample ids of all rows of the spool, file by file, after sealing."""
+    files = spool.seal()
+    return [name for file in files for name in pq.read_table(file.path)["sample_id"].to_pylist()]
+
+
+def test_rows_that_were_sealed_and_not_published_stay_when_more_are_sealed(folder: Path):
+    with Spool(folder) as spool:
+        spool.append([row(1), row(2)])
+        spool.seal()  # and then publishing failed
+    with Spool(folder) as spool:
+        spool.append([row(3)])
+        assert samples(spool) == ["sample-00001", "sample-00002", "sample-00003"]
+    with Spool(folder) as spool:
+        spool.append([row(4)])
+        assert samples(spool) == [f"sample-{number:05d}" for number in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("cut", [1, 2, 10])
+def test_a_line_that_was_cut_anywhere_is_dropped_and_generated_again(folder: Path, cut: int):
+    with Spool(folder) as spool:
+        spool.append([row(1), row(2)])
+    journal = next(folder.glob("journal-*.jsonl"))
+    journal.write_bytes(journal.read_bytes()[:-cut])
+
+    with Spool(folder) as spool:
+        spool.append([row(2)])
+        assert samples(spool) == ["sample-00001", "sample-00002"]
+
+
+def test_damage_within_a_journal_is_told_and_what_stands_before_it_is_kept(
+    folder: Path, caplog: pytest.LogCaptureFixture
+):
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+    journal = next(folder.glob("journal-*.jsonl"))
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + b"\0\0damage\n" + whole)
+
+    with Spool(folder) as spool:
+        assert samples(spool) == ["sample-00001"]
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert f"'{journal}' is damaged from byte {len(whole)} on" in record.getMessage()
+
+
+def test_a_cut_line_is_no_damage_to_tell(folder: Path, caplog: pytest.LogCaptureFixture):
+    with Spool(folder) as spool:
+        spool.append([row(1), row(2)])
+    journal = next(folder.glob("journal-*.jsonl"))
+    journal.write_bytes(journal.read_bytes()[:-10])
+
+    with Spool(folder):
+        assert caplog.records == []
+
+
+def test_rows_are_synced_before_they_are_reported(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    synced: list[tuple[str, int]] = []
+    fsync = os.fsync
+
+    def record(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.append((path.name.split("-")[0], os.fstat(descriptor).st_size))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+        journal = next(folder.glob("journal-*.jsonl"))
+        assert ("journal", journal.stat().st_size) in synced
+        assert folder.name in [name for name, _ in synced]  # the name of the new file
+
+
+def test_a_disk_that_is_full_while_sealing_loses_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+        with monkeypatch.context() as patch:
+            patch.setattr("regrade.answers.spool.write_parquet", full)
+            with pytest.raises(SpoolError, match="No space left on device"):
+                spool.seal()
+        assert samples(spool) == ["sample-00001"]
+
+
+def test_an_error_says_what_is_kept_and_what_to_do():
+    message = str(SpoolError("/spool", "No space left on device"))
+
+    assert message.startswith("Spool '/spool': No space left on device.")
+    assert "It keeps the answers so far." in message
+    assert "run the same command again" in message
+    assert "REGRADE_SPOOL can name another folder" in message
+
+
+def test_a_spool_is_where_earlier_versions_left_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("REGRADE_SPOOL", str(tmp_path))
+
+    folder = spool_folder("hf://datasets/org/answers", "0123456789abcdef")
+
+    assert folder.relative_to(tmp_path).as_posix() == "118c8ca7cb9b/0123456789abcdef"
+
+
+def test_a_spool_without_rows_leaves_no_folder(folder: Path):
+    with Spool(folder):
+        assert folder.is_dir()
+
+    assert not folder.exists()
+
+
+def test_rows_belong_to_the_session_that_began_before_them(folder: Path):
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+        spool.begin("0123456789ab")
+        spool.append([row(2)])
+        spool.begin("ba9876543210")
+        spool.append([row(3)])
+
+        assert [file.session for file in spool.seal()] == [None, "0123456789ab", "ba9876543210"]
+
+
+@pytest.mark.parametrize(("size", "files"), [(1, 3), (2**20, 1)])
+def test_a_journal_is_closed_when_it_is_large(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, size: int, files: int
+):
+    monkeypatch.setattr("regrade.answers.spool.MAX_JOURNAL_BYTES", size)
+    with Spool(folder) as spool:
+        for number in range(3):
+            spool.append([row(number)])
+
+        assert len(list(folder.glob("journal-*.jsonl"))) == files
+        assert len(samples(spool)) == 3

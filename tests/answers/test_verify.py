@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.sets import AnswerSet
-from regrade.answers.verify import Verified, check_rows, verify
-from regrade.errors import RepositoryError
+from regrade.answers.problems import Verified
+from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.verify import check_rows, verify
+from regrade.errors import DamagedAnswersError, RepositoryError
 from regrade.records import GENERATION_SCHEMA
 from tests.builders import row
 from tests.stored import (
@@ -116,11 +117,13 @@ def test_a_repeat_that_nobody_asked_for_and_a_sample_too_many_are_found(answers:
     [
         ({"rows": 5}, "says 5 rows, its shards have 6"),
         ({"state": "incomplete"}, "state is 'incomplete' with 6 of 6"),
-        ({"schema_version": 2, "new_field": 1}, "written with schema 2.*upgrade regrade"),
+        ({"schema_version": 3, "new_field": 1}, "written with schema 3.*upgrade regrade"),
         ({"answer_set_id": "f" * 16}, "is not that of its specification"),
         ({"scorers": []}, "names no scorer"),
         ({"shards": "none"}, "not a manifest: shards"),
-        ({"created_at": "2026-01-01T00:00:00"}, "time zone"),
+        ({"created_at": "2026-01-01T00:00:00"}, "created_at: .*timezone"),
+        ({"created_at": "0001-01-01T00:00:00+14:00"}, "created_at: .*greater than or equal"),
+        ({"updated_at": "9999-12-31T23:59:59-12:00"}, "updated_at: .*less than"),
     ],
 )
 def test_a_manifest_that_does_not_hold_is_named(
@@ -133,6 +136,69 @@ def test_a_manifest_that_does_not_hold_is_named(
     ]
     assert len(problems) == 1
     assert re.search(says, problems[0].problem)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("load_seconds", -1.0),
+        ("generate_seconds", float("nan")),
+        ("generate_seconds", 1e308),
+        ("generate_seconds", float("inf")),
+        ("rows", -1),
+        ("prompt_tokens", -1),
+        ("completion_tokens", -1),
+        ("started_at", "2026-01-01T00:00:00"),
+        ("started_at", "0001-01-01T00:00:00+14:00"),
+    ],
+)
+def test_a_session_with_an_impossible_value_is_damage_and_named(
+    answers: AnswerSet, field: str, value: object
+) -> None:
+    session = {
+        "started_at": "2026-01-01T00:00:00Z",
+        "regrade_version": "0",
+        "engine": "vllm",
+        "engine_version": None,
+        "device": None,
+        "dtype": None,
+        "max_model_len": None,
+        "chat_template_sha256": None,
+        "engine_settings": {},
+        "load_seconds": 1.0,
+        "generate_seconds": 2.0,
+        "rows": 6,
+        "prompt_tokens": 30,
+        "completion_tokens": 42,
+    }
+    commit_manifest(answers, sessions=[session])
+    assert list_sets(answers.repository, str(answers.repository.head()))
+
+    commit_manifest(answers, sessions=[session | {field: value}])
+
+    with pytest.raises(DamagedAnswersError, match=rf"manifest.json.*sessions\.0\.{field}"):
+        list_sets(answers.repository, str(answers.repository.head()))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("score_seconds", -1.0),
+        ("score_seconds", float("nan")),
+        ("scored_at", "2026-01-01T00:00:00"),
+        ("scored_at", "0001-01-01T00:00:00+14:00"),
+    ],
+)
+def test_a_score_file_with_an_impossible_value_is_damage_and_named(
+    answers: AnswerSet, field: str, value: object
+) -> None:
+    file = score(answers)
+    path = f"{answers.scores_folder}/{file.label}.json"
+    content = json.dumps(file.model_dump(mode="json") | {field: value}).encode()
+    answers.repository.commit({path: content}, "from a stranger", parent=answers.repository.head())
+
+    with pytest.raises(DamagedAnswersError, match=rf"{file.label}.json.*{field}"):
+        again(answers).scores()
 
 
 def test_a_shard_listed_twice_is_found(answers: AnswerSet) -> None:
@@ -156,18 +222,38 @@ def test_files_that_belong_to_nothing_are_named(
     assert {found.path for found in verified(answers).problems} == set(additions)
 
 
+@pytest.mark.parametrize(
+    ("place", "wrong", "right"),
+    [
+        (("overall", "accuracy"), 0.25, 1.0),
+        (("overall", "accuracy_stderr"), 0.25, 0.0),
+        (("overall", "truncated"), 1, 0),
+        (("macro_accuracy",), 0.5, 1.0),
+        (("subsets", 1, "metrics", "n"), 4, 3),
+        (("samples",), 7, 6),
+    ],
+    ids=str,
+)
 def test_scores_that_do_not_follow_from_their_rows_are_found(
-    repository: LocalRepository, answers: AnswerSet
+    repository: LocalRepository,
+    answers: AnswerSet,
+    place: tuple[str | int, ...],
+    wrong: float,
+    right: float,
 ) -> None:
     file = score(answers)
     path = f"{answers.scores_folder}/{file.label}.json"
     document = json.loads((repository.folder / path).read_text())
-    document["summary"]["overall"]["accuracy"] = 0.25
+    *above, last = place
+    part = document["summary"]
+    for name in above:
+        part = part[name]
+    part[last] = wrong
     repository.commit({path: json.dumps(document).encode()}, "wish", parent=repository.head())
 
     name, problem = only_problem(answers)
     assert name == f"{file.label}.json"
-    assert problem == "its accuracy is 0.25 of 6, its rows give 1.0 of 6."
+    assert problem == f"its {'.'.join(map(str, place))} is {wrong}, its rows give {right}."
 
 
 def test_scores_of_other_rows_or_other_shards_are_found(answers: AnswerSet) -> None:

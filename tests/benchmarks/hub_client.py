@@ -5,7 +5,9 @@ import sys
 from typing import Any
 
 from regrade.benchmarks import open_benchmark, open_dataset
+from regrade.benchmarks.questions import hub_source
 from regrade.errors import RegradeError
+from regrade.retries import RetryPolicy
 from regrade.settings import DatasetBenchmark, PromptSettings
 
 
@@ -27,4 +29,5 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    hub_source.RETRIES = RetryPolicy(attempts=3, first_wait=0.05)
     sys.stdout.write(json.dumps([answer(request) for request in json.loads(sys.argv[1])]))

@@ -77,6 +77,75 @@ def test_what_cannot_be_imported_is_one_line_and_leaves_nothing(tmp_path: Path):
         assert not (tmp_path / "answers").exists()
 
 
+def test_a_file_that_cannot_be_read_is_named_and_the_exit_code_tells_it(tmp_path: Path):
+    folder = tmp_path / "runs"
+    cut_run(folder)
+    (folder / "broken.jsonl").write_text("{")
+    arguments = ("import", folder, "--answers", tmp_path / "answers")
+
+    strict = regrade(*arguments, "--strict")
+    assert (strict.code, (tmp_path / "answers").exists()) == (2, False)
+    ran = regrade(*arguments, "--json")
+    assert ran.code == 1
+    [one] = ran.document["answer_sets"]
+    [failed] = ran.document["failed"]
+    assert (one["rows"], "broken.jsonl', row 0: not JSON" in failed) == (2, True)
+    assert "broken.jsonl', row 0: not JSON" in ran.err
+    assert "1 file was not imported" in ran.err
+    assert regrade(*arguments, "--quiet").code == 1
+
+
+def test_fields_that_are_not_imported_are_one_line(tmp_path: Path):
+    results(tmp_path)
+    rows = [sample(n, "1", 1.0, **{f"field_{n}": n}) for n in range(1, 31)]
+    path = jsonl(tmp_path / f"samples_sums_{TIME}.jsonl", *rows)
+    ran = regrade("import", path, "--answers", tmp_path / "answers")
+    [line] = [line for line in ran.err.splitlines() if "not imported" in line]
+    assert line.startswith("fields not imported: lm-eval: arguments.gen_args_0.arg_1, doc.answer, ")
+    assert line.endswith(" and 12 more")
+    again = regrade("import", path, "--answers", tmp_path / "answers", "--json").document
+    assert len(again["fields_not_imported"]["lm-eval"]) == 32
+
+
+def test_answers_without_a_usable_target_are_counted(tmp_path: Path):
+    path = jsonl(
+        tmp_path / "a.jsonl",
+        *({"a": "A", "gold": gold, "options": ["x", "y"]} for gold in ("A", "(B)", "Z", None)),
+    )
+    options = ("--column.text", "a", "--column.target", "gold", "--column.choices", "options")
+    arguments = ("import", path, *options, "--model", "m", "--benchmark", "b")
+    ran = regrade(*arguments, "--answers", tmp_path / "answers")
+    assert ran.code == 0, ran.err
+    assert "without a usable target: 2 of 4 answers in" in ran.err
+    assert "'Z' of question 2" in ran.err
+
+
+def test_extracted_answers_without_a_score_are_compared_with_the_target(tmp_path: Path):
+    rows = [
+        {"a": "It is 4.", "final": final, "gold": "#### 4"} for final in ("4", "4.0", "5", None)
+    ]
+    options = ("--column.text", "a", "--column.extracted", "final", "--column.target", "gold")
+    ran = regrade(
+        "import", jsonl(tmp_path / "a.jsonl", *rows), *options, "--model", "m", "--benchmark", "b",
+        "--answers", tmp_path / "answers", "--json",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    [original] = ran.document["answer_sets"][0]["originals"]
+    assert original["name"] == "final equals target"
+    assert (original["accuracy"], original["n"]) == (0.5, 4)
+
+
+def test_nested_lists_are_addressed(tmp_path: Path):
+    row = {"runs": [["It is 3."], ["It is 4."]], "doc": [{"q": "2+2?", "gold": ["4"]}]}
+    path = jsonl(tmp_path / "a.jsonl", row)
+    options = ("--column.text", "runs[*][0]", "--column.question", "doc[0].q")
+    more = ("--column.target", "doc.0.gold[0]", "--model", "m", "--benchmark", "b")
+    ran = regrade("import", path, *options, *more, "--answers", tmp_path / "answers", "--json")
+    assert ran.code == 0, ran.err
+    [one] = ran.document["answer_sets"]
+    assert (one["rows"], one["scorers"], one["without_target"]) == (2, ["number"], 0)
+
+
 def test_control_characters_of_a_file_do_not_reach_the_terminal(tmp_path: Path):
     results(tmp_path, model_name="evil\x1b[31m[bold]model")
     path = jsonl(tmp_path / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0))

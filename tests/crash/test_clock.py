@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from regrade.answers import publishing
+from regrade.answers import origin, publishing
 from regrade.answers.local import LocalRepository
 from regrade.answers.manifest import Session
+from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.spool import Spool
@@ -28,13 +29,15 @@ class Clock(datetime):
 
 
 def at(offset: timedelta) -> Session:
-    return session(2).model_copy(update={"started_at": START + offset})
+    days = offset.days + 1000
+    return session(days).model_copy(update={"started_at": START + offset})
 
 
 def test_rows_shards_and_identity_survive_a_clock_that_jumps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(publishing, "datetime", Clock)
+    for module in (publishing, origin):
+        monkeypatch.setattr(module, "datetime", Clock)
     repository = LocalRepository(tmp_path / "answers")
     jumps = [timedelta(0), timedelta(days=-400), timedelta(days=9000), timedelta(0)]
     published: AnswerSet | None = None
@@ -42,8 +45,9 @@ def test_rows_shards_and_identity_survive_a_clock_that_jumps(
     for number, jump in enumerate(jumps):
         Clock.current = START + jump
         with Spool(tmp_path / "spool" / "set") as spool:
+            begin_session(spool, repository.uri, description(8), at(jump))
             spool.append([row(2 * number), row(2 * number + 1)])
-            published = publish_answers(repository, spool, description(8), at(jump))
+            published = publish_answers(repository, spool, description(8))
         assert published is not None
         now = [shard.name for shard in published.manifest.shards]
         assert now[:-1] == names
@@ -61,18 +65,21 @@ def test_rows_shards_and_identity_survive_a_clock_that_jumps(
 def test_an_answer_set_from_the_future_is_continued_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(publishing, "datetime", Clock)
+    for module in (publishing, origin):
+        monkeypatch.setattr(module, "datetime", Clock)
     repository = LocalRepository(tmp_path / "answers")
     Clock.current = START + timedelta(days=9000)
     with Spool(tmp_path / "spool" / "set") as spool:
+        begin_session(spool, repository.uri, description(2), at(timedelta(days=9000)))
         spool.append([row(0)])
-        publish_answers(repository, spool, description(2), at(timedelta(days=9000)))
+        publish_answers(repository, spool, description(2))
     Clock.current = START
     with Spool(tmp_path / "spool" / "set") as spool:
+        begin_session(spool, repository.uri, description(2), at(timedelta(0)))
         spool.append([row(1)])
-        publish_answers(repository, spool, description(2), at(timedelta(0)))
+        publish_answers(repository, spool, description(2))
 
     (answers,) = list_sets(repository, repository.head() or "")
     assert answers.manifest.state == "complete"
-    assert len(answers.keys()) == 2
+    assert len(answers.states().done) == 2
     assert len(answers.manifest.sessions) == 2

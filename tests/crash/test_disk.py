@@ -55,7 +55,7 @@ def test_a_write_that_only_half_fits_leaves_whole_rows_alone(tmp_path: Path):
     reported = {(f"sample-{int(word):05d}", 0) for word in ran.stdout.split()}
     assert len(reported) > 10
     with Spool(folder) as spool:
-        assert spool.keys() == reported
+        assert spool.states().done == reported
         spool.append([row(99_999)])
         assert sum(file.rows for file in spool.seal()) == len(reported) + 1
 
@@ -68,7 +68,7 @@ def test_what_cannot_be_read_behind_whole_rows_is_left_out(tmp_path: Path):
         file.write(b"\0" * 100 + b"\n" + b"\0" * 100)  # as after a power cut
 
     with Spool(tmp_path / "spool") as spool:
-        assert len(spool.keys()) == 2
+        assert len(spool.states().done) == 2
         spool.append([row(3)])
         assert sum(file.rows for file in spool.seal()) == 3
 
@@ -106,7 +106,7 @@ def test_a_read_only_disk_says_so(disk: SmallDisk):
         pass
     disk.set("rw")
     with Spool(folder) as spool:
-        assert len(spool.keys()) == 1
+        assert len(spool.states().done) == 1
 
 
 @pytest.mark.vllm

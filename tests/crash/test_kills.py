@@ -11,6 +11,7 @@ import pytest
 from regrade.answers.base import Repository
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
+from regrade.answers.verify import verify
 from tests.command_line import ROOT
 from tests.crash.conftest import Make, Reference
 from tests.crash.harness import Account, Command, accuracy, answer_set, stored, tell
@@ -36,6 +37,10 @@ def check(account: Account, command: Command, repository: Repository, reference:
     answers = answer_set(repository)
     assert answers is not None
     assert answers.manifest.state == "complete"
+    sessions = answers.manifest.sessions
+    assert sum(session.rows for session in sessions) == answers.manifest.rows
+    assert all(session.generate_seconds > 0 for session in sessions)
+    assert not verify(repository, answers.revision).problems
     assert not list(command.spool.glob("*/*/*"))
     command.assert_nothing_left()
 
@@ -153,14 +158,14 @@ repository = LocalRepository(folder / "answers")
 asked = description(total)
 with Spool(folder / "spool" / "repository" / "set") as spool:
     stored = find_set(repository, asked.specification, repository.head())
-    done = spool.keys() | (stored.keys() if stored else set())
+    done = spool.states().done | (stored.states().done if stored else set())
     missing = [n for n in range(total) if (f"sample-{n:05d}", 0) not in done]
     print("begins", flush=True)
     for start in range(0, len(missing), 5):
         spool.append([row(n, text=f"{run} {n}") for n in missing[start : start + 5]])
         print("reported", *missing[start : start + 5], flush=True)
-        publish_answers(repository, spool, asked, None)
-    publish_answers(repository, spool, asked, None)
+        publish_answers(repository, spool, asked)
+    publish_answers(repository, spool, asked)
 """
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.hub import HubRepository
-from regrade.answers.leftovers import origin_of, publish_leftovers
+from regrade.answers.leftovers import publish_leftovers
 from regrade.answers.local import LocalRepository
+from regrade.answers.origin import begin_session
 from regrade.answers.spool import Spool, spool_folder
 from regrade.errors import RepositoryError
 from tests.answers.test_publishing import session
@@ -22,7 +23,7 @@ def leave(repository: str, rows: range, total: int) -> Path:
     asked = description(total)
     folder = spool_folder(repository, asked.specification.answer_set_id)
     with Spool(folder) as spool:
-        spool.note_origin(origin_of(repository, asked, session(len(rows))))
+        begin_session(spool, repository, asked, session())
         spool.append([row(number) for number in rows])
     return folder
 

@@ -68,7 +68,7 @@ def test_what_is_stale_is_graded_again_and_what_changed_is_shown_everywhere(
     assert only["answer_set_id"] == sums.manifest.answer_set_id
     assert [one["scorer"] for one in only["scores"]] == ["number"]
     said = " ".join(ran.err.split())
-    assert "number v0 -> v1: 66.7 % -> 100.0 %, 2 wrong to right, 0 right to wrong" in said
+    assert "number v0 -> v2: 66.7 % -> 100.0 %, 2 wrong to right, 0 right to wrong" in said
     assert "number-0-00000000" in stored(sums)  # the old score is kept
     assert len(stored(sums)) == 2
     assert stored(other) == set()
@@ -84,7 +84,7 @@ def test_what_is_stale_is_graded_again_and_what_changed_is_shown_everywhere(
     with connect(f"sqlite:///{tmp_path / 'mlflow.db'}") as client:
         tags = client.get_run(only["mlflow_run_id"]).data.tags
         artifacts = {one.path for one in client.list_artifacts(only["mlflow_run_id"])}
-    assert tags["regrade.change"].startswith("number v0 -> v1")
+    assert tags["regrade.change"].startswith("number v0 -> v2")
     assert "2 wrong to right" in tags["mlflow.note.content"]
     assert "diff.md" in artifacts
 

@@ -165,12 +165,13 @@ class Routes:
             if wanted["oid"] not in self.store.objects:
                 key = secrets.token_hex(12)
                 self.store.uploads[key] = Upload(**row)
-                upload: dict = {"href": f"{self.base}/lfs/{key}"}
+                signed = f"?X-Amz-Signature={key}"
+                upload: dict = {"href": f"{self.base}/lfs/{key}{signed}"}
                 if wanted["size"] > self.store.multipart_above:
-                    upload["href"] += "/complete"
+                    upload["href"] = f"{self.base}/lfs/{key}/complete{signed}"
                     count = -(-wanted["size"] // PART_BYTES)
                     upload["header"] = {"chunk_size": str(PART_BYTES)} | {
-                        str(n): f"{self.base}/lfs/{key}/{n}" for n in range(1, count + 1)
+                        str(n): f"{self.base}/lfs/{key}/{n}{signed}" for n in range(1, count + 1)
                     }
                 verify = {"href": f"{self.base}{prefix}/{repo.name}.git/info/lfs/verify"}
                 row["actions"] = {"upload": upload, "verify": verify}
@@ -318,7 +319,7 @@ class Routes:
         headers |= {"X-Linked-Size": str(entry.size), "X-Linked-Etag": f'"{entry.sha256}"'}
         key = secrets.token_hex(12)
         self.store.links[key] = entry
-        return RedirectResponse(f"{self.cdn}/cdn/{key}", 302, headers)
+        return RedirectResponse(f"{self.cdn}/cdn/{key}?X-Amz-Signature={key}", 302, headers)
 
     async def from_cdn(self, request: Request) -> Response:
         if "authorization" in request.headers:

@@ -160,7 +160,7 @@ async def _abort(send: Send) -> None:
 
 
 async def _answer(action: Answer, send: Send) -> None:
-    body = action.text.encode()
+    body = action.text.encode(errors="surrogateescape")
     headers = [(k.lower().encode(), v.encode()) for k, v in action.headers.items()]
     headers += [(b"content-type", b"text/plain"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": action.status, "headers": headers})

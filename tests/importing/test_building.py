@@ -14,7 +14,7 @@ from regrade.settings import ScorerName
 
 def row(index: int = 0, target: str | None = "4", **changes: Any) -> ImportedRow:
     return replace(
-        ImportedRow(index=index, question=f"q{index}", target=target, text="It is 4."), **changes
+        ImportedRow(index=index, content=f"q{index}", target=target, text="It is 4."), **changes
     )
 
 
@@ -71,7 +71,10 @@ def test_the_scorer_follows_from_the_targets(file: SourceFile):
     assert targets(file, row(target="red", choices=choices)) == (("choice_letter",), ["A"])
     assert targets(file, row(target="C"), row(1, "A")) == (("choice_letter",), ["C", "A"])
     assert targets(file, row(target="4"), row(1, "four")) == (("exact",), ["4", "four"])
-    assert targets(file, row(target="4"), row(1, None)) == (("exact",), ["4", None])
+    assert targets(file, row(target="(C)"), row(1, "A")) == (("choice_letter",), ["C", "A"])
+    assert targets(file, row(target="4"), row(1, None)) == (("number",), ["4", None])
+    assert targets(file, row(target=None)) == (("exact",), [None])
+    assert targets(file, row(target=4), row(1, "four")) == (("exact",), ["4", "four"])
 
 
 def test_a_scorer_that_was_asked_for_is_taken(file: SourceFile):
@@ -86,6 +89,73 @@ def test_a_target_that_could_be_two_choices_is_refused_until_a_person_says(file:
         targets(file, row(target="1", choices=("1", "2")))
 
 
+def test_a_target_of_most_rows_is_read_where_a_few_have_none(file: SourceFile):
+    choices = ("red", "green")
+    rows = [row(i, target, choices=choices) for i, target in enumerate(["(B)", "[A]", "C", None])]
+    one = built(file, *rows)
+    assert one.table["target"].to_pylist() == ["B", "A", None, None]
+    assert [lost.target for lost in one.unusable] == ["C"]
+
+    rows = [row(i, target) for i, target in enumerate(["1", "2", "two"])]
+    assert targets(file, *rows, scorer="number") == (("number",), ["1", "2", None])
+
+
+def test_a_number_is_an_index_of_choices_and_else_a_number(file: SourceFile):
+    digits = ("1", "0", "2")
+    assert targets(file, row(target=1, choices=digits)) == (("choice_letter",), ["B"])
+    assert targets(file, row(target=1), row(1, 2.5)) == (("number",), ["1", "2.5"])
+
+
+def test_ranked_choices_without_a_usable_target_keep_their_log_probabilities(file: SourceFile):
+    ranked = row(target="c", choices=("a", "b"), label_logprobs=(-2.0, -1.0), text=None)
+    one = built(file, ranked, method="rank")
+    [kept] = one.table.to_pylist()
+    assert (kept["target"], kept["label_logprobs"]) == (None, [-2.0, -1.0])
+    assert (one.description.scorers, one.unusable) == (("choice_logprob",), (ranked,))
+
+
+def test_the_text_of_the_question_is_kept_where_the_file_has_it(file: SourceFile):
+    known, unknown = built(file, row(0, question="2+2?"), row(1)).table["question"].to_pylist()
+    assert (known, unknown) == ("2+2?", None)
+
+
+@pytest.mark.parametrize(
+    ("target", "extracted", "value", "outcome"),
+    [
+        ("#### 1,000", "1000.0", 1.0, "scored"),
+        ("5", "$5.00", 1.0, "scored"),
+        ("5", "6", 0.0, "scored"),
+        ("5", "?", 0.0, "scored"),
+        ("5", None, 0.0, "unparsed"),
+        (None, "5", None, "failed"),
+    ],
+)
+def test_an_extracted_answer_is_compared_with_the_target(
+    file: SourceFile, target: str | None, extracted: str | None, value: float, outcome: str
+):
+    name = "final equals target"
+    rows = [
+        row(0, target, scores={name: RowScore(None, extracted)}),
+        row(1, "7", scores={name: RowScore(None, "7")}),
+        row(2, "7", text=None, scores={name: RowScore(None, "7")}),
+    ]
+    one = built(file, *rows, originals=(OriginalScore(name, by_target=True),))
+    [(_, scores)] = one.originals
+    assert scores["value"].to_pylist() == [value, 1.0, None]
+    assert scores["outcome"].to_pylist() == [outcome, "scored", "failed"]
+    assert scores["extracted"].to_pylist()[1] == "7"
+
+
+def test_an_extracted_choice_is_compared_with_the_letter(file: SourceFile):
+    choices = ("red", "green")
+    rows = [
+        row(i, target, choices=choices, scores={"x": RowScore(None, extracted)})
+        for i, (target, extracted) in enumerate([("red", "A"), ("green", "green"), ("green", "A")])
+    ]
+    [(_, scores)] = built(file, *rows, originals=(OriginalScore("x", by_target=True),)).originals
+    assert scores["value"].to_pylist() == [1.0, 1.0, 0.0]
+
+
 def test_ranked_choices_are_compared_by_log_probability(file: SourceFile):
     ranked = row(target="B", choices=("a", "b"), label_logprobs=(-2.0, -1.0), text=None)
     assert built(file, ranked, method="rank").description.scorers == ("choice_logprob",)
@@ -98,7 +168,7 @@ def test_a_cut_file_is_an_incomplete_answer_set(file: SourceFile):
 
 
 def test_equal_questions_keep_rows_of_their_own_and_repeats_share_one(file: SourceFile):
-    table = built(file, row(0), row(1, question="q0"), row(1, question="q0", repeat=1)).table
+    table = built(file, row(0), row(1, content="q0"), row(1, content="q0", repeat=1)).table
     ids = table["sample_id"].to_pylist()
     assert ids[1] == ids[2] == f"{ids[0]}-2"
     assert table.schema == GENERATION_SCHEMA
@@ -109,7 +179,7 @@ def test_the_same_question_has_the_same_id_in_another_file(file: SourceFile, tmp
     other = SourceFile(tmp_path / "b.jsonl")
     assert (
         built(file, row(3)).table["sample_id"]
-        == built(other, row(8, question="q3")).table["sample_id"]
+        == built(other, row(8, content="q3")).table["sample_id"]
     )
 
 

@@ -33,7 +33,8 @@ def test_prompt_and_answers_alone_are_enough_and_the_rest_is_not_known(tmp_path:
     path = jsonl(tmp_path / "a.jsonl", {"prompt": "Explain LLMs.", "answers": "They are models."})
     found = read(path)
     assert found.model is None
-    assert (found.rows[0].question, found.rows[0].target) == ("Explain LLMs.", None)
+    [row] = found.rows
+    assert (row.content, row.question, row.target) == ("Explain LLMs.", None, None)
 
 
 def test_scores_of_the_judge_keep_their_scale(tmp_path: Path):

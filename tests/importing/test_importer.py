@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -6,11 +7,14 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import find_set, list_sets
 from regrade.answers.verify import verify
 from regrade.errors import SettingsError
-from regrade.importing.base import Columns, TableOptions
+from regrade.importing import building
+from regrade.importing.base import Columns, ImportedSet, TableOptions
 from regrade.importing.building import Names
-from regrade.importing.files import ImportFileError
-from regrade.importing.importer import Imports, import_files
+from regrade.importing.files import ImportFileError, SourceFile
+from regrade.importing.importer import Imports, NothingImportedError, import_files
+from regrade.importing.targets import Targets, read_targets
 from regrade.scoring.score import is_stale, score_answers
+from regrade.settings import ScorerName
 from tests.importing.test_inspect_log import log
 from tests.importing.test_lm_eval import TIME, results, sample
 from tests.importing.writing import jsonl, parquet
@@ -84,14 +88,103 @@ def test_many_files_make_two_commits(
     assert commits == ["Imported answers: 5 answer sets", "Scores: 5 scorings"]
 
 
-def test_nothing_is_written_where_one_file_cannot_be_read(
+def broken(path: Path) -> Path:
+    return jsonl(path, {"text": "x", "q": "y", "gold": "z", "right": "maybe"})
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_imported(
     repository: LocalRepository, tmp_path: Path
 ):
-    broken = jsonl(tmp_path / "b.jsonl", {"text": "x", "q": "y", "gold": "z", "right": "maybe"})
+    good, other = table(tmp_path / "a.jsonl"), table(tmp_path / "z.jsonl", 4)
+    imports = imported(repository, good, broken(tmp_path / "b.jsonl"), other)
+
+    assert [one.path for one in imports.sets] == [good, other]
+    [error] = imports.failed
+    assert "b.jsonl', row 0: 'right' should be" in str(error)
+    assert len(list_sets(repository, imports.revision)) == 2
+
+
+def test_all_or_nothing_writes_nothing_where_one_file_cannot_be_read(
+    repository: LocalRepository, tmp_path: Path
+):
+    paths = (table(tmp_path / "a.jsonl"), broken(tmp_path / "b.jsonl"))
     with pytest.raises(ImportFileError, match=r"b\.jsonl', row 0: 'right' should be"):
-        imported(repository, table(tmp_path / "a.jsonl"), broken)
+        import_files(repository, paths, table=TableOptions(COLUMNS), names=NAMES, strict=True)
     assert repository.head() is None
     assert not (tmp_path / "answers").exists()
+
+
+def test_where_no_file_can_be_read_every_reason_is_named(
+    repository: LocalRepository, tmp_path: Path
+):
+    paths = (broken(tmp_path / "a.jsonl"), jsonl(tmp_path / "b.jsonl", {"q": "no text"}))
+    with pytest.raises(NothingImportedError, match=r"(?s)a\.jsonl', row 0.*b\.jsonl', row 0"):
+        imported(repository, *paths)
+    assert repository.head() is None
+
+
+def test_a_second_file_is_added_to_a_repository_with_answers(
+    repository: LocalRepository, tmp_path: Path
+):
+    first = imported(repository, table(tmp_path / "a.jsonl", 2))
+    second = imported(repository, table(tmp_path / "b.jsonl", 1))
+
+    assert second.revision != first.revision
+    assert [entry.manifest.rows for entry in list_sets(repository, second.revision)] == [2, 1]
+    card = (repository.folder / "README.md").read_text()
+    assert all(one.sets[0].answers.manifest.answer_set_id in card for one in (first, second))
+
+
+def test_a_file_that_an_earlier_version_read_differently_keeps_its_stored_rows(
+    repository: LocalRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = table(tmp_path / "a.jsonl")
+    first = imported(repository, path)
+    monkeypatch.setattr(building, "read_targets", other_targets)
+    again = imported(repository, path)
+
+    [entry] = list_sets(repository, again.revision)
+    assert (again.revision, entry.manifest.rows) == (first.revision, 3)
+    [error] = again.failed
+    assert "an earlier version of regrade imported it" in str(error)
+    assert verify(repository, again.revision).problems == []
+
+
+def other_targets(file: SourceFile, found: ImportedSet, wanted: ScorerName | None) -> Targets:
+    targets = read_targets(file, found, wanted)
+    return replace(targets, values=["0" for _ in targets.values])
+
+
+def test_fields_of_the_rows_that_are_not_imported_are_named_once(
+    repository: LocalRepository, tmp_path: Path
+):
+    samples = [
+        jsonl(tmp_path / f"{n}.jsonl", sample(n, "1", 1.0), sample(9, "", 0)) for n in (1, 2)
+    ]
+    both = imported(repository, table(tmp_path / "a.jsonl")).not_imported
+    assert both == {}
+    named = import_files(repository, samples, names=NAMES).not_imported
+    assert named == {"lm-eval": ("arguments.gen_args_0.arg_1", "doc.answer")}
+
+
+def test_an_answer_without_a_usable_target_is_kept_with_its_original_score(
+    repository: LocalRepository, tmp_path: Path
+):
+    rows = [
+        {"text": "B", "q": f"{gold}?", "gold": gold, "right": True, "options": ["x", "y"]}
+        for gold in ("(B)", "A", "Z")
+    ]
+    options = TableOptions(COLUMNS.model_copy(update={"choices": "options"}))
+    imports = import_files(
+        repository, [jsonl(tmp_path / "a.jsonl", *rows)], table=options, names=NAMES
+    )
+    [one] = imports.sets
+    [batch] = one.answers.batches(["target", "text", "question"])
+
+    assert batch["target"].to_pylist() == ["B", "A", None]
+    assert (batch["text"].to_pylist(), batch["question"][2].as_py()) == (["B"] * 3, "Z?")
+    assert (one.originals[0].summary.overall.n, one.without_target) == (3, 1)
+    assert [row.target for row in one.unusable] == ["Z"]
 
 
 def test_a_cut_file_is_incomplete_and_keeps_what_was_reported_apart(

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from regrade.importing.base import ImportedSet, Reported
-from regrade.importing.files import ImportFileError
+from regrade.importing.base import ImportedSet, Reported, TableOptions
+from regrade.importing.files import ImportFileError, SourceFile
+from regrade.importing.formats import load_reader
 from tests.importing.writing import archive, document, read
 
 
@@ -142,3 +143,36 @@ def test_a_run_that_was_killed_leaves_what_it_had(tmp_path: Path):
 def test_an_archive_that_is_no_log_is_refused(tmp_path: Path):
     with pytest.raises(ImportFileError, match="not an Inspect log"):
         read(archive(tmp_path / "log.eval", {"other.json": {}}))
+
+
+@pytest.mark.parametrize(
+    ("messages", "question"),
+    [
+        ([("user", "2+2?")], "2+2?"),
+        ([("system", "Be short."), ("user", "2+2?")], "2+2?"),
+        ([("user", "1+1?"), ("assistant", "2"), ("user", "2+2?")], None),
+        ([("system", "Be short.")], None),
+        ([], None),
+    ],
+)
+def test_the_question_is_the_only_message_of_the_user(
+    tmp_path: Path, messages: list[tuple[str, str]], question: str | None
+):
+    sent = [{"role": role, "content": content} for role, content in messages]
+    [row] = log(tmp_path, sample(input=sent)).rows
+    assert row.question == question
+    assert json.loads(row.content) == sent
+    [row] = log(tmp_path, sample()).rows
+    assert row.question == row.content == "2+2?"
+
+
+def test_what_a_log_has_beside_the_answers_is_named(tmp_path: Path):
+    score = {"value": "C", "answer": "4", "explanation": "It is.", "metadata": {"x": 1}}
+    content = header() | {"samples": [sample(metadata={"y": 2}, scores={"match": score})]}
+    file = SourceFile(document(tmp_path / "log.json", content))
+    load_reader("inspect")(file, TableOptions())
+    assert file.unread == [
+        "metadata",
+        "scores.match.explanation",
+        "scores.match.metadata",
+    ]

@@ -71,6 +71,7 @@ def test_a_generated_answer_keeps_prompt_target_and_score(tmp_path: Path):
     [row] = read(parquet(tmp_path / "a.parquet", [detail(["It is 4.\n#### 4"])])).rows
     assert (row.question, row.prompt) == ("What is 2+2?", "Q: What is 2+2?\nA:")
     assert (row.text, row.target, row.choices) == ("It is 4.\n#### 4", " It is.\n#### 4", ())
+    assert row.content == row.question
     assert row.scores["extractive_match"].value == 1.0
 
 
@@ -98,7 +99,7 @@ def test_choices_that_were_ranked_keep_their_log_probabilities(tmp_path: Path):
     [row] = found.rows
     assert (found.method, row.target, row.choices, row.label_logprobs) == (
         "rank",
-        "B",
+        1,
         (" A", " B"),
         (-2.0, -1.0),
     )
@@ -117,6 +118,21 @@ def test_details_of_older_versions_are_read(tmp_path: Path):
     [row] = read(parquet(tmp_path / "a.parquet", [old])).rows
     assert (row.question, row.text, row.target) == ("What is 2+2?", "It is 4.", "4")
     assert row.scores["em"].value == 1.0
+
+
+def test_a_prompt_without_its_question_tells_questions_apart_and_is_none(tmp_path: Path):
+    doc = {"choices": [" 4"], "gold_index": [0]}
+    [row] = read(parquet(tmp_path / "a.parquet", [detail(["4"], doc=doc)])).rows
+    assert (row.content, row.question) == ("Q: What is 2+2?\nA:", None)
+
+
+@pytest.mark.parametrize("gold", [[0, 1], [], [2], [-1], None])
+def test_a_row_without_exactly_one_right_choice_has_no_target(tmp_path: Path, gold: object):
+    doc = {"query": "Q", "choices": [" A", " B"], "gold_index": gold}
+    response = {"input": "Q", "text": [], "logprobs": [-2.0, -1.0]}
+    path = document(tmp_path / "a.json", [detail([], doc=doc, model_response=response)])
+    [row] = read(path).rows
+    assert (row.target, row.scores["extractive_match"].value) == (None, 1.0)
 
 
 def test_columns_that_were_made_text_are_refused_and_never_evaluated(tmp_path: Path):

@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
-from regrade.importing.base import Reported, RowScore
+from regrade.importing.base import ImportedRow, Reported, RowScore
 from regrade.importing.files import ImportFileError
+from regrade.importing.record import as_json
 from tests.importing.writing import document, jsonl, read
 
 TIME = "2026-01-02T03-04-05.678901"
@@ -127,6 +128,113 @@ def test_a_model_in_a_folder_is_called_by_its_last_part(tmp_path: Path):
     assert read(jsonl(tmp_path / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0))).model == "mine"
 
 
+def ranked(
+    *requests: tuple[str, str, float], target: object = "1", acc: float = 1.0
+) -> dict[str, Any]:
+    return sample(0, "", 0.0) | {
+        "target": target,
+        "arguments": {
+            f"gen_args_{i}": {"arg_0": context, "arg_1": continuation}
+            for i, (context, continuation, _) in enumerate(requests)
+        },
+        "resps": [[[str(logprob), "False"]] for *_, logprob in requests],
+        "filtered_resps": [[str(logprob), "False"] for *_, logprob in requests],
+        "filter": "none",
+        "metrics": ["acc"],
+        "acc": acc,
+    }
+
+
+def only_row(tmp_path: Path, content: dict[str, Any]) -> ImportedRow:
+    [row] = read(jsonl(tmp_path / "a.jsonl", content)).rows
+    assert row.scores["acc,none"].value is not None
+    return row
+
+
+XY = (("Q", " x", -2.0), ("Q", " y", -1.0))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "target"),
+    [
+        ("1", 1),
+        (1, 1),
+        ("[1]", 1),
+        (" y", " y"),
+        ("y", "y"),
+        ("(B)", "(B)"),
+        ("['y']", "y"),
+        ("2", None),
+        ("-1", "-1"),
+        ("[0, 1]", None),
+        ("[]", None),
+        (None, None),
+    ],
+)
+def test_the_right_one_of_ranked_choices_is_an_index_a_letter_or_a_text(
+    tmp_path: Path, recorded: object, target: object
+):
+    row = only_row(tmp_path, ranked(*XY, target=recorded))
+    assert (row.target, row.choices, row.prompt) == (target, ("x", "y"), "Q")
+
+
+def test_contexts_that_differ_by_choice_are_part_of_the_choices(tmp_path: Path):
+    # As of winogrande: the harness records the continuation as the target.
+    start, end = "One.\nMaria beat ", "\nshe was better."
+    requests = [(f"{start}{name}", end, logprob) for name, logprob in (("Mary", -3.0), ("May", -1))]
+    row = only_row(tmp_path, ranked(*requests, target=end))
+    assert row.choices == ("Mary\nshe was better.", "May\nshe was better.")
+    assert (row.prompt, row.target, row.label_logprobs) == (start, None, (-3.0, -1.0))
+
+
+def test_contexts_without_a_common_beginning_have_no_prompt(tmp_path: Path):
+    row = only_row(tmp_path, ranked(("Mary", " won.", -3.0), ("May", " won.", -1.0), target="won."))
+    assert (row.choices, row.prompt) == (("Mary won.", "May won."), None)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3)], ids=["behind", "alternating"])
+def test_choices_ranked_without_context_for_mutual_information_are_no_choices(
+    tmp_path: Path, order: tuple[int, ...]
+):
+    requests = [*XY, ("", "x", -9.0), ("", "y", -8.0)]
+    row = only_row(tmp_path, ranked(*(requests[i] for i in order)))
+    assert (row.choices, row.label_logprobs, row.target) == (("x", "y"), (-2.0, -1.0), 1)
+
+
+def test_the_log_probability_of_a_single_text_is_no_choice(tmp_path: Path):
+    row = only_row(tmp_path, ranked(("The sky is", " blue", -0.5), target=" blue"))
+    assert (row.target, row.choices, row.label_logprobs) == (None, ("blue",), (-0.5,))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "target"),
+    [("['Paris', 'paris']", None), ("['Paris']", "Paris"), ("[not a list", "[not a list"), (7, 7)],
+)
+def test_several_accepted_texts_are_no_target(tmp_path: Path, recorded: object, target: object):
+    [row] = read(jsonl(tmp_path / "a.jsonl", sample(0, "Paris", 1.0, target=recorded))).rows
+    assert row.target == target
+
+
+@pytest.mark.parametrize("name", ["question", "query", "problem", "prompt", "input", "goal"])
+def test_the_question_is_the_text_that_the_dataset_has_for_it(tmp_path: Path, name: str):
+    doc = {name: "Why?", "answer": "So."}
+    [row] = read(jsonl(tmp_path / "a.jsonl", sample(0, "So.", 1.0, doc=doc))).rows
+    assert row.question == "Why?"
+    assert row.content == ("Why?" if name == "question" else as_json(doc))
+
+
+def test_a_question_that_is_no_text_does_not_tell_questions_apart_alone(tmp_path: Path):
+    doc = {"question": {"stem": "Why?"}, "query": "Why?"}
+    [row] = read(jsonl(tmp_path / "a.jsonl", sample(0, "So.", 1.0, doc=doc))).rows
+    assert (row.content, row.question) == (as_json(doc), "Why?")
+
+
+def test_a_question_in_parts_is_not_known(tmp_path: Path):
+    doc = {"premise": "It rains.", "hypothesis": "It is wet."}
+    [row] = read(jsonl(tmp_path / "a.jsonl", sample(0, "So.", 1.0, doc=doc))).rows
+    assert row.question is None
+
+
 def test_choices_that_were_ranked_keep_their_log_probabilities(tmp_path: Path):
     ranked = {
         "target": "1",
@@ -145,7 +253,7 @@ def test_choices_that_were_ranked_keep_their_log_probabilities(tmp_path: Path):
     assert found.method == "rank"
     [row] = found.rows
     assert (row.target, row.choices, row.label_logprobs, row.text) == (
-        "B",
+        1,
         ("x", "y", "z"),
         (-2.5, -0.5, -3.0),
         None,
@@ -162,7 +270,6 @@ def test_choices_that_were_ranked_keep_their_log_probabilities(tmp_path: Path):
         ({"doc_id": None}, "doc_id"),
         ({"resps": "text"}, "resps"),
         ({"resps": [[["x", "False"]]], "target": "0"}, "log-probabilities"),
-        ({"resps": [[["-1", "False"]]], "target": "4"}, "index of the choices"),
         ({"resps": [[3]]}, "list of texts"),
     ],
 )

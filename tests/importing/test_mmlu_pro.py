@@ -1,7 +1,8 @@
 from pathlib import Path
 from typing import Any
 
-from regrade.importing.base import RowScore
+from regrade.importing.building import Names, build
+from regrade.importing.files import SourceFile
 from tests.importing.writing import archive, read
 
 
@@ -21,12 +22,13 @@ def test_a_row_without_a_letter_is_wrong_and_gets_no_random_one(tmp_path: Path):
         tmp_path / "model_outputs_Meta-Llama-3-8B_5shots.zip",
         {"x.json": [row("B"), row("A"), row(None)]},
     )
-    found = read(path)
-    name = found.originals[0].name
-    assert [one.scores[name] for one in found.rows] == [
-        RowScore(1.0, "B"),
-        RowScore(0.0, "A"),
-        RowScore(0.0, None, unread=True),
+    built = build(SourceFile(path), "mmlu-pro", read(path), Names())
+    [(original, scores)] = built.originals
+    assert original.name == "pred equals answer"
+    assert scores.select(["value", "extracted", "outcome"]).to_pylist() == [
+        {"value": 1.0, "extracted": "B", "outcome": "scored"},
+        {"value": 0.0, "extracted": "A", "outcome": "scored"},
+        {"value": 0.0, "extracted": None, "outcome": "unparsed"},
     ]
 
 
@@ -35,6 +37,7 @@ def test_model_and_examples_are_in_the_name(tmp_path: Path):
         archive(tmp_path / "model_outputs_Meta-Llama-3-8B_5shots.zip", {"x.json": [row("B")]})
     )
     assert (found.model, found.n_shots, found.benchmark) == ("Meta-Llama-3-8B", 5, "mmlu-pro")
+    assert found.rows[0].question == "Which?"
     assert (found.rows[0].subset, found.rows[0].choices) == ("law", ("red", "green", "blue"))
     found = read(archive(tmp_path / "other.zip", {"x.json": [row("B")]}))
     assert (found.model, found.n_shots) == (None, None)

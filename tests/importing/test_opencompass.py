@@ -32,6 +32,15 @@ def test_predictions_and_results_lie_in_folders_named_for_the_model(tmp_path: Pa
     assert found.originals[0].reported == Reported(50.0, None, 2, out_of=100.0)
 
 
+@pytest.mark.parametrize(
+    ("gold", "target"), [(["4"], "4"), (["4", "four"], None), ([], None), (4, "4"), ({}, None)]
+)
+def test_one_right_answer_is_the_target(tmp_path: Path, gold: object, target: str | None):
+    row = {"origin_prompt": "2+2?", "prediction": "4", "gold": gold}
+    [read_row] = read(document(tmp_path / "a.json", {"0": row})).rows
+    assert (read_row.target, read_row.question, read_row.content) == (target, None, "2+2?")
+
+
 def test_predictions_alone_tell_no_model_and_no_score(tmp_path: Path):
     found = read(document(tmp_path / "sums.json", PREDICTIONS))
     assert (found.model, found.originals) == (None, ())

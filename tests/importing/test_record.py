@@ -15,6 +15,31 @@ def test_a_path_leads_through_objects_and_lists():
         assert found.get(path) is None
 
 
+def test_lists_of_lists_are_addressed_by_number_or_as_a_whole():
+    found = record(a=[["x", "y"], ["z"]], b={"c": [{"d": [[1, 2]]}]}, **{"e[0]": "f"})
+    for path, value in {
+        "a.0.1": "y",
+        "a[0][1]": "y",
+        "a[1]": ["z"],
+        "b.c[0].d[0][1]": 2,
+        "a.*.0": ["x", "z"],
+        "a[*][0]": ["x", "z"],
+        "a.*.*": [["x", "y"], ["z"]],
+        "a.*.1": ["y", None],
+        "b.c[*].d.0.0": [1],
+        "e[0]": "f",
+        "a[2]": None,
+        "a[x]": None,
+        "a[-1]": None,
+        "a.*.2": None,
+        "b.*": None,
+    }.items():
+        assert found.get(path) == value, path
+    assert found.texts("a[*].0") == ("x", "z")
+    with pytest.raises(UserError, match="'a.*.1' should be a list of texts"):
+        found.texts("a.*.1")
+
+
 def test_a_field_whose_name_has_a_dot_comes_first():
     assert record(**{"a.b": 1, "a": {"b": 2}}).get("a.b") == 1
 

@@ -47,6 +47,40 @@ def test_what_is_not_named_is_not_known(tmp_path: Path):
     assert (row.target, row.prompt, row.choices, row.subset, row.scores) == (None, None, (), "", {})
 
 
+def test_missing_numbers_of_pandas_are_missing(tmp_path: Path):
+    nan = float("nan")
+    path = parquet(tmp_path / "a.parquet", [{"a": "x", "gold": nan, "ok": nan, "final": nan}])
+    columns = Columns(text="a", target="gold", score="ok", extracted="final")
+    [row] = read(path, columns).rows
+    assert (row.target, row.scores) == (None, {"ok": RowScore(None)})
+
+
+def test_a_number_stays_a_number_and_a_text_a_text(tmp_path: Path):
+    path = jsonl(tmp_path / "a.jsonl", *({"a": "x", "gold": gold} for gold in (1, 1.5, "1", [1])))
+    found = read(path, Columns(text="a", target="gold"))
+    assert [row.target for row in found.rows] == [1, 1.5, "1", "[1]"]
+    found = read(path, Columns(text="a", target="gold"), "#")
+    assert [row.target for row in found.rows] == ["1", "1.5", "1", "[1]"]
+
+
+def test_extracted_answers_belong_to_the_answers_of_their_row(tmp_path: Path):
+    rows = [
+        {"a": ["x", "y"], "final": ["1", None]},
+        {"a": ["x", "y"], "final": "1"},
+        {"a": "x", "final": 1},
+    ]
+    found = read(jsonl(tmp_path / "a.jsonl", *rows), Columns(text="a", extracted="final"))
+    name = "final equals target"
+    assert [(one.name, one.by_target) for one in found.originals] == [(name, True)]
+    assert [row.scores.get(name) for row in found.rows] == [
+        RowScore(None, "1"),
+        RowScore(None, None),
+        None,
+        None,
+        RowScore(None, "1"),
+    ]
+
+
 def test_a_missing_answer_stays_missing(tmp_path: Path):
     [row] = read(jsonl(tmp_path / "a.jsonl", {"text": None}), Columns(text="text")).rows
     assert row.text is None

@@ -19,6 +19,7 @@ def test_model_benchmark_and_sampling_are_in_the_rows(tmp_path: Path):
     [row] = found.rows
     assert (found.model, found.benchmark, found.originals) == ("org/model", "gsm", ())
     assert found.recorded["sampling"] == {"engine": "vllm", "temperature": 0.0}
+    assert (row.question, row.content) == ("2+2?", "2+2?")
     assert (row.text, row.target, row.prompt) == (ROW["output"][0], "4", "<user>2+2?")
 
 

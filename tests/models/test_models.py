@@ -1,3 +1,4 @@
+import hashlib
 import http.server
 import json
 import threading
@@ -9,8 +10,10 @@ from huggingface_hub import HfApi
 
 from regrade.errors import HubError, ModelError, OperationError, SettingsError
 from regrade.models import resolve_here, resolve_served
-from regrade.models.fingerprints import cache_folder, cached_sha256
-from tests.hub_server.faults import Answer
+from regrade.models.fingerprints import cache_folder, cached_sha256, files_sha256
+from regrade.retries import RetryPolicy
+from regrade.specification import ModelIdentity
+from tests.hub_server.faults import Action, Answer, Drop
 from tests.hub_server.fixtures import Hub
 
 CONFIG = {"model_type": "qwen3", "max_position_embeddings": 4096}
@@ -227,6 +230,7 @@ def published(hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
     monkeypatch.setenv("HF_TOKEN", hub.token)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub-cache"))
+    monkeypatch.setattr("regrade.models.hub.RETRIES", RetryPolicy(attempts=2, first_wait=0.02))
     name = f"{hub.user}/small"
     api = HfApi(endpoint=hub.endpoint, token=hub.token)
     api.create_repo(name)
@@ -286,13 +290,32 @@ def test_a_hub_that_cannot_be_reached_is_not_an_unknown_model(
     assert caught.value.retryable
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [Answer(429), Answer(503), Drop(), Answer(200, text='{"sha": "\udcff"}'), Answer(200)],
+    ids=repr,
+)
+def test_a_hub_that_fails_once_is_asked_again(hub: Hub, published: str, fault: Action):
+    hub.fail("GET", "/api/models/", fault)
+
+    assert resolve_here(published).identity.kind == "hub"
+    assert hub.requests("GET", "/api/models/") == 2
+
+
+def test_a_model_that_is_not_there_is_asked_for_once(hub: Hub, published: str):
+    with pytest.raises(ModelError, match="not a folder, and not"):
+        resolve_here(f"{hub.user}/absent")
+
+    assert hub.requests("GET", "/api/models/") == 1
+
+
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("path", ["/api/models/", "/resolve/"])
-def test_a_failure_of_the_hub_that_may_pass_is_worth_another_try(
+def test_a_hub_that_keeps_failing_may_be_asked_later(
     hub: Hub, published: str, path: str, status: int
 ):
     method = "HEAD" if path == "/resolve/" else "GET"
-    hub.fail(method, path, Answer(status, {"Retry-After": "0"}), count=20)
+    hub.fail(method, path, Answer(status, {"Retry-After": "0"}), count=-1)
 
     with pytest.raises(HubError) as caught:
         resolve_here(published)
@@ -306,6 +329,46 @@ def test_offline_the_cache_is_asked(published: str, monkeypatch: pytest.MonkeyPa
     assert resolve_here(published) == online
     with pytest.raises(ModelError, match="HF_HUB_OFFLINE"):
         resolve_here("someone/else")
+
+
+def test_the_hash_of_a_folder_is_over_names_and_contents_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
+    contents = {f"sub/{number}.bin": bytes([number]) * number for number in range(20)}
+    for name, content in contents.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    total = hashlib.sha256()
+    for name in sorted(contents):
+        total.update(f"{name}\0{hashlib.sha256(contents[name]).hexdigest()}\n".encode())
+
+    assert files_sha256(tmp_path, (tmp_path / name for name in contents)) == total.hexdigest()
+
+
+def test_hashing_that_takes_long_is_announced_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO")
+    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("regrade.models.fingerprints.LONG_BYTES", 5)
+    (tmp_path / "weights").write_bytes(b"123456")
+
+    for _ in range(2):
+        files_sha256(tmp_path, [tmp_path / "weights"])
+
+    (record,) = caplog.records
+    assert record.getMessage().startswith("hashing 0 GB of ")
+
+
+@pytest.mark.parametrize(
+    "name", ["hf_quant_config.json", "quantize_config.json", "quant_config.json"]
+)
+def test_how_a_model_is_quantized_is_part_of_its_fingerprint(folder: Path, name: str):
+    before = resolve_here(str(folder)).identity.revision
+    (folder / name).write_text('{"bits": 4}')
+
+    assert resolve_here(str(folder)).identity.revision != before
 
 
 # At a server
@@ -335,11 +398,12 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         thread.join()
 
 
-def test_a_served_model_is_its_name_and_address(url: str):
-    model = resolve_served("small", base_url=f"{url}/", api_key_env="OPENAI_API_KEY")
+def test_a_served_model_is_its_name_and_not_its_address(url: str):
+    model = resolve_served(
+        "small", base_url=f"{url}/", api_key_env="OPENAI_API_KEY", revision="step-500"
+    )
 
-    assert model.identity.kind == "served"
-    assert model.identity.revision == url
+    assert model.identity == ModelIdentity(name="small", kind="served", revision="step-500")
     assert model.path == "small"
     assert model.has_chat_template is None
     assert model.max_position_embeddings == 77

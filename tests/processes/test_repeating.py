@@ -40,3 +40,20 @@ def test_after_an_error_nothing_more_is_called():
         raise KeyboardInterrupt
     time.sleep(0.05)
     assert calls == []
+
+
+def test_an_error_of_the_action_is_logged_and_the_action_repeated(caplog: pytest.LogCaptureFixture):
+    calls: list[str] = []
+
+    def fail_once() -> None:
+        calls.append("call")
+        if len(calls) == 1:
+            raise ZeroDivisionError("not foreseen")
+
+    with RepeatingThread(0.01, fail_once, "publish", patience=5):
+        while len(calls) < 3:
+            time.sleep(0.005)
+
+    (record,) = caplog.records
+    assert record.getMessage() == "publish failed"
+    assert record.exc_text is not None or record.exc_info is not None

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from regrade.records import GENERATION_SCHEMA, Completion, Sample, generation_row
 from regrade.scorers import load_scorer
-from regrade.scorers.base import SHARED_COLUMNS
+from regrade.scorers.base import PROMPT_FORMAT, SHARED_COLUMNS
 
 
 def generations(
@@ -30,10 +30,12 @@ def generations(
     return pa.RecordBatch.from_pylist(rows, schema=GENERATION_SCHEMA)
 
 
-def scored(scorer: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+def scored(scorer: str, batch: pa.RecordBatch, prompt_format: str | None = None) -> pa.RecordBatch:
     """Return the scores of a batch, computed from only the columns that the scorer declares."""
     loaded = load_scorer(scorer)
-    return loaded.score(batch.select([*SHARED_COLUMNS, *loaded.columns]))
+    columns = batch.select([*SHARED_COLUMNS, *loaded.columns])
+    formats = pa.array([prompt_format] * batch.num_rows, pa.string())
+    return loaded.score(columns.append_column(PROMPT_FORMAT, formats))
 
 
 def read(scorer: str, text: str | None, target: str, **changes: Any) -> dict[str, Any]:

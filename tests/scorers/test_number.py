@@ -57,7 +57,7 @@ from tests.scorers.batches import generations, read, scored
         ("1\N{NARROW NO-BREAK SPACE}234", "1234"),
         ("the numbers 1,2", "2"),
         ("the numbers 1, 2", "2"),
-        ("1234,567", "567"),
+        ("It was 1234,567", "567"),
         ("3/4", "0.75"),
         ("\\frac{3}{4}", "0.75"),
         ("-\\frac{3}{4}", "-0.75"),
@@ -72,9 +72,6 @@ from tests.scorers.batches import generations, read, scored
         ("\N{MINUS SIGN}5", "-5"),
         ("(-5)", "-5"),
         ("= -5", "-5"),
-        ("10-5", "5"),
-        ("10 - 5", "5"),
-        ("x - 5", "5"),
         ("pages 10\N{EN DASH}15", "15"),
         ("-0", "0"),
         ("25", "25"),  # not only the last digit
@@ -95,6 +92,9 @@ def test_the_number_is_read(text: str, extracted: str) -> None:
         "I do not know.",
         "\N{ARABIC-INDIC DIGIT THREE}",
         "1/0",
+        "10-5",
+        "10 - 5",
+        "x - 5",
         "<think> 72, I believe",
         "72 <think> or not",
         '{"reasoning": "There are 72 here", "answer": "Cannot be determined"}',
@@ -168,6 +168,35 @@ def test_an_error_is_missing_not_wrong() -> None:
 def test_a_target_that_is_no_number_is_refused_by_name() -> None:
     with pytest.raises(SettingsError, match="'number' compares with a number.*'sample-1' is 'B'"):
         scored("number", generations(["1", "2"], ["1", "B"]))
+
+
+@pytest.mark.parametrize("target", ["10-5", "5 eggs", "about 5", "x = 5", "5, 6", ""])
+def test_a_target_with_more_than_a_number_is_refused(target: str) -> None:
+    with pytest.raises(SettingsError, match="compares with a number"):
+        read("number_strict", "#### 5", target)
+
+
+@pytest.mark.parametrize(
+    ("text", "extracted"),
+    [
+        ("#### 1e100", "1" + "0" * 100),
+        ("#### 1/" + "3" * 70, "1/" + "3" * 70),  # too long to compute, kept unchanged
+        ("#### 1/8", "0.125"),
+        ("#### 7/20", "0.35"),
+        ("#### 1/3", "1/3"),
+        ("#### 0/5", "0"),
+        ("#### -0.50", "-0.5"),
+        ("#### -0.0", "0"),
+        ("#### \u2152", "0.1"),  # one tenth, as a single character
+        ("#### 1\u2044" + "4", "0.25"),  # a fraction slash
+        ("#### 3 1\u2044" + "4", "3.25"),
+        ("#### 12{,}345{,}678", "12345678"),
+        ("#### 007", "7"),
+        ("#### 000", "0"),
+    ],
+)
+def test_numbers_are_exact_in_every_form(text: str, extracted: str) -> None:
+    assert read("number", text, "1")["extracted"] == extracted
 
 
 def test_an_empty_batch_has_no_scores() -> None:

@@ -123,7 +123,7 @@ def test_what_is_intact_is_scored_only_when_asked_and_says_so(repository: LocalR
     assert scored.file.left_out == (name,)
     assert scored.file.intact_only == "intact only: 2 of 3 shards"
     assert scored.file.label.endswith("-intact-2-of-3")
-    assert scored.file.title == "number v1, intact only: 2 of 3 shards"
+    assert scored.file.title == "number v2, intact only: 2 of 3 shards"
     assert scored.file.summary.overall.rows == 5
     assert is_stale(scored.file, answers)
 
@@ -146,6 +146,33 @@ def test_a_row_that_is_there_twice_is_refused_with_its_shard(repository: LocalRe
     ) as caught:
         score_answers(doubled, "number")
     assert caught.value.path.endswith(doubled.manifest.shards[1].name)
+
+
+def test_an_answer_without_a_target_is_missing_and_the_others_are_scored(
+    repository: LocalRepository,
+) -> None:
+    rows = [
+        row(0, text="#### 7", target=None),
+        row(1, text="#### 7", target="7"),
+        row(2, text="#### 7", target="8"),
+        row(3, text="#### 7", target=None, finish_reason="length"),
+    ]
+    scored = score_answers(publish(repository, rows), "number")
+
+    assert scored.table is not None
+    assert scored.table["value"].to_pylist() == [None, 1.0, 0.0, None]
+    assert scored.table["outcome"].to_pylist() == ["failed", "scored", "scored", "failed"]
+    assert scored.table["truncated"].to_pylist() == [False, False, False, True]
+    assert scored.table["sample_id"].to_pylist() == [one["sample_id"] for one in rows]
+    overall = scored.file.summary.overall
+    assert (overall.accuracy, overall.n, overall.failed) == (0.5, 2, 2)
+
+
+def test_answers_without_any_target_are_refused(repository: LocalRepository) -> None:
+    answers = publish(repository, [row(0, target=None)], [row(1, target=None)], total=2)
+
+    with pytest.raises(SettingsError, match="scorer 'number' has nothing to compare with"):
+        score_answers(answers, "number")
 
 
 def test_a_scorer_that_does_not_fit_says_so(repository: LocalRepository) -> None:

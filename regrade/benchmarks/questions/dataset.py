@@ -8,11 +8,12 @@ decide the content of the target column:
 - `letter` (`choice_logprob`, `choice_letter`): the index (from 0), letter or text of the right choice, in the same way
   in all rows; the target becomes the letter. With `choice_logprob`, the model ranks the letters instead of generating.
 - `text` (`exact`): a text or number, unchanged.
+- `texts` (`text`): a text or number, or a list of accepted texts and numbers.
 
 Sample ids depend on the columns that the prompt reads, not on its wording, so that prompts can be compared.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,12 @@ from regrade.benchmarks.questions.targets import (
     number_target,
     text_target,
 )
-from regrade.benchmarks.questions.templates import RowTemplate, TemplateValueError
+from regrade.benchmarks.questions.templates import ROW, RowTemplate, TemplateValueError
 from regrade.errors import SettingsError, SourceError
 from regrade.records import Sample
 from regrade.scorers import load_scorer, method_of
+from regrade.scorers.base import TargetKind
+from regrade.scorers.extraction.accepted import accepted_texts, stored_target
 from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
 
 PLAIN_PROMPT = DatasetBenchmark.model_fields["prompt"].default
@@ -73,8 +76,12 @@ class DatasetQuestions(StandardBenchmark):
         self._prompt_template = RowTemplate("prompt", self._prompt_source)
         self._shot_template = RowTemplate("shot_answer", settings.shot_answer)
         computed = _CHOICE_NAMES if has_choices else frozenset()
-        self._prompt_columns = sorted(self._prompt_template.names - computed)
-        self._shot_answer_columns = sorted(self._shot_template.names - computed - _SHOT_NAMES)
+        self._prompt_columns = sorted(
+            self._prompt_template.row_columns | (self._prompt_template.names - computed)
+        )
+        self._shot_answer_columns = sorted(
+            self._shot_template.row_columns | (self._shot_template.names - computed - _SHOT_NAMES)
+        )
         super().__init__(
             _open_source(settings),
             prompt,
@@ -163,7 +170,10 @@ class DatasetQuestions(StandardBenchmark):
 
     def answer(self, sample: Sample) -> str:
         """Return the answer of a worked example."""
-        values = {**self._values(sample), "target": sample.target}
+        target = sample.target
+        if self._target_kind == "texts":
+            target = accepted_texts(target)[0]
+        values = {**self._values(sample), "target": target}
         if self._target_kind == "letter":
             values["label"] = sample.target
         try:
@@ -176,20 +186,20 @@ class DatasetQuestions(StandardBenchmark):
         return ""
 
     def _values(self, sample: Sample) -> dict[str, Any]:
+        values = {**sample.fields, ROW: sample.fields}
         if not sample.choices:
-            return dict(sample.fields)
+            return values
         choices = list(sample.choices)
-        return {**sample.fields, "choices": choices, "listed_choices": listed(choices)}
+        return {**values, "choices": choices, "listed_choices": listed(choices)}
 
     def _targets(self, values: Sequence[Any], choices: Sequence[Sequence[str]]) -> list[str]:
         if self._target_kind == "letter":
             return choice_letters(values, choices)
-        read = number_target if self._target_kind == "number" else text_target
+        read, expected = _READERS[self._target_kind]
         targets = []
         for index, value in enumerate(values):
             target = read(value)
             if target is None:
-                expected = "a number" if self._target_kind == "number" else "a text or number"
                 raise RowError(index, f"the target {value!r} is not {expected}")
             targets.append(target)
         return targets
@@ -205,6 +215,21 @@ class DatasetQuestions(StandardBenchmark):
                 f"the subset (column '{column}') is {row[column]!r}; expected a text or number",
             )
         return subset
+
+
+def _texts_target(value: object) -> str | None:
+    """Return the target of one or several accepted texts; None if one of them is not a text or number."""
+    accepted = [text_target(text) for text in (value if isinstance(value, list) else [value])]
+    known = [text for text in accepted if text is not None]
+    return stored_target(known) if known and len(known) == len(accepted) else None
+
+
+_READERS: Mapping[TargetKind, tuple[Callable[[Any], str | None], str]] = {
+    "number": (number_target, "a number"),
+    "text": (text_target, "a text or number"),
+    "texts": (_texts_target, "a text or number, or a list of them"),
+}
+"""Target of a value, and the expected kind for the error message, by kind of target."""
 
 
 def _check_content(index: int, content: Mapping[str, Any]) -> None:

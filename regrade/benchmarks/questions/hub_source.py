@@ -7,25 +7,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import httpx2
-from huggingface_hub import HfApi
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    LocalEntryNotFoundError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub import HfApi, constants
+from huggingface_hub.errors import LocalEntryNotFoundError
 
 from regrade.benchmarks.questions.reading import UnreadableError, quiet_datasets, take_rows
 from regrade.errors import HubError, SourceError
-from regrade.retries import causes, is_transient_status
+from regrade.hub_client import bound_requests, unsigned
+from regrade.retries import Problem, RetryPolicy, causes, problem_of
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-TIMEOUT = 30.0
-"""Seconds to wait for the Hub to resolve a revision to a commit."""
+RETRIES = RetryPolicy(attempts=4)
+"""Retries of a request; the task that plans a run tries again later."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ACCESS = "it is private or gated; set HF_TOKEN to a token that may read it"
@@ -75,62 +69,70 @@ class HubSource:
     def _commit(self) -> str:
         if self._revision is not None and _COMMIT.fullmatch(self._revision):
             return self._revision
-        with self._hub_errors("asking for its revision"):
-            info = HfApi().dataset_info(self.name, revision=self._revision, timeout=TIMEOUT)
+        return RETRIES.call("asking for a dataset's revision", self._ask_commit)
+
+    def _ask_commit(self) -> str:
+        bound_requests()
+        with self._hub_errors("asking for its revision", reads_files=False):
+            info = HfApi().dataset_info(self.name, revision=self._revision)
         if info.sha is None:
             raise self._hub_error("asking for its revision", "the Hub named no commit", False)
         return info.sha
 
     @cached_property
     def _splits(self) -> "DatasetDict":
+        commit = self._commit  # here, because it has retries of its own
+        return RETRIES.call("loading a dataset", lambda: self._load(commit))
+
+    def _load(self, commit: str) -> "DatasetDict":
         from datasets import load_dataset_builder
 
-        doing = f"loading it at {self._commit[:8]}"
-        with quiet_datasets(), self._hub_errors(doing):
+        bound_requests()
+        doing = f"loading it at {commit[:8]}"
+        with quiet_datasets(), self._hub_errors(doing, reads_files=True):
             # `hf://`, because otherwise a folder of the same name in the working directory would be loaded.
             builder = load_dataset_builder(
-                f"hf://datasets/{self.name}", self.config, revision=self._commit
+                f"hf://datasets/{self.name}", self.config, revision=commit
             )
-            if builder.hash != self._commit:
+            if builder.hash != commit:
                 # If the Hub does not answer, `datasets` falls back to the commit that it loaded last.
                 raise self._hub_error(
                     doing,
                     f"the Hub did not return this commit, and the cache holds {builder.hash}. {_ADVICE}",
-                    True,
+                    not constants.is_offline_mode(),
                 )
             builder.download_and_prepare()
             return builder.as_dataset()
 
     @contextmanager
-    def _hub_errors(self, doing: str) -> Iterator[None]:
+    def _hub_errors(self, doing: str, *, reads_files: bool) -> Iterator[None]:
         from datasets.exceptions import DatasetsError
 
         try:
             yield
         except (httpx2.HTTPError, DatasetsError, OSError, RuntimeError, ValueError) as error:
-            raise self._explained(doing, error) from error
+            raise self._explained(doing, error, reads_files) from error
 
-    def _explained(self, doing: str, error: Exception) -> SourceError | HubError:
+    def _explained(self, doing: str, error: Exception, reads_files: bool) -> SourceError | HubError:
         """Return a `SourceError` for wrong input, or a `HubError` for a failure of the Hub.
 
         Checks the whole chain of causes, because `datasets` wraps failed requests in its own errors.
         """
-        links = list(causes(error, hidden=True))
-        for link in links:
-            if _is_failure(link):
-                retryable = not isinstance(link, OfflineModeIsEnabled)
-                return self._hub_error(doing, f"{_reason(link)}. {_ADVICE}", retryable)
-        for link in links:
-            if isinstance(link, GatedRepoError):
+        match problem_of(error, hidden=True, reads_files=reads_files):
+            case Problem.TEMPORARY:
+                return self._hub_error(doing, f"{_reason(_decisive(error))}. {_ADVICE}", True)
+            case Problem.OFFLINE:
+                return self._hub_error(doing, f"{_reason(_decisive(error))}. {_ADVICE}", False)
+            case Problem.GATED:
                 return self.error(_ACCESS)
-            if isinstance(link, RepositoryNotFoundError):
+            case Problem.NO_REPOSITORY:
                 return self.error(f"there is no such dataset on the Hub, or {_ACCESS}")
-            if isinstance(link, RevisionNotFoundError):
+            case Problem.NO_REVISION:
                 return self.error(f"the dataset has no revision '{self._revision}' on the Hub")
-            if isinstance(link, HfHubHTTPError) and link.response.status_code in (401, 403):
+            case Problem.UNAUTHORIZED | Problem.FORBIDDEN:
                 return self.error(f"the Hub refused access: {_ACCESS}")
-        if type(error) is FileNotFoundError:
-            # Raised if a listing failed; a dataset without data raises a different error.
+        if type(error) in (FileNotFoundError, LocalEntryNotFoundError):
+            # Raised if a listing or a download failed; a dataset without data raises a different error.
             return self._hub_error(doing, f"{_reason(error)}. {_ADVICE}", True)
         return self.error(f"{doing} failed: {_reason(error.__cause__ or error)}")
 
@@ -138,14 +140,12 @@ class HubSource:
         return HubError(f"hf://datasets/{self.name}", doing, problem, retryable)
 
 
-def _is_failure(error: BaseException) -> bool:
-    if isinstance(error, HfHubHTTPError | httpx2.HTTPStatusError):
-        return is_transient_status(error.response.status_code)
-    return isinstance(
-        error, httpx2.TransportError | ConnectionError | TimeoutError | LocalEntryNotFoundError
-    )
+def _decisive(error: BaseException) -> BaseException:
+    """Return the failed response or the network's error behind an error of `datasets`."""
+    kinds = (httpx2.HTTPError, ConnectionError, TimeoutError)
+    return next((link for link in causes(error, hidden=True) if isinstance(link, kinds)), error)
 
 
 def _reason(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
+    lines = unsigned(str(error)).strip().splitlines() or [type(error).__name__]
     return lines[0][:300].rstrip(".")

@@ -87,7 +87,8 @@ def take_rows(
     if missing:
         raise UnreadableError(
             f"there is no column {_quoted(missing)}; found {_quoted(dataset.column_names)}. "
-            "Rename the columns, or describe the file as a dataset benchmark with its own column names"
+            "Rename the columns, or name them as a dataset benchmark does: `--dataset.target-column`, "
+            "`--dataset.choices-column`, and `{{ NAME }}` or `{{ row['NAME'] }}` in `--dataset.prompt`"
         )
     for name in columns:
         kind = str(getattr(dataset.features[name], "dtype", ""))

@@ -46,9 +46,16 @@ def number_samples(questions: Iterable[Question]) -> list[Sample]:
                 fields=question.fields,
                 subset=question.subset,
                 choices=question.choices,
+                question=_only_text(question.content),
             )
         )
     return samples
+
+
+def _only_text(content: str | Mapping[str, Any]) -> str | None:
+    """Return the text of a question made of a single text, or None."""
+    values = [content] if isinstance(content, str) else list(content.values())
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else None
 
 
 def spread(items: Sequence[_T], limit: int | None) -> list[_T]:

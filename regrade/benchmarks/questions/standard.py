@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -170,12 +171,18 @@ class StandardBenchmark(ABC):
             samples = spread(self._read(self.split, self.columns), self._limit)
             for sample in samples:
                 self.check(sample)
+            samples = [self._with_question(sample) for sample in samples]
         if not self.shots_by_subset:
             return samples, self._shots([""])
         subsets = list(dict.fromkeys(sample.subset for sample in samples))
         # Questions with the same worked examples follow each other: engines cache shared prefixes.
         samples.sort(key=lambda sample: subsets.index(sample.subset))
         return samples, self._shots(subsets)
+
+    def _with_question(self, sample: Sample) -> Sample:
+        if sample.question is not None:
+            return sample
+        return replace(sample, question=self.question(sample))
 
     def _shots(self, groups: Sequence[str]) -> dict[str, list[Turn]]:
         """Return the worked examples of each group. A group is a subset, or "" for all questions."""

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from itertools import combinations
 from string import ascii_uppercase
 from typing import Any
 
@@ -11,6 +12,10 @@ LETTERS = ascii_uppercase
 _NUMBER = re.compile(
     r"[+-]?[$€£¥₹]? ?(?:[0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3}|[0-9]+|(?=\.))(?:\.[0-9]+)?(?:/[0-9]+)? ?%?"
 )
+_LETTER = re.compile(r"\(([A-Za-z])\)|([A-Za-z])[.)]?")
+"""A letter as `B`, `b`, `(B)`, `B)` or `B.`."""
+_LIST_OF_ONE = re.compile(r"""\[\s*(?:([0-9]{1,2})|([A-Za-z])|'([^']*)'|"([^"]*)")\s*\]""")
+"""A list with one element as text: `[1]`, `[B]`, `['B']` or `["Paris"]`."""
 
 
 class RowError(Exception):
@@ -51,6 +56,12 @@ def text_target(value: object) -> str | None:
     return text if text.strip() else None
 
 
+def letter_target(value: object) -> str | None:
+    """Return the letter of `B` or `(B)`; None for other values."""
+    match = re.fullmatch(r"\(([A-Z])\)|([A-Z])", value.strip()) if isinstance(value, str) else None
+    return (match[1] or match[2]) if match else None
+
+
 def choice_texts(row: int, value: object) -> tuple[str, ...]:
     """Return the choices of a row as texts.
 
@@ -82,60 +93,139 @@ def listed(choices: Sequence[str]) -> str:
 def choice_letters(targets: Sequence[Any], choices: Sequence[Sequence[str]]) -> list[str]:
     """Return the letter of the right choice of each row.
 
-    A target is an index from 0, a letter, or the text of exactly one choice. All rows are read in the same way,
-    because a single row can be ambiguous: its choices may be letters or digits.
+    A target is an index from 0, a letter (`B`, `(B)`), or the text of exactly one choice; a list with one element,
+    such as `[1]`, means its element. All rows are read in the same way, because a single row can be ambiguous: its
+    choices may be letters or digits.
 
     Raises:
         RowError: If a row cannot be read like the others, or two ways of reading the column give different letters.
     """
-    readings = {
-        name: [read(target, row) for target, row in zip(targets, choices, strict=True)]
-        for name, read in _LABELLINGS.items()
-    }
-    fitting = {
+    readings = _readings(targets, choices)
+    complete = {
         name: [letter for letter in letters if letter is not None]
         for name, letters in readings.items()
         if None not in letters
     }
-    if not fitting:
+    if not complete:
         raise _unreadable(targets, choices, readings)
-    first, *others = fitting
-    for other in others:
-        for row, (letter, differs) in enumerate(zip(fitting[first], fitting[other], strict=True)):
-            if letter != differs:
+    _refuse_two_meanings(targets, complete)
+    return next(iter(complete.values()))
+
+
+def usable_choice_letters(
+    targets: Sequence[Any], choices: Sequence[Sequence[str]]
+) -> list[str | None]:
+    """Return the letter of the right choice of each row; None for a row whose target is None or fits no choice.
+
+    Targets are read as in `choice_letters`. If they do not all fit, more than half of them must fit in the same way.
+    Indexes are not used if one of them is too large: such a column may count from 1.
+
+    Raises:
+        RowError: If no reading fits most rows, or two readings do and give different letters.
+    """
+    known = [row for row, target in enumerate(targets) if target is not None]
+    some, of_some = [targets[row] for row in known], [choices[row] for row in known]
+    readings = _readings(some, of_some)
+    fitting = {name: letters for name, letters in readings.items() if None not in letters}
+    if not fitting:
+        counts_from_1 = any(map(_is_beyond, some, of_some))
+        fitting = {
+            name: letters
+            for name, letters in readings.items()
+            if 2 * letters.count(None) < len(known) and not (name == _INDEX and counts_from_1)
+        }
+    try:
+        if known and not fitting:
+            raise _unreadable(some, of_some, readings)
+        _refuse_two_meanings(some, fitting)
+    except RowError as error:
+        raise RowError(known[error.row], error.problem) from error
+    best = min(fitting.values(), key=lambda letters: letters.count(None), default=[])
+    letters: list[str | None] = [None] * len(targets)
+    for row, letter in zip(known, best, strict=True):
+        letters[row] = letter
+    return letters
+
+
+def _readings(
+    targets: Sequence[Any], choices: Sequence[Sequence[str]]
+) -> dict[str, list[str | None]]:
+    """Return the letters that each way of reading gives; None for a row that it cannot read."""
+    return {
+        name: [read(target, row) for target, row in zip(targets, choices, strict=True)]
+        for name, read in _LABELLINGS.items()
+    }
+
+
+def _refuse_two_meanings(
+    targets: Sequence[Any], readings: Mapping[str, Sequence[str | None]]
+) -> None:
+    for (first, letters), (other, differing) in combinations(readings.items(), 2):
+        for row, (letter, differs) in enumerate(zip(letters, differing, strict=True)):
+            if letter is not None and differs is not None and letter != differs:
                 raise RowError(
                     row,
                     f"the target {targets[row]!r} means choice {letter} if it is {first}, and choice {differs} if it "
                     f"is {other}; give the indexes from 0 as numbers",
                 )
-    return fitting[first]
 
 
-def _by_index(target: object, choices: Sequence[str]) -> str | None:
+def _only_element(target: object) -> object:
+    """Return the element of a list with one element, also of one written as text; other targets as they are."""
+    if isinstance(target, list | tuple):
+        return target[0] if len(target) == 1 else target
+    match = _LIST_OF_ONE.fullmatch(target.strip()) if isinstance(target, str) else None
+    return target if match is None else next(part for part in match.groups() if part is not None)
+
+
+def _index(target: object) -> int | None:
+    target = _only_element(target)
     if isinstance(target, bool):
         return None
     if isinstance(target, str):  # CSV knows only text
-        target = int(target) if re.fullmatch(r"\d{1,2}", target.strip()) else None
+        target = int(target) if re.fullmatch(r"[0-9]{1,2}", target.strip()) else None
     elif isinstance(target, float) and target.is_integer():
         target = int(target)
-    if not isinstance(target, int) or not 0 <= target < len(choices):
-        return None
-    return LETTERS[target]
+    return target if isinstance(target, int) else None
+
+
+def _is_beyond(target: object, choices: Sequence[str]) -> bool:
+    index = _index(target)
+    return index is not None and index >= len(choices)
+
+
+def _by_index(target: object, choices: Sequence[str]) -> str | None:
+    index = _index(target)
+    return None if index is None else _letter(index, choices)
 
 
 def _by_letter(target: object, choices: Sequence[str]) -> str | None:
-    letter = target.strip().upper() if isinstance(target, str) else ""
-    return letter if len(letter) == 1 and letter in LETTERS[: len(choices)] else None
+    target = _only_element(target)
+    match = _LETTER.fullmatch(target.strip()) if isinstance(target, str) else None
+    letter = (match[1] or match[2]).upper() if match else ""
+    return letter if letter and letter in LETTERS[: len(choices)] else None
 
 
 def _by_text(target: object, choices: Sequence[str]) -> str | None:
-    if not isinstance(target, str) or choices.count(target) != 1:
-        return None
-    return LETTERS[choices.index(target)]
+    for text in (target, _only_element(target)):
+        if isinstance(text, str):
+            for same in (
+                str,
+                str.strip,
+            ):  # white space around matters only if the choices differ by it
+                texts = [same(choice) for choice in choices]
+                if texts.count(same(text)) == 1:
+                    return _letter(texts.index(same(text)), choices)
+    return None
 
 
+def _letter(index: int, choices: Sequence[str]) -> str | None:
+    return LETTERS[index] if 0 <= index < min(len(choices), len(LETTERS)) else None
+
+
+_INDEX = "an index of its choices"
 _LABELLINGS: Mapping[str, Callable[[Any, Sequence[str]], str | None]] = {
-    "an index of its choices": _by_index,
+    _INDEX: _by_index,
     "a letter of its choices": _by_letter,
     "the text of one choice": _by_text,
 }

@@ -1,20 +1,31 @@
-"""Jinja templates over the columns of a dataset: sandboxed, and strict about missing values."""
+"""Jinja templates over the columns of a dataset: sandboxed, and strict about missing values.
 
-from collections.abc import Mapping
+A template names a column directly, `{{ question }}`, or as `{{ row['the question'] }}` if its name is not a word.
+"""
+
+from collections.abc import Mapping, Sized
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from regrade.errors import SettingsError
+
+MAX_REPEATED = 1_000_000
+"""Largest length of a text or list that a template may make by `*`, and largest result of `**`, in bits."""
 
 
 class TemplateValueError(TemplateError):
     """A template cannot be rendered for a row."""
 
 
+ROW = "row"
+"""Name of the whole row in a template."""
+
+
 class RowTemplate:
-    """Template of a row; `names` are the names that the template reads."""
+    """Template of a row; `names` are the names that it reads, `row_columns` the columns that it reads as `row['NAME']`."""
 
     def __init__(self, name: str, text: str) -> None:
         """Compile the template.
@@ -24,20 +35,26 @@ class RowTemplate:
             text: Jinja source.
 
         Raises:
-            SettingsError: If the template is not valid.
+            SettingsError: If the template is not valid, or uses `row` other than as `row['NAME']`.
         """
         self._name = name
         try:
             self._template = _ENVIRONMENT.from_string(text)
-            names = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
+            tree = _ENVIRONMENT.parse(text)
+            names = meta.find_undeclared_variables(tree)
         except TemplateSyntaxError as error:
             raise SettingsError(
-                f"The template {name} is not valid Jinja (line {error.lineno}): {error.message}"
+                f"The template {name} is not valid Jinja (line {error.lineno}): {error.message}. "
+                f"{_AS_ROW}"
             ) from error
-        self.names = frozenset(names) - frozenset(_ENVIRONMENT.globals)
+        self.row_columns = _row_columns(name, tree) if ROW in names else frozenset()
+        self.names = frozenset(names) - frozenset(_ENVIRONMENT.globals) - {ROW}
 
     def render(self, values: Mapping[str, Any]) -> str:
         """Render the template for a row.
+
+        Args:
+            values: Value of each of `names`, and the row under `row`.
 
         Raises:
             TemplateValueError: If a printed value is missing or null, or the template cannot use a value.
@@ -50,10 +67,49 @@ class RowTemplate:
             ) from error
 
 
+_AS_ROW = "A column whose name is not a word is written as `row['NAME']`."
+
+
+def _row_columns(template: str, tree: nodes.Template) -> frozenset[str]:
+    """Return the columns read as `row['NAME']`, which have to be known before a row is read."""
+    columns = [
+        node.arg.value
+        for node in tree.find_all(nodes.Getitem)
+        if isinstance(node.node, nodes.Name)
+        and node.node.name == ROW
+        and isinstance(node.arg, nodes.Const)
+        and isinstance(node.arg.value, str)
+    ]
+    if len(columns) < sum(node.name == ROW for node in tree.find_all(nodes.Name)):
+        raise SettingsError(
+            f"The template {template} uses `row` without the name of a column in quotes. {_AS_ROW}"
+        )
+    return frozenset(columns)
+
+
 def _refuse_null(value: object) -> object:
     if value is None:
         raise TemplateValueError("it would print a value that is null; expected a text or number")
     return value
 
 
-_ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, finalize=_refuse_null)
+class _Environment(ImmutableSandboxedEnvironment):
+    """A sandbox in which `{{ "a" * 10**10 }}` takes no memory; jinja2 bounds only `range`."""
+
+    intercepted_binops = frozenset(("*", "**"))
+
+    def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
+        """Compute `left * right` or `left ** right` if the result is not too large."""
+        size = 0
+        if operator == "**" and isinstance(left, int) and isinstance(right, int):
+            size = left.bit_length() * right
+        elif operator == "*":
+            for one, times in ((left, right), (right, left)):
+                if isinstance(times, int) and isinstance(one, Sized):
+                    size = len(one) * times
+        if size > MAX_REPEATED:
+            raise TemplateValueError(f"the result of `{operator}` would be too large")
+        return super().call_binop(context, operator, left, right)
+
+
+_ENVIRONMENT = _Environment(undefined=StrictUndefined, finalize=_refuse_null)

@@ -144,7 +144,10 @@ class OpenAIClient:
             return await (self._rank if group[0].labels else self._generate)(group)
         except RefusedError as error:
             if len(group) == 1:
-                return [Completion(**bodies.prompt_fields(group[0]), error=error.message)]
+                # A vLLM server may be started again with a longer context; others state the model's own.
+                permanent = error.too_long and not self._is_vllm
+                fields = bodies.prompt_fields(group[0])
+                return [Completion(**fields, error=error.message, error_permanent=permanent)]
         completions = [c for request in group for c in await self._answer([request])]
         if all(completion.error is None for completion in completions):
             self._batch_size = 1  # the server rejects lists of prompts

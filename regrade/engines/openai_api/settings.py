@@ -10,6 +10,8 @@ class ServerSettings(Settings):
 
     base_url: str = Field("http://127.0.0.1:8000/v1", pattern=r"^https?://")
     """Address of the API, ending in `/v1`."""
+    model_revision: str | None = Field(None, min_length=1)
+    """Revision of the served weights, such as a commit or a training step. Default: what the server tells."""
     max_concurrency: int = Field(64, ge=1, le=4096)
     """Requests in flight."""
     batch_size: int = Field(1, ge=1, le=256)

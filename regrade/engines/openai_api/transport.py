@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ _LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds, if the server names none."""
 _LONGEST_RETRY_AFTER = 300.0
 """Longest wait that a server may request (`Retry-After`), in seconds."""
+_CONTEXT = re.compile(r"context[ _]length", re.IGNORECASE)
 
 
 class RefusedError(Exception):
@@ -36,6 +38,11 @@ class RefusedError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+    @property
+    def too_long(self) -> bool:
+        """True if the request exceeds the context; servers say so only in words."""
+        return self.status in (400, 413, 422) and _CONTEXT.search(self.message) is not None
 
 
 @dataclass

@@ -7,11 +7,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import yaml
-
 from regrade.engines.base import EngineInfo, PromptRendering
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.environment import engine_python, install_vllm_command
+from regrade.engines.vllm_process.extra import parse_extra
 from regrade.engines.vllm_process.logs import last_error, status_in_words
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.settings import VllmSettings
@@ -171,27 +170,6 @@ class VllmProcess:
         if self._process is not None:
             self._process.end()
             self._process = None
-
-
-def parse_extra(pairs: Sequence[str]) -> dict[str, Any]:
-    """Parse `name=value` pairs; values are YAML.
-
-    Raises:
-        SettingsError: If a pair has another form.
-    """
-    extra: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        name = name.strip().lstrip("-").replace("-", "_")
-        if not equals or not name.isidentifier():
-            raise SettingsError(f"engine.extra: '{pair}' should have the form `name=value`.")
-        try:
-            extra[name] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise SettingsError(
-                f"engine.extra: the value of '{pair}' is not valid YAML."
-            ) from error
-    return extra
 
 
 def _to_wire(request: Request) -> dict[str, Any]:

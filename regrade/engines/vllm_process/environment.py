@@ -18,6 +18,8 @@ ENGINE_PYTHON = "REGRADE_ENGINE_PYTHON"
 
 _DEFAULTS = {
     **LIBRARY_DEFAULTS,
+    # Its warnings about retried downloads have signed addresses, which do not belong in a log.
+    "HF_HUB_VERBOSITY": "error",
     "PYTHONUNBUFFERED": "1",
     "VLLM_LOGGING_LEVEL": "INFO",
     # The worker has threads, and a forked process would inherit the channel.

@@ -33,6 +33,8 @@ class Loaded:
     engine: SteppedEngine
     prompts: Prompts
     max_model_len: int
+    model_limit: int
+    """Context length in tokens that the model allows."""
     max_num_seqs: int
     info: dict[str, Any]
     """The fields of `EngineInfo`."""
@@ -90,6 +92,7 @@ def load(open_message: Mapping[str, Any], on_progress: Callable[[str], None]) ->
         engine=engine,
         prompts=prompts,
         max_model_len=engine.model_config.max_model_len,
+        model_limit=model.max_model_len,
         max_num_seqs=config.scheduler_config.max_num_seqs * arguments.data_parallel_size,
         info={
             "engine": "vllm",

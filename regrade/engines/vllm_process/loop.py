@@ -229,7 +229,8 @@ def _times(outputs: Sequence["RequestOutput"]) -> Mapping[str, float]:
 
 
 def _failed(request: Prepared, error: str) -> WireCompletion:
-    return _base(request) | {"error": error, "prompt_tokens": len(request.ids)}
+    failed = _base(request) | {"error": error, "prompt_tokens": len(request.ids)}
+    return failed | {"error_permanent": True} if request.error_permanent else failed
 
 
 def _base(request: Prepared) -> WireCompletion:

@@ -40,6 +40,8 @@ class Prepared:
     """Token of each label, or sequences to score separately. None if text is generated."""
     truncated: bool = False
     error: str | None = None
+    error_permanent: bool = False
+    """The request cannot be answered by this model with these prompts, whatever the engine's settings."""
 
     @property
     def need(self) -> Need:
@@ -75,23 +77,39 @@ class Prompts:
                 if request["labels"] and error is None:
                     ranking = self._labels[chat].of(text, tokens, tuple(request["labels"]))
                 prepared[request["key"]] = Prepared(
-                    request["key"], text, request["sampling"], tokens, ranking, error=error
+                    request["key"],
+                    text,
+                    request["sampling"],
+                    tokens,
+                    ranking,
+                    error=error,
+                    error_permanent=error is not None,
                 )
         return [prepared[request["key"]] for request in requests]
 
-    def fit(self, prepared: Prepared, context: int, *, truncate: bool) -> Prepared:
-        """Return the request if it fits into the context; otherwise cut from the left if allowed, or with an error."""
+    def fit(self, prepared: Prepared, context: int, *, limit: int, truncate: bool) -> Prepared:
+        """Return the request if it fits into the context; otherwise cut from the left if allowed, or with an error.
+
+        Args:
+            prepared: Result of `prepare`.
+            context: Context length in tokens.
+            limit: Context length that the model allows; a larger `context` cannot help.
+            truncate: The prompt may be cut.
+        """
         need = prepared.need
+        too_large = replace(
+            prepared, error=too_long(need, context), error_permanent=context >= limit
+        )
         surplus = need.prompt + need.new - context
         if prepared.error is not None or surplus <= 0:
             return prepared
         ranking = prepared.ranking
         shortest = 2 if isinstance(ranking, Choices) else 1
         if not truncate or need.prompt - surplus < shortest:
-            return replace(prepared, error=too_long(need, context))
+            return too_large
         if isinstance(ranking, Choices):
             if ranking.start - surplus < 1:
-                return replace(prepared, error=too_long(need, context))
+                return too_large
             ranking = Choices(
                 tuple(sequence[surplus:] for sequence in ranking.sequences),
                 ranking.start - surplus,

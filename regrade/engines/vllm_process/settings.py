@@ -1,10 +1,30 @@
 """Settings of the engine `vllm`."""
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from regrade.errors import SettingsError
 from regrade.settings import Settings
+
+_SECRET = re.compile(
+    r"(?:^|[^a-z])(?:token|\w*key|\w*secret\w*|\w*passw(?:or)?d|\w*credentials?)\W*[=:]",
+    re.IGNORECASE,
+)
+"""Names of secrets before `=`, or before `:` in a value; `max_num_batched_tokens` and `tokenizer` are none."""
+
+
+def _without_secrets(extra: tuple[str, ...]) -> tuple[str, ...]:
+    for pair in extra:
+        if found := _SECRET.search(pair):
+            name = pair[: found.end()].rstrip("=: \"'")
+            # Not a ValueError, whose message would repeat the value.
+            raise SettingsError(
+                f"engine.extra: '{name}' has the name of a secret, but engine settings are stored with the answers, "
+                "where others read them. Set an environment variable instead, such as `HF_TOKEN`."
+            )
+    return extra
 
 
 class VllmSettings(Settings):
@@ -34,5 +54,5 @@ class VllmSettings(Settings):
     """Process the common beginning of prompts only once."""
     enforce_eager: bool = False
     """Skip compilation and CUDA graphs: a faster start, but slower generation."""
-    extra: tuple[str, ...] = ()
-    """Other engine arguments of vLLM as `name=value`, such as `attention_backend=TRITON_ATTN`."""
+    extra: Annotated[tuple[str, ...], AfterValidator(_without_secrets)] = ()
+    """Other engine arguments of vLLM as `name=value`, such as `attention_backend=TRITON_ATTN`; no secrets."""

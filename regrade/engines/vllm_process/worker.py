@@ -111,7 +111,9 @@ def _read(
             loop.cancel(message["round"])
             continue
         for prepared in loaded.prompts.prepare(message["requests"]):
-            fitting = loaded.prompts.fit(prepared, loaded.max_model_len, truncate=truncate)
+            fitting = loaded.prompts.fit(
+                prepared, loaded.max_model_len, limit=loaded.model_limit, truncate=truncate
+            )
             queued.put(QueuedRequest(message["round"], fitting))
     return 0
 

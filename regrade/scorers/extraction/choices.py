@@ -16,13 +16,14 @@ _LETTERS = pa.array([*ascii_uppercase])
 
 
 def target_letters(scorer: ScorerName, batch: pa.RecordBatch) -> c.Strings:
-    """Return the batch's targets as capital letters.
+    """Return the batch's targets as capital letters; `(b)`, `B.` and `B)` are B.
 
     Raises:
         SettingsError: If a target is not a letter.
     """
-    targets = c.uppered(c.trimmed(c.column(batch, "target")))
-    check_targets(scorer, "the letter of a choice", batch, c.is_match(targets, r"\A[A-Z]\z"))
+    letter = r"\A\s*[(\[]?(?P<letter>[A-Za-z])[)\]]?[.:]?\s*\z"
+    targets = c.uppered(c.captured(c.column(batch, "target"), letter)["letter"])
+    check_targets(scorer, "the letter of a choice", batch, c.is_present(targets))
     return targets
 
 

@@ -4,7 +4,7 @@ Patterns run in RE2, whose time is linear in the text for any pattern, because m
 In RE2, `[0-9]` and `\d` match only ASCII digits. A null stays null, and matches nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -69,9 +69,19 @@ def negated(mask: Mask) -> Mask:
     return _mask("invert", mask)
 
 
+def mask(flags: NDArray[np.bool_]) -> Mask:
+    """Return a mask of NumPy's flags."""
+    return pa.array(flags)
+
+
 def is_any(mask: Mask) -> bool:
     """True if the mask is true for at least one row."""
     return mask.true_count > 0
+
+
+def is_all(mask: Mask) -> bool:
+    """True if the mask is true for all rows."""
+    return mask.true_count == len(mask)
 
 
 def choose(mask: Mask, yes: Strings | str | None, no: Strings | str | None) -> Strings:
@@ -111,6 +121,13 @@ def after_last(strings: Strings, pattern: str) -> Strings:
     return scattered(found, taken(values, ends))
 
 
+def after_first(strings: Strings, pattern: str) -> Strings:
+    """Return the text after the first match of a pattern; null if the pattern is not found."""
+    found = is_match(strings, pattern)
+    pieces = pc.split_pattern_regex(strings.filter(found), pattern, max_splits=1)
+    return scattered(found, _strings("list_element", pieces, 1))
+
+
 def before_first(strings: Strings, pattern: str) -> Strings:
     """Return the text before the first match of a pattern; the whole text if the pattern is not found."""
 
@@ -141,28 +158,69 @@ def shortened(strings: Strings, length: int) -> Strings:
     return _strings("utf8_slice_codeunits", strings, 0, length)
 
 
+def left_trimmed(strings: Strings, characters: str = "") -> Strings:
+    """Return strings without white space, or the given characters, at their start."""
+    if characters:
+        return _strings("utf8_ltrim", strings, characters)
+    return _strings("utf8_ltrim_whitespace", strings)
+
+
+def right_trimmed(strings: Strings, characters: str) -> Strings:
+    """Return strings without the given characters at their end."""
+    return _strings("utf8_rtrim", strings, characters)
+
+
+def byte_lengths(strings: Strings) -> NDArray[np.int64]:
+    """Return the length of each string in bytes; 0 for null."""
+    return _counts("binary_length", strings)
+
+
+def is_ascii(strings: Strings) -> Mask:
+    """True for strings of ASCII characters only; false for nulls."""
+    return falsy(_mask("string_is_ascii", strings))
+
+
+def starts_of_characters(strings: Strings) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return the bytes of all strings, joined: true for the first byte of each character; and the byte where each string begins."""
+    buffers = strings.buffers()
+    joined = np.frombuffer(memoryview(buffers[2] or b""), np.uint8)
+    offsets = np.frombuffer(memoryview(buffers[1] or b""), np.int32)
+    begins = offsets[strings.offset : strings.offset + len(strings)].astype(np.int64)
+    return (joined & 0xC0) != 0x80, begins
+
+
 def taken(strings: Strings, indices: NDArray[np.int64]) -> Strings:
     """Return the strings at the indices, which may repeat."""
     return _strings("take", strings, pa.array(indices))
 
 
-def longest(strings: Strings) -> int:
-    """Return the length of the longest string in characters; 0 without strings."""
-    lengths = pc.utf8_length(strings)
-    return int(pc.max(lengths).as_py() or 0)
+def longest(lists: Lists) -> NDArray[np.int64]:
+    """Return the length of the longest string of each list in characters; 0 for an empty list."""
+    counts = list_lengths(lists)
+    lengths = _counts("utf8_length", flattened(lists))
+    result = np.zeros(len(lists), np.int64)
+    if lengths.size:
+        starts = np.cumsum(counts) - counts
+        result[counts > 0] = np.maximum.reduceat(lengths, starts[counts > 0])
+    return result
 
 
 def mapped(strings: Strings, change: Callable[[str], str | None]) -> Strings:
     """Return the strings changed by a Python function, which is called once per distinct string."""
     distinct: list[str | None] = strings.unique().to_pylist()
     changed = [None if text is None else change(text) for text in distinct]
-    places = pc.index_in(strings, value_set=pa.array(distinct, pa.string())).to_numpy()
-    return taken(pa.array(changed, pa.string()), places)
+    return _strings("take", pa.array(changed, pa.string()), positions(strings, strings.unique()))
 
 
-def is_short(strings: Strings, length: int) -> Mask:
-    """True for strings of at most `length` characters; false for nulls."""
-    return falsy(_mask("less_equal", _strings("utf8_length", strings), length))
+def positions(strings: Strings, values: Strings) -> "pa.Int32Array":
+    """Return the position of each string in `values`, which hold null if `strings` do."""
+    return pc.index_in(strings, value_set=values)
+
+
+def is_short(strings: Strings, lengths: NDArray[np.int64]) -> Mask:
+    """True for strings of at most the given lengths in characters; false for nulls."""
+    short = _counts("utf8_length", strings) <= lengths
+    return both(is_present(strings), mask(short))
 
 
 def coalesced(*columns: Strings) -> Strings:
@@ -173,6 +231,14 @@ def coalesced(*columns: Strings) -> Strings:
 def scattered(mask: Mask, values: Strings) -> Strings:
     """Return a column with `values` in the rows in which the mask is true, and null in the others."""
     return _strings("replace_with_mask", pa.nulls(len(mask), pa.string()), mask, values)
+
+
+def kept(strings: Strings, mask: Mask) -> Strings:
+    """Return the strings of rows in which the mask is true, and null in the others.
+
+    Unlike `choose`, this drops the bytes of the other rows, so that later kernels do not read them.
+    """
+    return scattered(mask, strings.filter(mask))
 
 
 def rows_changed(strings: Strings, mask: Mask, change: Callable[[Strings], Strings]) -> Strings:
@@ -188,6 +254,12 @@ def list_lengths(lists: Lists) -> NDArray[np.int64]:
     return np.nan_to_num(counts).astype(np.int64)
 
 
+def lists(values: Sequence[Sequence[str]], places: "pa.Int32Array") -> Lists:
+    """Return the list of strings at each place."""
+    column: Lists = pa.array(values, pa.list_(pa.string()))
+    return column.take(places)
+
+
 def flattened(lists: Lists) -> Strings:
     """Return the strings of all lists as a single column."""
     return _strings("list_flatten", lists)
@@ -197,6 +269,12 @@ def flattened(lists: Lists) -> Strings:
 def _strings(kernel: str, *columns: object, **options: object) -> Strings:
     result: Strings = getattr(pc, kernel)(*columns, **options)
     return result
+
+
+def _counts(kernel: str, strings: Strings) -> NDArray[np.int64]:
+    lengths = pc.call_function(kernel, [strings]).fill_null(0)
+    counts: NDArray[np.int64] = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+    return counts
 
 
 def _mask(kernel: str, *columns: object, **options: object) -> Mask:

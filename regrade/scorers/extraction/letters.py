@@ -1,46 +1,94 @@
 r"""Extraction of the letter of a choice from columns of texts.
 
-`B`, `b.`, `**B**`, `(B) foo` and `\boxed{\text{B}}` give a letter. The article in `A bird` and the pronoun in
-`I think` do not.
+`B`, `b.`, `'B'`, `**B**`, `(B) foo` and `\boxed{\text{B}}` give a letter. The article in `A bird` and the pronoun in
+`I think` do not. `A or B` and `A, C, D` name several letters, and are refused.
 """
 
 from regrade.scorers.extraction import columns as c
+from regrade.scorers.extraction.pieces import Pieces
+from regrade.scorers.extraction.slots import Found, Statement
 
-_GAP = r"(?:[^0-9A-Za-z]|\\[A-Za-z]+|(?i:option|choice|letter)\b)*"
-_LETTER = rf"(?P<lead>{_GAP})(?P<letter>[A-Za-z])(?P<rest>(?:[^0-9A-Za-z'\x{{2019}}].*)?)\z"
+_WORDS = (
+    "option|choice|letter|answer|the|therefore|thus|clearly|indeed|simply|definitely|most likely|likely|probably|then"
+    "|still|now|only"
+)
+"""Words allowed between a marker and its letter."""
+_GAP = rf"(?:[^0-9A-Za-z]|\\[A-Za-z]+|(?i:\b(?:{_WORDS})\b))*"
+_AFTER = r"(?:[^0-9A-Za-z].*)?"
+_LETTER = rf"(?P<lead>{_GAP})(?P<letter>[A-Za-z])(?P<rest>{_AFTER})\z"
+_CONTRACTION = r"\A['\x{2019}][A-Za-z]"  # I'm
 _CLOSED = r"\A[ *_]*[)\]}]"
 _ENDS = r"\A[^0-9A-Za-z]*(?:\n|\z)"
 _WORD_AFTER = r"\A[ *_]+[a-z]"
-_WORD_AFTER_LETTER = r"\A[ *_]+(?:and|as|because|due|given|is|or|since|which)\b"
+_WORD_AFTER_LETTER = r"\A[ *_]+(?:and|as|because|but|due|for|given|is|or|since|which|with)\b"
+_MARKS = r"[)\]}*_\"'`$\s]*"
+_OTHER = r"(?:(?i:option|choice) )?(?:[*_\"'`$]*[(\[][ *_]*[A-Z][ *_]*[)\]]|[*_\"'`$]*[A-HJ-Z](?:[^0-9A-Za-z'\x{2019}]|\z))"
+_SEVERAL = rf"\A{_MARKS}(?:[,/&;]|\b(?:and|or)\b|,\s*(?:and|or)\b)\s*(?:and\s|or\s)?{_OTHER}"
+"""Text after a letter that is one of several."""
+
+_ITEM = r"(?:\A|\n)[ \t*_>#-]*(?:(?i:option|choice) )?[(\[]?{}[*_ ]*[)\].:]"
+_REJECTED = r"\A[^\n]*(?i:\b(?:incorrect|wrong|false|not (?:correct|right|true|the)|isn't|is not|cannot be)\b)"
+_VERDICT = (
+    r"(?P<letter>[A-Z])(?P<rest>[*_\"'`]*[)\]]?[*_\"'`]*(?: [^\n.]{0,60}[)\"'`])?),? (?:is|must be|would be|should be|has to be|seems)"
+    r" (?:clearly |therefore |thus |indeed |definitely |actually |also )?(?:the |our |my )?[*_]*(?:only |single |most )?"
+    r"(?:correct|right|best|true|accurate|appropriate)\b"
+)
 
 
-def only_letter(texts: c.Strings) -> c.Strings:
-    """Return the letter if a text is only a letter with marks around it, else null."""
-    found = c.captured(texts, rf"\A{_GAP}(?P<letter>[A-Za-z])[^0-9A-Za-z]*\z")
-    return c.uppered(found["letter"])
+def only_letter(texts: Pieces) -> Found:
+    """Read the letter of each text that is only a letter with marks around it."""
+    found = texts.split(rf"\A(?P<lead>{_GAP})(?P<letter>[A-Za-z])[^0-9A-Za-z]*\z")
+    return _found(found["letter"])
 
 
-def first_letter(texts: c.Strings) -> c.Strings:
-    """Return the letter at the start of each text; null if the text begins with a word.
+def first_letter(pieces: Pieces, statement: Statement) -> Found:
+    """Read the letter at the start of each piece. Several letters are refused, unless the first statement counts.
 
-    Expects the text after `answer is`, not a whole answer.
+    Expects the text after a marker such as `answer is`, not a whole answer: a piece that begins with a word has no letter.
     """
-    found = c.captured(texts, rf"(?s)\A{_LETTER}")
-    letter, rest = found["letter"], found["rest"]
-    bracketed = c.both(c.is_match(found["lead"], r"[(\[{][ *_]*\z"), c.is_match(rest, _CLOSED))
+    found = pieces.split(rf"(?s)\A{_LETTER}")
+    lead, letter, rest = found["lead"], found["letter"], found["rest"]
+    letter = letter.without(rest.matches(_CONTRACTION))
+    bracketed = c.both(lead.matches(r"[(\[{][ *_]*\z"), rest.matches(_CLOSED))
     article = c.both(
-        c.both(c.is_match(letter, "[AI]"), c.is_match(rest, _WORD_AFTER)),
-        c.negated(c.is_match(rest, _WORD_AFTER_LETTER)),
+        c.both(letter.matches("[AI]"), rest.matches(_WORD_AFTER)),
+        c.negated(rest.matches(_WORD_AFTER_LETTER)),
     )
-    capital = c.both(c.is_match(letter, "[A-Z]"), c.negated(article))
-    alone = c.either(capital, c.is_match(rest, _ENDS))
-    return c.choose(c.either(bracketed, alone), c.uppered(letter), None)
+    capital = c.both(letter.matches("[A-Z]"), c.negated(article))
+    alone = c.either(capital, rest.matches(_ENDS))
+    letter = letter.where(c.either(bracketed, alone))
+    if statement == "first":
+        return _found(letter)
+    several = c.both(letter.present, rest.matches(_SEVERAL))
+    found_letter = _found(letter.without(several))
+    return Found(found_letter.value, found_letter.place, several)
 
 
-def leading_letter(texts: c.Strings) -> c.Strings:
-    """Return the capital letter at the start of each answer, as in `(B) foo`, `B. foo` or on a separate line; else null.
+def leading_letter(texts: Pieces) -> Found:
+    """Read the capital letter at the start of each answer, as in `(B) foo`, `B. foo` or on a line of its own.
 
-    Lower case letters do not count, because `(a) First, ...` numbers the parts of an answer.
+    Lower case letters do not count, because `(a) First, ...` numbers the parts of an answer. A text that goes through the
+    options, as in `A: incorrect`, does not begin with its answer.
     """
-    pattern = r"""\A[\s*_"'`]*[(\[]?(?P<letter>[A-Z])(?:[*_]*[)\].:]|[*_]+|[ \t]*\n)"""
-    return c.captured(texts, pattern)["letter"]
+    pattern = r"""\A(?P<lead>[\s*_"'`]*[(\[]?)(?P<letter>[A-Z])(?P<rest>(?s:(?:[*_]*[)\].:]|[*_]+|[ \t]*\n).*))\z"""
+    found = texts.split(pattern)
+    rejected = found["rest"].matches(_REJECTED)
+    listed = found["rest"].matches(_ITEM.format("[A-Z]"))
+    return _found(found["letter"].without(c.either(rejected, listed)))
+
+
+def correct_letter(texts: Pieces) -> Found:
+    """Read the only letter that each text calls correct, as in `B is the correct answer`; refuse several."""
+    called = texts.where(texts.matches(rf"(?:\A|[^0-9A-Za-z]){_VERDICT}"))
+    letters = [
+        called.split(rf"\A(?P<before>(?s:{text}))(?P<gap>\A|[^0-9A-Za-z]){_VERDICT}")["letter"]
+        for text in (".*?", ".*")
+    ]
+    same = c.is_equal(letters[0].text, letters[1].text)
+    found = _found(letters[1].where(same))
+    return Found(found.value, found.place, c.both(letters[1].present, c.negated(same)))
+
+
+def _found(letter: Pieces) -> Found:
+    value = c.uppered(letter.text)
+    return Found(value, letter, c.falsy(c.is_equal(value, "")))

@@ -1,114 +1,222 @@
 r"""Extraction of numbers from columns of texts.
 
-Numbers become canonical strings, so that equal numbers of any size are equal strings, without rounding:
-`$1,234.50` becomes `1234.5`, `72.00` `72`, `3/4` `0.75`, `2/6` `1/3` and `-0` `0`. Currency signs, percent signs
-and units are ignored. `1,2` is two numbers. Only ASCII digits are digits: `٣` is text.
+Numbers become canonical strings (`canonical`), so that equal numbers are equal strings. Currency signs, percent signs and
+units are ignored. Only ASCII digits and fractions such as `½` are digits: `٣` is text. A slot that does not hold one
+number, such as `10^3`, `8-4` or `(3, 4)`, is refused: its last digits are not its value.
 """
 
-from fractions import Fraction
+import numpy as np
 
 from regrade.scorers.extraction import columns as c
+from regrade.scorers.extraction.canonical import canonical
+from regrade.scorers.extraction.pieces import Pieces
+from regrade.scorers.extraction.slots import Found
 
-_UNSIGNED = (
-    r"(?:[0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3}|[0-9]+)"  # 1,234,567, or 12,34,567 as in India
-    r"(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
+DIGIT = r"[0-9\x{BC}-\x{BE}\x{2150}-\x{215E}]"
+"""A digit, or a fraction such as `½`."""
+_NO_DIGIT = r"[^0-9\x{BC}-\x{BE}\x{2150}-\x{215E}]"
+_VULGAR = r"[\x{BC}-\x{BE}\x{2150}-\x{215E}]"
+_MARK = r"[^0-9A-Za-z\x{BC}-\x{BE}\x{2150}-\x{215E}]"
+
+# A number
+_SEPARATOR = (
+    r"(?:,?\\[,!]|\{,\}|,|[\x{A0}\x{2009}\x{202F}])"  # of thousands, in LaTeX and typesetting
 )
-_NUMBER = rf"(?P<number>[0-9]+ [0-9]+/[0-9]+|{_UNSIGNED}(?: ?/ ?[0-9]+(?:\.[0-9]+)?)?)"
-_WORDS = "approximately|about|around|nearly|only|exactly|equal to|US|USD|EUR|GBP|Rs"
-# Text allowed between `answer is` and its number: marks, LaTeX commands and a few words.
-_GAP = rf"(?:[^0-9A-Za-z]|\\[A-Za-z]+|(?i:{_WORDS})\b)*"
-_MINUS = r"[\x{2013}\x{2212}\x{FE63}\x{FF0D}]"  # signs and dashes used as minus
-_SEPARATOR = r"(?:\{,\}|\\[,!]|[\x{A0}\x{2009}\x{202F}])"  # of thousands, in LaTeX and typesetting
-_OPERATOR = r"\A(?:\s|\\[,;])*(?:[-+*/^\x{D7}\x{F7}]|x |\\times|\\cdot|\\div)\s*[$(\\]*[0-9]"
-_EQUATION = r"\A[^0-9A-Za-z]*(?:[A-Za-z]{1,3}\s*|(?:[-0-9\s+*/x().,$%€£^\x{D7}\x{F7}]|\\[a-z]*)*)="
-_LONGEST_COMPUTED = 60
-"""Longest fraction or power that is computed, in characters; a longer text is kept unchanged."""
+_DIGITS = rf"(?:[0-9]{{1,3}}(?:{_SEPARATOR}[0-9]{{2,3}})*{_SEPARATOR}[0-9]{{3}}|[0-9]+)"  # 12,34,567 as in India
+_DECIMAL = rf"{_DIGITS}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{{1,3}})?"
+_PART = rf"\{{-?{_DECIMAL}\}}"
+_TEX_FRACTION = rf"\\[dtc]?frac\s?(?:{_PART}|[0-9])(?:{_PART}|[0-9])"
+_OVER = r" ?[/\x{2044}] ?"
+_NUMBER = (
+    rf"(?P<number>[0-9]+ ?(?:{_TEX_FRACTION}|{_VULGAR})|[0-9]+ [0-9]+{_OVER}[0-9]+|{_TEX_FRACTION}|{_VULGAR}"
+    rf"|{_DECIMAL}(?:{_OVER}[0-9]+(?:\.[0-9]+)?)?)"
+)
+
+# Text before a number
+_WORDS = (
+    "about|also|approximately|around|clearly|equal to|equals|exactly|indeed|just|nearly|now|only|precisely|roughly|simply"
+    "|still|then|therefore|thus|USD|US|EUR|GBP|Rs"
+)
+"""Words allowed between a marker and its number."""
+_STYLES = "(?:text|math)(?:bf|it|rm|tt)?|[fm]?boxed|[fm]box|bf|left|approx|quad|displaystyle"
+"""LaTeX commands allowed between a marker and its number."""
+_SIGN_WORDS = "negative|minus"
+_GAP = rf"(?:{_MARK}|\\(?:{_STYLES})\b|(?i:\b(?:{_WORDS}|{_SIGN_WORDS})\b))*?"
+_MINUS = r"[-\x{2013}\x{2212}\x{FE63}\x{FF0D}]"  # signs and dashes used as minus
+_SIGNED = rf"(?:\A|[^0-9A-Za-z)\]}}%]){_MINUS}(?:\\?[$€£¥₹] ?)?\z"
+_SIGN = rf"(?P<sign>{_MINUS}(?:\\?[$€£¥₹] ?)?)\z"
+_SIGN_WORD = rf"(?P<sign>(?i:\b(?:{_SIGN_WORDS})) \\?[$€£¥₹]?)\z"
+_POINT = r"(?:\A|[^0-9A-Za-z.])\.\z"  # .5
+
+# An expression: a number that is only part of it is not read
+_OPERATOR = rf"(?:{_MINUS}|[+*/^\x{{D7}}\x{{F7}}\x{{B7}}]|\\(?:times|cdot|div|pm)\b)"
+_FUNCTIONS = (
+    r"\\(?:sqrt|pi|ln|log|sin|cos|tan|binom|overline|theta|alpha)\b|[\x{3C0}\x{221A}\x{221E}]"
+)
+_INEQUALITY = r"[<>\x{2264}\x{2265}]|\\(?:le|ge|lt|gt)q?\b"
+_SCALES = "hundred|thousand|million|billion|trillion"
+_SPACE = r"(?:\s|\\[,; ]|\\quad|[)\]$])*"
+_EXPRESSION = (
+    rf"\A{_SPACE}(?:{_OPERATOR}|x |times |plus |minus |divided by )\s*[$(\\{{]*(?:{_MINUS}?{DIGIT}|[a-z]\b|d?frac|sqrt|pi)"
+    rf"|\A\.?\s*(?:\^|\*\*[({{]?[0-9]|{_FUNCTIONS}|{_INEQUALITY}|[\x{{B2}}\x{{B3}}\x{{B9}}\x{{2070}}-\x{{2079}}])"
+    r"|\A ?[xyznk](?:[^A-Za-z'\x{2019}]|\z)"  # 2x
+    r"|\A[ .,'\x{2019}][0-9]|\A:[0-9](?:[^0-9]|\z)"  # 1 234 567, 1.234.567, 2:1
+    rf"|\A ?(?i:{_SCALES})\b"
+)
+"""Text after a number that is only part of an expression or of a longer number."""
+_DEGREES = r"\A\s*\^\s*\{?\s*(?:\\circ|\x{B0})"
+_TEX = r"(?:\s|\\[a-z]+|[{}*_$%])*"
+_SERIES = rf"\A{_TEX}(?:\p{{L}}+{_TEX}){{0,2}}(?:,|;|&|\b(?:and|or|to)\b)(?:and\b|or\b|{_TEX}|[(])*(?:\p{{L}}+\s?=\s?)?{_MINUS}?{DIGIT}"
+"""Text after a number that is one of several: `, 4`, ` and 4`, ` hours and 30 minutes`."""
+_OPERAND = rf"[A-Za-z)]\s*{_OPERATOR}\s*[({{]*\z|{_OPERATOR}\s*\(\z|[\^_|]\s*[({{]*{_MINUS}?\z|{_FUNCTIONS}|{_INEQUALITY}|\\[dtc]?frac"
+"""Text before a number that is only part of an expression."""
+_ONLY_SYMBOLS = (
+    rf"\A[\s$(\\]*(?:[A-Za-z]\s*{_OPERATOR}|[0-9.]+\s*(?:{_OPERATOR}|,))"
+    r"[-\x{2212}+*/^().,0-9A-Za-z\s\x{D7}\x{F7}$\\{}]{0,40}\z"
+)
+"""Short text that is nothing but an expression, such as `x - 5`."""
+_WORD = r"\p{L}{3,}"
+
+# An equation: its result counts
+_UNIT = r"(?:[ -]?\p{L}+\.?){0,2}"
+_TERM = (
+    rf"(?:[($\\{{]*{_MINUS}?[$\\]*(?:[0-9](?:[0-9.,]*[0-9])?|{_TEX_FRACTION})[)%}}]*{_UNIT}|\([^()=\n]{{1,60}}\)"
+    r"|\p{L}[\p{L}' ]{0,60})"
+)
+_JOIN = rf"\s*(?:{_OPERATOR}|x\b|of\b|times\b|plus\b|minus\b|divided by\b)\s*"
+_LEFT = rf"(?:{_TERM}(?:{_JOIN}{_TERM})+|[\p{{L}}\\][\p{{L}}\\{{}}_' ]{{0,80}}|[0-9][0-9.,]*)"
+_EQUATION = rf"\A(?P<left>{_MARK}*?{_LEFT}[)\]$}}\s]*=(?:[^=\n]*=)*)(?P<right>[^=\n]*)"
+_REASON = r"(?i)[,;]? \(?(?:as|because|for|given|if|since|when|where|with)\b"
+_SYSTEM = r"(?:[,;]|\band\b|\bor\b)[\s{}\\]*[A-Za-z]\s*="
+"""Several unknowns: `x = 5, y = 3`."""
+
+_HINDRANCES = (
+    "after|although|as|assuming|at|based|because|before|between|both|but|by|clear|correct|due|during|each|every|find|for|found"
+    "|from|given|helpful|if|in|incorrect|into|let|not|of|on|out|over|per|right|since|so|step|than|to|using|valid|we|when|where"
+    "|which|while|with|within|without|wrong"
+)
+"""Words after which the first number of a sentence may be something else than the answer."""
 
 
-def first_number(texts: c.Strings) -> c.Strings:
-    """Return the number at the start of each text, after marks such as `**$`; null if there is no number.
+def direct_number(pieces: Pieces) -> Found:
+    """Read the number at the start of each piece, after marks such as `**$` and a few words.
 
-    An equation (`9 * 2 = 18`) gives its right side; an expression without a result gives null.
-    Expects the text after `answer is`, not a whole answer: only marks and a few words may precede the number.
+    Expects the text after a marker such as `answer is`. An equation (`9 * 2 = 18`) gives its right side. An expression
+    without a result, and a series of numbers, are refused.
     """
-    line = c.captured(_plain(texts), r"\A(?P<line>[^0-9A-Za-z]*[^\n]*)")["line"]
-    right_side = c.after_last(c.choose(c.is_match(line, _EQUATION), line, None), "=")
-    line = c.coalesced(right_side, line)
-    found = c.captured(line, rf"\A(?P<lead>{_GAP}){_NUMBER}(?P<rest>(?:[^0-9].*)?)\z")
-    is_expression = c.is_match(found["rest"], _OPERATOR)
-    return _canonical(found["lead"], c.choose(is_expression, None, found["number"]))
+    line = pieces.split(rf"\A(?P<line>{_MARK}*[^\n]*)")["line"]
+    is_equation = line.matches(r"=")
+    if not c.is_any(is_equation):
+        return _first(line)
+    right = line.where(is_equation).before_first(_REASON).split(_EQUATION)["right"]
+    return _unrefused(_first(right)).otherwise(_first(line))
 
 
-def last_number(texts: c.Strings) -> c.Strings:
-    """Return the last number of each text; null if there is no number."""
-    tail = c.captured(texts, r"(?s)(?P<tail>(?:.{0,80}[^0-9])?[0-9]+\}?)[^0-9]*\z")["tail"]
-    lead = r"(?P<lead>\A[^0-9A-Za-z]*|[A-Za-z][^0-9A-Za-z]*|[0-9][^0-9A-Za-z]+)"
-    found = c.captured(_plain(tail), rf"{lead}{_NUMBER}[^0-9]*\z")
-    return _canonical(found["lead"], found["number"])
+def only_number(pieces: Pieces) -> Found:
+    r"""Read the only number of each piece, such as the content of `\boxed{}`.
+
+    An equation gives its right side, or else its left side. Of several numbers the first is read if words follow it, as
+    in `13 eggs in 2 boxes`. Any other piece with a digit is refused.
+    """
+    found = _single(pieces)
+    rest = pieces.where(found.open)
+    if c.is_any(rest.present):
+        is_equation = rest.matches("=")
+        equation = rest.where(c.both(is_equation, c.negated(rest.matches(_SYSTEM))))
+        found = found.otherwise(_unrefused(_first(equation.after_last("="))))
+        found = found.otherwise(_unrefused(_single(equation.before_first("="))))
+        found = found.otherwise(_first(rest.without(is_equation)))
+    factorial = pieces.where(c.is_present(found.value)).matches(r"[0-9)]!")
+    value = c.choose(factorial, None, found.value)
+    refused = c.both(c.is_missing(value), pieces.matches(DIGIT))
+    return Found(value, found.place, refused)
+
+
+def sentence_number(pieces: Pieces) -> Found:
+    """Read the first number of the sentence at the start of each piece, as in `that she needs 5 dozens for 30 days`.
+
+    Only words may precede it, and none of `_HINDRANCES`.
+    """
+    words = r"[ \t]*(?:\p{L}[\p{L}'\x{2019}-]*[ ,:*_$\"(]+){1,12}"
+    found = pieces.split(rf"\A(?P<lead>{words}){_NUMBER}(?P<rest>[^\n]*)")
+    lead = found["lead"].without(found["lead"].matches(rf"(?i)\b(?:{_HINDRANCES})\b"))
+    return _unrefused(_checked(lead, found["number"].where(lead.present), found["rest"]))
+
+
+def last_number(pieces: Pieces) -> Found:
+    """Read the last number of each piece. A piece that is nothing but an expression is refused."""
+    symbols = pieces.where(pieces.matches(_ONLY_SYMBOLS))
+    symbols = symbols.without(symbols.matches(_WORD))
+    expression = only_number(symbols)
+    rest = pieces.where(expression.open)
+    parts = rest.split_end(
+        rf"(?s)(?P<tail>(?:.{{0,80}}[^0-9])?(?:[0-9]+\}}?|[0-9]* ?{_VULGAR}))(?P<rest>{_NO_DIGIT}*)\z"
+    )
+    lead = (
+        rf"(?P<lead>\A{_MARK}*|(?i:\bnegative|\A{_MARK}*minus) |[A-Za-z]{_MARK}*|{DIGIT}{_MARK}+)"
+    )
+    found = parts["tail"].split_end(rf"{lead}{_NUMBER}(?P<brace>\}}?)\z")
+    grouped = c.both(  # the last group of 1 234 or 1.234.567
+        found["lead"].matches(r"[0-9][ .]\z"), found["number"].matches(r"\A[0-9]{3}(?:[^0-9]|\z)")
+    )
+    scaled = parts["rest"].matches(rf"\A ?(?i:{_SCALES})\b")
+    number = found["number"].without(c.either(grouped, scaled))
+    return expression.otherwise(_valued(found["lead"], number))
 
 
 def whole_number(texts: c.Strings) -> c.Strings:
     """Return the number if a text is only a number with marks around it, else null."""
-    pattern = rf"\A(?P<lead>[^0-9A-Za-z]*){_NUMBER}[^0-9A-Za-z]*\z"
-    found = c.captured(_plain(texts), pattern)
-    return _canonical(found["lead"], found["number"])
+    found = Pieces.whole(texts).split(rf"\A(?P<lead>{_MARK}*?){_NUMBER}{_MARK}*\z")
+    return _valued(found["lead"], found["number"]).value
 
 
-def _plain(texts: c.Strings) -> c.Strings:
-    r"""Convert minus signs, LaTeX fractions and thousands separators to ASCII."""
-    special = c.is_match(texts, rf"{_MINUS}|{_SEPARATOR}|\\")
-    return c.rows_changed(texts, special, _plain_special)
+def _first(pieces: Pieces) -> Found:
+    found = pieces.split(rf"(?s)\A(?P<lead>{_GAP}){_NUMBER}(?P<rest>.*)\z")
+    return _checked(found["lead"], found["number"], found["rest"])
 
 
-def _plain_special(texts: c.Strings) -> c.Strings:
-    texts = c.replaced(texts, _MINUS, "-")
-    fraction = r"\\[dt]?frac\{([0-9]+)\}\{([0-9]+)\}"
-    texts = c.replaced(texts, rf"([0-9]) ?{fraction}", r"\1 \2/\3")
-    texts = c.replaced(texts, fraction, r"\1/\2")
-    for _ in range(2):  # matches cannot overlap, but neighbouring separators share digits
-        texts = c.replaced(texts, rf"([0-9]){_SEPARATOR}([0-9]{{3}})", r"\1,\2")
-    return texts
-
-
-def _canonical(lead: c.Strings, number: c.Strings) -> c.Strings:
-    """Return unsigned numbers in canonical form, with the sign that `lead`, the text before each number, gives."""
-    is_decimal = c.is_match(lead, r"(?:\A|[^0-9A-Za-z.])\.\z")  # .5
-    number = c.choose(is_decimal, c.joined("0.", number), number)
-    lead = c.rows_changed(lead, is_decimal, lambda some: c.replaced(some, r"\.\z", ""))
-    # A minus is a sign unless a number or word precedes it, as in 10-5.
-    minus = c.is_match(lead, r"(?:\A|[^0-9A-Za-z)\]}%])-(?:\\?[$€£¥₹] ?)?\z")
-    value = c.replaced(c.replaced(number, ",", ""), r"\A0+([0-9])", r"\1")
-    value = c.rows_changed(value, c.is_match(value, "[/eE]"), lambda some: c.mapped(some, _exact))
-    value = c.rows_changed(
-        value, c.is_match(value, r"\."), lambda some: c.replaced(some, r"\.?0*\z", "")
+def _single(pieces: Pieces) -> Found:
+    """Read the number of each piece that holds no other digit, except the exponent of a unit (`cm^2`)."""
+    exponent = rf"{_NO_DIGIT}*?[A-Za-z}}]\s*\^\{{?[23]\}}?"
+    found = pieces.split(
+        rf"(?s)\A(?P<lead>{_NO_DIGIT}*?){_NUMBER}(?P<rest>(?:{exponent})?{_NO_DIGIT}*)\z"
     )
-    minus = c.both(minus, c.negated(c.is_equal(value, "0")))
-    return c.choose(minus, c.joined("-", value), value)
+    operand = found["lead"].matches(_OPERAND)
+    result = _checked(found["lead"], found["number"].without(operand), found["rest"])
+    return Found(result.value, result.place, c.either(result.refused, operand))
 
 
-def _exact(number: str) -> str | None:
-    if len(number) > _LONGEST_COMPUTED:
-        return number
-    parts = number.replace(" /", "/").replace("/ ", "/").split(" ")
-    try:
-        value = sum((_quotient(part) for part in parts), Fraction())
-    except ZeroDivisionError:
-        return None
-    twos, fives = (_power(value.denominator, prime) for prime in (2, 5))
-    places = max(twos, fives)
-    if 2**twos * 5**fives != value.denominator or places == 0:
-        return str(value)
-    digits = str(value.numerator * 10**places // value.denominator).zfill(places + 1)
-    return f"{digits[:-places]}.{digits[-places:]}"
+def _checked(lead: Pieces, number: Pieces, rest: Pieces) -> Found:
+    """Return numbers with their signs; refuse those that are part of an expression or a series."""
+    part = c.both(rest.matches(_EXPRESSION), c.negated(rest.matches(_DEGREES)))
+    refused = c.both(number.present, c.either(part, rest.matches(_SERIES)))
+    found = _valued(lead, number.without(refused))
+    return Found(found.value, found.place, refused)
 
 
-def _power(number: int, prime: int) -> int:
-    power = 0
-    while number % prime == 0:
-        number, power = number // prime, power + 1
-    return power
+def _valued(lead: Pieces, number: Pieces) -> Found:
+    """Return unsigned numbers in canonical form, with the sign and the decimal point at the end of `lead`."""
+    lead = lead.where(number.present)
+    value, place = number.text, number
+    point = lead.matches(_POINT)
+    if c.is_any(point):
+        value = c.choose(point, c.joined("0.", value), value)
+        split = lead.where(point).split_end(r"(?P<lead>(?s:.*))(?P<point>\.)\z")
+        lead, place = split["lead"].otherwise(lead), split["point"].joined(place)
+    value = canonical(value)
+    signed, word = lead.matches(_SIGNED), lead.matches(_SIGN_WORD)
+    if c.is_any(signed) or c.is_any(word):
+        sign = lead.where(signed).split_end(_SIGN)["sign"]
+        sign = sign.otherwise(lead.where(word).split_end(_SIGN_WORD)["sign"])
+        place = sign.joined(place)
+        minus = c.both(sign.present, c.negated(c.is_equal(value, "0")))
+        value = c.choose(minus, c.joined("-", value), value)
+    return Found(value, place, _no(value))
 
 
-def _quotient(part: str) -> Fraction:
-    above, _, below = part.partition("/")
-    return Fraction(above) / Fraction(below or 1)
+def _unrefused(found: Found) -> Found:
+    return Found(found.value, found.place, _no(found.value))
+
+
+def _no(column: c.Strings) -> c.Mask:
+    return c.mask(np.zeros(len(column), bool))

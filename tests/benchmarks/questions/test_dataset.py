@@ -7,6 +7,7 @@ import pytest
 from regrade.benchmarks import open_dataset
 from regrade.benchmarks.base import Benchmark
 from regrade.errors import SettingsError, SourceError
+from regrade.scorers.extraction.accepted import accepted_texts
 from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
 from tests.benchmarks.files import Rows, write_jsonl, write_parquet
 
@@ -23,6 +24,8 @@ PICKS: Rows = [
 def opened(
     path: Path, *, prompt: PromptSettings | None = None, limit: int | None = None, **settings: Any
 ) -> Benchmark:
+    if "prompt_template" in settings:
+        settings["prompt"] = settings.pop("prompt_template")
     given = DatasetBenchmark(name="own", path=str(path), **settings)
     return open_dataset(given, prompt=prompt or PromptSettings(), limit=limit)
 
@@ -55,6 +58,46 @@ def test_an_exact_target_is_the_text_as_it_stands(sums: Path) -> None:
     assert opened(sums).samples()[0].target == "One more.\n#### 1,002"
 
 
+@pytest.mark.parametrize(
+    ("answers", "targets"),
+    [
+        ([["Paris", "City of Light"], ["Rome"]], ['["Paris", "City of Light"]', "Rome"]),
+        ([[42, 43], [44]], ['["42", "43"]', "44"]),
+        (['["a"]', "Ada"], [r'["[\"a\"]"]', "Ada"]),
+    ],
+)
+def test_a_list_of_accepted_texts_is_one_target_of_the_text_scorer(
+    tmp_path: Path, answers: list[Any], targets: list[str]
+) -> None:
+    rows = [{"question": f"{number}?", "answer": answer} for number, answer in enumerate(answers)]
+    benchmark = opened(write_jsonl(tmp_path / "qa.jsonl", rows), scorer="text")
+
+    found = [sample.target for sample in benchmark.samples()]
+
+    assert found == targets
+    for target, answer in zip(found, answers, strict=True):
+        given = answer if isinstance(answer, list) else [answer]
+        assert accepted_texts(target) == [str(text) for text in given]
+
+
+def test_a_worked_example_shows_the_first_accepted_text(tmp_path: Path) -> None:
+    rows = [{"question": "Capital?", "answer": ["Paris", "City of Light"]}]
+    path, shots = (write_jsonl(tmp_path / name, rows) for name in ("qa.jsonl", "shots.jsonl"))
+
+    benchmark = opened(path, scorer="text", n_shots=1, shots_path=str(shots), format="completion")
+
+    assert "Paris" in only_prompt(benchmark)
+    assert "City of Light" not in only_prompt(benchmark)
+
+
+@pytest.mark.parametrize("target", [[], ["Paris", None], ["Paris", ["x"]], [" "], None, True])
+def test_a_list_without_texts_is_refused_by_name(tmp_path: Path, target: object) -> None:
+    path = write_jsonl(tmp_path / "qa.jsonl", [{"question": "Capital?", "answer": target}])
+
+    with pytest.raises(SourceError, match="is not a text or number, or a list of them"):
+        opened(path, scorer="text").samples()
+
+
 def test_a_template_sees_the_columns(sums: Path) -> None:
     template = "{{ kind | upper }}: {{ question }}{% if hint %} ({{ hint }}){% endif %}\n"
 
@@ -62,6 +105,36 @@ def test_a_template_sees_the_columns(sums: Path) -> None:
     benchmark = open_dataset(settings)
     assert only_prompt(benchmark, 0) == "EASY: 1+1?"
     assert only_prompt(benchmark, 1) == "HARD: 2+2? (Count.)"
+
+
+def test_columns_with_spaces_and_dots_are_part_of_the_prompt(sums: Path, tmp_path: Path) -> None:
+    rows = [
+        {"the question": row["question"], "a.b": row["hint"] or "-", "the answer": row["answer"]}
+        for row in SUMS
+    ]
+    path = write_jsonl(tmp_path / "odd.jsonl", rows)
+    shots = write_jsonl(tmp_path / "shots.jsonl", [{**rows[0], "a solution": "It is."}])
+    benchmark = opened(
+        path,
+        prompt=PromptSettings(format="completion"),
+        prompt_template="{{ row['the question'] }} {{ row['a.b'] }}",
+        target_column="the answer",
+        n_shots=1,
+        shots_path=str(shots),
+        shot_answer="{{ row['a solution'] }}",
+    )
+
+    assert only_prompt(benchmark, 1) == "1+1? - It is.\n\n2+2? Count."
+    named = opened(sums, prompt_template="{{ question }}").samples()
+    odd = opened(
+        path, prompt_template="{{ row['the question'] }}", target_column="the answer"
+    ).samples()
+    assert [sample.question for sample in odd] == [sample.question for sample in named]
+
+
+def test_a_column_that_is_missing_from_the_file_tells_the_options(sums: Path) -> None:
+    with pytest.raises(SourceError, match=r"no column 'no such'.*--dataset\.prompt"):
+        opened(sums, prompt_template="{{ row['no such'] }}").samples()
 
 
 def test_results_are_broken_down_by_the_subset_column(sums: Path) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.benchmarks.files import GSM8K_TEST, GSM8K_TRAIN, Rows
-from tests.hub_server.faults import Answer
+from tests.hub_server.faults import Action, Answer, Drop
 from tests.hub_server.server import HubServer
 from tests.hub_server.store import Commit, Entry, Repo
 
@@ -161,9 +161,22 @@ def test_an_unreachable_hub_is_not_the_fault_of_the_source(hub: Hub) -> None:
     assert "while asking for its revision" in answer["message"]
 
 
-def test_a_hub_that_fails_may_be_asked_again(hub: Hub, tmp_path: Path) -> None:
-    hub.server.fail("GET", "/api/datasets/openai/gsm8k", Answer(503))
-    hub.server.fail("GET", "/api/datasets/openai/gsm8k", Answer(429))
+@pytest.mark.parametrize(
+    "fault", [Answer(503), Answer(429), Drop(), Answer(200, text='{"sha": "\udcff"}')], ids=repr
+)
+def test_a_hub_that_fails_once_is_asked_again(hub: Hub, tmp_path: Path, fault: Action) -> None:
+    hub.server.fail("GET", "/api/datasets/openai/gsm8k$", fault)
+    hub.server.fail("GET", "/cdn/", Answer(500))
+
+    (answer,) = hub.ask(ANY, HF_HOME=str(tmp_path))
+    hub.server.forget()
+
+    assert answer["targets"] == ["2000", "-3"]
+
+
+def test_a_hub_that_keeps_failing_may_be_asked_later(hub: Hub, tmp_path: Path) -> None:
+    hub.server.fail("GET", "/api/datasets/openai/gsm8k", Answer(503), count=3)
+    hub.server.fail("GET", "/api/datasets/openai/gsm8k", Answer(429), count=3)
     hub.server.fail("GET", "/cdn/", Answer(500), count=100)
 
     answers = hub.ask(ANY, ANY, ANY, HF_HOME=str(tmp_path))

@@ -9,6 +9,7 @@ from regrade.benchmarks.questions.targets import (
     choice_texts,
     number_target,
     text_target,
+    usable_choice_letters,
 )
 
 FOUR = ("w", "x", "y", "z")
@@ -106,8 +107,22 @@ def test_what_is_no_list_of_choices_is_refused(value: Any, problem: str) -> None
 
 @pytest.mark.parametrize(
     "targets",
-    [[0, 3], [0.0, 3.0], ["0", "3"], ["A", "D"], ["a", " d "], ["w", "z"]],
-    ids=["index", "whole float", "index as text", "letter", "small letter", "text"],
+    [
+        [0, 3],
+        [0.0, 3.0],
+        ["0", "3"],
+        ["A", "D"],
+        ["a", " d "],
+        ["w", "z"],
+        [" w", "z\n"],
+        ["(A)", "(d)"],
+        ["A", "D."],
+        ["[0]", "[3]"],
+        [[0], [3]],
+        ["['A']", '["D"]'],
+        ["[A]", "[D]"],
+        [["w"], "['z']"],
+    ],
 )
 def test_a_target_is_an_index_a_letter_or_a_text(targets: list[Any]) -> None:
     assert choice_letters(targets, [FOUR, FOUR]) == ["A", "D"]
@@ -155,3 +170,43 @@ def test_a_column_with_two_meanings_is_refused() -> None:
 
 def test_two_meanings_that_agree_are_one() -> None:
     assert choice_letters(["A", "B"], [("A", "B"), ("A", "B")]) == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    "target", ["()", "(AB)", "(1)", "[0, 3]", [0, 3], [], "[4]", "A or B", "[]"]
+)
+def test_what_only_resembles_a_letter_or_a_list_of_one_is_refused(target: Any) -> None:
+    with pytest.raises(RowError):
+        choice_letters([target], [FOUR])
+
+
+def test_white_space_tells_two_choices_apart_that_differ_by_nothing_else() -> None:
+    assert choice_letters(["x "], [("x", "x ", "y")]) == ["B"]
+
+
+def test_a_row_whose_target_fits_no_choice_is_not_usable_and_the_others_are() -> None:
+    targets = ["A", None, "(D)", "E", "[B]"]
+    assert usable_choice_letters(targets, [FOUR] * 5) == ["A", None, "D", None, "B"]
+    assert usable_choice_letters([0, -1, 3], [FOUR] * 3) == ["A", None, "D"]
+    assert usable_choice_letters([None, None], [FOUR] * 2) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("targets", "row"),
+    [
+        ([1, 2, 3, 4], 3),  # counts from 1: 0-based letters would be wrong in every row
+        ([None, "1", "2", "4"], 3),
+        (["A", "A bird", "B bird"], 1),  # only a third can be read
+        (["A", "w"], 1),  # a half each
+    ],
+)
+def test_targets_that_may_mean_something_else_are_refused(targets: list[Any], row: int) -> None:
+    with pytest.raises(RowError) as error:
+        usable_choice_letters(targets, [FOUR] * len(targets))
+    assert error.value.row == row
+
+
+def test_most_rows_with_two_meanings_are_refused_with_the_row_in_the_column() -> None:
+    with pytest.raises(RowError, match="means choice C if it is an index") as error:
+        usable_choice_letters([None, "2", "1", "Z"], [("2", "1", "0")] * 4)
+    assert error.value.row == 1

@@ -12,6 +12,34 @@ def test_a_template_knows_the_columns_it_reads() -> None:
     assert template.names == {"a", "b", "c"}
 
 
+def test_a_column_with_any_name_is_read_from_the_row() -> None:
+    template = RowTemplate("prompt", "{{ row['the question'] }} {{ row[\"a.b\"] | upper }} {{ c }}")
+
+    assert (template.row_columns, template.names) == ({"the question", "a.b"}, {"c"})
+    row = {"the question": "Why?", "a.b": "so", "c": 1}
+    assert template.render({**row, "row": row}) == "Why? SO 1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{{ row }}", "{{ row.name }}", "{{ row[name] }}", "{{ row[0] }}", "{{ row['a'] }}{{ row }}"],
+)
+def test_the_row_is_used_by_names_in_quotes_alone(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"template prompt uses `row` .* `row\['NAME'\]`"):
+        RowTemplate("prompt", text)
+
+
+def test_a_loop_may_call_its_own_variable_row() -> None:
+    template = RowTemplate("prompt", "{% for row in rows %}{{ row }}{% endfor %}")
+
+    assert (template.names, template.row_columns) == ({"rows"}, frozenset())
+
+
+def test_a_name_of_several_words_that_is_not_valid_tells_what_is() -> None:
+    with pytest.raises(SettingsError, match=r"not valid Jinja.*`row\['NAME'\]`"):
+        RowTemplate("prompt", "{{ the question }}")
+
+
 def test_text_is_filled_in_as_it_is() -> None:
     assert RowTemplate("prompt", "{{ q }}!").render({"q": "<1 & {{ x }}>"}) == "<1 & {{ x }}>!"
 
@@ -19,11 +47,15 @@ def test_text_is_filled_in_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("text", "values", "problem"),
     [
-        ("{{ row.name }}", {"row": {}}, "has no attribute 'name'"),
+        ("{{ thing.name }}", {"thing": {}}, "has no attribute 'name'"),
         ("{{ q }}", {"q": None}, "a value that is null"),
         ("{{ q + 1 }}", {"q": "x"}, "the template prompt cannot be filled"),
         ("{{ 1 / q }}", {"q": 0}, "division by zero"),
         ("{{ q.__class__.__mro__ }}", {"q": "x"}, "unsafe"),
+        ("{{ 'a' * 10**10 }}", {}, "the result of `*` would be too large"),
+        ("{{ 10**9 * q }}", {"q": "ab"}, "the result of `*` would be too large"),
+        ("{{ (q * 1000000) | length }}", {"q": [1, 2]}, "the result of `*` would be too large"),
+        ("{{ 9**(9**9) }}", {}, "the result of `**` would be too large"),
         ("{{ q.append(1) }}", {"q": [1]}, "'append' of 'list' object is unsafe"),
     ],
 )
@@ -34,6 +66,12 @@ def test_what_cannot_be_filled_in_is_refused(
         RowTemplate("prompt", text).render(values)
 
     assert problem in str(error.value)
+
+
+def test_a_template_may_multiply() -> None:
+    text = "{{ '-' * 20 }}{{ 3 * 7 }} {{ 2**10 }} {{ 0.5 * n }}"
+
+    assert RowTemplate("prompt", text).render({"n": 4}) == "-" * 20 + "21 1024 2.0"
 
 
 def test_null_may_be_asked_for() -> None:

@@ -95,6 +95,7 @@ def test_a_prompt_that_is_too_long_is_a_failed_row(vllm_engine: Engine):
     failed, done = ask(vllm_engine, [long, short])
 
     assert "exceeds the context of 512" in str(failed.error)
+    assert not failed.error_permanent  # the model allows 32,768
     assert failed.text is None
     assert failed.prompt == "word " * 2000
     assert done.error is None

@@ -103,14 +103,25 @@ def test_a_prompt_that_just_fits_is_not_changed(small: Small):
     (prepared,) = small.prompts.prepare([request(0, "what is it? " * 5)])
     exact = len(prepared.ids) + 8
 
-    assert small.prompts.fit(prepared, exact, truncate=False) == prepared
-    assert small.prompts.fit(prepared, exact - 1, truncate=False).error is not None
+    assert small.prompts.fit(prepared, exact, limit=512, truncate=False) == prepared
+    assert small.prompts.fit(prepared, exact - 1, limit=512, truncate=False).error is not None
+
+
+def test_a_prompt_longer_than_the_models_own_context_is_refused_for_good(small: Small):
+    (prepared,) = small.prompts.prepare([request(0, "what is it? " * 5)])
+    context = len(prepared.ids) + 7
+
+    at_the_limit = small.prompts.fit(prepared, context, limit=context, truncate=False)
+    below_it = small.prompts.fit(prepared, context, limit=context + 1, truncate=False)
+
+    assert (at_the_limit.error, at_the_limit.error_permanent) == (below_it.error, True)
+    assert not below_it.error_permanent
 
 
 def test_a_prompt_is_cut_from_the_left_so_that_the_answer_fits(small: Small):
     (prepared,) = small.prompts.prepare([request(0, "what is it? " * 50 + "Answer: A")])
 
-    cut = small.prompts.fit(prepared, 30, truncate=True)
+    cut = small.prompts.fit(prepared, 30, limit=512, truncate=True)
 
     assert cut.ids == prepared.ids[-22:]
     assert cut.truncated
@@ -125,7 +136,7 @@ def test_label_sequences_are_cut_with_their_prompt(small: Small):
     )
     assert isinstance(prepared.ranking, Choices)
 
-    cut = small.prompts.fit(prepared, 40, truncate=True)
+    cut = small.prompts.fit(prepared, 40, limit=512, truncate=True)
 
     assert isinstance(cut.ranking, Choices)
     for before, after in zip(prepared.ranking.sequences, cut.ranking.sequences, strict=True):
@@ -137,4 +148,4 @@ def test_label_sequences_are_cut_with_their_prompt(small: Small):
 def test_a_prompt_is_not_cut_if_the_answer_alone_exceeds_the_context(small: Small):
     (prepared,) = small.prompts.prepare([request(0, "what is it?")])
 
-    assert small.prompts.fit(prepared, 8, truncate=True).error is not None
+    assert small.prompts.fit(prepared, 8, limit=512, truncate=True).error is not None

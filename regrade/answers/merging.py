@@ -1,0 +1,163 @@
+"""Merge new rows into the shards of an answer set: one row for each sample and repeat.
+
+A row that succeeded, or that cannot succeed, stays. A row that failed and was asked again is replaced: its shard is
+written anew without it.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from regrade.answers.counts import count_rows
+from regrade.answers.manifest import Shard
+from regrade.answers.parquet import ParquetReader
+from regrade.answers.rows import (
+    STATE_COLUMNS,
+    RowKey,
+    RowStates,
+    ShardStates,
+    failed_rows,
+    row_keys,
+    row_states,
+)
+from regrade.answers.sealed import SealedFile, parquet_bytes
+from regrade.answers.sets import AnswerSet
+from regrade.records import GENERATION_SCHEMA
+
+
+@dataclass(slots=True)
+class Merged:
+    """The shards after a merge, and the files that change."""
+
+    shards: list[Shard]
+    added: dict[str, Path | bytes] = field(default_factory=dict)
+    """Content by name of the shard."""
+    dropped: list[Shard] = field(default_factory=list)
+    """Former shards that were replaced, entirely or by a shard without the rows that were asked again."""
+
+
+def merge(
+    stored: AnswerSet | None,
+    sealed: Sequence[SealedFile],
+    replaced: Sequence[str],
+    known: ShardStates,
+    *,
+    fresh: bool = False,
+) -> Merged:
+    """Return the shards of an answer set with the rows of sealed files.
+
+    Args:
+        stored: The answer set so far.
+        sealed: New rows. Those whose sample and repeat already have an answer are left out.
+        replaced: sha256 of stored shards to drop with all their rows.
+        known: States of the rows of shards, to read no shard twice; those of new shards are added.
+        fresh: Drop the replaced shards only if a new row has an answer: a server that fails every request must not
+            cost the answers of an earlier run.
+
+    Raises:
+        DamagedAnswersError: If a stored shard cannot be read.
+    """
+    before = stored.manifest.shards if stored else ()
+    published = {shard.sha256 for shard in before}
+    new = [file for file in sealed if file.sha256 not in published]
+    if fresh and not _chosen(new, RowStates())[1]:
+        replaced = ()
+    merged = Merged([shard for shard in before if shard.sha256 not in replaced])
+    merged.dropped = [shard for shard in before if shard.sha256 in replaced]
+    if not new:
+        return merged
+    states = RowStates()
+    if stored is not None:
+        states = stored.only({shard.sha256 for shard in merged.shards}).states(known)
+    chosen, answered_now = _chosen(new, states)
+    if stored is not None and (superseded := states.failed & answered_now):
+        _drop_rows(stored, merged, superseded, known)
+    for file, rows in zip(new, chosen, strict=True):
+        if rows:
+            _add(merged, file, rows, known)
+    return merged
+
+
+def _chosen(sealed: Sequence[SealedFile], states: RowStates) -> tuple[list[list[int]], set[RowKey]]:
+    """Return the rows of each file to keep, and the keys of those that did not fail."""
+    best: dict[RowKey, tuple[int, int, bool]] = {}
+    for number, file in enumerate(sealed):
+        row = 0
+        for batch in _reader(file.path, STATE_COLUMNS).batches():
+            for key, failed in zip(row_keys(batch), failed_rows(batch).tolist(), strict=True):
+                other = best.get(key)
+                is_new = key not in states.done and not (failed and key in states.failed)
+                if is_new and (other is None or (other[2] and not failed)):
+                    best[key] = number, row, failed
+                row += 1
+    rows: list[list[int]] = [[] for _ in sealed]
+    for number, row, _ in best.values():
+        rows[number].append(row)
+    answered = {key for key, (_, _, failed) in best.items() if not failed}
+    return [sorted(of_file) for of_file in rows], answered
+
+
+def _drop_rows(
+    stored: AnswerSet, merged: Merged, superseded: set[RowKey], known: ShardStates
+) -> None:
+    """Write the shards anew that hold failed rows with these keys, without the rows."""
+    kept = []
+    for shard in merged.shards:
+        if not known[shard.sha256].failed & superseded:
+            kept.append(shard)
+            continue
+        merged.dropped.append(shard)
+        table = stored.shard(shard, GENERATION_SCHEMA.names).table()
+        keep = [key not in superseded for key in row_keys(table)]
+        if any(keep):
+            rest = table.filter(pa.array(keep)).combine_chunks()
+            content = parquet_bytes(rest)
+            name = f"part-{shard.name[5:10]}-{hashlib.sha256(content).hexdigest()[:8]}.parquet"
+            kept.append(_shard(name, content, rest, shard.session))
+            merged.added[name] = content
+            known[kept[-1].sha256] = row_states(rest.to_batches())
+    merged.shards = kept
+
+
+def _add(merged: Merged, file: SealedFile, rows: list[int], known: ShardStates) -> None:
+    number = max((int(s.name[5:10]) + 1 for s in (*merged.shards, *merged.dropped)), default=0)
+    reader = _reader(file.path, GENERATION_SCHEMA.names)
+    table = reader.table()
+    if len(rows) == file.rows:
+        name = f"part-{number:05d}-{file.sha256[:8]}.parquet"
+        counts = count_rows(table.to_batches())
+        shard = Shard(
+            name=name,
+            rows=file.rows,
+            bytes=file.bytes,
+            sha256=file.sha256,
+            session=file.session,
+            **counts,
+        )
+        merged.added[name] = file.path
+    else:
+        table = table.take(pa.array(rows)).combine_chunks()
+        content = parquet_bytes(table)
+        name = f"part-{number:05d}-{hashlib.sha256(content).hexdigest()[:8]}.parquet"
+        shard = _shard(name, content, table, file.session)
+        merged.added[name] = content
+    merged.shards.append(shard)
+    known[shard.sha256] = row_states(table.to_batches())
+
+
+def _shard(name: str, content: bytes, table: pa.Table, session: str | None) -> Shard:
+    return Shard(
+        name=name,
+        rows=table.num_rows,
+        bytes=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        session=session,
+        **count_rows(table.to_batches()),
+    )
+
+
+def _reader(path: Path, columns: Sequence[str]) -> ParquetReader:
+    return ParquetReader(path.name, path, GENERATION_SCHEMA, columns)

@@ -1,0 +1,118 @@
+"""What a spool needs to be published without the run that filled it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from pydantic import Field, ValidationError, model_validator
+
+from regrade.answers.manifest import Manifest, Session, Shard, state_of
+from regrade.answers.spool import ORIGIN, Spool, SpoolError
+from regrade.settings import Settings, StoredName
+from regrade.specification import Specification
+
+
+class SetDescription(Settings):
+    """The fields of a manifest that are known before generation."""
+
+    specification: Specification
+    n_samples: int = Field(ge=1)
+    scorers: tuple[StoredName, ...]
+    groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+
+    def manifest(
+        self,
+        shards: Sequence[Shard],
+        sessions: Sequence[Session],
+        created: datetime,
+        replaced: Sequence[str] = (),
+    ) -> Manifest:
+        """Return the manifest with the given shards and sessions; a session without rows is left out."""
+        counted = [session.counted(shards) for session in sessions]
+        return Manifest(
+            answer_set_id=self.specification.answer_set_id,
+            specification=self.specification,
+            state=state_of(self.n_samples * self.specification.repeats, shards),
+            n_samples=self.n_samples,
+            rows=sum(shard.rows for shard in shards),
+            shards=tuple(shards),
+            replaced=tuple(replaced),
+            sessions=tuple(s for s in counted if s.rows or s.id is None),
+            scorers=self.scorers,
+            groups=self.groups,
+            created_at=created,
+            updated_at=datetime.now(UTC),
+        )
+
+
+class Origin(Settings):
+    """Repository and answer set of a spool's rows, and the sessions that generated them."""
+
+    repository: str
+    """`Repository.uri`."""
+    description: SetDescription
+    sessions: tuple[Session, ...] = ()
+    """Sessions of the rows, without counts."""
+    replaced: tuple[str, ...] = ()
+    """sha256 of the published shards that these rows replace."""
+    fresh: bool = False
+    """The replaced shards can be read: they stay until there is an answer to replace them with."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_version_1(cls, values: object) -> object:
+        """Accept the origin of a spool of version 1, which had one session."""
+        if isinstance(values, dict) and "session" in values:
+            session = values["session"]
+            others = {name: value for name, value in values.items() if name != "session"}
+            return {**others, "sessions": [session]}
+        return values
+
+
+def begin_session(
+    spool: Spool,
+    repository_uri: str,
+    description: SetDescription,
+    session: Session,
+    *,
+    replaced: tuple[str, ...] = (),
+    fresh: bool = False,
+) -> None:
+    """Note a session in the spool: the rows that follow are its own, and can be published without this process.
+
+    Args:
+        spool: Open spool of the answer set.
+        repository_uri: `Repository.uri`.
+        description: The answer set.
+        session: The session, without counts; it needs an `id`.
+        replaced: See `Origin.replaced`.
+        fresh: See `Origin.fresh`.
+    """
+    before = read_origin(spool)
+    earlier = [noted for noted in (before.sessions if before else ()) if noted.id != session.id]
+    origin = Origin(
+        repository=repository_uri,
+        description=description,
+        sessions=(*earlier, session),
+        replaced=replaced,
+        fresh=fresh,
+    )
+    spool.note_origin(origin.model_dump(mode="json"))
+    spool.begin(str(session.id))
+
+
+def read_origin(spool: Spool) -> Origin | None:
+    """Return the origin that a spool notes, or None.
+
+    Raises:
+        SpoolError: If it was written by another version of regrade that this one does not know.
+    """
+    noted = spool.origin()
+    if noted is None:
+        return None
+    try:
+        return Origin.model_validate(noted)
+    except ValidationError as error:
+        problem = (
+            f"'{ORIGIN}' was written by another version of regrade ({' '.join(str(error).split())})"
+        )
+        raise SpoolError(str(spool.folder), problem) from error

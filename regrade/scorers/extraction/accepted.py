@@ -1,0 +1,73 @@
+"""Text answers: several accepted ones in a target, and comparison as in SQuAD (Rajpurkar et al. 2016, arXiv 1606.05250)."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from regrade.scorers.extraction import columns as c
+from regrade.scorers.extraction.numerals import whole_number
+
+_DASHES = r"[\p{Pd}\x{2212}/_]"
+_PUNCTUATION = r"[\p{P}$€£¥`^~|<>=]"
+_KEPT = (("#", "\ue000"), (".", "\ue001"), ("-", "\ue002"), ("%", "\ue003"))
+"""Punctuation that can decide what a text means, and the characters that stand for it meanwhile."""
+
+
+def stored_target(texts: Sequence[str]) -> str:
+    """Return the target of a question with several accepted answers: a JSON list; a single answer is stored as it is."""
+    if len(texts) == 1 and accepted_texts(texts[0]) == list(texts):
+        return texts[0]
+    return json.dumps(list(texts), ensure_ascii=False)
+
+
+def accepted_texts(target: str) -> list[str]:
+    """Return the accepted answers of a target: the texts of a JSON list of texts, or else the target itself."""
+    if target.startswith('["'):
+        try:
+            found = json.loads(target)
+        except (ValueError, RecursionError):
+            return [target]
+        if all(isinstance(text, str) for text in found):
+            return list(found)
+    return [target]
+
+
+def is_accepted(texts: c.Strings, targets: c.Strings) -> c.Mask:
+    """True for texts that equal one of the accepted answers of their target, as words or as numbers."""
+    distinct = targets.unique()
+    chosen = c.lists(
+        [accepted_texts(target or "") for target in distinct.to_pylist()],
+        c.positions(targets, distinct),
+    )
+    counts = c.list_lengths(chosen)
+    owner = np.repeat(np.arange(len(texts)), counts)
+    accepted = c.flattened(chosen)
+    same_words = c.is_equal(words(accepted), c.taken(words(texts), owner))
+    same_number = c.is_equal(whole_number(accepted), c.taken(whole_number(texts), owner))
+    hits = c.either(same_words, same_number).to_numpy(zero_copy_only=False)
+    right = np.zeros(len(texts), bool)
+    right[owner[hits]] = True
+    return c.mask(right)
+
+
+def words(texts: c.Strings) -> c.Strings:
+    """Return texts in lower case, without articles, punctuation and repeated white space.
+
+    The point of `3.5`, the minus of `-5`, `%` and `#` are kept. Where nothing else is left, articles or punctuation are kept.
+    """
+    lower = c.trimmed(c.replaced(c.lowered(texts), r"[\s\p{Z}]+", " "))
+    plain = c.replaced(lower, "#", _KEPT[0][1])
+    for _ in range(2):  # matches cannot overlap: 1.2.3
+        plain = c.replaced(plain, r"([0-9])\.([0-9])", rf"\1{_KEPT[1][1]}\2")
+        plain = c.replaced(plain, r"([0-9]),([0-9]{3})", r"\1\2")
+    plain = c.replaced(plain, r"(\A|[\s($])[-\x{2212}]([$]?[0-9])", rf"\1{_KEPT[2][1]}\2")
+    plain = c.replaced(plain, _DASHES, " ")
+    plain = c.replaced(plain, _PUNCTUATION, "")
+    without_articles = c.replaced(plain, r"\b(?:a|an|the)\b", " ")
+    results = [
+        c.trimmed(c.replaced(result, r"[\s\p{Z}]+", " ")) for result in (without_articles, plain)
+    ]
+    return c.coalesced(
+        *(c.choose(c.is_equal(result, ""), None, result) for result in results), lower
+    )

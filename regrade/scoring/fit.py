@@ -1,0 +1,92 @@
+"""Checks that a score means something: that the scorer fits the answers, and agrees with scores that came with them."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from regrade.answers.scorefile import ORIGINAL, ScoreFile
+from regrade.answers.sets import AnswerSet
+from regrade.errors import PluginError, SettingsError
+from regrade.scorers import load_scorer, method_of, scorer_names
+from regrade.scoring.batches import batches_for, score_batch
+from regrade.stats.metrics import Metrics
+
+if TYPE_CHECKING:
+    from regrade.scorers.base import Scorer
+
+_MIN_ANSWERS = 20
+"""Fewest answers that make an accuracy of 0 suspicious."""
+_SAMPLED = 1_000
+"""Answers on which the other scorers are tried."""
+_MIN_SHARE = 0.02
+"""Least share of right answers of a scorer that fits better."""
+
+
+def better_scorers(answers: AnswerSet, scorer_name: str, overall: Metrics) -> tuple[str, ...]:
+    """Return the scorers that find right answers where the benchmark's own scorer finds none, the best first.
+
+    Empty for an accuracy above 0, for few answers, and for scorers that do not give the headline number.
+    """
+    is_default = scorer_name == answers.manifest.scorers[0]
+    if not is_default or overall.accuracy != 0 or overall.n < _MIN_ANSWERS:
+        return ()
+    method = method_of(load_scorer(scorer_name))
+    shares = {}
+    for name in scorer_names():
+        try:
+            other = load_scorer(name)
+            if name != scorer_name and method_of(other) == method:
+                shares[name] = _share_right(answers, other)
+        except (SettingsError, PluginError):  # the targets are not of its kind
+            continue
+    fitting = [name for name, share in shares.items() if share >= _MIN_SHARE]
+    return tuple(sorted(fitting, key=lambda name: -shares[name]))
+
+
+def _share_right(answers: AnswerSet, scorer: "Scorer") -> float:
+    right, rows = 0.0, 0
+    for batch in batches_for(answers, scorer):
+        some = batch.slice(0, _SAMPLED - rows)
+        rows += some.num_rows
+        right += sum(value or 0.0 for value in score_batch(scorer, some)["value"].to_pylist())
+        if rows >= _SAMPLED:
+            break
+    return right / rows if rows else 0.0
+
+
+def notes(answers: AnswerSet, file: ScoreFile) -> Iterator[str]:
+    """Yield a sentence for each reason to doubt the benchmark's headline score."""
+    overall = file.summary.overall
+    if file.scorer != answers.manifest.scorers[0] or overall.accuracy is None:
+        return
+    counted = f"scorer '{file.scorer}' finds 0 of {overall.n:,} answers right ({overall.unparsed:,} unparsed)"
+    if file.better_scorers:
+        names = ", ".join(f"`--scorer {name}`" for name in file.better_scorers)
+        yield f"{counted} and does not fit these answers: this is no headline score. {names} finds right ones."
+    elif overall.accuracy == 0 and overall.n >= _MIN_ANSWERS:
+        yield f"{counted}; no other installed scorer does better."
+    difference = _difference(answers, file)
+    if difference is not None:
+        yield difference
+
+
+def _difference(answers: AnswerSet, file: ScoreFile) -> str | None:
+    """Return a sentence if a score differs by more than its error from all scores that came with the answers."""
+    ours = file.summary.overall
+    closest: tuple[float, ScoreFile] | None = None
+    for original in answers.scores():
+        theirs = original.summary.overall
+        if original.scorer != ORIGINAL or theirs.n != ours.n or theirs.accuracy_stderr is None:
+            continue
+        distance = abs((theirs.accuracy or 0.0) - (ours.accuracy or 0.0))
+        if distance <= theirs.accuracy_stderr:
+            return None
+        if closest is None or distance < closest[0]:
+            closest = (distance, original)
+    if closest is None:
+        return None
+    original = closest[1]
+    theirs = original.summary.overall
+    return (
+        f"{file.title} gives {ours.accuracy:.1%}, but the imported file says {theirs.accuracy:.1%} ± "
+        f"{theirs.accuracy_stderr:.1%} ({original.title}). `regrade diff` shows the answers that differ."
+    )

@@ -1,0 +1,190 @@
+"""What is asked again: failed requests, lost shards, everything with `--fresh`, and another checkpoint on the same port."""
+
+import http.server
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command_line import Ran, regrade
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
+QUESTIONS = 6
+
+
+@dataclass
+class Server:
+    """An OpenAI-compatible server that answers `#### 1`, with faults."""
+
+    root: str = "/ckpt/1"
+    refused: set[str] = field(default_factory=set)
+    """Questions answered with status 400, once each time they are sent."""
+    asked: Counter[str] = field(default_factory=Counter)
+    url: str = ""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    state = Server()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            if self.path == "/v1/models":
+                self.reply(200, {"data": [{"id": "m", "root": state.root}]})
+            else:
+                self.reply(404, {})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            question = body["messages"][-1]["content"]
+            state.asked[question] += 1
+            if question in state.refused:
+                self.reply(400, {"error": {"message": "not today"}})
+                return
+            choice = {"index": 0, "message": {"content": "#### 1"}, "finish_reason": "stop"}
+            usage = {"prompt_tokens": 3, "completion_tokens": 2}
+            self.reply(200, {"choices": [choice], "usage": usage})
+
+        def reply(self, status: int, document: dict[str, Any]) -> None:
+            content = json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        state.url = f"http://127.0.0.1:{listening.server_port}/v1"
+        yield state
+        listening.shutdown()
+        thread.join()
+
+
+class Command:
+    """`regrade evaluate` of one benchmark at the server."""
+
+    def __init__(self, server: Server, folder: Path, api: str) -> None:
+        self.server, self.folder = server, folder
+        self.answers = folder / "answers"
+        data = folder / "questions.jsonl"
+        rows = [{"question": f"{number}?", "answer": "1"} for number in range(QUESTIONS)]
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        self._config = folder / "config.yaml"
+        self._config.write_text(
+            json.dumps(
+                {
+                    "model": "m",
+                    "datasets": [{"name": "ones", "path": str(data), "scorer": "number"}],
+                    "engine": {"kind": "openai", "base_url": server.url},
+                    "answers": str(self.answers),
+                    "tracking_uri": f"sqlite:///{folder / 'mlflow.db'}",
+                }
+            )
+        )
+        self._environment = {
+            "PREFECT_API_URL": api,
+            "REGRADE_SPOOL": str(folder / "spool"),
+            "REGRADE_LOGS": str(folder / "logs"),
+        }
+
+    def __call__(self, *options: str) -> tuple[Ran, Counter[str]]:
+        """Run it, and return what it asked the server."""
+        self.server.asked.clear()
+        ran = regrade("evaluate", "--config", self._config, "--json", *options, **self._environment)
+        return ran, Counter(self.server.asked)
+
+    def listed(self) -> list[dict[str, Any]]:
+        found = regrade("list", "--answers", self.answers, "--json")
+        sets: list[dict[str, Any]] = found.document["answer_sets"]
+        return sets
+
+    def problems(self) -> str:
+        ran = regrade("verify", "--answers", self.answers)
+        return "" if ran.code == 0 else ran.out + ran.err
+
+
+@pytest.fixture
+def evaluate(server: Server, tmp_path: Path, prefect_api: str) -> Command:
+    return Command(server, tmp_path, prefect_api)
+
+
+def test_failed_requests_are_told_and_sent_again_by_the_same_command(
+    evaluate: Command, server: Server
+):
+    server.refused = {"2?"}
+    first, _ = evaluate()
+
+    assert first.code == 1
+    assert "ones · m: 1 of 6 answers missing (1 failed)." in first.err
+    assert "The same command sends their requests again" in first.err
+    assert re.search("the first request that failed: .*not today", first.err)
+    (score,) = first.document["answer_sets"][0]["scores"]
+    assert (score["metrics"]["n"], score["metrics"]["failed"]) == (5, 1)
+    (listed,) = evaluate.listed()
+    assert (listed["complete"], listed["failed"]) == (False, 1)
+
+    kept, asked = evaluate("--keep-failed")
+    assert (kept.code, asked) == (1, {})
+
+    server.refused = set()
+    again, asked = evaluate()
+    assert again.code == 0, again.err
+    assert asked == {"2?": 1}
+    (score,) = again.document["answer_sets"][0]["scores"]
+    assert (score["metrics"]["n"], score["metrics"]["accuracy"]) == (QUESTIONS, 1.0)
+    (listed,) = evaluate.listed()
+    assert (listed["complete"], listed["rows"]) == (True, QUESTIONS)
+    assert evaluate.problems() == ""
+
+
+def test_a_lost_shard_is_healed_and_fresh_asks_for_everything(evaluate: Command, server: Server):
+    server.refused = {"4?", "5?"}
+    evaluate()
+    server.refused = set()
+    evaluate()  # a second shard
+    shards = sorted(evaluate.answers.glob("answers/*/*/*/part-*.parquet"))
+    assert len(shards) == 2
+    shards[1].unlink()
+
+    lost, asked = evaluate()
+    assert lost.code == 1
+    assert "--heal" in lost.err
+    assert asked == {}
+    healed, asked = evaluate("--heal")
+    assert healed.code == 0, healed.err
+    assert asked == {"4?": 1, "5?": 1}
+    assert evaluate.problems() == ""
+
+    fresh, asked = evaluate("--fresh")
+    assert fresh.code == 0, fresh.err
+    assert asked == {f"{number}?": 1 for number in range(QUESTIONS)}
+    assert [entry["rows"] for entry in evaluate.listed()] == [QUESTIONS]
+    assert evaluate.problems() == ""
+
+
+def test_another_checkpoint_on_the_same_port_gets_its_own_answers(
+    evaluate: Command, server: Server
+):
+    _, first = evaluate()
+    server.root = "/ckpt/2"
+    _, second = evaluate()
+    _, again = evaluate()
+    _, named = evaluate("--model-revision", "step-7")
+    server.root = "/ckpt/3"
+    _, same = evaluate("--model-revision", "step-7")
+
+    assert [counts.total() for counts in (first, second, again, named, same)] == [6, 6, 0, 6, 0]
+    assert len(evaluate.listed()) == 3

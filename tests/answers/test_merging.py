@@ -1,0 +1,231 @@
+"""Failed rows that were asked again, shards that are generated anew, and sessions that add up."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.origin import begin_session
+from regrade.answers.publishing import publish_answers
+from regrade.answers.sets import AnswerSet, find_set
+from regrade.answers.spool import Spool
+from regrade.answers.verify import verify
+from regrade.scoring.score import score_answers
+from tests.answers.test_publishing import session
+from tests.builders import description, row
+
+TOTAL = 4
+FAILED = {"text": None, "error": "500", "error_permanent": False}
+REFUSED = {"text": None, "error": "too long", "error_permanent": True}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+def run(
+    repository: LocalRepository,
+    folder: Path,
+    rows: Sequence[dict[str, Any]],
+    *,
+    number: int = 0,
+    **origin: Any,
+) -> AnswerSet:
+    """Generate rows in a session of their own and publish them."""
+    with Spool(folder / f"spool-{number}") as spool:
+        begin_session(spool, repository.uri, description(TOTAL), session(number), **origin)
+        spool.append([one | {"finished_at": 10.0 * number + n} for n, one in enumerate(rows, 1)])
+        answers = publish_answers(repository, spool, description(TOTAL))
+    assert answers is not None
+    return answers
+
+
+def texts(answers: AnswerSet) -> dict[str, str | None]:
+    found = {}
+    for batch in answers.batches(["sample_id", "text"]):
+        for name, text in zip(*(batch[c].to_pylist() for c in ("sample_id", "text")), strict=True):
+            assert name not in found
+            found[name] = text
+    return found
+
+
+def verified(repository: LocalRepository) -> list[str]:
+    return [problem.problem for problem in verify(repository, str(repository.head())).problems]
+
+
+def test_a_set_with_a_failed_request_is_not_complete(repository: LocalRepository, tmp_path: Path):
+    answers = run(repository, tmp_path, [row(0), row(1), row(2), row(3) | FAILED])
+
+    assert (answers.manifest.rows, answers.manifest.failed) == (TOTAL, 1)
+    assert answers.manifest.state == "incomplete"
+    assert answers.states().failed == {("sample-00003", 0)}
+    assert verified(repository) == []
+
+
+def test_a_request_that_cannot_succeed_leaves_nothing_open(
+    repository: LocalRepository, tmp_path: Path
+):
+    answers = run(repository, tmp_path, [row(0), row(1), row(2), row(3) | REFUSED])
+
+    assert (answers.manifest.state, answers.manifest.refused) == ("complete", 1)
+    assert answers.states().failed == set()
+
+
+def test_an_answer_takes_the_place_of_its_failed_request(
+    repository: LocalRepository, tmp_path: Path
+):
+    first = run(repository, tmp_path, [row(0), row(1), row(2), row(3) | FAILED])
+    second = run(repository, tmp_path, [row(3)], number=1)
+
+    assert (second.manifest.state, second.manifest.rows, second.manifest.failed) == (
+        "complete",
+        TOTAL,
+        0,
+    )
+    assert set(texts(second)) == {f"sample-{n:05d}" for n in range(TOTAL)}
+    assert texts(second)["sample-00003"] == row(3)["text"]
+    assert verified(repository) == []
+    before = find_set(repository, first.manifest.specification, first.revision)
+    assert before is not None
+    assert texts(before)["sample-00003"] is None
+
+
+def test_a_request_that_fails_again_changes_nothing(repository: LocalRepository, tmp_path: Path):
+    first = run(repository, tmp_path, [row(0), row(1), row(2), row(3) | FAILED])
+    second = run(repository, tmp_path, [row(3) | FAILED], number=1)
+
+    assert second.revision == first.revision
+
+
+def test_a_spool_with_a_failed_request_and_its_answer_publishes_the_answer(
+    repository: LocalRepository, tmp_path: Path
+):
+    rows = [row(3) | FAILED, row(0), row(1), row(2), row(3), row(3) | FAILED]
+    answers = run(repository, tmp_path, rows)
+
+    assert (answers.manifest.state, answers.manifest.rows) == ("complete", TOTAL)
+    assert texts(answers)["sample-00003"] == row(3)["text"]
+
+
+def test_scores_of_replaced_rows_are_stale_and_no_damage(
+    repository: LocalRepository, tmp_path: Path
+):
+    first = run(repository, tmp_path, [row(0), row(1), row(2), row(3) | FAILED])
+    from tests.stored import score
+
+    score(first)
+    second = run(repository, tmp_path, [row(3)], number=1)
+
+    assert verified(repository) == []
+    assert score_answers(second, "number").file.summary.overall.n == TOTAL
+
+
+def test_sessions_add_up_to_the_rows_seconds_and_tokens(
+    repository: LocalRepository, tmp_path: Path
+):
+    run(repository, tmp_path, [row(0), row(1), row(2) | FAILED])
+    # Another machine: one row of it is there already, and one answers what failed.
+    answers = run(repository, tmp_path, [row(1), row(2), row(3)], number=1)
+
+    first, second = answers.manifest.sessions
+    assert (first.rows, second.rows) == (2, 2)
+    assert (first.generate_seconds, second.generate_seconds) == (2.0, 13.0)
+    assert (first.completion_tokens, second.completion_tokens) == (14, 14)
+    assert sum(shard.rows for shard in answers.manifest.shards) == TOTAL
+
+
+def test_a_session_whose_rows_were_all_there_is_left_out(
+    repository: LocalRepository, tmp_path: Path
+):
+    run(repository, tmp_path, [row(0), row(1)])
+    answers = run(repository, tmp_path, [row(1), row(0)], number=1)
+
+    assert [one.rows for one in answers.manifest.sessions] == [2]
+
+
+def test_answers_that_are_generated_anew_replace_the_old_ones(
+    repository: LocalRepository, tmp_path: Path
+):
+    old = run(repository, tmp_path, [row(n, text=f"old {n}") for n in range(TOTAL)])
+    gone = tuple(shard.sha256 for shard in old.manifest.shards)
+    half = run(
+        repository,
+        tmp_path,
+        [row(n, text=f"new {n}") for n in range(2)],
+        number=1,
+        replaced=gone,
+        fresh=True,
+    )
+    assert (half.manifest.state, half.manifest.rows) == ("incomplete", 2)
+    whole = run(repository, tmp_path, [row(n, text=f"new {n}") for n in range(2, TOTAL)], number=2)
+
+    assert set(texts(whole).values()) == {f"new {n}" for n in range(TOTAL)}
+    assert whole.manifest.replaced == gone
+    assert verified(repository) == []
+    before = find_set(repository, old.manifest.specification, old.revision)
+    assert before is not None
+    assert set(texts(before).values()) == {f"old {n}" for n in range(TOTAL)}
+
+
+def test_requests_that_all_fail_cost_no_answer_of_before(
+    repository: LocalRepository, tmp_path: Path
+):
+    old = run(repository, tmp_path, [row(n) for n in range(TOTAL)])
+    gone = tuple(shard.sha256 for shard in old.manifest.shards)
+    new = run(
+        repository,
+        tmp_path,
+        [row(n) | FAILED for n in range(TOTAL)],
+        number=1,
+        replaced=gone,
+        fresh=True,
+    )
+
+    assert new.revision == old.revision
+    assert new.manifest.state == "complete"
+
+
+def test_a_shard_that_is_gone_is_replaced_by_what_is_generated_again(
+    repository: LocalRepository, tmp_path: Path
+):
+    run(repository, tmp_path, [row(0), row(1)])
+    answers = run(repository, tmp_path, [row(2), row(3)], number=1)
+    lost, kept = answers.manifest.shards
+    (repository.folder / answers.folder / lost.name).unlink()
+    healed = run(repository, tmp_path, [row(0), row(1)], number=2, replaced=(lost.sha256,))
+
+    assert kept in healed.manifest.shards
+    assert (healed.manifest.state, len(texts(healed))) == ("complete", TOTAL)
+    assert [one.rows for one in healed.manifest.sessions] == [2, 2]
+    assert verified(repository) == []
+
+
+def test_a_shard_with_other_counts_than_its_rows_is_found(
+    repository: LocalRepository, tmp_path: Path
+):
+    answers = run(repository, tmp_path, [row(n) for n in range(TOTAL)])
+    path = repository.folder / answers.folder / "manifest.json"
+    changed = path.read_text().replace('"completion_tokens": 28', '"completion_tokens": 29')
+    repository.commit(
+        {f"{answers.folder}/manifest.json": changed.encode()}, "edited", parent=repository.head()
+    )
+
+    (problem,) = verified(repository)
+    assert "the manifest says completion_tokens 29, its rows give 28" in problem
+
+
+def test_counts_that_are_not_those_of_the_shards_are_found(
+    repository: LocalRepository, tmp_path: Path
+):
+    answers = run(repository, tmp_path, [row(n) for n in range(TOTAL)])
+    path = repository.folder / answers.folder / "manifest.json"
+    changed = path.read_text().replace('"generate_seconds": 4.0', '"generate_seconds": 40.0')
+    repository.commit(
+        {f"{answers.folder}/manifest.json": changed.encode()}, "edited", parent=repository.head()
+    )
+
+    (problem,) = verified(repository)
+    assert "the counts of session '000000000000' are not those of its shards" in problem

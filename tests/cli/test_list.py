@@ -1,0 +1,78 @@
+"""`regrade list`: damaged files are named, and hide nothing else."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import AnswerSet
+from regrade.cli.main import run
+from tests.stored import commit_manifest, numbers, publish, score
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+@pytest.fixture
+def damaged(repository: LocalRepository) -> AnswerSet:
+    """A damaged set beside an intact one, which has an intact and a damaged scoring."""
+    good = publish(repository, numbers(0, 3), model="good")
+    file = score(good)
+    path = f"{good.scores_folder}/{file.label}".replace("number-", "exact-")
+    repository.commit({f"{path}.json": b"{}"}, "damage", parent=repository.head())
+    bad = publish(repository, numbers(0, 3), model="bad")
+    commit_manifest(bad, rows=99)
+    return bad
+
+
+def test_what_is_intact_is_listed_and_what_is_damaged_is_named(
+    repository: LocalRepository, damaged: AnswerSet, capfd: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as ended:
+        run(["list", "--answers", repository.uri])
+
+    out, err = capfd.readouterr()
+    assert ended.value.code == 1
+    assert "good" in out
+    assert "number v" in out
+    assert damaged.manifest.answer_set_id not in out
+    lines = [line for line in err.splitlines() if line.startswith("regrade: left out: ")]
+    assert len(lines) == 2
+    assert f"'{damaged.folder}/manifest.json' is damaged: it says 99 rows" in lines[0]
+    assert "/exact-" in lines[1]
+
+
+def test_json_names_damaged_files_beside_the_intact_sets(
+    repository: LocalRepository, damaged: AnswerSet, capfd: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit):
+        run(["list", "--answers", repository.uri, "--json"])
+
+    document = json.loads(capfd.readouterr().out)
+    (listed,) = document["answer_sets"]
+    assert (listed["model"], len(listed["scores"])) == ("good", 1)
+    assert document["damaged"][0] == {
+        "path": f"{damaged.folder}/manifest.json",
+        "problem": "it says 99 rows, its shards have 3 together.",
+    }
+
+
+def test_a_repository_without_damage_ends_well(
+    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
+):
+    publish(repository, numbers(0, 3), model="good")
+
+    assert run(["list", "--answers", repository.uri, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["damaged"] == []
+
+
+def test_a_repository_without_answers_says_so(
+    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
+):
+    repository.commit({"README.md": b"hello"}, "first", parent=None)
+
+    assert run(["list", "--answers", repository.uri]) == 0
+    assert "No answer sets." in capfd.readouterr().out

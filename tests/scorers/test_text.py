@@ -1,0 +1,108 @@
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regrade.errors import SettingsError
+from regrade.scorers.extraction.accepted import accepted_texts, stored_target, words
+from tests.scorers.batches import generations, read, scored
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("So the answer is the Eiffel Tower.", "eiffel tower"),
+        ("The answer is an apple", "Apple"),
+        ("The answer is don't know", "dont know"),
+        ("The answer is 1,234.0", "1234"),
+        ("The answer is $5", "5 dollars|5"),
+        ("The answer is (A)", "A"),
+        ("The answer is well-known", "well known"),
+        ("\\boxed{\\frac12}", "0.5"),
+    ],
+)
+def test_words_are_compared_as_in_squad_and_numbers_as_numbers(text: str, target: str) -> None:
+    accepted = stored_target(target.split("|"))
+
+    assert read("text", text, accepted)["value"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("The answer is 3.5", "35"),
+        ("The answer is 1.2.3", "123"),
+        ("The answer is -5", "5"),
+        ("The answer is C++", "C"),
+        ("The answer is C#", "C"),
+        ("The answer is Paris and Rome", "Paris"),
+        ("The answer is ] )", "] }"),
+    ],
+)
+def test_what_means_something_else_is_wrong(text: str, target: str) -> None:
+    score = read("text", text, target)
+
+    assert (score["outcome"], score["value"]) == ("scored", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The  Cat", "cat"),
+        ("the", "the"),
+        ("A", "a"),
+        ("...", "..."),
+        ("Theme", "theme"),
+        ("U.S.A.", "usa"),
+        ("New\u00a0York\n", "new york"),
+    ],
+)
+def test_words_lose_case_articles_and_punctuation_unless_nothing_is_left(
+    text: str, expected: str
+) -> None:
+    assert words(pa.array([text])).to_pylist() == [expected]
+
+
+def test_each_row_has_accepted_texts_of_its_own() -> None:
+    targets = ['["Paris", "City of Light"]', "Rome", '["Paris", "City of Light"]', "[Rome"]
+    answers = ["City of Light", "Paris", "Rome", "[Rome"]
+
+    scores = scored("text", generations(answers, targets))
+
+    assert scores["value"].to_pylist() == [1.0, 0.0, 0.0, 1.0]
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_every_list_of_texts_is_read_back_as_it_was_stored(texts: list[str]) -> None:
+    assert accepted_texts(stored_target(texts)) == texts
+
+
+@pytest.mark.parametrize("target", ['["a", 1]', '["a"', "[1]", '["' + "[" * 100_000])
+def test_a_target_that_is_no_list_of_texts_is_a_single_text(target: str) -> None:
+    assert accepted_texts(target) == [target]
+
+
+def test_a_blank_target_is_refused_by_name() -> None:
+    with pytest.raises(SettingsError, match="'text' compares with a text.*'sample-1' is ' '"):
+        scored("text", generations(["x", "y"], ["x", " "]))
+
+
+def test_a_long_answer_is_compared_whole_and_kept_in_part() -> None:
+    long = "word " * 100 + "end"
+
+    score = read("text", f"<answer>{long}</answer>", long)
+
+    assert score["value"] == 1.0
+    assert len(score["extracted"]) == 200
+    assert read("text", f"<answer>{long}</answer>", long[:-1])["value"] == 0.0
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30))
+@settings(max_examples=100, deadline=None)
+def test_a_target_in_a_tag_is_right(target: str) -> None:
+    marks = "*_`\"'\u201c\u201d\u2018\u2019\u00ab\u00bb:.,;!$\\{}<>"
+    if target.strip(marks + " \u00a0").strip() and not set(target) & set(marks):
+        assert read("text", f"<answer>{target}</answer>", json.dumps([target]))["value"] == 1.0

@@ -1,0 +1,124 @@
+"""A score of zero, or one that contradicts the score that came with the answers, is never published without a word."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.publishing import publish_scores
+from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
+from regrade.answers.sets import AnswerSet
+from regrade.records import SCORE_SCHEMA
+from regrade.reporting.results import score_result
+from regrade.scoring.fit import notes
+from regrade.scoring.score import score_answers
+from regrade.stats.metrics import summarise
+from tests.builders import row
+from tests.stored import again, publish
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+def prose(n: int) -> list[dict[str, Any]]:
+    """Answers to questions with text targets, which are right, but not the whole text."""
+    return [
+        row(number, f"We think.\nSo the answer is city {number}.", target=f"City {number}")
+        for number in range(n)
+    ]
+
+
+def publish_original(answers: AnswerSet, values: list[float]) -> ScoreFile:
+    """Publish scores that came with the answers."""
+    scored = score_answers(answers, "number", force=True)
+    assert scored.table is not None
+    rows = [
+        score | {"value": value, "outcome": "scored", "extracted": None, "start": None, "end": None}
+        for score, value in zip(scored.table.to_pylist(), values, strict=True)
+    ]
+    table = pa.Table.from_pylist(rows, schema=SCORE_SCHEMA)
+    update = {
+        "scorer": ORIGINAL,
+        "source_hash": "1" * 8,
+        "summary": summarise(table, {}),
+        "scored_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "original": OriginalScoring(tool="lm-eval", name="exact_match"),
+    }
+    file = scored.file.model_copy(update=update)
+    publish_scores(answers.repository, [(answers, file, table)])
+    return file
+
+
+def test_a_default_scorer_that_fits_nothing_names_those_that_do_and_gives_no_headline(
+    repository: LocalRepository,
+) -> None:
+    answers = publish(repository, prose(30), scorers=("exact", "text"))
+
+    scored = score_answers(answers, "exact")
+
+    assert scored.file.summary.overall.accuracy == 0.0
+    assert scored.file.better_scorers == ("text",)
+    assert scored.file.title.endswith("does not fit")
+    assert not score_result(scored, None).headline
+    (note,) = score_result(scored, None).notes
+    assert "0 of 30 answers right (0 unparsed)" in note
+    assert "`--scorer text`" in note
+
+
+def test_a_scorer_that_fits_gives_the_headline_without_a_note(repository: LocalRepository) -> None:
+    answers = publish(repository, prose(30), scorers=("text", "exact"))
+
+    scored = score_answers(answers, "text")
+
+    assert score_result(scored, None).headline
+    assert score_result(scored, None).notes == ()
+
+
+def test_a_model_that_is_simply_wrong_keeps_its_zero_as_headline_and_it_is_said(
+    repository: LocalRepository,
+) -> None:
+    answers = publish(repository, [row(number, "#### 999") for number in range(30)])
+
+    scored = score_answers(answers, "number")
+
+    assert scored.file.better_scorers == ()
+    assert score_result(scored, None).headline
+    assert "no other installed scorer does better" in score_result(scored, None).notes[0]
+
+
+def test_a_few_wrong_answers_and_scorers_beside_the_default_are_no_reason_to_doubt(
+    repository: LocalRepository,
+) -> None:
+    few = publish(repository, prose(19), scorers=("exact",))
+    assert score_answers(few, "exact").file.better_scorers == ()
+    assert list(notes(few, score_answers(few, "exact").file)) == []
+
+    beside = publish(repository, prose(30), scorers=("text", "exact"))
+    file = score_answers(beside, "exact").file
+    assert file.better_scorers == ()
+    assert list(notes(beside, file)) == []
+
+
+def test_a_score_that_contradicts_the_imported_one_is_reported(repository: LocalRepository) -> None:
+    answers = publish(repository, [row(number) for number in range(100)])
+    publish_original(answers, [1.0] * 60 + [0.0] * 40)
+
+    (note,) = notes(again(answers), score_answers(answers, "number").file)
+
+    assert note.startswith("number v2 gives 100.0%, but the imported file says 60.0% ± 4.9%")
+    assert "lm-eval exact_match" in note
+
+
+def test_a_score_within_the_error_of_the_imported_one_is_no_news(
+    repository: LocalRepository,
+) -> None:
+    wrong = [row(number, "#### 999") for number in range(100, 103)]
+    answers = publish(repository, [row(number) for number in range(97)] + wrong)
+    publish_original(answers, [1.0] * 98 + [0.0] * 2)
+
+    assert list(notes(again(answers), score_answers(answers, "number").file)) == []
