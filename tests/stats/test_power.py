@@ -2,6 +2,7 @@ from math import ceil, log, sqrt
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from perf.gate_simulation import few_changes
 from regrade.stats.decision import (
@@ -47,10 +48,34 @@ def test_the_drop_that_it_says_it_finds_is_found(
     assert found(n, (changed + 2) / (n + 2), true, drop, alpha) == pytest.approx(POWER, abs=0.025)
 
 
+@pytest.mark.parametrize(
+    ("n", "changed", "drop", "alpha"),
+    [(60, 6, 0.02, 0.05), (60, 2, 0.05, 0.05), (80, 8, 0.1, 0.025), (40, 10, 0.2, 0.05)],
+)
+def test_the_power_is_the_sum_over_all_outcomes(
+    n: int, changed: int, drop: float, alpha: float
+) -> None:
+    called = np.zeros((n + 1, n + 1), np.bool_)
+    for gained in range(n + 1):
+        for lost in range(n - gained + 1):
+            if lost - gained > drop * n:
+                p = regression_p(changes_of_counts(gained, lost, n), drop)
+                called[gained, lost] = p < alpha
+
+    def power(true: float) -> float:
+        share = max((changed + 2) / (n + 2), true)
+        up, down = (share - true) / 2, (share + true) / 2
+        gained, lost = np.nonzero(called)
+        chances = binom.pmf(gained, n, up) * binom.pmf(lost, n - gained, down / (1 - up))
+        return float(chances.sum())
+
+    found = detectable_drop(observed(changed, n), drop, alpha)
+
+    assert power(found - 0.0005) < POWER <= power(found + 0.0005)
+
+
 def test_nothing_changed_of_400_by_hand() -> None:
     # Six losses and no gain have p = 1/64 < 0.025, so six have to be found among 400: binomial with 80 %.
-    from scipy.stats import binom
-
     drop = detectable_drop(observed(0, 400), 0.0, 0.025)
 
     assert drop == pytest.approx(0.0197, abs=0.0001)
@@ -130,3 +155,11 @@ def test_repeats_do_not_make_30_questions_enough() -> None:
 
     assert questions_needed(noise, 0.05, 0.05) == ceil(log(0.05) / log(0.95)) == 59
     assert questions_needed(noise, 0.01, 0.05) == 299
+
+
+def test_the_questions_needed_of_passages_are_questions() -> None:
+    change = np.tile([1.0, 0.0, 0.0, -1.0], 100)  # in passages of 4
+
+    needed = questions_needed(paired_changes(change, np.repeat(np.arange(100), 4)), 0.05, 0.05)
+
+    assert needed == ceil(4 * log(0.05) / log(0.95)) == 234

@@ -78,3 +78,12 @@ def test_noise_smaller_than_a_lost_question_does_not_decide() -> None:
 
     assert alone == pytest.approx(0.6 * (1 - drop) ** 30, rel=0.1)
     assert 1.2 * alone < p < (1 - drop) ** 30
+
+
+def test_rounding_of_fractions_moves_the_hypothesis_too() -> None:
+    """Every cluster gained 0.0024, which is less than half of a step of 1/200."""
+    gain, drop = 0.0024, 0.02
+
+    p = unseen_loss_p(np.full(100, gain), 1.0, drop, 0.0)
+
+    assert p == pytest.approx((1 - (drop + gain) / (1 + gain)) ** 100, rel=0.01)
