@@ -117,6 +117,38 @@ def test_an_unchanged_model_passes_with_the_questions_it_needs(
     assert counts[passed].sum() / 3_000 == pytest.approx(POWER, abs=0.035)
 
 
+@pytest.mark.parametrize(
+    ("n", "changed", "drop", "alpha"),
+    [(60, 2, 0.05, 0.05), (100, 0, 0.02, 0.05), (100, 0, 0.05, 0.01), (60, 2, 0.1, 0.01)],
+)
+def test_with_a_few_questions_less_an_unchanged_model_passes_less_often(
+    n: int, changed: int, drop: float, alpha: float
+) -> None:
+    share = (changed + 2) / (n + 2) / 2
+    most = 40  # gains or losses; more are improbable
+
+    def power(questions: int) -> float:
+        counts = range(min(most, questions) + 1)
+        passed = [
+            (gained, lost)
+            for gained in counts
+            for lost in counts
+            if gained + lost <= questions
+            and lost - gained < drop * questions
+            and pass_p(changes_of_counts(gained, lost, questions), drop) < alpha
+        ]
+        gained, lost = np.array(passed).T
+        chances = binom.pmf(gained, questions, share) * binom.pmf(
+            lost, questions - gained, share / (1 - share)
+        )
+        return float(chances.sum())
+
+    needed = questions_needed(observed(changed, n), drop, alpha)
+
+    assert needed is not None
+    assert power(needed) >= POWER > power(round(0.95 * needed))
+
+
 def test_the_questions_needed_by_hand() -> None:
     # 308 of 1,319 changed (the real answers of two models), accepted drop 1 point: a normal test.
     needed = questions_needed(changes_of_counts(144, 164, 1319), 0.01, 0.05)
