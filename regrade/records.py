@@ -15,6 +15,9 @@ SCHEMA_VERSION = 2
 ADDED_COLUMNS = frozenset({"question", "finished_at", "error_permanent", "start", "end"})
 """Columns that version 2 added; they are null where an older file is read."""
 
+KEYS = ("sample_id", "repeat")
+"""Columns that identify a row."""
+
 Message = Mapping[str, str]
 """Chat message: `role` and `content`."""
 

@@ -1,7 +1,6 @@
 """Verify an answer repository: checksums, row counts, duplicates, schema, manifests, scores."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -12,48 +11,12 @@ from regrade.answers.aliases import FOLDER, aliased_sets, read_alias
 from regrade.answers.base import Repository, StoredFile
 from regrade.answers.counts import COLUMNS, count_rows
 from regrade.answers.manifest import Manifest, Shard, state_of
-from regrade.answers.scorefile import ScoreFile
+from regrade.answers.problems import Problem, Verified
 from regrade.answers.sets import AnswerSet, readable_sets
-from regrade.errors import DamagedAnswersError, OperationError
-from regrade.records import GENERATION_SCHEMA
+from regrade.answers.verify_scores import verify_scores
+from regrade.errors import DamagedAnswersError
+from regrade.records import GENERATION_SCHEMA, KEYS
 from regrade.stats.estimates import IntArray
-from regrade.stats.metrics import summarise
-
-KEYS = ("sample_id", "repeat")
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A damaged or unexpected file."""
-
-    path: str
-    problem: str
-
-
-@dataclass(slots=True)
-class Verified:
-    """Counts of the verified parts, and the problems."""
-
-    answer_sets: int = 0
-    shards: int = 0
-    rows: int = 0
-    scorings: int = 0
-    problems: list[Problem] = field(default_factory=list)
-
-
-class NotIntactError(OperationError):
-    """Verification found problems, which were reported before."""
-
-    def __init__(self, uri: str, problems: int) -> None:
-        self.uri, self.problems = uri, problems
-        super().__init__(uri, problems)
-
-    def __str__(self) -> str:
-        count = "1 problem" if self.problems == 1 else f"{self.problems} problems"
-        return (
-            f"{count} in '{self.uri}'. `regrade score --intact` scores the intact shards of a damaged answer set. Its "
-            "`regrade evaluate` command with `--heal` generates again what is lost."
-        )
 
 
 def verify(repository: Repository, revision: str, answer_set_id: str | None = None) -> Verified:
@@ -86,7 +49,7 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
         if not problems and (wrong := _state_problem(answers.manifest)):
             verified.problems.append(Problem(f"{answers.folder}/manifest.json", wrong))
         verified.problems += _strays(answers)
-        _verify_scores(answers, intact, verified)
+        verify_scores(answers, intact, verified)
     if answer_set_id is None:
         verified.problems += _orphans(repository, revision)
         verified.problems += _alias_problems(repository, revision)
@@ -247,58 +210,3 @@ def _alias_problems(repository: Repository, revision: str) -> Iterator[Problem]:
                 aliased_sets(repository, revision, alias)
         except DamagedAnswersError as error:
             yield Problem(error.path, error.problem)
-
-
-def _verify_scores(answers: AnswerSet, intact: AnswerSet, verified: Verified) -> None:
-    files = answers.repository.files(answers.revision, answers.scores_folder)
-    for path, file in sorted(files.items()):
-        stem, _, suffix = path.rpartition(".")
-        if suffix == "json":
-            verified.scorings += 1
-            try:
-                record = answers.score_file(file)
-                problems = list(_score_problems(answers, intact, record))
-            except DamagedAnswersError as error:
-                problems = [Problem(path, error.problem)]
-            verified.problems += problems
-        elif suffix != "parquet":
-            verified.problems.append(Problem(path, "it is not the file of a scoring."))
-        elif f"{stem}.json" not in files:
-            verified.problems.append(Problem(path, "the scoring has no JSON file."))
-
-
-def _score_problems(answers: AnswerSet, intact: AnswerSet, record: ScoreFile) -> Iterator[Problem]:
-    stem = f"{answers.scores_folder}/{record.label}"
-    try:
-        table = answers.score_table(record.label)
-    except DamagedAnswersError as error:
-        yield Problem(f"{stem}.parquet", error.problem)
-        return
-    known = {shard.sha256 for shard in answers.manifest.shards}
-    if unknown := set(record.answers) - known - set(answers.manifest.replaced):
-        yield Problem(
-            f"{stem}.json", f"the scored shard {min(unknown)[:8]} is not in the manifest."
-        )
-        return
-    if not known.issuperset(record.answers):
-        return  # the rows that were scored are only at older revisions
-    scored = answers.only(record.answers)
-    if table.num_rows != scored.manifest.rows:
-        yield Problem(
-            f"{stem}.parquet",
-            f"it has {table.num_rows:,} rows, the scored shards have {scored.manifest.rows:,}.",
-        )
-        return
-    overall = summarise(table, answers.manifest.groups).overall
-    recorded = record.summary.overall
-    if (overall.n, overall.unparsed) != (recorded.n, recorded.unparsed) or not np.isclose(
-        overall.accuracy or 0.0, recorded.accuracy or 0.0, rtol=0, atol=1e-9
-    ):
-        yield Problem(
-            f"{stem}.json",
-            f"its accuracy is {recorded.accuracy} of {recorded.n:,}, its rows give {overall.accuracy} of {overall.n:,}.",
-        )
-    if {s.sha256 for s in scored.manifest.shards} <= {s.sha256 for s in intact.manifest.shards}:
-        keys = table.select(list(KEYS))
-        if not pa.Table.from_batches(scored.batches(KEYS), keys.schema).equals(keys):
-            yield Problem(f"{stem}.parquet", "its rows do not match the scored answers.")

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from regrade.answers.opening import open_repository
-from regrade.answers.verify import NotIntactError
+from regrade.answers.problems import NotIntactError
 from regrade.answers.verify import verify as verify_repository
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output

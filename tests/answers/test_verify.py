@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.problems import Verified
 from regrade.answers.sets import AnswerSet, list_sets
-from regrade.answers.verify import Verified, check_rows, verify
+from regrade.answers.verify import check_rows, verify
 from regrade.errors import DamagedAnswersError, RepositoryError
 from regrade.records import GENERATION_SCHEMA
 from tests.builders import row
@@ -221,18 +222,38 @@ def test_files_that_belong_to_nothing_are_named(
     assert {found.path for found in verified(answers).problems} == set(additions)
 
 
+@pytest.mark.parametrize(
+    ("place", "wrong", "right"),
+    [
+        (("overall", "accuracy"), 0.25, 1.0),
+        (("overall", "accuracy_stderr"), 0.25, 0.0),
+        (("overall", "truncated"), 1, 0),
+        (("macro_accuracy",), 0.5, 1.0),
+        (("subsets", 1, "metrics", "n"), 4, 3),
+        (("samples",), 7, 6),
+    ],
+    ids=str,
+)
 def test_scores_that_do_not_follow_from_their_rows_are_found(
-    repository: LocalRepository, answers: AnswerSet
+    repository: LocalRepository,
+    answers: AnswerSet,
+    place: tuple[str | int, ...],
+    wrong: float,
+    right: float,
 ) -> None:
     file = score(answers)
     path = f"{answers.scores_folder}/{file.label}.json"
     document = json.loads((repository.folder / path).read_text())
-    document["summary"]["overall"]["accuracy"] = 0.25
+    *above, last = place
+    part = document["summary"]
+    for name in above:
+        part = part[name]
+    part[last] = wrong
     repository.commit({path: json.dumps(document).encode()}, "wish", parent=repository.head())
 
     name, problem = only_problem(answers)
     assert name == f"{file.label}.json"
-    assert problem == "its accuracy is 0.25 of 6, its rows give 1.0 of 6."
+    assert problem == f"its {'.'.join(map(str, place))} is {wrong}, its rows give {right}."
 
 
 def test_scores_of_other_rows_or_other_shards_are_found(answers: AnswerSet) -> None:
