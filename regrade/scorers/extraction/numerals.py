@@ -75,7 +75,7 @@ _ONLY_SYMBOLS = (
     r"[-\x{2212}+*/^().,0-9A-Za-z\s\x{D7}\x{F7}$\\{}]{0,40}\z"
 )
 """Short text that is nothing but an expression, such as `x - 5`."""
-_WORD = r"\p{L}{3,}"
+_WORD = r"(?:\A|[^\\\p{L}])\p{L}{3,}"
 
 # An equation: its result counts
 _UNIT = r"(?:[ -]?\p{L}+\.?){0,2}"
