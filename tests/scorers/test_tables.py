@@ -80,7 +80,19 @@ def test_an_expression_is_no_number_in_any_slot(template: str) -> None:
 
 @pytest.mark.parametrize("template", ["\\boxed{{{}}}", "<answer>{}</answer>", "The answer is {}."])
 def test_a_number_with_any_of_these_beside_it_is_part_of_an_expression(template: str) -> None:
-    functions = "sqrt|pi|ln|log|sin|cos|tan|binom|overline|theta|alpha".split("|")
+    functions = [
+        "sqrt",
+        "pi",
+        "ln",
+        "log",
+        "sin",
+        "cos",
+        "tan",
+        "binom",
+        "overline",
+        "theta",
+        "alpha",
+    ]
     after = [f"2\\{function}" for function in functions] + [
         "2\u03c0",
         "2\u221a3",
@@ -99,7 +111,7 @@ def test_a_number_with_any_of_these_beside_it_is_part_of_an_expression(template:
 
 
 def test_a_function_before_a_number_makes_an_expression_of_it() -> None:
-    functions = "sqrt|ln|log|sin|cos|tan".split("|")
+    functions = ["sqrt", "ln", "log", "sin", "cos", "tan"]
     before = [f"\\{function}{{4}}" for function in functions] + ["\u221a4", "x^4", "x_4", "|4|"]
     before += [
         "|-4|",
@@ -193,7 +205,10 @@ def test_a_letter_is_called_correct_in_any_of_these_ways() -> None:
     verbs = ("is", "must be", "would be", "should be", "has to be", "seems")
     adverbs = (
         "",
-        *(f"{a} " for a in "clearly|therefore|thus|indeed|definitely|actually|also".split("|")),
+        *(
+            f"{a} "
+            for a in ["clearly", "therefore", "thus", "indeed", "definitely", "actually", "also"]
+        ),
     )
     articles = ("", "the ", "our ", "my ", "the only ", "the single ", "the most ", "**the ")
     adjectives = ("correct", "right", "best", "true", "accurate", "appropriate")
