@@ -104,8 +104,8 @@ def test_answers_without_a_prompt_are_graded_again_like_the_others(
 
     assert len(stored(sums)) == len(stored(imported)) == 2
     said = " ".join(ran.err.split())
-    assert said.count("number v0 -> v1: ") == 2
-    assert "number v0 -> v1: 0.0 % -> 100.0 %, 3 wrong to right" in said
+    assert said.count("number v0 -> v2: ") == 2
+    assert "number v0 -> v2: 0.0 % -> 100.0 %, 3 wrong to right" in said
     found = httpx.post(
         f"{prefect_api}/artifacts/filter", json={"artifacts": {"key": {"any_": ["diff"]}}}
     ).json()
@@ -145,7 +145,7 @@ def test_a_comparison_that_cannot_be_shown_costs_no_score(
     assert sums.manifest.answer_set_id in warning.message
     assert str(error) in warning.message
     assert bool(warning.exc_info) == isinstance(error, TypeError)  # a bug is not hidden
-    assert any("products" in one.message and "v0 -> v1" in one.message for one in caplog.records)
+    assert any("products" in one.message and "v0 -> v2" in one.message for one in caplog.records)
 
 
 def test_a_scorer_that_does_not_fit_one_set_costs_the_others_nothing(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 
 from regrade.stats.decision import (
     PairedChanges,
@@ -109,7 +109,7 @@ def test_one_cluster_proves_nothing() -> None:
 def test_clusters_that_all_changed_alike_leave_the_decision_to_the_exact_test() -> None:
     few, many = (paired_changes(np.full(n, -0.25), np.arange(n), 4) for n in (4, 5))
 
-    assert regression_p(few, 0.01) == 1 / 16
+    assert regression_p(few, 0.0) == regression_p(few, 0.01) == 1 / 16
     assert regression_p(many, 0.01) == 1 / 32
     assert regression_p(many, 0.3) == 1.0
 
@@ -119,6 +119,17 @@ def test_changes_without_a_cluster_each_are_refused() -> None:
         paired_changes(np.zeros(3), np.zeros(2, np.int64))
     with pytest.raises(ValueError, match="non-empty"):
         paired_changes(np.zeros(0), np.zeros(0, np.int64))
+
+
+@pytest.mark.parametrize("table", [(3, 9, 50), (120, 249, 1319), (2_000, 3_000, 14_042)])
+def test_a_difference_of_single_answers_has_the_exact_mcnemar_test(
+    table: tuple[int, int, int],
+) -> None:
+    gained, lost, _ = table
+
+    p = difference_p(changes_of_counts(*table))
+
+    assert p == pytest.approx(binomtest(gained, gained + lost).pvalue, rel=1e-6)
 
 
 def test_four_losses_and_no_gain_are_no_proof() -> None:

@@ -69,11 +69,12 @@ def test_many_answers_to_many_questions_agree_with_the_normal_test() -> None:
 
 
 def test_noise_smaller_than_a_lost_question_does_not_decide() -> None:
-    """Half of the noise is above its mean, but no question was lost: the p-value is that of no loss at all."""
-    noise = np.tile([0.001, -0.001], 15)
+    """Half of the noise is above its mean, but no question was lost: the p-value is nearly that of no loss at all."""
+    noise = np.tile([1.0, -1.0], 15)  # of 64 answers to each question
     drop = 0.08
 
-    alone = unseen_loss_p(noise, 1.0, drop, 0.0)
-    p = unseen_loss_p(noise, 1.0, drop, float(noise.std(ddof=1) / 30**0.5))
+    alone = unseen_loss_p(noise, 64.0, drop, 0.0)
+    p = unseen_loss_p(noise, 64.0, drop, float(noise.std(ddof=1) / 64 / 30**0.5))
 
-    assert alone <= p <= (1 - drop) ** 30 * 1.001
+    assert alone == pytest.approx(0.6 * (1 - drop) ** 30, rel=0.1)
+    assert 1.2 * alone < p < (1 - drop) ** 30

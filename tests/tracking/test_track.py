@@ -592,6 +592,32 @@ def test_the_default_is_the_environment_else_sqlite_beside_the_answers(
     assert default_tracking_uri("answers") == "http://mlflow.test"
 
 
+def test_subsets_in_which_every_answer_failed_cost_the_chart_and_nothing_else(
+    uri: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nothing = Metrics(
+        rows=2,
+        n=0,
+        samples=0,
+        accuracy=None,
+        accuracy_stderr=None,
+        accuracy_low=None,
+        accuracy_high=None,
+        unparsed=0,
+        unparsed_rate=0.0,
+        truncated=0,
+        truncated_rate=0.0,
+        failed=2,
+    )
+    failed = Summary(overall=nothing, subsets=(SubsetMetrics(name="a", metrics=nothing),))
+
+    runs = track(uri, [scoring(summary=failed)])
+
+    folder = tmp_path / "mlartifacts" / runs.run_ids[0] / "artifacts"
+    assert [path.name for path in folder.iterdir()] == ["results.json"]
+    assert "gsm8k · org/model: no chart: a chart needs" in caplog.text
+
+
 def test_a_chart_needs_something_to_show() -> None:
     with pytest.raises(ValueError, match="subsets or categories"):
         accuracy_chart(Summary(overall=metrics(1, 2)), "nothing")
