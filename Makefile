@@ -47,6 +47,13 @@ perf: .peers/installed  ## Compare the speed with other tools on this machine (a
 	@for script in scoring startup growth hub_requests generate_stage multiple_choice server "server --table"; do \
 	    echo "== $$script"; $(BIN)/python -m perf.$$script || exit 1; done
 
+.venv/installed-mutants: .venv/installed-dev requirements/mutants.txt
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --requirement requirements/mutants.txt
+	@touch $@
+
+mutants: .venv/installed-mutants  ## Test the tests: do they notice small changes? (ARGS="--modules answers/spool"; an hour)
+	@$(BIN)/python -m perf.mutants $(ARGS)
+
 format: .venv/installed-dev  ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -69,4 +76,4 @@ stack-test: .venv/installed-dev .venv/installed-stack  ## Test the stack: run, c
 ui: .venv/installed  ## Start the Prefect UI and MLflow with the runs of this checkout (127.0.0.1:4200 and :5000)
 	@infra/ui.sh
 
-.PHONY: help install install-cuda demo test test-slow check format lock deploy ui perf stack stack-down stack-test
+.PHONY: help install install-cuda demo test test-slow check format lock deploy ui perf mutants stack stack-down stack-test

@@ -8,12 +8,15 @@ options=(--python-version 3.11 --no-annotate --no-header --no-emit-index-url --n
 python=../.venv/bin
 "$python/uv" pip compile cpu.in "${options[@]}" --output-file cpu.txt "$@"
 "$python/uv" pip compile dev.in "${options[@]}" --output-file all-dev.txt "$@"
-# dev.txt and stack.txt contain only what cpu.txt does not.
+# dev.txt and stack.txt contain only what cpu.txt does not, mutants.txt only what neither cpu.txt nor dev.txt does.
 grep -vxFf cpu.txt all-dev.txt > dev.txt || true
 rm all-dev.txt
 "$python/uv" pip compile stack.in "${options[@]}" --output-file all-stack.txt "$@"
 grep -vxFf cpu.txt all-stack.txt > stack.txt || true
 rm all-stack.txt
+"$python/uv" pip compile mutants.in "${options[@]}" --output-file all-mutants.txt "$@"
+grep -vxFf cpu.txt all-mutants.txt | grep -vxFf dev.txt > mutants.txt || true
+rm all-mutants.txt
 # Prefect, MLflow and scoring, for images without vLLM: regrade's dependencies in the versions of cpu.txt, for every
 # supported Python.
 "$python/uv" pip compile ../pyproject.toml -c cpu.txt --universal "${options[@]}" --output-file scoring.txt "$@"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from regrade.answers.manifest import Manifest
 from regrade.errors import SettingsError
 from regrade.settings import Difference, SamplingParams
-from regrade.specification import model_family
+from regrade.specification import effective_sampling, model_family
 
 _AS_IMPORTED = "as imported"
 _NOT_KNOWN = (None, "unknown", _AS_IMPORTED)
@@ -93,7 +93,10 @@ def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, st
     yield "few_shot", "worked examples", left.prompt.n_shots, right.prompt.n_shots
     yield "sampling", "answers per question", left.repeats, right.repeats
     if left.sampling is not None and right.sampling is not None:
-        sampling = left.sampling.model_dump(), right.sampling.model_dump()
+        sampling = (  # version 1 of the format kept params that cannot matter
+            effective_sampling(left.sampling, left.method).model_dump(),
+            effective_sampling(right.sampling, right.method).model_dump(),
+        )
         for name, old, new in _differing(*sampling):
             yield "sampling", name, old, new
     # Imported answers: sampling params that the original tool recorded.

@@ -27,7 +27,12 @@ _RIGHT_ONE = (
     r"""(?:(?:is|would be|should be|must be)\b|:|=))"""
 )
 """Markers of multiple choice: `the correct option is`."""
-_STATEMENTS = (*STATEMENTS, (_RIGHT_ONE, None))
+_A_LETTER = r"(?P<content>[ \t*]*[(\[]?[A-Z](?:[^A-Za-z'\n][^\n]*)?)(?:\n|\z)"
+"""Content after `A:`, which is a marker if a letter follows, and the label of an option otherwise."""
+_STATEMENTS = (
+    *((marker, _A_LETTER if marker.endswith("A:") else holds) for marker, holds in STATEMENTS),
+    (_RIGHT_ONE, None),
+)
 _MARKS = 16
 """Most quotes, emphasis and white space around a repeated choice, in characters."""
 

@@ -4,8 +4,8 @@ import pyarrow as pa
 
 from regrade.scorers.base import TargetKind, answer_part
 from regrade.scorers.extraction import columns as c
+from regrade.scorers.extraction.number_patterns import DIGIT
 from regrade.scorers.extraction.numerals import (
-    DIGIT,
     direct_number,
     last_number,
     only_number,

@@ -10,7 +10,7 @@ from regrade.scorers.extraction.slots import STATEMENTS, STRUCTURED, Found, Slot
 from regrade.settings import ScorerName
 
 _MARKS = " \t\r\n*_`\"'\u201c\u201d\u2018\u2019\u00ab\u00bb:"
-_END_MARKS = _MARKS + ".,;!$\\"
+_END_MARKS = _MARKS + ".,;!?$\\"
 _SENTENCE_END = r"""(?:[a-z]{3}|\b[a-z0-9]{1,2}|[0-9)\]}"'*_%`$\x{201D}\x{2019}]|[A-Z]{2}|\bNo)[.!?](?:[*"')\]]*\s|\z)"""
 """End of a sentence, unlike the period of `St. Louis` or `J. K. Rowling`."""
 _REASON = r"(?i)[,;]? \(?(?:because|since|as (?:it|he|she|they|the|this|that|we)|which (?:is|means)|so that)\b"

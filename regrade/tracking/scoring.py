@@ -60,8 +60,11 @@ class Scoring:
 
     @property
     def model_id(self) -> str:
-        """First 16 hex digits of the sha256 of the model's identity."""
-        identity = self.manifest.specification.model.model_dump(mode="json")
+        """First 16 hex digits of the sha256 of the model's identity, and of what its engine computes differently."""
+        specification = self.manifest.specification
+        identity = specification.model.model_dump(mode="json")
+        if specification.engine:
+            identity["engine"] = specification.engine
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
     def results(self) -> dict[str, float]:
@@ -132,10 +135,12 @@ class Scoring:
 
     @property
     def model_label(self) -> str:
-        """Name of the model with the start of its revision, and its quantization if any."""
+        """Name of the model with the start of its revision, and its quantization and engine settings if any."""
         model = self.manifest.specification.model
         label = f"{model.name}@{model.revision if model.kind == 'served' else model.revision[:12]}"
-        return f"{label} ({model.quantization})" if model.quantization else label
+        engine = [f"{name}={value}" for name, value in self.manifest.specification.engine.items()]
+        notes = [*filter(None, [model.quantization]), *engine]
+        return f"{label} ({', '.join(notes)})" if notes else label
 
     def table(self) -> dict[str, list[Any]]:
         """Return the metrics overall, by category and by subset, in the JSON format of MLflow's tables."""

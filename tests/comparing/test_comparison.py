@@ -67,7 +67,7 @@ def test_both_sides_are_graded_by_the_scorer_as_it_is_now(repository: LocalRepos
     [
         ({"n_shots": 5}, "few_shot", "worked examples: '0' against '5'"),
         ({"temperature": 0.7}, "sampling", "temperature: '0.0' against '0.7'"),
-        ({"sampling": SamplingParams(seed=1)}, "sampling", "seed: '0' against '1'"),
+        ({"sampling": SamplingParams(max_tokens=9)}, "sampling", "max_tokens: '512' against '9'"),
         ({"repeats": 2}, "sampling", "answers per question: '1' against '2'"),
         ({"method": "rank"}, "prompt", "method: 'generate' against 'rank'"),
         (
@@ -343,3 +343,11 @@ def test_sides_without_a_common_scorer_need_one_to_be_named(repository: LocalRep
     with pytest.raises(SettingsError, match="scored by number, the candidate by exact"):
         compared(base, candidate)
     assert compared(base, candidate, scorer="number").comparison.n == 9
+
+
+def test_settings_that_cannot_matter_are_no_difference(tmp_path: Path) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    base = answer(repository, "org/a", total=4, sampling=SamplingParams(seed=1, stop=("b", "a")))
+    candidate = answer(repository, "org/b", total=4, sampling=SamplingParams(stop=("a", "b")))
+
+    assert differences(base.manifest, candidate.manifest) == ([], [])

@@ -61,7 +61,7 @@ class Command:
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                preexec_fn=_restore_sigint,  # noqa: PLW1509 - async-signal-safe
+                preexec_fn=restore_sigint,  # noqa: PLW1509 - async-signal-safe
             )
             try:
                 yield Started(process, out, err)
@@ -116,7 +116,7 @@ class Started:
             time.sleep(0.02)
 
 
-def _restore_sigint() -> None:
+def restore_sigint() -> None:
     """Undo the ignored SIGINT that processes inherit from a test suite in the background."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

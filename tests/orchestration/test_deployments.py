@@ -81,7 +81,8 @@ def workers(
     yield environment, home
     for process in processes:
         process.terminate()
-        process.wait(30)
+    for process in processes:
+        process.wait(120)
 
 
 def deployment_run(

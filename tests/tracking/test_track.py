@@ -461,6 +461,18 @@ def test_scorings_of_two_models_are_refused(uri: str) -> None:
         track(uri, [])
 
 
+def test_another_engine_is_another_evaluation(uri: str) -> None:
+    dummy = manifest()
+    specified = dummy.specification.model_copy(update={"engine": {"load_format": "dummy"}})
+    changed = {"specification": specified, "answer_set_id": specified.answer_set_id}
+    other = track(uri, [scoring(dummy.model_copy(update=changed))])
+    own = track(uri, [scoring()])
+
+    assert own.parent_run_id != other.parent_run_id
+    run = client_of(uri).get_run(other.parent_run_id)
+    assert "load_format=dummy" in run.data.tags["regrade.model"]
+
+
 def test_a_deleted_experiment_is_an_error_that_says_how_to_restore_it(uri: str) -> None:
     runs = track(uri, [scoring()])
     client_of(uri).delete_experiment(runs.experiment_id)

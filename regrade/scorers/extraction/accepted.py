@@ -10,8 +10,8 @@ from regrade.scorers.extraction.numerals import whole_number
 
 _DASHES = r"[\p{Pd}\x{2212}/_]"
 _PUNCTUATION = r"[\p{P}$€£¥`^~|<>=]"
-_KEPT = (("#", "\ue000"), (".", "\ue001"), ("-", "\ue002"), ("%", "\ue003"))
-"""Punctuation that can decide what a text means, and the characters that stand for it meanwhile."""
+_HASH, _POINT, _MINUS = "\ue000", "\ue001", "\ue002"
+"""Stand for punctuation that is kept, because it decides what a text means: `C#`, `3.5`, `-5`."""
 
 
 def stored_target(texts: Sequence[str]) -> str:
@@ -54,14 +54,14 @@ def is_accepted(texts: c.Strings, targets: c.Strings) -> c.Mask:
 def words(texts: c.Strings) -> c.Strings:
     """Return texts in lower case, without articles, punctuation and repeated white space.
 
-    The point of `3.5`, the minus of `-5`, `%` and `#` are kept. Where nothing else is left, articles or punctuation are kept.
+    The point of `3.5`, the minus of `-5` and the `#` of `C#` are kept. Where nothing else is left, articles or punctuation are kept.
     """
     lower = c.trimmed(c.replaced(c.lowered(texts), r"[\s\p{Z}]+", " "))
-    plain = c.replaced(lower, "#", _KEPT[0][1])
+    plain = c.replaced(lower, "#", _HASH)
     for _ in range(2):  # matches cannot overlap: 1.2.3
-        plain = c.replaced(plain, r"([0-9])\.([0-9])", rf"\1{_KEPT[1][1]}\2")
+        plain = c.replaced(plain, r"([0-9])\.([0-9])", rf"\1{_POINT}\2")
         plain = c.replaced(plain, r"([0-9]),([0-9]{3})", r"\1\2")
-    plain = c.replaced(plain, r"(\A|[\s($])[-\x{2212}]([$]?[0-9])", rf"\1{_KEPT[2][1]}\2")
+    plain = c.replaced(plain, r"(\A|[\s($])[-\x{2212}]([$]?[0-9])", rf"\1{_MINUS}\2")
     plain = c.replaced(plain, _DASHES, " ")
     plain = c.replaced(plain, _PUNCTUATION, "")
     without_articles = c.replaced(plain, r"\b(?:a|an|the)\b", " ")

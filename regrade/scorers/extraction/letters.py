@@ -23,14 +23,14 @@ _WORD_AFTER = r"\A[ *_]+[a-z]"
 _WORD_AFTER_LETTER = r"\A[ *_]+(?:and|as|because|but|due|for|given|is|or|since|which|with)\b"
 _MARKS = r"[)\]}*_\"'`$\s]*"
 _OTHER = r"(?:(?i:option|choice) )?(?:[*_\"'`$]*[(\[][ *_]*[A-Z][ *_]*[)\]]|[*_\"'`$]*[A-HJ-Z](?:[^0-9A-Za-z'\x{2019}]|\z))"
-_SEVERAL = rf"\A{_MARKS}(?:[,/&;]|\b(?:and|or)\b|,\s*(?:and|or)\b)\s*(?:and\s|or\s)?{_OTHER}"
+_SEVERAL = rf"\A{_MARKS}(?:[,/&;]|\b(?:and/or|and|or)\b)\s*(?:and\s|or\s)?{_OTHER}"
 """Text after a letter that is one of several."""
 
 _ITEM = r"(?:\A|\n)[ \t*_>#-]*(?:(?i:option|choice) )?[(\[]?{}[*_ ]*[)\].:]"
 _REJECTED = r"\A[^\n]*(?i:\b(?:incorrect|wrong|false|not (?:correct|right|true|the)|isn't|is not|cannot be)\b)"
 _VERDICT = (
     r"(?P<letter>[A-Z])(?P<rest>[*_\"'`]*[)\]]?[*_\"'`]*(?: [^\n.]{0,60}[)\"'`])?),? (?:is|must be|would be|should be|has to be|seems)"
-    r" (?:clearly |therefore |thus |indeed |definitely |actually |also )?(?:the |our |my )?[*_]*(?:only |single |most )?"
+    r" (?:clearly |therefore |thus |indeed |definitely |actually |also )?(?:[*_]*(?:the |our |my ))?[*_]*(?:only |single |most )?"
     r"(?:correct|right|best|true|accurate|appropriate)\b"
 )
 

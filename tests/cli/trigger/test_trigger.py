@@ -20,6 +20,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from regrade.answers.local import LocalRepository
 from regrade.cli.main import run
 from tests.command_line import ROOT, Ran, regrade
+from tests.crash.harness import restore_sigint
 from tests.prefect_fixtures import free_port
 from tests.stored import numbers, publish
 
@@ -180,6 +181,7 @@ def test_a_cancelled_job_cancels_its_run(
         ],
         cwd=ROOT,
         env={**os.environ, "PREFECT_API_URL": served},
+        preexec_fn=restore_sigint,  # noqa: PLW1509 - async-signal-safe
         stderr=subprocess.PIPE,
         text=True,
     )
