@@ -43,6 +43,8 @@ def test_only_the_answer_to_a_completion_prompt_ends_at_a_question(
         ("So \\boxed{3}", True),
         ("#### 3", True),
         ("Sum\nA: 3", True),
+        ("A: 3 eggs", True),
+        ("Team A: 3 eggs", False),
         ("3", True),
         ("There are 3 of them.", False),
     ],

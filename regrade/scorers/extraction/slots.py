@@ -27,7 +27,7 @@ _VALUE = r"""(?:"(?:[^"\\]|\\.)*"|'[^'\n]*'|\{[^\n]*|[^,}\n]*(?:,[0-9]{3}\b[^,}\
 STRUCTURED: Table = (
     (r"\\f?boxed\s*\{", rf"(?P<content>{_NESTED})\}}"),
     (r"<[aA]nswer>", r"(?s:(?P<content>.*?))(?:</[aA]nswer>|\z)"),
-    (r"""nswer["']\s*:\s*""", rf"(?P<content>{_VALUE})"),
+    (r"""nswer["']\s*:""", rf"(?P<gap>\s*)(?P<content>{_VALUE})"),
 )
 r"""Slots with an end of their own, as pairs: what opens the slot, what it holds. The box, the tag, the field of JSON."""
 
