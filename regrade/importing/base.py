@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from regrade.importing.files import SourceFile
-from regrade.settings import Method, PromptFormat, Settings
+from regrade.settings import Method, PromptFormat, ScorerName, Settings
 
 FormatName = Literal[
     "lm-eval", "lighteval", "inspect", "opencompass", "zeroeval", "mmlu-pro", "handbook", "table"
@@ -134,6 +134,8 @@ class ImportedSet:
     """Other metadata of the run (dataset, sampling, version), under the file's names."""
     originals: tuple[OriginalScore, ...] = ()
     """Metrics of the original tool, the main metric first."""
+    scorer: ScorerName | None = None
+    """Scorer that reads answers as the original tool does. None: the one that fits the targets."""
 
 
 Reader = Callable[[SourceFile, TableOptions], ImportedSet]

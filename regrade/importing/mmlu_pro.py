@@ -46,6 +46,7 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
         benchmark="mmlu-pro",
         n_shots=int(name["shots"]) if name else None,
         originals=(OriginalScore(SCORE, by_target=True),),
+        scorer="choice_letter_first",
     )
 
 

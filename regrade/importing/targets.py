@@ -28,7 +28,7 @@ class Targets:
 
 
 def read_targets(file: SourceFile, imported: ImportedSet, wanted: ScorerName | None) -> Targets:
-    """Read the targets for the scorer `wanted`; if it is None, for the scorer that fits them.
+    """Read the targets for the scorer `wanted`; if it is None, for that of the file's format, or the one that fits them.
 
     A row without a usable target gets None. More than half of the targets must be usable, except with ranked choices,
     where nothing else could be compared with.
@@ -37,6 +37,7 @@ def read_targets(file: SourceFile, imported: ImportedSet, wanted: ScorerName | N
         ImportFileError: If most targets do not fit the scorer, or the right choices are ambiguous.
     """
     rows = imported.rows
+    wanted = wanted or imported.scorer
     kind = None if wanted is None else load_scorer(wanted).targets
     has_choices = all(2 <= len(row.choices) <= len(LETTERS) for row in rows)
     if imported.method == "rank":
