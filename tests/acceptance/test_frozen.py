@@ -14,14 +14,23 @@ FROZEN = ROOT / "tests" / "frozen"
 SCORERS = {"demo-arithmetic": "number", "demo-choice": "choice_logprob"}
 
 
-@pytest.fixture
-def complete(tmp_path: Path) -> Path:
-    return copy_of("2026-11-22/complete", tmp_path)
+VERSIONS = {"2026-11-22": 1, "format-2": 2}
+"""Version of the answer format by folder."""
+
+
+@pytest.fixture(params=VERSIONS)
+def written_by(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def incomplete(tmp_path: Path) -> Path:
-    return copy_of("2026-11-22/incomplete", tmp_path)
+def complete(written_by: str, tmp_path: Path) -> Path:
+    return copy_of(f"{written_by}/complete", tmp_path)
+
+
+@pytest.fixture
+def incomplete(written_by: str, tmp_path: Path) -> Path:
+    return copy_of(f"{written_by}/incomplete", tmp_path)
 
 
 def copy_of(name: str, folder: Path) -> Path:
@@ -38,8 +47,9 @@ def answer_sets(folder: Path) -> dict[str, AnswerSet]:
     }
 
 
-def test_ids_follow_from_the_specifications_as_they_did(complete: Path) -> None:
+def test_ids_follow_from_the_specifications_as_they_did(complete: Path, written_by: str) -> None:
     for answers in answer_sets(complete).values():
+        assert answers.manifest.schema_version == VERSIONS[written_by]
         assert answers.manifest.specification.answer_set_id == answers.manifest.answer_set_id
 
 
@@ -51,7 +61,8 @@ def test_it_holds_what_it_says(complete: Path) -> None:
     assert (found.answer_sets, found.rows, found.scorings) == (2, 800, 2)
 
 
-def test_scores_of_an_older_hash_are_stale_and_stay_beside_the_new_ones(complete: Path) -> None:
+def test_scores_of_an_older_hash_are_stale_and_stay_beside_the_new_ones(tmp_path: Path) -> None:
+    complete = copy_of("2026-11-22/complete", tmp_path)
     before = regrade("list", "--answers", complete, "--json").document
     scored = regrade("score", "--stale", "--answers", complete, "--json")
     after = regrade("list", "--answers", complete, "--json").document
@@ -68,7 +79,9 @@ def test_scores_of_an_older_hash_are_stale_and_stay_beside_the_new_ones(complete
 @pytest.mark.slow  # loads vLLM once more
 @pytest.mark.vllm
 @pytest.mark.timeout(600)
-def test_what_is_incomplete_goes_on_where_it_stopped(incomplete: Path, tmp_path: Path) -> None:
+def test_what_is_incomplete_goes_on_where_it_stopped(
+    incomplete: Path, written_by: str, tmp_path: Path
+) -> None:
     before = answer_sets(incomplete)
     done = regrade(
         *("evaluate", "--config", DEMO / "demo.yaml", "--answers", incomplete, "--json"),
@@ -85,7 +98,7 @@ def test_what_is_incomplete_goes_on_where_it_stopped(incomplete: Path, tmp_path:
         assert answers.manifest.shards[:1] == before[benchmark].manifest.shards
         assert sum(shard.rows for shard in answers.manifest.shards[1:]) == 150
         assert answers.manifest.schema_version == 2
-        assert answers.manifest.specification.specification_version == 1
+        assert answers.manifest.specification.specification_version == VERSIONS[written_by]
         assert answers.manifest.sessions[-1].rows == 150
         assert not verify(answers.repository, answers.revision).problems
     accuracy = {
