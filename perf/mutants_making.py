@@ -17,6 +17,8 @@ from mutmut.mutation.pragma_handling import IgnoredCode
 
 LOG_LINE = m.Call(func=m.Attribute(value=m.Name("log") | m.Name("logger")))
 
+LOGGER = m.Call(func=m.Attribute(attr=m.Name("getLogger")))
+
 
 @dataclass(frozen=True, slots=True)
 class Mutants:
@@ -66,6 +68,7 @@ def _applied(module: cst.Module, mutation: Mutation) -> str:
 
 
 def _wording(module: cst.Module) -> set[int]:
-    """Ids of the strings of errors and log lines; tests need not repeat how a message is worded."""
+    """Ids of the strings of errors and log lines, and of loggers; tests need not repeat how a message is worded."""
     messages = m.findall(module, m.Raise() | LOG_LINE)
-    return {id(string) for node in messages for string in m.findall(node, m.SimpleString())}
+    strings = {id(string) for node in messages for string in m.findall(node, m.SimpleString())}
+    return strings | {id(node) for node in m.findall(module, LOGGER | m.Assign(value=LOGGER))}
