@@ -12,9 +12,11 @@ from perf.mutants_making import changed_lines, sample
 SOURCE = '''"""A module."""
 
 import logging
+from typing import Literal
 
 logger = logging.getLogger(__name__)
 LIMIT = 3
+Kind = Literal["no text"]
 
 
 def short(text: str | None) -> bool:
