@@ -53,7 +53,7 @@ MODULES: dict[str, Sequence[str]] = {
     "scorers/extraction/pieces": ALL_SCORERS,
     "scorers/extraction/slots": ALL_SCORERS,
     "scorers/extraction/wording": ALL_SCORERS,
-    "answers/spool": ("tests/answers/test_spool.py",),
+    "answers/spool": ("tests/answers/test_spool.py", "tests/answers/test_publishing.py"),
     "answers/publishing": ("tests/answers/test_publishing.py", "tests/answers/test_merging.py"),
     "answers/merging": ("tests/answers/test_merging.py", "tests/answers/test_publishing.py"),
 }
