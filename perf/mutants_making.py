@@ -16,7 +16,7 @@ from mutmut.mutation.mutators import mutation_operators
 from mutmut.mutation.pragma_handling import IgnoredCode
 
 LOG_LINE = m.Call(func=m.Attribute(value=m.Name("log") | m.Name("logger")))
-LITERAL_TYPE = m.Subscript(value=m.Name("Literal"))
+TYPE = m.Subscript(value=m.Name("Literal")) | m.Call(func=m.Name("TypeVar"))
 LOGGER = m.Call(func=m.Attribute(attr=m.Name("getLogger")))
 
 
@@ -69,6 +69,6 @@ def _applied(module: cst.Module, mutation: Mutation) -> str:
 
 def _wording(module: cst.Module) -> set[int]:
     """Ids of loggers, and of the strings of types, errors and log lines; tests need not repeat how a message is worded."""
-    texts = m.findall(module, m.Raise() | LOG_LINE | LITERAL_TYPE)
+    texts = m.findall(module, m.Raise() | LOG_LINE | TYPE)
     strings = {id(string) for node in texts for string in m.findall(node, m.SimpleString())}
     return strings | {id(node) for node in m.findall(module, LOGGER | m.Assign(value=LOGGER))}

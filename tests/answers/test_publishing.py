@@ -361,5 +361,18 @@ def test_an_import_that_an_earlier_version_stored_is_not_stored_twice(
     assert again.manifest == first.manifest
 
 
+def test_the_rows_of_files_are_published(repository: LocalRepository, tmp_path: Path):
+    rows = [row(0), row(1)]
+    file = seal_table(
+        pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA), tmp_path / "import.parquet"
+    )
+
+    (answers,) = publish_files(repository, [(description(2), [file])], "import")
+
+    assert (answers.manifest.rows, answers.manifest.state) == (2, "complete")
+    texts = [text for batch in answers.batches(["text"]) for text in batch["text"].to_pylist()]
+    assert texts == [generation["text"] for generation in rows]
+
+
 def card(repository: LocalRepository, answers: AnswerSet) -> str:
     return repository.fetch("README.md", answers.revision).read_text()
