@@ -51,7 +51,7 @@ perf: .peers/installed  ## Compare the speed with other tools on this machine (a
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --requirement requirements/mutants.txt
 	@touch $@
 
-mutants: .venv/installed-mutants  ## Test the tests: do they notice small changes? (ARGS="--modules answers/spool"; an hour)
+mutants: .venv/installed-mutants  ## Test the tests: do they notice small changes? (ARGS="--modules answers/spool"; two hours)
 	@$(BIN)/python -m perf.mutants $(ARGS)
 
 format: .venv/installed-dev  ## Format the code

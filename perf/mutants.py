@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from perf.measuring import ROOT, report
-from perf.mutants_running import ModuleTests, Outcome, copied
+from perf.mutants_running import BaselineError, ModuleTests, Outcome, copied
 
-SCORING_RULES = ("tests/scorers/test_corpus.py", "tests/scorers/test_hostile.py")
-NUMBERS = ("tests/scorers/test_number.py", "tests/scorers/test_number_strict.py", *SCORING_RULES)
-LETTERS = ("tests/scorers/test_choice_letter.py", *SCORING_RULES)
-TEXTS = ("tests/scorers/test_text.py", "tests/scorers/test_exact.py", *SCORING_RULES)
-ALL_SCORERS = ("tests/scorers",)
+# pytest stops at the first failure, so quick tests stand first.
+CORPUS, HOSTILE = "tests/scorers/test_corpus.py", "tests/scorers/test_hostile.py"
+NUMBER = ("tests/scorers/test_number.py", "tests/scorers/test_number_strict.py")
+LETTER = ("tests/scorers/test_choice_letter.py",)
+TEXT = ("tests/scorers/test_text.py", "tests/scorers/test_exact.py")
+NUMBERS = (CORPUS, *NUMBER, HOSTILE)
+LETTERS = (CORPUS, *LETTER, HOSTILE)
+TEXTS = (CORPUS, *TEXT, HOSTILE)
+ALL_SCORERS = (CORPUS, *LETTER, *TEXT, *NUMBER, HOSTILE)
 COMPARING = ("tests/comparing",)
 
 MODULES: dict[str, Sequence[str]] = {
@@ -31,6 +35,9 @@ MODULES: dict[str, Sequence[str]] = {
     "stats/power": ("tests/stats/test_power.py", "tests/stats/test_decision.py"),
     "stats/unseen": ("tests/stats/test_unseen.py", "tests/stats/test_decision.py"),
     "stats/paired": ("tests/stats/test_paired.py",),
+    "stats/metrics": ("tests/stats/test_metrics.py",),
+    "stats/significance": ("tests/stats/test_significance.py", "tests/stats/test_metrics.py"),
+    "scoring/diff": ("tests/scoring/test_diff.py",),
     "comparing/verdict": COMPARING,
     "comparing/pairing": COMPARING,
     "scorers/number": NUMBERS,
@@ -46,7 +53,7 @@ MODULES: dict[str, Sequence[str]] = {
     "scorers/extraction/pieces": ALL_SCORERS,
     "scorers/extraction/slots": ALL_SCORERS,
     "scorers/extraction/wording": ALL_SCORERS,
-    "answers/spool": ("tests/answers/test_spool.py",),
+    "answers/spool": ("tests/answers/test_spool.py", "tests/answers/test_publishing.py"),
     "answers/publishing": ("tests/answers/test_publishing.py", "tests/answers/test_merging.py"),
     "answers/merging": ("tests/answers/test_merging.py", "tests/answers/test_publishing.py"),
 }
@@ -106,12 +113,16 @@ def main() -> None:
     options = parser.parse_args()
     if options.count < 1 or not 0 <= options.least <= 1:
         parser.error("--count must be at least 1, and --least between 0 and 1.")
-    rows, survivors = [], {}
-    with copied(ROOT) as copy:
-        for name in options.modules:
-            table_row, survived = tested(copy, name, options.count, options.seed)
-            rows.append(table_row)
-            survivors |= survived
+    rows: list[dict[str, Any]] = []
+    survivors: dict[str, str] = {}
+    try:
+        with copied(ROOT) as copy:
+            for name in options.modules:
+                table_row, survived = tested(copy, name, options.count, options.seed)
+                rows.append(table_row)
+                survivors |= survived
+    except BaselineError as error:
+        sys.exit(str(error))
     report("mutants", rows, seed=options.seed, survivors=survivors)
     sys.exit(exit_code(rows, options.least))
 

@@ -16,6 +16,8 @@ from mutmut.mutation.mutators import mutation_operators
 from mutmut.mutation.pragma_handling import IgnoredCode
 
 LOG_LINE = m.Call(func=m.Attribute(value=m.Name("log") | m.Name("logger")))
+TYPE = m.Subscript(value=m.Name("Literal")) | m.Call(func=m.Name("TypeVar"))
+LOGGER = m.Call(func=m.Attribute(attr=m.Name("getLogger")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Mutants:
     """Seeded sample of the mutants of a module."""
 
     possible: int
-    """Mutants that mutmut can make, without those of the wording of errors and log lines."""
+    """Mutants that mutmut can make, without those of types and of the wording of errors and log lines."""
     sources: tuple[str, ...]
     """Sources of the sampled mutants."""
 
@@ -60,12 +62,13 @@ def changed_lines(source: str, mutant: str, path: str) -> str:
 
 
 def _applied(module: cst.Module, mutation: Mutation) -> str:
-    changed = module.deep_replace(mutation.original_node, mutation.mutated_node)  # type: ignore[arg-type]
+    changed = module.deep_replace(mutation.original_node, mutation.mutated_node)
     assert isinstance(changed, cst.Module)  # noqa: S101 - a node inside the module is replaced
     return changed.code
 
 
 def _wording(module: cst.Module) -> set[int]:
-    """Ids of the strings of errors and log lines; tests need not repeat how a message is worded."""
-    messages = m.findall(module, m.Raise() | LOG_LINE)
-    return {id(string) for node in messages for string in m.findall(node, m.SimpleString())}
+    """Ids of loggers, and of the strings of types, errors and log lines; tests need not repeat how a message is worded."""
+    texts = m.findall(module, m.Raise() | LOG_LINE | TYPE)
+    strings = {id(string) for node in texts for string in m.findall(node, m.SimpleString())}
+    return strings | {id(node) for node in m.findall(module, LOGGER | m.Assign(value=LOGGER))}

@@ -22,6 +22,7 @@ from regrade.answers.spool import Spool
 from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.records import GENERATION_SCHEMA
 from regrade.scoring.score import is_stale, score_answers
+from regrade.specification import version_1
 from tests.builders import description, row
 from tests.stored import numbers, publish
 
@@ -332,3 +333,46 @@ def test_publishing_no_scores_makes_no_commit(repository: LocalRepository, spool
 
     assert publish_scores(repository, []) == answers.revision
     assert repository.head() == answers.revision
+
+
+def test_the_card_says_that_a_continued_set_is_complete(repository: LocalRepository, spool: Spool):
+    first = published(repository, spool, range(3), 5)
+    assert "| 3 | incomplete |" in card(repository, first)
+
+    second = published(repository, spool, range(3, 5), 5)
+    assert "| 5 | complete |" in card(repository, second)
+
+
+def test_an_import_that_an_earlier_version_stored_is_not_stored_twice(
+    repository: LocalRepository, tmp_path: Path
+):
+    table = pa.Table.from_pylist([row(0), row(1)], schema=GENERATION_SCHEMA)
+    file = seal_table(table, tmp_path / "import.parquet")
+    now = description(2)
+    before = version_1(now.specification, now.specification.sampling)
+    assert before is not None
+    stored = now.model_copy(update={"specification": before})
+    (first,) = publish_files(repository, [(stored, [file])], "imported by version 1")
+    assert first.manifest.specification.specification_version == 1
+
+    (again,) = publish_files(repository, [(now, [file])], "imported again")
+
+    assert again.revision == first.revision
+    assert again.manifest == first.manifest
+
+
+def test_the_rows_of_files_are_published(repository: LocalRepository, tmp_path: Path):
+    rows = [row(0), row(1)]
+    file = seal_table(
+        pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA), tmp_path / "import.parquet"
+    )
+
+    (answers,) = publish_files(repository, [(description(2), [file])], "import")
+
+    assert (answers.manifest.rows, answers.manifest.state) == (2, "complete")
+    texts = [text for batch in answers.batches(["text"]) for text in batch["text"].to_pylist()]
+    assert texts == [generation["text"] for generation in rows]
+
+
+def card(repository: LocalRepository, answers: AnswerSet) -> str:
+    return repository.fetch("README.md", answers.revision).read_text()

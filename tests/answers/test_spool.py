@@ -1,16 +1,18 @@
 import errno
 import logging
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from regrade.answers.spool import Spool, SpoolBusyError, SpoolError, spool_folder
+from regrade.answers.spool import Spool, SpoolBusyError, SpoolError, spool_folder, spool_root
 from regrade.records import GENERATION_SCHEMA
 from tests.builders import row
 
@@ -288,3 +290,87 @@ def test_a_journal_is_closed_when_it_is_large(
 
         assert len(list(folder.glob("journal-*.jsonl"))) == files
         assert len(samples(spool)) == 3
+
+
+def test_rows_that_are_sealed_and_not_published_yet_are_not_generated_again(folder: Path):
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+        spool.seal()  # and then publishing failed
+        assert spool.states().done == {("sample-00001", 0)}
+    with Spool(folder) as spool:
+        assert spool.states().done == {("sample-00001", 0)}
+
+
+def test_a_spool_that_cannot_be_made_says_where_and_why(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / "spool"
+
+    with pytest.raises(SpoolError) as caught, Spool(folder):
+        pass
+
+    assert (caught.value.folder, caught.value.problem) == (str(folder), "Not a directory")
+
+
+@pytest.mark.parametrize(
+    ("replaced", "step"),
+    [
+        ("os.fsync", lambda spool: spool.append([row(2)])),
+        ("regrade.answers.spool.write_parquet", Spool.seal),
+        ("regrade.answers.spool.atomic_write", lambda spool: spool.note_origin({})),
+    ],
+    ids=["append", "seal", "note the origin"],
+)
+def test_a_full_disk_is_told_with_the_folder_of_the_spool(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, replaced: str, step: Callable[[Spool], object]
+):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+        with monkeypatch.context() as patch:
+            patch.setattr(replaced, full)
+            with pytest.raises(SpoolError) as caught:
+                step(spool)
+        told = (caught.value.folder, caught.value.problem)
+        assert told == (str(folder), "No space left on device")
+        assert samples(spool) == ["sample-00001"]
+
+
+def test_a_first_batch_that_met_a_full_disk_leaves_a_spool_that_can_be_sealed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with Spool(folder) as spool:
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", full)
+            patch.setattr("regrade.answers.spool.sync", lambda _: None)  # the folder of the journal
+            with pytest.raises(SpoolError, match="No space left on device"):
+                spool.append([row(1)])
+        assert samples(spool) == []
+        spool.append([row(1)])
+        assert samples(spool) == ["sample-00001"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "expected"), [("XDG_STATE_HOME", "."), ("HOME", ".local/state")]
+)
+def test_spools_are_in_the_state_folder_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, expected: str
+):
+    monkeypatch.delenv("REGRADE_SPOOL", raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+
+    assert spool_root() == tmp_path / expected / "regrade" / "spool"
+
+
+@pytest.mark.parametrize("kind", [SpoolError, SpoolBusyError])
+def test_an_error_of_the_spool_keeps_its_message_between_processes(
+    kind: type[SpoolError | SpoolBusyError],
+):
+    error = kind("/spool", "why")
+
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)

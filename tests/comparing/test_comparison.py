@@ -203,8 +203,12 @@ def test_scores_of_more_or_fewer_rows_than_the_answers_are_refused(
     content = parquet_bytes(wrong, table.schema)
     repository.commit({path: content}, "from a stranger", parent=repository.head())
 
-    with pytest.raises(DamagedAnswersError, match=rf"{9 + change} rows, the answers have 9"):
+    with pytest.raises(
+        DamagedAnswersError, match=rf"{9 + change} rows, the answers have 9"
+    ) as caught:
         compared(base, again(candidate))
+
+    assert caught.value.path == path
 
 
 def test_few_equal_ids_do_not_keep_equal_questions_apart(repository: LocalRepository) -> None:
