@@ -96,7 +96,7 @@ def exit_code(rows: Sequence[dict[str, Any]], least: float) -> int:
     """0 if at least the share `least` of all mutants was noticed; none run is a failure."""
     run = sum(each["run"] for each in rows)
     survived = sum(each[Outcome.SURVIVED] for each in rows)
-    return 0 if run and 1 - survived / run >= least else 1
+    return 0 if run and (run - survived) / run >= least else 1
 
 
 def main() -> None:
