@@ -104,5 +104,5 @@ def test_a_long_answer_is_compared_whole_and_kept_in_part() -> None:
 @settings(max_examples=100, deadline=None)
 def test_a_target_in_a_tag_is_right(target: str) -> None:
     marks = "*_`\"'\u201c\u201d\u2018\u2019\u00ab\u00bb:.,;!$\\{}<>"
-    if target.strip(marks + " \u00a0").strip() and not set(target) & set(marks):
+    if any(character.isalnum() for character in target) and not set(target) & set(marks):
         assert read("text", f"<answer>{target}</answer>", json.dumps([target]))["value"] == 1.0
