@@ -150,6 +150,7 @@ def test_failed_requests_are_told_and_sent_again_by_the_same_command(
     assert evaluate.problems() == ""
 
 
+@pytest.mark.slow  # the parts are tested without the command line
 def test_a_lost_shard_is_healed_and_fresh_asks_for_everything(evaluate: Command, server: Server):
     server.refused = {"4?", "5?"}
     evaluate()
@@ -175,6 +176,7 @@ def test_a_lost_shard_is_healed_and_fresh_asks_for_everything(evaluate: Command,
     assert evaluate.problems() == ""
 
 
+@pytest.mark.slow  # the parts are tested without the command line
 def test_another_checkpoint_on_the_same_port_gets_its_own_answers(
     evaluate: Command, server: Server
 ):
