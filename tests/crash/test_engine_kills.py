@@ -76,6 +76,7 @@ def finish(command: Command, account: Account) -> None:
     command.assert_nothing_left()
 
 
+@pytest.mark.slow
 def test_a_run_whose_engine_is_killed_goes_on_with_a_fresh_one(command: Command, account: Account):
     with command.started() as run:
         kill_engine(command, run, CORE, 0.2)

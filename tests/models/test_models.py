@@ -309,8 +309,9 @@ def test_a_model_that_is_not_there_is_asked_for_once(hub: Hub, published: str):
     assert hub.requests("GET", "/api/models/") == 1
 
 
-@pytest.mark.parametrize("status", [429, 503])
-@pytest.mark.parametrize("path", ["/api/models/", "/resolve/"])
+@pytest.mark.parametrize(
+    ("path", "status"), [("/api/models/", 429), ("/api/models/", 503), ("/resolve/", 503)]
+)
 def test_a_hub_that_keeps_failing_may_be_asked_later(
     hub: Hub, published: str, path: str, status: int
 ):
