@@ -53,7 +53,7 @@ def evaluate_model(
         repeats: Answers per question; more than one needs a temperature above 0.
         datasets: Further benchmarks: a dataset on the Hub or in a file, with a prompt template.
         sources: Files or folders to use instead of a benchmark's dataset on the Hub.
-        reuse: What happens to stored answers. None: they are kept, and failed requests are sent again.
+        reuse: Use of stored answers. None: they are kept, and failed requests are sent again.
         gate: Baseline and limits for a verdict whether the model is worse. None: no verdict.
         tracking_uri: MLflow server or database. None: the worker's default.
     """

@@ -47,7 +47,7 @@ def generate_answers(
         repeats: Answers per question; more than one needs a temperature above 0.
         datasets: Further benchmarks: a dataset on the Hub or in a file, with a prompt template.
         sources: Files or folders to use instead of a benchmark's dataset on the Hub.
-        reuse: What happens to stored answers. None: they are kept, and failed requests are sent again.
+        reuse: Use of stored answers. None: they are kept, and failed requests are sent again.
     """
     job = make_job(GenerationJob, locals())
     with plan(job) as works:

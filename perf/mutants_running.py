@@ -18,7 +18,7 @@ NO_TESTS_COLLECTED = 5
 
 
 class Outcome(StrEnum):
-    """What the tests did with a mutant."""
+    """Result of the tests for a mutant."""
 
     KILLED = "killed"
     TIMED_OUT = "timed out"

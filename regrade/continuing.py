@@ -1,18 +1,19 @@
 """Continue stored answers: choose the answer set that a plan continues, and find the rows that it lacks."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from regrade.answers.base import Repository
-from regrade.answers.origin import read_origin
+from regrade.answers.manifest import Session
+from regrade.answers.origin import noted_origin, read_origin
 from regrade.answers.problems import HEAL
 from regrade.answers.rows import RowStates
 from regrade.answers.sets import AnswerSet, find_set
-from regrade.answers.spool import ORIGIN, Spool, spool_folder
+from regrade.answers.spool import Spool, spool_folder
 from regrade.answers.verify import intact_part
 from regrade.engines.base import BaseEngineSettings
 from regrade.errors import DamagedAnswersError
@@ -48,11 +49,15 @@ def stored_plan(plan: Plan, repository: Repository, engine: BaseEngineSettings) 
     head = repository.head()
     if earlier is None or find_set(repository, plan.specification, head) is not None:
         return plan
-    spool = spool_folder(repository.uri, earlier.answer_set_id) / ORIGIN
     stored = find_set(repository, earlier, head)
-    if stored is None and not spool.is_file():
+    origin = noted_origin(spool_folder(repository.uri, earlier.answer_set_id))
+    if stored is None and origin is None:
         return plan
-    if stored is not None and (difference := _difference(plan, stored, engine)) is not None:
+    sessions = [
+        *(stored.manifest.sessions if stored else ()),
+        *(origin.sessions if origin else ()),
+    ]
+    if (difference := _difference(plan, sessions, engine)) is not None:
         logger.info(
             "%s: answer set %s is not continued, because %s",
             plan.specification.title,
@@ -74,7 +79,7 @@ def remaining(plan: Plan, repository: Repository, spool: Spool, reuse: Reuse) ->
     shards = {shard.sha256 for shard in stored.manifest.shards} if stored else set()
     replaced, fresh = set(), False
     if origin is not None and origin.replaced:  # interrupted: go on with what it replaced
-        replaced, fresh = shards & set(origin.replaced), origin.fresh
+        replaced, fresh = set(origin.replaced), origin.fresh
     elif reuse.fresh and shards:
         replaced, fresh = shards, True
         logger.info(
@@ -110,12 +115,12 @@ def _states(stored: AnswerSet, spool: Spool) -> RowStates:
         raise DamagedAnswersError(error.path, f"{error.problem} {HEAL}") from error
 
 
-def _difference(plan: Plan, stored: AnswerSet, engine: BaseEngineSettings) -> str | None:
-    """Return how the engine of stored answers of version 1 differs; None if it computed the same.
+def _difference(plan: Plan, sessions: Iterable[Session], engine: BaseEngineSettings) -> str | None:
+    """Return how the engine of sessions of version 1 differs; None if it computed the same.
 
     Version 1 noted the settings of the engine for each session, but not in the specification.
     """
-    for session in stored.manifest.sessions:
+    for session in sessions:
         settings = session.engine_settings
         # `auto` is another precision on a CPU; on two GPUs it is the same for the same checkpoint.
         on_gpus = session.device != "cpu" and "dtype" not in plan.specification.engine

@@ -147,7 +147,7 @@ class SourceOverride(Settings):
 
 
 class Reuse(Settings):
-    """What happens to stored answers. Default: answers are kept, and failed requests are sent again."""
+    """Use of stored answers. Default: answers are kept, and failed requests are sent again."""
 
     model_config = ConfigDict(title="Stored answers")
 

@@ -31,7 +31,7 @@ class Work:
         plan: Questions and specification of the answer set.
         repository: Repository to publish to.
         spool: Journal of the answers that are not published yet; open while the flow works on them.
-        reuse: What happens to stored answers.
+        reuse: Use of stored answers.
     """
 
     def __init__(self, plan: Plan, repository: Repository, spool: Spool, reuse: Reuse) -> None:

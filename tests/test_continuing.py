@@ -1,4 +1,4 @@
-"""Which stored answers a plan continues, and what it asks again."""
+"""Stored answers that a plan continues, and rows that it asks again."""
 
 import logging
 from dataclasses import replace
@@ -183,6 +183,22 @@ def test_a_set_of_version_1_of_another_engine_is_not_continued_and_that_is_said(
 
     assert stored_plan(plan, repository, VllmEngine(dtype="float32")) is plan
     assert f"{old.specification.answer_set_id} is not continued" in caplog.text
+    assert "load_format" in caplog.text
+
+
+def test_a_spool_of_version_1_of_another_engine_is_not_continued(
+    repository: LocalRepository, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO)
+    plan = planned(VllmEngine(dtype="float32"))
+    old = of_version_1(plan)
+    dummy = {"engine_settings": {"kind": "vllm", "extra": ["load_format=dummy"]}}
+    with opened(old, repository) as spool:  # and then the machine lost its power
+        one = session(1).model_copy(update=dummy)
+        begin_session(spool, repository.uri, old.description, one)
+        spool.append(rows(old, range(2)))
+
+    assert stored_plan(plan, repository, VllmEngine(dtype="float32")) is plan
     assert "load_format" in caplog.text
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from regrade.answers.counts import count_rows
+from regrade.answers.counts import COLUMNS, count_rows
 from regrade.answers.manifest import Shard
 from regrade.answers.parquet import ParquetReader
 from regrade.answers.rows import (
@@ -104,59 +104,62 @@ def _drop_rows(
     stored: AnswerSet, merged: Merged, superseded: set[RowKey], known: ShardStates
 ) -> None:
     """Write the shards anew that hold failed rows with these keys, without the rows."""
-    kept = []
-    for shard in merged.shards:
+    before, merged.shards = merged.shards, []
+    for shard in before:
         if not known[shard.sha256].failed & superseded:
-            kept.append(shard)
+            merged.shards.append(shard)
             continue
         merged.dropped.append(shard)
         table = stored.shard(shard, GENERATION_SCHEMA.names).table()
         keep = [key not in superseded for key in row_keys(table)]
         if any(keep):
             rest = table.filter(pa.array(keep)).combine_chunks()
-            content = parquet_bytes(rest)
-            name = f"part-{shard.name[5:10]}-{hashlib.sha256(content).hexdigest()[:8]}.parquet"
-            kept.append(_shard(name, content, rest, shard.session))
-            merged.added[name] = content
-            known[kept[-1].sha256] = row_states(rest.to_batches())
-    merged.shards = kept
+            _add_table(merged, shard.name[5:10], rest, shard.session, known)
 
 
 def _add(merged: Merged, file: SealedFile, rows: list[int], known: ShardStates) -> None:
-    number = max((int(s.name[5:10]) + 1 for s in (*merged.shards, *merged.dropped)), default=0)
-    reader = _reader(file.path, GENERATION_SCHEMA.names)
-    table = reader.table()
-    if len(rows) == file.rows:
-        name = f"part-{number:05d}-{file.sha256[:8]}.parquet"
-        counts = count_rows(table.to_batches())
-        shard = Shard(
-            name=name,
-            rows=file.rows,
-            bytes=file.bytes,
-            sha256=file.sha256,
-            session=file.session,
-            **counts,
-        )
-        merged.added[name] = file.path
-    else:
-        table = table.take(pa.array(rows)).combine_chunks()
-        content = parquet_bytes(table)
-        name = f"part-{number:05d}-{hashlib.sha256(content).hexdigest()[:8]}.parquet"
-        shard = _shard(name, content, table, file.session)
-        merged.added[name] = content
-    merged.shards.append(shard)
-    known[shard.sha256] = row_states(table.to_batches())
+    last = max((int(s.name[5:10]) for s in (*merged.shards, *merged.dropped)), default=-1)
+    number = f"{last + 1:05d}"
+    if len(rows) < file.rows:
+        table = _reader(file.path, GENERATION_SCHEMA.names).table()
+        _add_table(merged, number, table.take(pa.array(rows)).combine_chunks(), file.session, known)
+        return
+    # Published as it is: only what is counted is decoded.
+    columns = list(dict.fromkeys([*STATE_COLUMNS, *COLUMNS]))
+    batches = list(_reader(file.path, columns).batches())
+    _append(merged, number, file.path, file, batches, known)
 
 
-def _shard(name: str, content: bytes, table: pa.Table, session: str | None) -> Shard:
-    return Shard(
+def _add_table(
+    merged: Merged, number: str, table: pa.Table, session: str | None, known: ShardStates
+) -> None:
+    content = parquet_bytes(table)
+    sha256 = hashlib.sha256(content).hexdigest()
+    file = SealedFile(Path(), table.num_rows, len(content), sha256, session)
+    _append(merged, number, content, file, table.to_batches(), known)
+
+
+def _append(
+    merged: Merged,
+    number: str,
+    content: Path | bytes,
+    file: SealedFile,
+    batches: Sequence[pa.RecordBatch],
+    known: ShardStates,
+) -> None:
+    """Append a shard; `batches` are its rows with `STATE_COLUMNS` and `COLUMNS`."""
+    name = f"part-{number}-{file.sha256[:8]}.parquet"
+    shard = Shard(
         name=name,
-        rows=table.num_rows,
-        bytes=len(content),
-        sha256=hashlib.sha256(content).hexdigest(),
-        session=session,
-        **count_rows(table.to_batches()),
+        rows=file.rows,
+        bytes=file.bytes,
+        sha256=file.sha256,
+        session=file.session,
+        **count_rows(batches),
     )
+    merged.shards.append(shard)
+    merged.added[name] = content
+    known[shard.sha256] = row_states(batches)
 
 
 def _reader(path: Path, columns: Sequence[str]) -> ParquetReader:

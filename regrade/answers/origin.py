@@ -1,7 +1,8 @@
-"""What a spool needs to be published without the run that filled it."""
+"""The origin of a spool: everything needed to publish its rows without the run that generated them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -106,13 +107,18 @@ def read_origin(spool: Spool) -> Origin | None:
     Raises:
         SpoolError: If it was written by another version of regrade that this one does not know.
     """
-    noted = spool.origin()
-    if noted is None:
+    return noted_origin(spool.folder)
+
+
+def noted_origin(folder: Path) -> Origin | None:
+    """Return the origin noted in the folder of a spool, which need not be open, or None; errors as `read_origin`."""
+    path = folder / ORIGIN
+    if not path.is_file():
         return None
     try:
-        return Origin.model_validate(noted)
+        return Origin.model_validate_json(path.read_bytes())
     except ValidationError as error:
         problem = (
             f"'{ORIGIN}' was written by another version of regrade ({' '.join(str(error).split())})"
         )
-        raise SpoolError(str(spool.folder), problem) from error
+        raise SpoolError(str(folder), problem) from error

@@ -61,7 +61,7 @@ class ImportedRow:
     index: int
     """Row of the question in its split, or in the file if the split is not recorded; from 0."""
     content: str
-    """What tells the question from others: its text if the file has it; the sample id is a hash of it."""
+    """Identifying content of the question: its text if the file has it; the sample id is a hash of it."""
     target: str | int | float | None
     """Right answer as in the file; with choices, a number is an index from 0."""
     text: str | None

@@ -54,7 +54,7 @@ class Imports:
     skipped: tuple[Path, ...]
     """Files in the given folders whose format is unknown."""
     failed: tuple[UserError, ...] = ()
-    """Why each of the other files was not imported."""
+    """Reasons for which the other files were not imported."""
     not_imported: Mapping[FormatName, tuple[str, ...]] = field(default_factory=dict)
     """Fields of the files' rows that are not imported, by format."""
 

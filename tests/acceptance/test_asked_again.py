@@ -1,4 +1,4 @@
-"""What is asked again: failed requests, lost shards, everything with `--fresh`, and another checkpoint on the same port."""
+"""Answers that are asked for again: failed requests, lost shards, everything with `--fresh`, and another checkpoint on the same port."""
 
 import http.server
 import json

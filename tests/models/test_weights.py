@@ -1,4 +1,4 @@
-"""What identifies the weights of a served model."""
+"""The identity of a served model's weights."""
 
 import http.server
 import json
