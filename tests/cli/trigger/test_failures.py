@@ -19,13 +19,21 @@ EVALUATE = ("trigger", "evaluate-model", "--model", "m", "--wait", "--patience",
     ("reply", "expected"),
     [
         (Reply(401), "refused the login (401). Set PREFECT_API_AUTH_STRING to `user:password`"),
-        (Reply(403, b"no", "text/plain"), "refused the login (403). Set PREFECT_API_AUTH_STRING"),
+        pytest.param(
+            Reply(403, b"no", "text/plain"),
+            "refused the login (403). Set PREFECT_API_AUTH_STRING",
+            marks=pytest.mark.slow,
+        ),
         (LOGIN_PAGE, "is not a Prefect API: it answered 200 with text/html."),
         (
             Reply(302, b"", location="https://sso.example/login?state=secret"),
             "redirects to https://sso.example/login. If that is a login page: Set PREFECT_API",
         ),
-        (Reply(404, b"no such page", "text/plain"), "Does PREFECT_API_URL end in /api?"),
+        pytest.param(
+            Reply(404, b"no such page", "text/plain"),
+            "Does PREFECT_API_URL end in /api?",
+            marks=pytest.mark.slow,
+        ),
         (Reply(405, b'{"detail": "Method Not Allowed"}'), "answered 405 to"),
     ],
     ids=lambda value: value.status if isinstance(value, Reply) else "",

@@ -103,6 +103,7 @@ def test_without_a_folder_no_other_step_runs(machine: Machine, tmp_path: Path) -
     assert job.ran[1:] == ["Start with an empty folder"]
 
 
+@pytest.mark.slow
 def test_two_names_have_two_comments(machine: Machine, tmp_path: Path) -> None:
     wheel = package(tmp_path, "release")
     machine.home.will(trigger=(0, PASS))
@@ -116,7 +117,13 @@ def test_two_names_have_two_comments(machine: Machine, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("missing", [True, False], ids=["no gh", "no right to comment"])
+@pytest.mark.parametrize(
+    "missing",
+    [
+        pytest.param(True, id="no gh"),
+        pytest.param(False, id="no right to comment", marks=pytest.mark.slow),
+    ],
+)
 def test_a_comment_that_cannot_be_posted_is_a_warning(tmp_path: Path, missing: bool) -> None:
     machine = Machine(tmp_path, gh=not missing)
     (tmp_path / "refusing").touch()
