@@ -72,10 +72,16 @@ stack: .venv/installed-stack  ## Start Postgres, Prefect, MLflow and two workers
 stack-down: .venv/installed-stack  ## Stop the stack
 	@$(BIN)/python -m infra.stack down
 
+stack-backup: .venv/installed-stack  ## Back up the stack into a new file (FILE=stack.tar)
+	@$(BIN)/python -m infra.stack backup "$(FILE)"
+
+stack-restore: .venv/installed-stack  ## Restore a backup into an empty stack (FILE=stack.tar; REPLACE=1: also into one with data)
+	@$(BIN)/python -m infra.stack restore "$(FILE)" $(if $(filter-out 0,$(REPLACE)),--replace)
+
 stack-test: .venv/installed-dev .venv/installed-stack  ## Test the stack: run, cancel, crash, score, compare
 	@$(BIN)/python -m pytest -m stack tests/infra
 
 ui: .venv/installed  ## Start the Prefect UI and MLflow with the runs of this checkout (127.0.0.1:4200 and :5000)
 	@infra/ui.sh
 
-.PHONY: help install install-cuda demo test test-slow check format lock deploy ui perf mutants stack stack-down stack-test
+.PHONY: help install install-cuda demo test test-slow check format lock deploy ui perf mutants stack stack-backup stack-down stack-restore stack-test
