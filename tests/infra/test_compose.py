@@ -13,15 +13,18 @@ import jsonschema
 import pytest
 import yaml
 
+from infra.stack.parts import KEPT_RUNS, KEPT_RUNS_SECONDS
 from tests.command_line import ROOT
 from tests.pinned import versions
 
+WORKER_FILE = ROOT / "infra/compose.worker.yaml"
+WORKER: dict[str, Any] = yaml.safe_load(WORKER_FILE.read_text())
 FILE = ROOT / "infra/compose.yaml"
 EXAMPLE = ROOT / "infra/.env.example"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 SECRETS = ("POSTGRES_PASSWORD", "PREFECT_DATABASE_PASSWORD", "MLFLOW_DATABASE_PASSWORD")
-BUILT = ["prefect", "mlflow", "deploy", "worker-cpu", "worker-gpu"]
+BUILT = ["upgrade", "prefect", "mlflow", "deploy", "worker-cpu", "worker-gpu"]
 
 
 def schema() -> Any:
@@ -39,12 +42,14 @@ def test_the_specification_notices_a_misspelt_key():
         jsonschema.Draft202012Validator(schema()).validate(COMPOSE | {"services": services})
 
 
-def compose(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+def compose(
+    *arguments: str, file: Path = FILE, **environment: str
+) -> "subprocess.CompletedProcess[str]":
     plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
     program = ["docker", "compose"] if plugin.returncode == 0 else ["docker-compose"]
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return subprocess.run(
-        [*program, "--file", str(FILE), *arguments],
+        [*program, "--file", str(file), *arguments],
         env=inherited | environment,
         capture_output=True,
         text=True,
@@ -125,6 +130,27 @@ def test_every_variable_of_the_file_is_explained_in_the_example():
     assert used == explained - {"COMPOSE_PROJECT_NAME"}
     empty = set(re.findall(r"^([A-Z_]+)=$", EXAMPLE.read_text(), re.MULTILINE))
     assert empty == {*SECRETS, "HF_TOKEN"}
+
+
+def test_nothing_starts_before_the_databases_are_dumped_and_upgraded():
+    assert "upgrade" in SERVICES["prefect"]["depends_on"]
+    assert "upgrade" in SERVICES["mlflow"]["depends_on"]
+    assert "backup" in SERVICES["upgrade"]["depends_on"]
+    assert (
+        SERVICES["backup"]["image"] == SERVICES["postgres"]["image"]
+    )  # pg_dump of the server's version
+    assert SERVICES["prefect"]["environment"]["PREFECT_SERVER_DATABASE_MIGRATE_ON_START"] == "false"
+
+
+def test_the_log_of_every_service_is_bounded():
+    for name, service in {**SERVICES, **WORKER["services"]}.items():
+        assert service["logging"]["driver"] == "json-file", name
+        assert set(service["logging"]["options"]) == {"max-size", "max-file"}, name
+
+
+def test_the_images_keep_runs_as_long_as_make_stack():
+    kept = SERVICES["prefect"]["environment"][KEPT_RUNS]
+    assert kept == "${" + f"{KEPT_RUNS}:-{KEPT_RUNS_SECONDS}" + "}"
 
 
 def test_every_image_and_every_package_in_it_has_a_pinned_version():
