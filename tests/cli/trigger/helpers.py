@@ -58,7 +58,11 @@ def between(
                     self.command,
                     url.removesuffix("/api") + self.path,
                     content=body,
-                    headers={"Content-Type": "application/json"},
+                    headers={
+                        name: value
+                        for name, value in self.headers.items()
+                        if name.lower() not in ("host", "connection", "accept-encoding")
+                    },
                     timeout=60,
                 )
                 return Reply(answer.status_code, answer.content)
