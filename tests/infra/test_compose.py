@@ -13,13 +13,17 @@ import jsonschema
 import pytest
 import yaml
 
+from regrade.processes.web_guard import split_origins
 from tests.command_line import ROOT
 
 FILE = ROOT / "infra/compose.yaml"
 EXAMPLE = ROOT / "infra/.env.example"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-SECRETS = ("POSTGRES_PASSWORD", "PREFECT_DATABASE_PASSWORD", "MLFLOW_DATABASE_PASSWORD")
+SECRETS = (
+    *("POSTGRES_PASSWORD", "PREFECT_DATABASE_PASSWORD", "MLFLOW_DATABASE_PASSWORD"),
+    "PREFECT_API_AUTH_STRING",
+)
 BUILT = ["prefect", "mlflow", "deploy", "worker-cpu", "worker-gpu"]
 
 
@@ -124,6 +128,28 @@ def test_every_variable_of_the_file_is_explained_in_the_example():
     assert used == explained - {"COMPOSE_PROJECT_NAME"}
     empty = set(re.findall(r"^([A-Z_]+)=$", EXAMPLE.read_text(), re.MULTILINE))
     assert empty == {*SECRETS, "HF_TOKEN"}
+
+
+def test_the_servers_refuse_other_pages_and_strangers():
+    prefect, mlflow = (SERVICES[name]["environment"] for name in ("prefect", "mlflow"))
+    assert prefect["PREFECT_SERVER_CSRF_PROTECTION_ENABLED"] == "true"
+    assert prefect["PREFECT_SERVER_API_AUTH_STRING"].startswith("${PREFECT_API_AUTH_STRING:?")
+    for name, value in {**prefect, **mlflow}.items():
+        if name.endswith("CORS_ALLOWED_ORIGINS"):
+            origins = split_origins(name, value.partition(":-")[2].removesuffix("}"))
+            assert all(origin.startswith("http://") for origin in origins)
+    assert "regrade.orchestration.prefect_app:create_app" in SERVICES["prefect"]["command"]
+    assert SERVICES["mlflow"]["command"][-2:] == ["--app-name", "guarded"]
+
+
+def test_workers_run_only_what_is_installed_and_nothing_has_rights_of_root():
+    for name in ("worker-cpu", "worker-gpu"):
+        assert SERVICES[name]["command"][:4] == ["python", "-m", "regrade.cli.main", "worker"]
+        assert "HF_TOKEN" in SERVICES[name]["environment"]
+    assert "HF_TOKEN" not in SERVICES["deploy"]["environment"]
+    for name in BUILT:
+        assert SERVICES[name]["cap_drop"] == ["ALL"], name
+        assert SERVICES[name]["security_opt"] == ["no-new-privileges:true"], name
 
 
 def pins(name: str) -> dict[str, str]:

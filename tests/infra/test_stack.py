@@ -164,11 +164,13 @@ def damaged_model(folder: Path) -> Path:
 
 def test_no_password_is_in_a_process_list_or_a_log(stack: Stack, evaluated: dict[str, Any]):
     secrets = [secret.encode() for secret in passwords(stack.place).values()]
-    assert len(set(secrets)) == 3
+    secrets.append(stack.login.partition(":")[2].encode())
+    assert len(set(secrets)) == 4
     assert all(len(secret) >= 24 for secret in secrets)
     seen = [path for path in Path("/proc").glob("[0-9]*/cmdline") if holds(path, secrets)]
     home = stack.place.home
     files = [*stack.place.logs.rglob("*"), *(home / "prefect").rglob("*"), stack.output]
+    files += (home / "worker").rglob("*")
     seen += [path for path in files if path.is_file() and holds(path, secrets)]
     assert not seen
     assert holds(stack.place.passwords, secrets)  # the search finds what is there

@@ -14,6 +14,7 @@ from regrade.orchestration.deployment.desired import read_desired
 from regrade.orchestration.deployment.heartbeats import crash_silent_runs
 from regrade.orchestration.deployment.outcome import Outcome
 from regrade.orchestration.remote.client import address
+from regrade.orchestration.server import PrefectLoginError
 from regrade.project_folder import make_flows_importable, project_folder
 
 LIMITS = {"gpu": 1}
@@ -46,6 +47,8 @@ def deploy_project(report: Callable[[Outcome], None], *, force: bool) -> None:
                 report(outcome)
             report(crash_silent_runs(client))
     except PrefectHTTPStatusError as error:
+        if error.response.status_code == 401:
+            raise PrefectLoginError(url, 401) from error
         raise OperationError(f"The Prefect server {url} refused: {error}") from error
     except httpx.TransportError as error:
         problem = f"{type(error).__name__}: {error}"

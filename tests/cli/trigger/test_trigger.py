@@ -22,6 +22,7 @@ from regrade.cli.main import run
 from tests.command_line import ROOT, Ran, regrade
 from tests.crash.harness import restore_sigint
 from tests.prefect_fixtures import free_port
+from tests.prefect_login import Login
 from tests.stored import numbers, publish
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
@@ -47,7 +48,9 @@ def served(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         )
     for name in ("stand-in/stand-in", "score-answers/score-here"):
         wait_for(
-            lambda name=name: httpx.get(f"{prefect_server}/deployments/name/{name}").is_success,
+            lambda name=name: (
+                httpx.get(f"{prefect_server}/deployments/name/{name}", auth=Login()).is_success
+            ),
             (home / "log").read_text,
         )
     yield prefect_server
@@ -69,7 +72,7 @@ def trigger(url: str, *arguments: str | Path, **environment: str) -> Ran:
 
 
 def read_run(url: str, flow_run_id: str) -> dict[str, Any]:
-    return dict(httpx.get(f"{url}/flow_runs/{flow_run_id}", timeout=30).json())
+    return dict(httpx.get(f"{url}/flow_runs/{flow_run_id}", auth=Login(), timeout=30).json())
 
 
 def test_a_run_is_followed_and_its_numbers_come_home(served: str, tmp_path: Path) -> None:
@@ -205,9 +208,11 @@ def test_a_cancelled_job_cancels_its_run(
 
 
 def test_a_run_that_nobody_takes_is_cancelled(served: str) -> None:
-    flows = httpx.post(f"{served}/flows/filter", json={"flows": {"name": {"any_": ["stand-in"]}}})
+    flows = httpx.post(
+        f"{served}/flows/filter", json={"flows": {"name": {"any_": ["stand-in"]}}}, auth=Login()
+    )
     lonely = {"name": "nobody-runs-it", "flow_id": flows.json()[0]["id"]}
-    httpx.post(f"{served}/deployments/", json=lonely).raise_for_status()
+    httpx.post(f"{served}/deployments/", json=lonely, auth=Login()).raise_for_status()
 
     ran = trigger(served, "nobody-runs-it", "--wait", "--start-timeout", "3", "--json")
 
@@ -272,6 +277,7 @@ def breaking(
                 url.removesuffix("/api") + self.path,
                 content=body,
                 headers={"Content-Type": "application/json"},
+                auth=Login(),
                 timeout=60,
             )
             status = answer.status_code
@@ -309,7 +315,10 @@ def test_a_request_whose_answer_was_lost_starts_no_second_run(served: str) -> No
     assert ran.code == 0, ran.err
     assert len(seen) == 2
     found = httpx.post(
-        f"{served}/flow_runs/filter", json={"flows": {"name": {"any_": ["stand-in"]}}}, timeout=30
+        f"{served}/flow_runs/filter",
+        json={"flows": {"name": {"any_": ["stand-in"]}}},
+        auth=Login(),
+        timeout=30,
     ).json()
     (only,) = [one for one in found if one["parameters"].get("model") == model]
     assert only["id"] == ran.document["flow_run"]["id"]
