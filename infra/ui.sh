@@ -7,9 +7,12 @@ export PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT=false
 # A login, and only their own pages (docs/security.md).
 variables=$(REGRADE_PREFECT_PORT=4200 REGRADE_MLFLOW_PORT=5000 .venv/bin/python -m infra.stack.login)
 eval "$variables"
-PYTHONPATH="infra/mlflow${PYTHONPATH:+:$PYTHONPATH}" .venv/bin/python -m mlflow server --host 127.0.0.1 --port 5000 \
-    --workers 1 --app-name guarded \
-    --backend-store-uri "${MLFLOW_TRACKING_URI:-sqlite:///$PWD/mlflow.db}" >mlflow-server.log 2>&1 &
+store=${MLFLOW_TRACKING_URI:-sqlite:///$PWD/mlflow.db}
+{   .venv/bin/python -m infra.mlflow_upgrade "$store"
+    export PYTHONPATH="infra/mlflow${PYTHONPATH:+:$PYTHONPATH}"
+    exec .venv/bin/python -m mlflow server --host 127.0.0.1 --port 5000 --workers 1 --app-name guarded \
+        --backend-store-uri "$store" >mlflow-server.log 2>&1
+} &
 mlflow=$!
 trap 'kill "$mlflow"' EXIT
 echo "MLflow  http://127.0.0.1:5000/?workflowType=machine_learning"

@@ -6,15 +6,18 @@ ENV PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
     DO_NOT_TRACK=1 HF_HUB_DISABLE_TELEMETRY=1 HF_HUB_DISABLE_PROGRESS_BARS=1 MLFLOW_DISABLE_TELEMETRY=true \
     PREFECT_SERVER_ANALYTICS_ENABLED=false VLLM_NO_USAGE_STATS=1
 COPY requirements/scoring.txt requirements/stack.txt /tmp/
-RUN pip install --no-deps --requirement /tmp/scoring.txt --requirement /tmp/stack.txt
+# The check fails the build if a package of the lists is missing or does not fit this Python.
+RUN pip install --no-deps --require-hashes --requirement /tmp/scoring.txt --requirement /tmp/stack.txt \
+    && pip check
 
 # The checkout, from which workers load the flows (regrade/orchestration/pull_step.py).
 COPY . /regrade
 WORKDIR /regrade
-RUN python -m compileall -q flows tasks regrade
+RUN python -m compileall -q flows tasks regrade \
+    && install infra/images/regrade /usr/local/bin/regrade
 
 # The user owns the folders on which volumes are mounted: a new volume gets the folder's owner.
 RUN useradd --uid 10001 --create-home regrade \
     && install --directory --owner regrade /data/answers /data/artifacts /data/huggingface /data/spool
-USER regrade
+USER 10001
 ENV PYTHONPATH=/regrade REGRADE_HOME=/regrade REGRADE_ANSWERS=/data/answers REGRADE_SPOOL=/data/spool HF_HOME=/data/huggingface

@@ -28,7 +28,7 @@ def worker(
         run_once: Stop when the runs that are scheduled now have ended.
     """
     from regrade.orchestration.project_worker import run_worker  # noqa: PLC0415 - imports Prefect
-    from regrade.orchestration.remote.client import address  # noqa: PLC0415
+    from regrade.orchestration.remote.access import address  # noqa: PLC0415
 
     address()
     run_worker(

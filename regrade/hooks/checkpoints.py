@@ -1,15 +1,15 @@
 """Wait until checkpoints of `transformers.Trainer` are complete, and keep them until they are evaluated."""
 
-import json
 import os
 import shutil
-import struct
 import time
 from fnmatch import fnmatch
 from pathlib import Path
 
+from pydantic import BaseModel, Field, ValidationError
+
 from regrade.errors import ModelError
-from regrade.models.local import resolve_folder
+from regrade.models.local import check_folder
 
 LAST = "trainer_state.json"
 """Name of the file that the Trainer writes last."""
@@ -24,10 +24,25 @@ _TRAINING_ONLY = (
     "global_step*",
 )
 """Patterns of files that are needed only to continue training."""
+_LONGEST_HEADER = 100_000_000
+"""Longest header of a safetensors file, in bytes; the safetensors library refuses longer ones."""
 
 
 class NotWrittenError(ModelError):
     """A checkpoint is still being written, or is not a complete model."""
+
+
+class _Tensor(BaseModel):
+    """A tensor in a safetensors header (https://huggingface.co/docs/safetensors)."""
+
+    data_offsets: tuple[int, int]
+
+
+class _Header(BaseModel, extra="allow"):
+    """A safetensors header: tensors by name, and texts."""
+
+    __pydantic_extra__: dict[str, _Tensor]
+    metadata: dict[str, str] = Field({}, alias="__metadata__")
 
 
 def wait_until_written(folder: Path, *, timeout: float, stable: float = 1.0) -> None:
@@ -64,18 +79,20 @@ def wait_until_written(folder: Path, *, timeout: float, stable: float = 1.0) -> 
 
 
 def find_problem(folder: Path) -> str | None:
-    """Return the reason why a checkpoint cannot be evaluated; None if it can."""
+    """Return the reason why a checkpoint cannot be evaluated (yet); None if it can."""
     if not folder.is_dir():
         return "the folder does not exist (any more)"
     if not (folder / LAST).is_file():
         return f"it has no '{LAST}', which is written last"
-    for path in sorted(folder.glob("*.safetensors")):
-        if not _is_whole(path):
-            return f"'{path.name}' is shorter than its header says"
     try:
-        resolve_folder(folder, None, needs_weights=True)
+        for path in sorted(folder.glob("*.safetensors")):
+            if problem := _problem_of_weights(path):
+                return f"'{path.name}' {problem}"
+        check_folder(folder, needs_weights=True)
     except ModelError as error:
         return error.problem.rstrip(".")
+    except OSError as error:  # such as a file that was renamed after it was listed
+        return f"a file cannot be read ({error})"
     return None
 
 
@@ -86,9 +103,9 @@ def keep(folder: Path) -> Path:
     checkpoint exists.
 
     Raises:
-        OSError: If the file system has no hard links.
+        OSError: If the file system has no hard links, or a file is deleted meanwhile.
     """
-    kept = folder.parent / KEPT / folder.parent.name / folder.name
+    kept = kept_folder(folder.parent) / folder.name
     shutil.rmtree(kept, ignore_errors=True)
     try:
         for path in sorted(folder.rglob("*")):
@@ -100,9 +117,14 @@ def keep(folder: Path) -> Path:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.link(path, target)
     except OSError:
-        shutil.rmtree(kept, ignore_errors=True)
+        drop(kept)
         raise
     return kept
+
+
+def kept_folder(output: Path) -> Path:
+    """Folder of a training's kept checkpoints, in its output folder."""
+    return output / KEPT / output.resolve().name
 
 
 def drop(kept: Path) -> None:
@@ -118,28 +140,34 @@ def drop(kept: Path) -> None:
 def _files(folder: Path) -> dict[str, tuple[int, int]]:
     """Return size and modification time of each file."""
     files: dict[str, tuple[int, int]] = {}
-    for path in folder.rglob("*"):
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            continue  # a temporary file that was renamed or deleted
-        files[str(path)] = (status.st_size, status.st_mtime_ns)
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue  # a temporary file that was renamed or deleted
+            files[str(path)] = (status.st_size, status.st_mtime_ns)
     return files
 
 
-def _is_whole(path: Path) -> bool:
-    """Return True if a safetensors file has the length that its header states."""
+def _problem_of_weights(path: Path) -> str | None:
+    """Return what is wrong with the length or the header of a safetensors file; None if nothing is.
+
+    The safetensors library would map the file into memory: the training would end by SIGBUS if a writer truncated the
+    file meanwhile.
+    """
     with path.open("rb") as file:
         start = file.read(8)
-        if len(start) < 8:
-            return False
-        (length,) = struct.unpack("<Q", start)
-        size = path.stat().st_size
-        if 8 + length > size:
-            return False
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(start, "little")
+        if len(start) < 8 or 8 + length > size:
+            return "is shorter than its header says"
+        if length > _LONGEST_HEADER:
+            return f"has a header of {length} bytes; at most {_LONGEST_HEADER} are possible"
         try:
-            header = json.loads(file.read(length))
-        except ValueError:
-            return False
-    ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
-    return bool(size >= 8 + length + max(ends, default=0))
+            header = _Header.model_validate_json(file.read(length))
+        except ValidationError:
+            return "has no safetensors header"
+    ends = [tensor.data_offsets[1] for tensor in header.__pydantic_extra__.values()]
+    return "is shorter than its header says" if size < 8 + length + max(ends, default=0) else None

@@ -2,6 +2,7 @@
 
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from regrade.errors import ModelError
 from regrade.models.base import (
@@ -56,21 +57,10 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
         ModelError: If a part is missing.
     """
     name = str(folder)
-    if not (folder / "config.json").is_file():
-        adapter = (folder / "adapter_config.json").is_file()
-        hint = " It holds an adapter: merge it into its base model first." if adapter else ""
-        raise ModelError(name, f"the folder has no 'config.json'.{hint} {_EXPECTED}")
-    weights = _weights(folder)
-    if needs_weights:
-        _check_weights(folder, weights)
-    if not _matching(folder, _TOKENIZERS):
-        raise ModelError(
-            name, f"the folder has no tokenizer ({', '.join(_TOKENIZERS[:3])} ...). {_EXPECTED}"
-        )
-    config = read_json(folder / "config.json", name)
+    config = check_folder(folder, needs_weights=needs_weights)
     tokenizer_config = folder / "tokenizer_config.json"
     templates = _matching(folder, _TEMPLATES)
-    files = {*weights, *_matching(folder, (*_TOKENIZERS, *_TEMPLATES, *_SETTINGS))}
+    files = {*_weights(folder), *_matching(folder, (*_TOKENIZERS, *_TEMPLATES, *_SETTINGS))}
     resolved = folder.resolve()
     is_checkpoint = CHECKPOINT.fullmatch(resolved.name) is not None
     return ResolvedModel(
@@ -89,6 +79,26 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
         max_position_embeddings=context_length(config),
         dtype=stored_dtype(config),
     )
+
+
+def check_folder(folder: Path, *, needs_weights: bool) -> dict[str, Any]:
+    """Check that a model in a folder is complete, without reading its weights; return its `config.json`.
+
+    Raises:
+        ModelError: If a part is missing.
+    """
+    name = str(folder)
+    if not (folder / "config.json").is_file():
+        adapter = (folder / "adapter_config.json").is_file()
+        hint = " It holds an adapter: merge it into its base model first." if adapter else ""
+        raise ModelError(name, f"the folder has no 'config.json'.{hint} {_EXPECTED}")
+    if needs_weights:
+        _check_weights(folder, _weights(folder))
+    if not _matching(folder, _TOKENIZERS):
+        raise ModelError(
+            name, f"the folder has no tokenizer ({', '.join(_TOKENIZERS[:3])} ...). {_EXPECTED}"
+        )
+    return read_json(folder / "config.json", name)
 
 
 _EXPECTED = "Expected a folder written by `save_pretrained`: config.json, weights (*.safetensors or *.bin) and a tokenizer."

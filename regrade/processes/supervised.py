@@ -26,6 +26,7 @@ class SupervisedProcess:
         grace: float,
         channel: int | None = None,
         scratch: Path | None = None,
+        output: Path | None = None,
     ) -> None:
         """Start the command.
 
@@ -36,25 +37,32 @@ class SupervisedProcess:
             grace: Seconds from SIGTERM to SIGKILL.
             channel: Descriptor of a socket for the command; see `take_descriptor`.
             scratch: Folder to remove after the command has ended.
+            output: File to which stdout is appended. None: the log.
         """
         self._lifeline: int | None
         # The write end stays open until `end` is called or this process ends.
         lifeline, self._lifeline = os.pipe()
         self._grace, self._scratch = grace, scratch
+        supervisor = (sys.executable, "-m", "regrade.processes.supervisor")
         options = ["--lifeline", str(lifeline), "--grace", str(grace)]
         options += [] if channel is None else ["--channel", str(channel)]
         options += [] if scratch is None else ["--scratch", str(scratch)]
-        with log.open("ab") as output:
-            self._supervisor = subprocess.Popen(
-                [sys.executable, "-m", "regrade.processes.supervisor", *options, "--", *command],
-                env=environment,
-                pass_fds=[lifeline] if channel is None else [lifeline, channel],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # only the owner receives Ctrl-C
-            )
-        os.close(lifeline)
+        try:
+            with log.open("ab") as errors, (output or log).open("ab") as printed:
+                self._supervisor = subprocess.Popen(
+                    [*supervisor, *options, "--", *command],
+                    env=environment,
+                    pass_fds=[lifeline] if channel is None else [lifeline, channel],
+                    stdin=subprocess.DEVNULL,
+                    stdout=printed,
+                    stderr=errors,
+                    start_new_session=True,  # only the owner receives Ctrl-C
+                )
+        except OSError:
+            os.close(self._lifeline)
+            raise
+        finally:
+            os.close(lifeline)
 
     @property
     def pid(self) -> int:
@@ -80,6 +88,8 @@ class SupervisedProcess:
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
+            if not self.has_ended(0.2):
+                self._supervisor.terminate()  # a fork of this process may hold the lifeline as well
             if not self.has_ended(self._grace + 10):
                 self._supervisor.kill()
                 self.has_ended(10)

@@ -49,6 +49,8 @@ def main(arguments: Sequence[str]) -> int:
 
     try:
         _wait(command, int(options["--lifeline"]), wakeups, parent)
+        # At its exit, Python no longer handles signals: a late SIGTERM would replace the command's status.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         end_descendants(float(options.get("--grace", 3.0)))
         status = command.wait()
     finally:

@@ -1,121 +1,34 @@
 """Evaluate checkpoints of short trainings with `transformers.Trainer` on the CPU."""
 
 import json
-import logging
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import yaml
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    Trainer,
-    TrainerCallback,
-    TrainerState,
-    TrainingArguments,
-)
+from transformers import Trainer, TrainerState, TrainingArguments
 
 from regrade.errors import SettingsError
-from regrade.hooks import EvaluateCheckpoints, callback
+from regrade.hooks import EvaluateCheckpoints
 from regrade.hooks.evaluations import EvaluationFailedError
 from tests.command_line import DEMO, ROOT
+from tests.hooks.trainings import Reporter, history, train
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
-
-# Replaces `regrade evaluate`: waits, opens the model, and prints a document of the same form.
-EVALUATE = """
-import json, os, pathlib, sys, time
-model = pathlib.Path(sys.argv[sys.argv.index("--model") + 1])
-time.sleep(float(os.environ.get("SECONDS", "0.2")))
-if "--fail" in sys.argv:
-    sys.exit("the engine ended: out of memory")
-size = (model / "model.safetensors").stat().st_size
-score = {"headline": True, "metrics": {"accuracy": int(model.name.split("-")[1]) / 100, "n": size}}
-if "RANK" in os.environ:
-    sys.exit("the evaluation got the rank of the training")
-print(json.dumps({"answer_sets": [{"benchmark": "sums", "scores": [score]}]}))
-"""
-
-
-class Reporter(TrainerCallback):
-    """A reporter such as MLflow: it logs at the step of the state until training ends."""
-
-    def __init__(self) -> None:
-        self.logged: dict[int, dict[str, float]] = {}
-        self.ended = False
-
-    def on_log(self, args: Any, state: TrainerState, control: Any, logs: Any, **_: Any) -> None:
-        assert not self.ended
-        ours = {name: value for name, value in logs.items() if name.startswith("regrade/")}
-        if ours:
-            self.logged[state.global_step] = ours
-
-    def on_train_end(self, *_: Any, **__: Any) -> None:
-        self.ended = True
-
 
 Train = Callable[..., tuple[Trainer, Reporter]]
 
 
 @pytest.fixture
-def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Train:
-    monkeypatch.setenv("RANK", "0")  # as a launcher sets it
-    monkeypatch.setattr(
-        callback,
-        "evaluation_command",
-        lambda model, arguments, deployment: (
-            *(sys.executable, "-c", EVALUATE, "--model", str(model)),
-            *arguments,
-        ),
-    )
-    return training(tmp_path)
-
-
-def training(home: Path) -> Train:
-    def run(hook: EvaluateCheckpoints, **arguments: Any) -> tuple[Trainer, Reporter]:
-        tokenizer = AutoTokenizer.from_pretrained(DEMO / "model")
-        model = AutoModelForCausalLM.from_pretrained(DEMO / "model", dtype=torch.float32)
-        ids = tokenizer("Ann has 3 apples and buys 4 more.")["input_ids"]
-        reporter = Reporter()
-        chosen = {"max_steps": 4, "save_steps": 1, "report_to": "none", **arguments}
-        trainer = Trainer(
-            model=model,
-            args=TrainingArguments(
-                output_dir=str(home / "tiny-run"),
-                use_cpu=True,
-                per_device_train_batch_size=1,
-                learning_rate=1e-5,
-                disable_tqdm=True,
-                logging_steps=1,
-                save_strategy="steps",
-                **chosen,
-            ),
-            train_dataset=[{"input_ids": ids, "labels": ids}] * 8,
-            processing_class=tokenizer,
-            callbacks=[reporter],
-        )
-        hook.attach(trainer)
-        trainer.train()
-        return trainer, reporter
-
-    return run
-
-
-def history(trainer: Trainer) -> dict[int, float]:
-    return {
-        logs["step"]: logs["regrade/sums/accuracy"]
-        for logs in trainer.state.log_history
-        if "regrade/sums/accuracy" in logs
-    }
+def run(tmp_path: Path, quick: None) -> Train:
+    return partial(train, tmp_path)
 
 
 @pytest.mark.parametrize("wait", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(train: Train, wait: bool) -> None:
-    trainer, reporter = train(EvaluateCheckpoints(["sums"], every=2, wait=wait))
+def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(run: Train, wait: bool) -> None:
+    trainer, reporter = run(EvaluateCheckpoints(["sums"], every=2, wait=wait))
 
     assert history(trainer) == {2: 0.02, 4: 0.04}
     reported = {step: logs["regrade/sums/accuracy"] for step, logs in reporter.logged.items()}
@@ -127,37 +40,23 @@ def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(train: Train, 
 
 @pytest.mark.slow
 def test_checkpoints_that_the_trainer_deletes_early_are_evaluated(
-    train: Train, tmp_path: Path
+    run: Train, tmp_path: Path
 ) -> None:
     hook = EvaluateCheckpoints(["sums"], environment={"SECONDS": "1"})
 
-    trainer, _ = train(hook, save_total_limit=1)
+    trainer, _ = run(hook, save_total_limit=1)
 
     assert history(trainer) == {step: step / 100 for step in (1, 2, 3, 4)}
     left = {path.name for path in (tmp_path / "tiny-run").iterdir()}
     assert left == {"checkpoint-4", "regrade-logs"}, "the hard links are removed"
 
 
-def test_a_failed_evaluation_is_a_warning_and_training_goes_on(
-    train: Train, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING, "regrade.hooks"):
-        trainer, reporter = train(EvaluateCheckpoints(["sums"], arguments=["--fail"]), save_steps=4)
-
-    assert trainer.state.global_step == 4
-    assert reporter.logged == {}
-    assert (
-        "checkpoint-4 was not evaluated: exit code 1: the engine ended: out of memory"
-        in caplog.text
-    )
-
-
 @pytest.mark.slow
-def test_a_failed_evaluation_ends_training_if_asked(train: Train) -> None:
+def test_a_failed_evaluation_ends_training_if_asked(run: Train) -> None:
     hook = EvaluateCheckpoints(["sums"], arguments=["--fail"], wait=True, stop_on_failure=True)
 
     with pytest.raises(EvaluationFailedError, match="Evaluation of checkpoint-1: .*out of memory"):
-        train(hook)
+        run(hook)
 
 
 def test_only_the_first_rank_evaluates(tmp_path: Path) -> None:
@@ -193,11 +92,13 @@ def test_impossible_arguments_are_refused() -> None:
         EvaluateCheckpoints()
     with pytest.raises(SettingsError, match="every=0"):
         EvaluateCheckpoints(["gsm8k"], every=0)
+    with pytest.raises(SettingsError, match="max_waiting=-1"):
+        EvaluateCheckpoints(["gsm8k"], max_waiting=-1)
 
 
 @pytest.mark.slow
 def test_metrics_reach_mlflow_at_the_step_of_their_checkpoint(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
 
@@ -206,7 +107,7 @@ def test_metrics_reach_mlflow_at_the_step_of_their_checkpoint(
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "training")
     mlflow.set_tracking_uri(uri)
     try:
-        train(EvaluateCheckpoints(["sums"], environment={"SECONDS": "2"}), report_to="mlflow")
+        run(EvaluateCheckpoints(["sums"], environment={"SECONDS": "2"}), report_to="mlflow")
         client = mlflow.MlflowClient(uri)
         (run,) = mlflow.search_runs(search_all_experiments=True, output_format="list")
         logged = client.get_metric_history(run.info.run_id, "regrade/sums/accuracy")
@@ -233,7 +134,7 @@ def test_a_checkpoint_is_evaluated_with_real_vllm(
         stop_on_failure=True,
     )
 
-    _, reporter = training(tmp_path)(hook, max_steps=1)
+    _, reporter = train(tmp_path, hook, max_steps=1)
 
     assert set(reporter.logged) == {1}
     assert reporter.logged[1]["regrade/demo-arithmetic/n"] == 8

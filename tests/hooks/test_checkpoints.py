@@ -6,8 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
-from regrade.hooks.checkpoints import NotWrittenError, drop, keep, wait_until_written
+from regrade.hooks.checkpoints import NotWrittenError, drop, find_problem, keep, wait_until_written
 from tests.command_line import DEMO
 
 
@@ -61,6 +63,53 @@ def test_truncated_weights_are_refused(checkpoint: Path, length: int) -> None:
     weights.write_bytes(weights.read_bytes()[:length])
     with pytest.raises(NotWrittenError, match="shorter than its header says"):
         wait_until_written(checkpoint, timeout=0.3, stable=0.05)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[]",
+        b"\xff\xfe",
+        b'{"w": 1}',
+        b'{"w": {"dtype": "F32"}}',
+        b'{"w": {"data_offsets": [0]}}',
+        b'{"__metadata__": []}',
+    ],
+)
+def test_weights_with_an_odd_header_are_refused(checkpoint: Path, header: bytes) -> None:
+    weights = checkpoint / "model.safetensors"
+    weights.write_bytes(len(header).to_bytes(8, "little") + header)
+    assert find_problem(checkpoint) == "'model.safetensors' has no safetensors header"
+
+
+def test_a_header_of_absurd_length_is_not_read(checkpoint: Path) -> None:
+    weights = checkpoint / "model.safetensors"
+    with weights.open("r+b") as file:
+        file.write((2**40).to_bytes(8, "little"))
+        file.truncate(2**40 + 8)  # a sparse file
+    assert "has a header of 1099511627776 bytes" in (find_problem(checkpoint) or "")
+
+
+def test_a_file_that_vanishes_is_a_reason_to_wait(checkpoint: Path) -> None:
+    (checkpoint / "model-2.safetensors").symlink_to("renamed-meanwhile")
+    assert "a file cannot be read" in (find_problem(checkpoint) or "")
+
+
+def test_a_checkpoint_with_metadata_and_any_tensor_names_is_whole(checkpoint: Path) -> None:
+    tensors = {
+        "metadata": torch.zeros(2),
+        "model_config": torch.zeros(3),
+        "data_offsets": torch.zeros(1),
+    }
+    save_file(tensors, checkpoint / "model.safetensors", metadata={"format": "pt"})
+    assert find_problem(checkpoint) is None
+
+
+def test_the_check_does_not_read_the_weights(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regrade.models.fingerprints.file_sha256", lambda path: 1 / 0)
+    assert find_problem(checkpoint) is None
 
 
 def test_a_deleted_checkpoint_is_an_error_at_once(checkpoint: Path) -> None:

@@ -1,13 +1,15 @@
 """The Job that Prefect creates for a flow run of the `gpu` pool, checked with the schemas of Kubernetes."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import kubernetes_validate
 import pytest
+import yaml
 from prefect.utilities.templating import apply_values, find_placeholders
 
-from infra.kubernetes.__main__ import template
+from infra.kubernetes.__main__ import TEMPLATE, template
 
 VERSION = "1.33"
 
@@ -48,9 +50,114 @@ def test_the_job_gets_the_gpus_that_were_asked_for():
 
 
 def test_secrets_are_references_and_the_engine_gets_time_to_end():
-    pod = job()["spec"]["template"]["spec"]
-    (token,) = [one for one in pod["containers"][0]["env"] if one["name"] == "HF_TOKEN"]
-    assert "value" not in token
-    assert token["valueFrom"]["secretKeyRef"]["name"] == "regrade"
+    pod = pod_of(job())
+    variables = {one["name"]: one for one in pod["containers"][0]["env"]}
+    for name in ("HF_TOKEN", "PREFECT_API_AUTH_STRING", "MLFLOW_TRACKING_PASSWORD"):
+        assert "value" not in variables[name]
+        assert variables[name]["valueFrom"]["secretKeyRef"]["name"] == "regrade"
     assert pod["terminationGracePeriodSeconds"] >= 60
     assert pod["securityContext"]["runAsNonRoot"] is True
+
+
+VOLUME_TYPES = {
+    *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral"),
+    *("persistentVolumeClaim", "projected", "secret"),
+}
+
+
+def violations(pod: dict[str, Any]) -> Iterator[str]:
+    """Yield what the Pod Security profile `restricted` refuses in a pod, with what it takes over from `baseline`.
+
+    https://kubernetes.io/docs/concepts/security/pod-security-standards/
+    """
+    for name in ("hostNetwork", "hostPID", "hostIPC"):
+        if pod.get(name):
+            yield name
+    for volume in pod.get("volumes", []):
+        if not set(volume) - {"name"} <= VOLUME_TYPES:
+            yield f"volume {volume['name']}"
+    shared = pod.get("securityContext", {})
+    if shared.get("sysctls"):
+        yield "sysctls"
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        for container in pod.get(kind, []):
+            own = container.get("securityContext", {})
+            context = {**shared, **own}
+            if own.get("allowPrivilegeEscalation") is not False:
+                yield "allowPrivilegeEscalation"
+            if own.get("privileged"):
+                yield "privileged"
+            if "ALL" not in own.get("capabilities", {}).get("drop", []):
+                yield "capabilities.drop"
+            if not set(own.get("capabilities", {}).get("add", [])) <= {"NET_BIND_SERVICE"}:
+                yield "capabilities.add"
+            if context.get("runAsNonRoot") is not True:
+                yield "runAsNonRoot"
+            if context.get("runAsUser") == 0:
+                yield "runAsUser"
+            if context.get("seccompProfile", {}).get("type") not in ("RuntimeDefault", "Localhost"):
+                yield "seccompProfile"
+            if own.get("procMount", "Default") != "Default":
+                yield "procMount"
+            if any(port.get("hostPort") for port in container.get("ports", [])):
+                yield "hostPort"
+
+
+def pod_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    return dict(manifest["spec"]["template"]["spec"])
+
+
+def test_the_job_passes_the_restricted_pod_security_profile():
+    assert list(violations(pod_of(job()))) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "refused"),
+    [
+        (["securityContext", "seccompProfile"], {"type": "Unconfined"}, "seccompProfile"),
+        (["securityContext", "runAsNonRoot"], False, "runAsNonRoot"),
+        (["securityContext", "runAsUser"], 0, "runAsUser"),
+        (["containers", 0, "securityContext", "capabilities"], {}, "capabilities.drop"),
+        (["containers", 0, "securityContext"], {"capabilities": {"drop": ["ALL"]}}, "allow"),
+        (["hostIPC"], True, "hostIPC"),
+        (["volumes", 0], {"name": "data", "hostPath": {"path": "/data"}}, "volume data"),
+    ],
+)
+def test_the_check_notices_what_the_profile_refuses(path: list[Any], value: Any, refused: str):
+    pod = copy.deepcopy(pod_of(job()))
+    place: Any = pod
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    (found,) = violations(pod)
+    assert found.startswith(refused)
+
+
+def test_a_private_registry_a_kind_of_node_and_a_service_account_can_be_chosen():
+    manifest = job(
+        image_pull_secrets=[{"name": "registry"}],
+        node_selector={"nvidia.com/gpu.product": "NVIDIA-H100"},
+        service_account_name="regrade",
+        image_pull_policy="IfNotPresent",
+        volume_claim="regrade-fast",
+    )
+    kubernetes_validate.validate(manifest, VERSION, strict=True)
+    pod = pod_of(manifest)
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert pod["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-H100"}
+    assert pod["serviceAccountName"] == "regrade"
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["containers"][0]["imagePullPolicy"] == "IfNotPresent"
+    assert pod["volumes"][0]["persistentVolumeClaim"]["claimName"] == "regrade-fast"
+
+
+def test_a_tag_that_was_pushed_again_is_pulled():
+    assert pod_of(job())["containers"][0]["imagePullPolicy"] == "Always"
+
+
+def test_the_volume_is_the_one_that_the_jobs_mount_on_any_node():
+    claim = yaml.safe_load(TEMPLATE.with_name("volume.yaml").read_text())
+    kubernetes_validate.validate(claim, VERSION, strict=True)
+    (mounted,) = [one for one in pod_of(job())["volumes"] if "persistentVolumeClaim" in one]
+    assert claim["metadata"]["name"] == mounted["persistentVolumeClaim"]["claimName"]
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]

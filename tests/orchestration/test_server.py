@@ -92,6 +92,7 @@ def test_a_server_that_wants_another_login_is_named_with_the_variable(
     ran = regrade(
         *command, *answers, PREFECT_API_URL=prefect_server, PREFECT_API_AUTH_STRING="a:wrong one"
     )
-    assert ran.code == 1, ran.err
-    assert "answers 401: it wants a login. Set PREFECT_API_AUTH_STRING" in ran.err
+    assert ran.code in (1, 2), ran.err
+    assert "401" in ran.err
+    assert "PREFECT_API_AUTH_STRING" in ran.err
     assert "Traceback" not in ran.err

@@ -123,6 +123,47 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert time.monotonic() - started < 2.5, "the fork held the pipe open until 3 s"
 
 
+def test_ending_is_quick_if_a_fork_of_the_owner_holds_the_lifeline(pids: Path, log: Path):
+    then = f"""
+if os.fork() == 0:
+    time.sleep(30)
+    os._exit(0)
+started = time.monotonic()
+engine.end()
+Path({str(log)!r} + ".seconds").write_text(str(time.monotonic() - started))
+os._exit(0)
+"""
+    process = _start_owner(pids, log, then)
+    tree = read_pids(pids)
+
+    _finish(process)
+
+    assert living(tree) == []
+    assert float(Path(f"{log}.seconds").read_text()) < 5
+
+
+def test_standard_output_may_go_to_another_file(log: Path, tmp_path: Path):
+    code = "import os; os.write(2, b'a warning'); print('{}')"
+    process = SupervisedProcess(
+        [sys.executable, "-c", code],
+        log,
+        os.environ | {"PYTHONPATH": str(_ROOT)},
+        grace=1,
+        output=tmp_path / "output",
+    )
+    assert process.has_ended(20)
+
+    assert process.end() == 0
+    assert (log.read_text(), (tmp_path / "output").read_text()) == ("a warning", "{}\n")
+
+
+def test_a_process_that_cannot_be_started_leaves_no_open_file(log: Path, tmp_path: Path):
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(FileNotFoundError):
+        SupervisedProcess(["true"], tmp_path / "missing" / "log", {}, grace=1)
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+
+
 def test_the_engine_outlives_the_thread_that_started_it(pids: Path, log: Path):
     engines: list[EngineProcess] = []
     thread = threading.Thread(target=lambda: engines.append(EngineProcess(worker(pids), log)))
