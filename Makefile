@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 LISTS := requirements/cpu.txt infra/install.sh
+WORKFLOWS := infra/ci/github.yml infra/ci/github-one-job.yml
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -35,11 +36,24 @@ test: .venv/installed-dev  ## Run the tests, except the slow ones
 test-slow: .venv/installed-dev  ## Run the slow tests that `make test` skips
 	@$(BIN)/python -m pytest -m slow
 
-check: .venv/installed-dev  ## Check lint, types and import rules
+check: .venv/installed-dev  ## Check lint, types, import rules, dependencies, CI files and shell scripts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deptry flows regrade tasks
+	$(BIN)/shellcheck .ci/run infra/*.sh infra/*/*.sh
+	$(BIN)/actionlint -config-file infra/ci/actionlint.yaml -shellcheck $(BIN)/shellcheck $(WORKFLOWS)
+	$(BIN)/zizmor --offline --quiet --persona pedantic $(WORKFLOWS)
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci infra/ci/gitlab.yml
+
+sbom: .venv/installed-dev  ## Write a bill of materials of .venv (CycloneDX) into sbom.json
+	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file sbom.json $(BIN)/python
+	@echo "sbom.json lists all packages of .venv, with their versions and licences."
+
+audit: .venv/installed-dev  ## Look up known vulnerabilities; exit code 3: could not be looked up (make says 2)
+	@$(BIN)/python -m infra.audit $(ARGS)
 
 .peers/installed: .venv/installed-dev infra/install-peers.sh
 	@infra/install-peers.sh
@@ -84,4 +98,4 @@ stack-test: .venv/installed-dev .venv/installed-stack  ## Test the stack: run, c
 ui: .venv/installed  ## Start the Prefect UI and MLflow with the runs of this checkout (127.0.0.1:4200 and :5000)
 	@infra/ui.sh
 
-.PHONY: help install install-cuda demo test test-slow check format lock deploy ui perf mutants stack stack-backup stack-down stack-restore stack-test
+.PHONY: help install install-cuda demo test test-slow check sbom audit format lock deploy ui perf mutants stack stack-backup stack-down stack-restore stack-test

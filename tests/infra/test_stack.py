@@ -20,7 +20,7 @@ from regrade.processes.environment import TELEMETRY_OFF
 from tests.command_line import DEMO, Ran, run
 from tests.infra.conftest import N
 from tests.infra.running_stack import Stack
-from tests.infra.test_ci import CI, step
+from tests.infra.test_ci import CI, steps
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(1200)]
 
@@ -119,7 +119,8 @@ def test_the_script_of_a_ci_job_says_regression_of_a_worse_model_only(
 ):
     promoted = job("regrade promote model", stack, tmp_path, "")
     assert promoted.code == 0, promoted.err
-    script = step(CI / workflow, words)["run"].replace(
+    (step,) = [one for one in steps(CI / workflow) if one.get("name") == words]
+    script = step["run"].replace(
         "--benchmark gsm8k_chat --benchmark mmlu",
         f"--limit {N} --config {DEMO / 'demo.yaml'}",  # nothing here comes from the Hub
     )
@@ -142,6 +143,7 @@ def job(script: str, stack: Stack, folder: Path, model: str) -> Ran:
         **client_environment(stack.place),
         "ANSWERS": stack.place.answers,
         "MODEL": model,
+        "FOLDER": str(folder),
         "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
     }
     shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]

@@ -17,7 +17,7 @@ class NotThisServerError(SettingsError):
 
 
 def address() -> str:
-    """Return the address of the Prefect server.
+    """Return the address of the Prefect server for messages, without a user and password in it.
 
     Raises:
         SettingsError: If PREFECT_API_URL is not set, or is no http or https address.
@@ -28,7 +28,7 @@ def address() -> str:
             "PREFECT_API_URL is not set. Set it to the server's address, such as http://127.0.0.1:4200/api."
         )
     problem = SettingsError(
-        f"PREFECT_API_URL='{text}' is no address: it should begin with http:// or https://, "
+        f"PREFECT_API_URL='{str(text).rpartition('@')[2]}' is no address: it should begin with http:// or https://, "
         "such as http://127.0.0.1:4200/api."
     )
     try:
@@ -37,7 +37,7 @@ def address() -> str:
         raise problem from error
     if url.scheme not in ("http", "https") or not url.host:
         raise problem
-    return str(text)
+    return str(url.copy_with(userinfo=b"")) if url.userinfo else str(text)
 
 
 def client_settings() -> dict[str, Any]:
@@ -53,9 +53,10 @@ def _refuse_other_answers(response: httpx.Response) -> None:
     """
     status = response.status_code
     if status in (401, 403):
-        if _EXPIRED_TOKEN not in response.read().decode(errors="replace"):
+        reason = _detail(response)
+        if _EXPIRED_TOKEN not in reason:
             raise NotThisServerError(
-                f"The Prefect server {address()} refused the login ({status}). {_advice()}"
+                f"The Prefect server {address()} refused the login ({status}{reason}). {_advice()}"
             )
     elif response.has_redirect_location:
         target = response.request.url.join(response.headers["location"])
@@ -78,6 +79,16 @@ def unexpected(response: httpx.Response) -> NotThisServerError:
         f"The Prefect server {address()} answered {response.status_code} to {response.request.method} "
         f"{response.request.url.path}. Does PREFECT_API_URL end in /api, and is Prefect's version the same on both sides?"
     )
+
+
+def _detail(response: httpx.Response) -> str:
+    """Return `: ` and the reason that Prefect gives as JSON; "" without one, as on a proxy's page."""
+    response.read()
+    try:
+        detail = response.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return f": {detail}" if isinstance(detail, str) else ""
 
 
 def _advice() -> str:

@@ -59,8 +59,11 @@ def between(
                     self.command,
                     url.removesuffix("/api") + self.path,
                     content=body,
-                    headers={"Content-Type": "application/json"},
-                    auth=Login(),
+                    headers={
+                        name: value
+                        for name, value in self.headers.items()
+                        if name.lower() not in ("host", "connection", "accept-encoding")
+                    },
                     timeout=60,
                 )
                 return Reply(answer.status_code, answer.content)

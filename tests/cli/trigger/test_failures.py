@@ -10,6 +10,7 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary
 
 from regrade.cli.main import run
 from tests.cli.trigger.helpers import Reply, between, read_run, trigger
+from tests.prefect_fixtures import free_port
 
 LOGIN_PAGE = Reply(200, b"<html><form>Log in</form></html>", "text/html; charset=utf-8")
 EVALUATE = ("trigger", "evaluate-model", "--model", "m", "--wait", "--patience", "30")
@@ -19,13 +20,25 @@ EVALUATE = ("trigger", "evaluate-model", "--model", "m", "--wait", "--patience",
     ("reply", "expected"),
     [
         (Reply(401), "refused the login (401). Set PREFECT_API_AUTH_STRING to `user:password`"),
-        (Reply(403, b"no", "text/plain"), "refused the login (403). Set PREFECT_API_AUTH_STRING"),
+        pytest.param(
+            Reply(403, b"no", "text/plain"),
+            "refused the login (403). Set PREFECT_API_AUTH_STRING",
+            marks=pytest.mark.slow,
+        ),
+        (
+            Reply(403, b'{"detail": "Missing CSRF token."}'),
+            "refused the login (403: Missing CSRF token.).",
+        ),
         (LOGIN_PAGE, "is not a Prefect API: it answered 200 with text/html."),
         (
             Reply(302, b"", location="https://sso.example/login?state=secret"),
             "redirects to https://sso.example/login. If that is a login page: Set PREFECT_API",
         ),
-        (Reply(404, b"no such page", "text/plain"), "Does PREFECT_API_URL end in /api?"),
+        pytest.param(
+            Reply(404, b"no such page", "text/plain"),
+            "Does PREFECT_API_URL end in /api?",
+            marks=pytest.mark.slow,
+        ),
         (Reply(405, b'{"detail": "Method Not Allowed"}'), "answered 405 to"),
     ],
     ids=lambda value: value.status if isinstance(value, Reply) else "",
@@ -49,6 +62,30 @@ def test_what_is_no_prefect_api_is_one_line_that_names_what_to_set_and_a_report(
     assert "evaluate-model could not be run" in page.read_text()
     (error,) = ElementTree.parse(junit).getroot().iter("error")
     assert expected in str(error.get("message"))
+
+
+@pytest.mark.parametrize("url", ["http://me:hunter2@127.0.0.1:{}/api", "me:hunter2@host/api"])
+def test_a_password_in_the_address_is_not_shown(
+    capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    with temporary_settings({PREFECT_API_URL: url.format(free_port())}):
+        code = run(["trigger", "evaluate-model", "--patience", "1"])
+
+    said = capsys.readouterr().err
+    assert code == 3
+    assert "127.0.0.1" in said or "host/api" in said
+    assert "hunter2" not in said
+
+
+def test_deploying_without_the_login_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with (
+        between(lambda *_: Reply(401)) as (url, _),
+        temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: None}),
+    ):
+        code = run(["deploy"])
+
+    assert code == 2
+    assert "Set PREFECT_API_AUTH_STRING to `user:password`" in capsys.readouterr().err
 
 
 def test_a_login_that_is_not_accepted_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:

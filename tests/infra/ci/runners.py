@@ -17,6 +17,8 @@ import yaml
 from tests.command_line import ROOT
 
 CI = ROOT / "infra" / "ci"
+OFFLINE = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1"}
+"""pip installs only the file that a test names."""
 _TOKEN = re.compile(r"'[^']*'|&&|\|\||[!=]=|[()]|\w+\(\)|[\w.]+|\s+")
 
 
@@ -82,7 +84,9 @@ class Github:
             name = step.get("name", step.get("uses"))
             done.ran.append(name)
             if "uses" in step:
-                done.artifacts |= _uploaded(step.get("with", {}).get("path", ""), context)
+                done.artifacts |= _uploaded(
+                    step.get("with", {}).get("path", ""), context, self.workspace
+                )
                 continue
             added = files["GITHUB_PATH"].read_text().split()
             now |= {key: _filled(text, context) for key, text in step.get("env", {}).items()}
@@ -160,7 +164,7 @@ def _shell(
     return subprocess.run(
         [shutil.which(command[0]) or command[0], *command[1:]],
         cwd=folder,
-        env=dict(environment),
+        env={**environment, **OFFLINE},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -170,8 +174,8 @@ def _shell(
     )
 
 
-def _uploaded(paths: str, context: Mapping[str, str]) -> dict[str, str]:
-    found = [Path(_filled(line, context)) for line in paths.split("\n") if line]
+def _uploaded(paths: str, context: Mapping[str, str], workspace: Path) -> dict[str, str]:
+    found = [workspace / _filled(line, context) for line in paths.split("\n") if line]
     return {path.name: path.read_text() for path in found if path.exists()}
 
 

@@ -47,8 +47,15 @@ home = pathlib.Path(os.environ["HOME"])
 if (home / "refusing").exists():
     sys.exit("HTTP 403: Resource not accessible by integration")
 words = sys.argv[1:]
-assert os.environ["GH_TOKEN"] == "job-token" and words[0] == "api", words
+assert os.environ["GH_TOKEN"] == "job-token", words
 comments = json.loads((home / "comments").read_text())
+def post(body):
+    text = pathlib.Path(body).read_text()
+    comments.append({"id": len(comments) + 100, "user": {"type": "Bot"}, "body": text})
+    (home / "comments").write_text(json.dumps(comments))
+if words[:3] == ["pr", "comment", "7"]:
+    post(words[words.index("--body-file") + 1])
+    sys.exit()
 path = next(word for word in words if word.startswith("repos/my-team/training/issues/"))
 if "--jq" in words:
     query = words[words.index("--jq") + 1]
@@ -59,20 +66,23 @@ if "--jq" in words:
             print(comment["id"])
 else:
     body = words[words.index("--field") + 1].removeprefix("body=@")
-    text = pathlib.Path(body).read_text()
     if words[words.index("--method") + 1] == "PATCH":
         (found,) = [one for one in comments if path.endswith(f"/issues/comments/{one['id']}")]
-        found["body"] = text
+        found["body"] = pathlib.Path(body).read_text()
+        (home / "comments").write_text(json.dumps(comments))
     else:
         assert path.endswith("/issues/7/comments")
-        comments.append({"id": len(comments) + 100, "user": {"type": "Bot"}, "body": text})
-    (home / "comments").write_text(json.dumps(comments))
+        post(body)
 """
 
-# Virtual environments with pip from the tests' environment: their own takes seconds to install.
+# Virtual environments with pip from the tests' environment: their own takes seconds to install. Outside of one, pip is
+# refused, as by Debian's Python: it would install into the environment of the tests.
 _PYTHON = """#!/bin/bash
 if [ "$1 $2" = "-m venv" ]; then
   {python} -m venv --without-pip "${{@:3}}" && echo {packages} > "$(echo "${{!#}}"/lib/python3*/site-packages)/pip.pth"
+elif [[ " $* " == *" pip "* ]]; then
+  echo "error: externally-managed-environment" >&2
+  exit 1
 else
   exec {python} "$@"
 fi
@@ -128,6 +138,7 @@ def commands(folder: Path, *, gh: bool = True) -> Path:
 
     (pip / "pip").symlink_to(Path(installed.__file__).parent)
     _command(folder / "python3", _PYTHON.format(python=sys.executable, packages=pip))
+    (folder / "python").symlink_to("python3")
     if gh:
         _command(folder / "gh", f"#!{sys.executable}\n{_GH}")
     return folder

@@ -94,15 +94,27 @@ def test_after_a_failed_installation_nothing_is_posted(machine: Machine, tmp_pat
     assert len(machine.home.comments()) == 1
 
 
+def test_pip_outside_of_an_environment_is_refused(machine: Machine) -> None:
+    done = subprocess.run(
+        [machine.runner.bin / "python", "-m", "pip", "--version"],
+        env={"PATH": str(machine.runner.bin)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+
+
 def test_without_a_folder_no_other_step_runs(machine: Machine, tmp_path: Path) -> None:
     machine.runner.temp.rename(tmp_path / "elsewhere")
 
-    job = machine.run("github.yml", "unused")
+    job = machine.run("github.yml", tmp_path / "no-such.whl")
 
     assert job.status == "failure"
     assert job.ran[1:] == ["Start with an empty folder"]
 
 
+@pytest.mark.slow
 def test_two_names_have_two_comments(machine: Machine, tmp_path: Path) -> None:
     wheel = package(tmp_path, "release")
     machine.home.will(trigger=(0, PASS))
@@ -116,7 +128,13 @@ def test_two_names_have_two_comments(machine: Machine, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("missing", [True, False], ids=["no gh", "no right to comment"])
+@pytest.mark.parametrize(
+    "missing",
+    [
+        pytest.param(True, id="no gh"),
+        pytest.param(False, id="no right to comment", marks=pytest.mark.slow),
+    ],
+)
 def test_a_comment_that_cannot_be_posted_is_a_warning(tmp_path: Path, missing: bool) -> None:
     machine = Machine(tmp_path, gh=not missing)
     (tmp_path / "refusing").touch()

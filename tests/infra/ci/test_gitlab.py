@@ -85,7 +85,9 @@ def test_a_job_without_a_report_posts_nothing_of_an_earlier_one(
     machine = Machine(tmp_path, api)
     machine.home.will(trigger=(3, ""))
 
-    job = machine.run("regrade", package(tmp_path, "release") if installed else "no-such.whl")
+    job = machine.run(
+        "regrade", package(tmp_path, "release") if installed else tmp_path / "no-such.whl"
+    )
 
     assert job.status == "failed"
     assert "No comment: there is no merge request, or no report." in job.output

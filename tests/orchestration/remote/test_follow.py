@@ -15,8 +15,14 @@ pytestmark = pytest.mark.prefect
 
 
 def test_lines_of_one_moment_fill_several_pages_and_are_shown_once(
-    prefect_server: str, caplog: pytest.LogCaptureFixture
+    prefect_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    logged: list[str] = []
+    monkeypatch.setattr(
+        logging.getLogger("regrade.trigger"),
+        "log",
+        lambda _, text, *words: logged.append(text % words),
+    )
     flow = httpx.post(f"{prefect_server}/flows/", json={"name": "talkative"}, auth=Login()).json()
     flow_run = httpx.post(
         f"{prefect_server}/flow_runs/", json={"flow_id": flow["id"]}, auth=Login()
@@ -37,11 +43,10 @@ def test_lines_of_one_moment_fill_several_pages_and_are_shown_once(
     with (
         temporary_settings({PREFECT_API_URL: prefect_server}),
         connected(10) as server,
-        caplog.at_level(logging.INFO, "regrade.trigger"),
     ):
         follower = Follower(server, UUID(flow_run["id"]), None)
         follower.step()
         follower.step()
 
-    shown = [line.split()[-1] for line in caplog.messages if " line " in line]
+    shown = [line.split()[-1] for line in logged if " line " in line]
     assert sorted(shown, key=lambda word: int(word[:-1])) == [f"{n}." for n in range(450)]
