@@ -12,6 +12,18 @@ from infra.stack.layout import ROOT, Layout, StackError
 
 VARIABLE = "REGRADE_WORKER_USER"
 """Environment variable with the name of the user."""
+FOLDERS = (
+    *(
+        "REGRADE_ANSWERS",
+        "REGRADE_SPOOL",
+        "REGRADE_LOGS",
+        "REGRADE_CACHE",
+        "HF_HOME",
+        "HF_HUB_CACHE",
+    ),
+    *("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TMPDIR"),
+)
+"""Environment variables with folders into which workers and engines write."""
 DEFAULT = "regrade-worker"
 """User that infra/stack/install.sh creates."""
 
@@ -74,8 +86,7 @@ def give_folders(
     """
     if user is None:
         return
-    names = ("REGRADE_ANSWERS", "REGRADE_SPOOL", "REGRADE_LOGS", "HF_HOME", "HF_HUB_CACHE")
-    values = [environment[name] for name in names if environment.get(name)]
+    values = [environment[name] for name in FOLDERS if environment.get(name)]
     folders = [Path(value) for value in values if "://" not in value]
     for folder in (layout.worker, *folders):
         if folder.is_relative_to(layout.home) and folder != layout.home:

@@ -9,8 +9,10 @@ import asyncio
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 from uuid import UUID
 
@@ -141,6 +143,11 @@ class _Runner(Runner):
     flows have no hooks.
     """
 
+    def __init__(self) -> None:
+        super().__init__(pause_on_shutdown=False, limit=None)
+        # By default a folder in /tmp that the first user on the machine creates for all.
+        self._tmp_dir = Path(tempfile.mkdtemp(prefix="regrade-worker-"))
+
     async def _run_on_cancellation_hooks(self, flow_run: FlowRun, state: State) -> None:
         pass
 
@@ -161,8 +168,7 @@ class ProjectWorker(ProcessWorker):
     async def __aenter__(self) -> Self:
         """Connect to the server."""
         await BaseWorker.__aenter__(self)
-        runner = _Runner(pause_on_shutdown=False, limit=None)
-        self._runner = await self._exit_stack.enter_async_context(runner)
+        self._runner = await self._exit_stack.enter_async_context(_Runner())
         return self
 
 

@@ -238,6 +238,7 @@ def stack_in(home: Path, environment: Mapping[str, str]) -> Stack:
         "REGRADE_PREFECT_PORT": str(place.prefect_port),
         "REGRADE_MLFLOW_PORT": str(place.mlflow_port),
         "REGRADE_SPOOL": str(home / "spool"),
+        "REGRADE_CACHE": str(home / "cache"),
         "REGRADE_LOGS": str(home / "logs/engines"),
     }
     return Stack(place, {**os.environ, **PATHS, **settings, **environment})
