@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from regrade.processes.environment import LIBRARY_DEFAULTS
+from tests.prefect_login import LOGIN
 
 _HOME = Path(tempfile.mkdtemp(prefix="regrade-tests-"))
 os.environ.update(
@@ -15,6 +16,7 @@ os.environ.update(
         "HF_HUB_DISABLE_XET": "1",
         "HF_HOME": str(_HOME / "huggingface"),
         "PREFECT_HOME": str(_HOME / "prefect"),
+        "PREFECT_API_AUTH_STRING": LOGIN,
         "REGRADE_SPOOL": str(_HOME / "spool"),
         "REGRADE_LOGS": str(_HOME / "logs"),
         "REGRADE_CACHE": str(_HOME / "cache"),

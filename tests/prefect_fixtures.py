@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+
+from regrade.orchestration.prefect_app import protection, server_command
+from tests.prefect_login import LOGIN
 
 
 def free_port() -> int:
@@ -22,7 +24,7 @@ def free_port() -> int:
 
 @contextmanager
 def running_server(home: Path) -> "Iterator[tuple[str, subprocess.Popen[bytes]]]":
-    """API address and process of a Prefect server on SQLite; the process leads a new process group."""
+    """API address and process of a Prefect server on SQLite, with a login; the process leads a new process group."""
     port = free_port()
     # The UI calls the API at this address; without it at port 4200, even with another `--port`.
     address = f"http://127.0.0.1:{port}/api"
@@ -31,22 +33,13 @@ def running_server(home: Path) -> "Iterator[tuple[str, subprocess.Popen[bytes]]]
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_UI_API_URL": address,
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+        **protection(port, LOGIN),
     }
     environment.pop("PREFECT_API_URL", None)
     log = home / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "prefect",
-                "server",
-                "start",
-                "--host",
-                "127.0.0.1",
-                "--port",
-                str(port),
-            ],
+            server_command("127.0.0.1", port),
             env=environment,
             stdout=output,
             stderr=subprocess.STDOUT,

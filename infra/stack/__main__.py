@@ -12,8 +12,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.stack import commands, growth, logs, parts, postgres, processes, schema
+from infra.stack import commands, growth, logs, parts, postgres, processes, schema, users
 from infra.stack.layout import HOST, Layout, StackError, layout
+from infra.stack.login import NAME, write_client_variables
 from infra.stack.processes import Known
 
 START_SECONDS = 300
@@ -127,7 +128,8 @@ class _Running:
         while True:
             time.sleep(1)
             if time.monotonic() - tidied > TIDY_SECONDS:
-                logs.tidy(self.place.logs)
+                for folder in (self.place.logs, self.place.engine_logs):
+                    logs.tidy(folder)
                 tidied = time.monotonic()
             for number, part in enumerate(self.parts):
                 if part.process() is None:
@@ -159,6 +161,9 @@ class _Running:
 
 
 def _start_all(place: Layout, running: _Running) -> None:
+    write_client_variables(place)
+    user = users.worker_user()
+    users.give_folders(place, user, parts.client_environment(place))
     postgres.make_cluster(place)
     database = parts.database(place)
     running.start(database)
@@ -171,7 +176,7 @@ def _start_all(place: Layout, running: _Running) -> None:
     running.wait(servers)
     print("creating the deployments", flush=True)
     _deploy(place)
-    workers = parts.workers(place)
+    workers = parts.workers(place, user)
     for worker in workers:
         running.start(worker)
     running.wait(workers)
@@ -243,14 +248,14 @@ def _refuse_taken(port: int) -> None:
 def _show(place: Layout) -> None:
     print(
         f"""
-  Prefect   {place.prefect_url}
+  Prefect   {place.prefect_url}, login: the value of {NAME} in {place.login}
   MLflow    {place.mlflow_url}
   Postgres  {HOST}:{place.postgres_port}, passwords in {place.passwords}
   answers   {place.answers}
   logs      {place.logs}
   stop      Ctrl-C in the terminal of `make stack`, or `make stack-down`
 
-  export PREFECT_API_URL={place.prefect_url}/api MLFLOW_TRACKING_URI={place.mlflow_url}
+  for `regrade` in another shell:  set -a; . {place.login}; set +a
 """,
         flush=True,
     )

@@ -33,6 +33,16 @@ class Layout:
         return self.home / "logs"
 
     @property
+    def worker(self) -> Path:
+        """Home folder of the workers' user, if the stack was started as root."""
+        return self.home / "worker"
+
+    @property
+    def engine_logs(self) -> Path:
+        """Folder of the workers with the logs of engines."""
+        return self.logs / "engines"
+
+    @property
     def artifacts(self) -> Path:
         """Folder with the files of MLflow's runs."""
         return self.home / "artifacts"
@@ -51,6 +61,11 @@ class Layout:
     def passwords(self) -> Path:
         """File with the passwords, in the format of PGPASSFILE, for libpq and asyncpg."""
         return self.home / "pgpass"
+
+    @property
+    def login(self) -> Path:
+        """File with the variables of clients: addresses of the servers and Prefect's login."""
+        return self.home / ".env"
 
     @property
     def state(self) -> Path:

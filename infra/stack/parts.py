@@ -1,22 +1,30 @@
 """Parts of the stack: commands, environment variables and readiness checks."""
 
+import base64
 import json
 import os
+import pwd
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from infra.stack import postgres
 from infra.stack.layout import HOST, ROOT, Layout
+from infra.stack.login import NAME, mlflow_protection, read_login
+from infra.stack.users import as_user, worker_variables
+from regrade.orchestration.prefect_app import protection, server_command
 from regrade.processes.environment import LIBRARY_DEFAULTS
 
 KEPT_RUNS = "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"
 """Prefect's setting for the time after which it deletes a flow run that has ended, with its logs and pages."""
 KEPT_RUNS_SECONDS = 365 * 24 * 3600
 """Default of `KEPT_RUNS`: a year."""
+GUARDED_MLFLOW = ROOT / "infra/mlflow"
+"""Folder with an entry point of MLflow: its application `guarded`."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,7 @@ def client_environment(layout: Layout) -> dict[str, str]:
     return {
         **base_environment(layout),
         "PREFECT_API_URL": f"{layout.prefect_url}/api",
+        NAME: read_login(layout),
         # Retry for two minutes while a server restarts or its database is down (500).
         "PREFECT_CLIENT_MAX_RETRIES": "6",
         "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500",
@@ -55,7 +64,7 @@ def client_environment(layout: Layout) -> dict[str, str]:
         "REGRADE_HOME": str(ROOT),
         "REGRADE_ANSWERS": layout.answers,
         "REGRADE_SPOOL": str(layout.spool),
-        "REGRADE_LOGS": os.environ.get("REGRADE_LOGS") or str(layout.logs),
+        "REGRADE_LOGS": os.environ.get("REGRADE_LOGS") or str(layout.engine_logs),
     }
 
 
@@ -77,18 +86,19 @@ def servers(layout: Layout) -> list[Part]:
         KEPT_RUNS: kept_runs_seconds(),
         "PREFECT_UI_API_URL": f"{layout.prefect_url}/api",
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+        **protection(layout.prefect_port, read_login(layout)),
     }
     mlflow = {
         **environment,
         "MLFLOW_BACKEND_STORE_URI": f"postgresql+psycopg://mlflow@{where}/mlflow",
         "MLFLOW_ARTIFACTS_DESTINATION": str(layout.artifacts),
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # runs of regrade do not need its job queue
+        **mlflow_protection(layout.mlflow_port),
+        "PYTHONPATH": os.pathsep.join([*_paths(), str(GUARDED_MLFLOW)]),
     }
-    start_prefect = _module(
-        "prefect", "server", "start", "--host", HOST, "--port", layout.prefect_port
-    )
+    start_prefect = server_command(HOST, layout.prefect_port)
     start_mlflow = _module("mlflow", "server", "--host", HOST, "--port", layout.mlflow_port)
-    start_mlflow += ["--workers", "1"]
+    start_mlflow += ["--workers", "1", "--app-name", "guarded"]
     healths = (f"{layout.prefect_url}/api/health", f"{layout.mlflow_url}/health")
     return [
         Part("prefect", start_prefect, prefect, lambda: _answer(healths[0]) is not None),
@@ -101,29 +111,56 @@ def kept_runs_seconds() -> str:
     return os.environ.get(KEPT_RUNS) or str(KEPT_RUNS_SECONDS)
 
 
-def workers(layout: Layout) -> list[Part]:
-    """Return a process worker for each pool; the worker for `gpu` runs one flow at a time."""
-    return [_worker(layout, "gpu", "--limit", "1"), _worker(layout, "cpu")]
+def workers(layout: Layout, user: pwd.struct_passwd | None = None) -> list[Part]:
+    """Return a process worker for each pool; the worker for `gpu` runs one flow at a time.
+
+    Args:
+        layout: Folders and addresses.
+        user: The user who runs them; None for the user of this process.
+    """
+    return [_worker(layout, user, "gpu", "--limit", "1"), _worker(layout, user, "cpu")]
 
 
-def _worker(layout: Layout, pool: str, *options: str) -> Part:
+def _worker(layout: Layout, user: pwd.struct_passwd | None, pool: str, *options: str) -> Part:
     name = f"stack-{pool}"
-    start = ("worker", "start", "--pool", pool, "--type", "process", "--name", name, *options)
-    online = f"{layout.prefect_url}/api/work_pools/{pool}/workers/filter"
+    start = ("worker", "--pool", pool, "--name", name, *options)
+    online = f"/work_pools/{pool}/workers/filter"
 
     def ready() -> bool:
-        workers = json.loads(_answer(online, b"{}") or b"[]")
+        workers = json.loads(_prefect(layout, online, b"{}") or b"[]")
         return any(w["name"] == name and w["status"] == "ONLINE" for w in workers)
 
-    return Part(f"worker-{pool}", _module("prefect", *start), client_environment(layout), ready)
+    command = as_user(user, _module("regrade.cli.main", *start))
+    environment = client_environment(layout) | worker_variables(layout, user)
+    return Part(f"worker-{pool}", command, environment, ready)
+
+
+def _paths() -> list[str]:
+    """Folders of the caller's PYTHONPATH."""
+    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
 
 
 def _module(*arguments: str | int) -> list[str]:
     return [sys.executable, "-m", *map(str, arguments)]
 
 
-def _answer(url: str, body: bytes | None = None) -> bytes | None:
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+def _prefect(layout: Layout, path: str, body: bytes) -> bytes | None:
+    """Return the answer of Prefect's API to a POST request, or None."""
+    api, client = f"{layout.prefect_url}/api", uuid4().hex
+    login = base64.b64encode(read_login(layout).encode()).decode()
+    headers = {"Authorization": f"Basic {login}", "Prefect-Csrf-Client": client}
+    token = _answer(f"{api}/csrf-token?client={client}", headers=headers)
+    if token is None:
+        return None
+    headers["Prefect-Csrf-Token"] = json.loads(token)["token"]
+    return _answer(f"{api}{path}", body, headers)
+
+
+def _answer(
+    url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+) -> bytes | None:
+    known = {"Content-Type": "application/json", **(headers or {})}
+    request = urllib.request.Request(url, body, known)
     try:
         with urllib.request.urlopen(request, timeout=5) as answer:
             return bytes(answer.read())

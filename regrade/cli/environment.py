@@ -18,7 +18,19 @@ _PREFECT = {
 }
 
 
-def set_defaults() -> None:
-    """Set the variables that are not set. Must run before Prefect, MLflow or huggingface_hub is imported."""
-    for name, value in (LIBRARY_DEFAULTS | _PREFECT).items():
+_PATIENT = {
+    # Two minutes for each request, also of the flow runs: as in prefect.yaml, whose variables a worker's own override.
+    "PREFECT_CLIENT_MAX_RETRIES": "6",
+    "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500",
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "regrade",
+}
+
+
+def set_defaults(*, patient: bool = False) -> None:
+    """Set the variables that are not set. Must run before Prefect, MLflow or huggingface_hub is imported.
+
+    Args:
+        patient: For a worker, which outlives restarts of its server.
+    """
+    for name, value in (LIBRARY_DEFAULTS | (_PATIENT if patient else _PREFECT)).items():
         os.environ.setdefault(name, value)

@@ -17,6 +17,7 @@ from regrade.errors import COULD_NOT_RUN, RegradeError, UserError
 from regrade.processes.shutdown import KEPT, end_on_signals, exit_code, exit_now
 
 VERDICTS = ("gate", "trigger")
+WORKER = "worker"
 COMMANDS = {
     "evaluate": (
         "run:evaluate",
@@ -25,6 +26,7 @@ COMMANDS = {
     "generate": ("run:generate", "Generate and publish missing answers, without scoring them."),
     "score": ("run:score", "Score stored answers at one pinned commit, without a model."),
     "deploy": ("deploy:deploy", "Create or update work pools and deployments on a Prefect server."),
+    "worker": ("worker:worker", "Run the flow runs of a work pool on this machine."),
     "trigger": (
         "trigger.command:trigger",
         "Start a deployment on the Prefect server at PREFECT_API_URL.",
@@ -81,10 +83,12 @@ def _shown_default(value: object) -> str | None:
 
 def main() -> None:
     """Run the command line and exit."""
-    set_defaults()
-    if sys.argv[1:2] and sys.argv[1] in VERDICTS:
+    command = sys.argv[1] if sys.argv[1:] else ""
+    set_defaults(patient=command == WORKER)
+    if command in VERDICTS:
         sys.excepthook = _crashed
-    end_on_signals()
+    if command != WORKER:  # it waits for the end of its runs
+        end_on_signals()
     code = run(sys.argv[1:])
     if code == 0:
         sys.exit(code)

@@ -13,6 +13,11 @@ from regrade.models.base import ResolvedModel
 from regrade.models.weights import served_weights
 from regrade.specification import ModelIdentity
 
+API_KEYS = "REGRADE_API_KEY_VARIABLES"
+"""Environment variable with the names of the variables that may be sent as API keys, separated by commas; not set: any.
+
+`regrade worker` sets it: a run chooses the variable and the server, and could have any credential sent to any address.
+"""
 _TIMEOUT_SECONDS = 20.0
 
 
@@ -54,6 +59,21 @@ def resolve_served(
     )
 
 
+def api_key(name: str) -> str | None:
+    """Return the API key in an environment variable, or None.
+
+    Raises:
+        SettingsError: If this machine does not allow that the variable is sent to a server.
+    """
+    allowed = os.environ.get(API_KEYS)
+    if allowed is not None and name not in [known.strip() for known in allowed.split(",")]:
+        raise SettingsError(
+            f"engine.api_key_env is '{name}', but this worker sends only these variables to a server: {allowed}. Start it "
+            f"with the name in {API_KEYS}."
+        )
+    return os.environ.get(name)
+
+
 def served_models(base_url: str, api_key_env: str) -> list[dict[str, Any]]:
     """Return the server's list of models (`GET /models`)."""
     return _list_models(base_url, api_key_env)[0]
@@ -62,7 +82,7 @@ def served_models(base_url: str, api_key_env: str) -> list[dict[str, Any]]:
 def _list_models(base_url: str, api_key_env: str) -> tuple[list[dict[str, Any]], str | None]:
     """Return the server's list of models, and the `Date` header of its reply."""
     url = f"{base_url.rstrip('/')}/models"
-    key = os.environ.get(api_key_env)
+    key = api_key(api_key_env)
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:

@@ -6,7 +6,6 @@ process. Our server starts before slow imports, in a process of its own.
 
 import os
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from regrade.errors import OperationError, RegradeError
+from regrade.orchestration.prefect_app import new_login, protection, server_command
 from regrade.processes.shutdown import KEPT
 from regrade.processes.supervised import SupervisedProcess
 from regrade.reporting.results import Evaluation
 
-SERVER = "prefect.server.api.server:create_app"
 STARTUP_SECONDS = 180
 """Longest start, in seconds. The first start creates the database, which takes 18 s on two cores."""
 GRACE = 3.0
@@ -26,7 +25,6 @@ GRACE = 3.0
 EPHEMERAL = {
     "PREFECT_UI_ENABLED": "0",
     "PREFECT__SERVER_EPHEMERAL": "1",
-    "PREFECT__SERVER_FINAL": "1",
 }
 """Prefect's settings for an ephemeral server: no UI, no background services."""
 UNREACHABLE = "Failed to reach API at"
@@ -47,6 +45,20 @@ class PrefectGoneError(OperationError):
         return f"{self.problem} {run} the same command again. {KEPT}"
 
 
+class PrefectLoginError(OperationError):
+    """The Prefect server refuses the login, or wants one."""
+
+    def __init__(self, url: object, status: int) -> None:
+        self.url, self.status = url, status
+        super().__init__(url, status)
+
+    def __str__(self) -> str:
+        return (
+            f"Prefect at {self.url} answers {self.status}: it wants a login. Set PREFECT_API_AUTH_STRING to "
+            "`name:password`. The login of `make stack` is in .stack/.env, that of the compose file in infra/.env."
+        )
+
+
 class TemporaryServerError(OperationError):
     """The temporary Prefect server did not start."""
 
@@ -62,7 +74,10 @@ class TemporaryServerError(OperationError):
 
 
 class TemporaryServer:
-    """A Prefect server on a free port of 127.0.0.1. It ends with this process, because Prefect needs it until exit."""
+    """A Prefect server on a free port of 127.0.0.1, with a login that only this process knows.
+
+    It ends with this process, because Prefect needs it until exit.
+    """
 
     def __init__(self, log: Path) -> None:
         """Start the server without waiting for it.
@@ -73,11 +88,12 @@ class TemporaryServer:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
-        command = [sys.executable, "-m", "uvicorn", "--factory", SERVER, "--host", "127.0.0.1"]
-        command += ["--port", str(port), "--log-level", "error", "--lifespan", "on"]
+        command = server_command("127.0.0.1", port, log_level="error")
         self.api_url = f"http://127.0.0.1:{port}/api"
+        self.login = new_login()
         self._log = log
-        self._process = SupervisedProcess(command, log, os.environ | EPHEMERAL, grace=GRACE)
+        environment = os.environ | EPHEMERAL | protection(port, self.login)
+        self._process = SupervisedProcess(command, log, environment, grace=GRACE)
 
     def wait(self) -> None:
         """Wait until the server answers.
@@ -115,6 +131,7 @@ def prefect_server(
         TemporaryServerError: If a temporary server does not start.
     """
     from prefect.settings import (  # noqa: PLC0415 - Prefect is imported only once our logging is set up
+        PREFECT_API_AUTH_STRING,
         PREFECT_API_URL,
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
         temporary_settings,
@@ -129,7 +146,8 @@ def prefect_server(
     meanwhile()
     server.wait()
     # No automation watches heartbeats on a temporary server.
-    with temporary_settings({PREFECT_API_URL: server.api_url, **no_heartbeats}):
+    address = {PREFECT_API_URL: server.api_url, PREFECT_API_AUTH_STRING: server.login}
+    with temporary_settings({**address, **no_heartbeats}):
         try:
             yield
         except PrefectGoneError as error:
@@ -143,6 +161,7 @@ def flow_result(flow: Callable[..., Evaluation], parameters: dict[str, Any]) -> 
     Raises:
         RegradeError: If the flow raises it.
         PrefectGoneError: If the Prefect server cannot be reached, at the start or later.
+        PrefectLoginError: If it wants another login.
     """
     import httpx  # noqa: PLC0415 - see above
     from prefect.settings import PREFECT_API_URL  # noqa: PLC0415
@@ -154,6 +173,9 @@ def flow_result(flow: Callable[..., Evaluation], parameters: dict[str, Any]) -> 
             raise
         if (cause := _first_cause(error)) is not None:
             raise cause from error  # Prefect failed only while reporting it
+        if isinstance(error, httpx.HTTPStatusError) and error.response.status_code in (401, 403):
+            status = error.response.status_code
+            raise PrefectLoginError(PREFECT_API_URL.value(), status) from error
         problem = f"Prefect at {PREFECT_API_URL.value()} does not answer ({type(error).__name__}: {error})."
         raise PrefectGoneError(problem) from error
 

@@ -17,6 +17,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from tests.prefect_login import LOGIN, Login
+
 SCREENSHOTS = "REGRADE_SCREENSHOTS"
 """Environment variable with the folder for screenshots, instead of the folder of the test."""
 PATIENCE = 120.0
@@ -35,7 +37,7 @@ FLAGS = (
 
 
 @contextmanager
-def chromium(home: Path) -> Iterator[webdriver.Chrome]:
+def chromium(home: Path, *flags: str) -> Iterator[webdriver.Chrome]:
     """A browser with an empty profile."""
     browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if browser is None or driver is None:
@@ -47,7 +49,7 @@ def chromium(home: Path) -> Iterator[webdriver.Chrome]:
         pytest.skip(missing)
     options = webdriver.ChromeOptions()
     options.binary_location = browser
-    for flag in (*FLAGS, f"--user-data-dir={home}", "--window-size=1300,1250"):
+    for flag in (*FLAGS, *flags, f"--user-data-dir={home}", "--window-size=1300,1250"):
         options.add_argument(flag)
     page = webdriver.Chrome(options=options, service=Service(driver))
     page.set_page_load_timeout(PATIENCE)
@@ -60,9 +62,10 @@ def chromium(home: Path) -> Iterator[webdriver.Chrome]:
 class Pages:
     """The pages of a Prefect server in a browser."""
 
-    def __init__(self, browser: webdriver.Chrome, api: str, shots: Path) -> None:
+    def __init__(self, browser: webdriver.Chrome, api: str, shots: Path, login: str) -> None:
         self.browser = browser
         self.api = api
+        self.login = Login(login)
         self._shots = shots
         shots.mkdir(parents=True, exist_ok=True)
 
@@ -71,10 +74,18 @@ class Pages:
         return self.api.removesuffix("/api")
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
-        return httpx.post(f"{self.api}{path}", json=body, timeout=60).json()
+        return httpx.post(f"{self.api}{path}", json=body, auth=self.login, timeout=60).json()
+
+    def log_in(self, login: str) -> None:
+        """Log in as a person does; the page remembers the login."""
+        self.open("/")
+        self.one('//input[@type="password"]').send_keys(login, Keys.ENTER)
+        self.text("Dashboard")
 
     def open_form(self, deployment: str) -> None:
-        found = httpx.get(f"{self.api}/deployments/name/{deployment}/{deployment}", timeout=60)
+        found = httpx.get(
+            f"{self.api}/deployments/name/{deployment}/{deployment}", auth=self.login, timeout=60
+        )
         self.open(f"/deployments/deployment/{found.json()['id']}/run")
         self.input("Model")
 
@@ -156,10 +167,11 @@ class Pages:
 
 
 @contextmanager
-def opened(api: str, folder: Path) -> Iterator[Pages]:
-    """The pages of a server in a new browser."""
+def opened(api: str, folder: Path, login: str = LOGIN) -> Iterator[Pages]:
+    """The pages of a server in a new browser, which has logged in."""
     shots = Path(os.environ.get(SCREENSHOTS) or folder / "screenshots")
     with chromium(folder / "profile") as browser:
-        pages = Pages(browser, api, shots)
+        pages = Pages(browser, api, shots, login)
+        pages.log_in(login)
         yield pages
         pages.shot("last")  # what was there when a test failed

@@ -22,6 +22,7 @@ from regrade.scoring.score import Scored
 from regrade.tracking.connection import connect
 from tests.builders import row
 from tests.command_line import Ran, regrade
+from tests.prefect_login import Login
 from tests.stored import again, numbers, publish, score_with_an_older_scorer
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
@@ -75,7 +76,9 @@ def test_what_is_stale_is_graded_again_and_what_changed_is_shown_everywhere(
     assert repository.files(again(sums).revision, "answers") == before
 
     found = httpx.post(
-        f"{prefect_api}/artifacts/filter", json={"artifacts": {"key": {"any_": ["diff"]}}}
+        f"{prefect_api}/artifacts/filter",
+        json={"artifacts": {"key": {"any_": ["diff"]}}},
+        auth=Login(),
     ).json()
     pages = [one["data"] for one in found if sums.manifest.answer_set_id in one["data"]]
     assert len(pages) == 1
@@ -107,7 +110,9 @@ def test_answers_without_a_prompt_are_graded_again_like_the_others(
     assert said.count("number v0 -> v2: ") == 2
     assert "number v0 -> v2: 0.0 % -> 100.0 %, 3 wrong to right" in said
     found = httpx.post(
-        f"{prefect_api}/artifacts/filter", json={"artifacts": {"key": {"any_": ["diff"]}}}
+        f"{prefect_api}/artifacts/filter",
+        json={"artifacts": {"key": {"any_": ["diff"]}}},
+        auth=Login(),
     ).json()
     (page,) = (one["data"] for one in found if imported.manifest.answer_set_id in one["data"])
     assert "prompt:\n\n    -\n" in page

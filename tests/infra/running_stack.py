@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,10 +16,29 @@ import httpx
 import psutil
 
 from infra.stack.layout import Layout
+from infra.stack.login import read_login
 from infra.stack.processes import Known, read_state
 from tests.command_line import ROOT, Ran, run
 from tests.prefect_fixtures import free_port
+from tests.prefect_login import Login
 
+
+def stack_python() -> tuple[str, dict[str, str]]:
+    """The Python that runs the stack, with its variables.
+
+    The user of the workers cannot run a Python below /root. The system's Python of the same version then runs the same
+    packages, so that these tests show workers without root's rights.
+    """
+    own = Path(sys.executable).resolve()
+    system = Path(f"/usr/bin/python3.{sys.version_info.minor}")
+    hidden = any(not folder.stat().st_mode & 0o001 for folder in own.parents)
+    if os.geteuid() != 0 or not hidden or not system.exists():
+        return sys.executable, {}
+    paths = [os.environ.get("PYTHONPATH", ""), sysconfig.get_path("purelib")]
+    return str(system), {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+PYTHON, PATHS = stack_python()
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
@@ -58,10 +78,19 @@ class Stack:
     def api(self) -> str:
         return f"{self.place.prefect_url}/api"
 
+    @property
+    def login(self) -> str:
+        """Login of the Prefect server."""
+        return read_login(self.place)
+
+    @property
+    def auth(self) -> Login:
+        return Login(self.login)
+
     def start(self) -> None:
         with self.output.open("wb") as output:
             self.supervisor = supervisor = subprocess.Popen(
-                [sys.executable, "-m", "infra.stack", "up"],
+                [PYTHON, "-m", "infra.stack", "up"],
                 cwd=ROOT,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -78,7 +107,7 @@ class Stack:
         wait_until(ready, 400, self.output.read_text)
 
     def command(self, *arguments: str | Path, **changes: str) -> Ran:
-        command = [sys.executable, "-m", "infra.stack", *map(str, arguments)]
+        command = [PYTHON, "-m", "infra.stack", *map(str, arguments)]
         return run(command, 200, self.environment | changes)
 
     def parts(self) -> dict[str, Known]:
@@ -112,24 +141,27 @@ class Stack:
     def start_run(self, deployment: str, parameters: dict[str, Any]) -> str:
         """Start a deployment through the API, and return the id of its flow run."""
         path = f"{self.api}/deployments/name/{deployment}/{deployment}"
-        found = httpx.get(path, timeout=30).raise_for_status().json()
+        found = httpx.get(path, auth=self.auth, timeout=30).raise_for_status().json()
         started = httpx.post(
             f"{self.api}/deployments/{found['id']}/create_flow_run",
             json={"parameters": parameters},
+            auth=self.auth,
             timeout=30,
         )
         assert started.is_success, started.text
         return str(started.json()["id"])
 
     def flow_run(self, flow_run_id: str) -> dict[str, Any]:
-        found = httpx.get(f"{self.api}/flow_runs/{flow_run_id}", timeout=30).raise_for_status()
+        found = httpx.get(
+            f"{self.api}/flow_runs/{flow_run_id}", auth=self.auth, timeout=30
+        ).raise_for_status()
         return dict(found.json())
 
     def works(self) -> bool:
         """Return True if the Prefect server and its database answer."""
         try:
-            asked = httpx.post(f"{self.api}/flows/count", json={}, timeout=10)
-        except httpx.TransportError:
+            asked = httpx.post(f"{self.api}/flows/count", json={}, auth=self.auth, timeout=10)
+        except httpx.HTTPError:
             return False
         return asked.is_success
 
@@ -145,13 +177,17 @@ class Stack:
     def told(self, flow_run_id: str) -> str:
         """State and log of a flow run, for the message of a failing test."""
         asked = {"logs": {"flow_run_id": {"any_": [flow_run_id]}}, "sort": "TIMESTAMP_ASC"}
-        lines = httpx.post(f"{self.api}/logs/filter", json=asked, timeout=30).json()
+        lines = httpx.post(f"{self.api}/logs/filter", json=asked, auth=self.auth, timeout=30).json()
         messages = [one["message"] for one in lines]
         return "\n".join([str(self.flow_run(flow_run_id)["state"]), *messages])
 
     def artifacts(self, flow_run_id: str) -> list[dict[str, Any]]:
         asked = {"artifacts": {"flow_run_id": {"any_": [flow_run_id]}}}
-        return list(httpx.post(f"{self.api}/artifacts/filter", json=asked, timeout=30).json())
+        return list(
+            httpx.post(
+                f"{self.api}/artifacts/filter", json=asked, auth=self.auth, timeout=30
+            ).json()
+        )
 
     def progress(self, flow_run_id: str) -> float:
         """Percentage of the answers on the run's page; 0 before the first answer."""
@@ -163,7 +199,7 @@ class Stack:
     def set_state(self, flow_run_id: str, kind: str, name: str) -> None:
         body = {"state": {"type": kind, "name": name}}
         url = f"{self.api}/flow_runs/{flow_run_id}/set_state"
-        assert httpx.post(url, json=body, timeout=30).is_success
+        assert httpx.post(url, json=body, auth=self.auth, timeout=30).is_success
 
     def mlflow(self, path: str, **asked: Any) -> dict[str, Any]:
         url = f"{self.place.mlflow_url}/api/2.0/mlflow/{path}"
@@ -202,9 +238,10 @@ def stack_in(home: Path, environment: Mapping[str, str]) -> Stack:
         "REGRADE_PREFECT_PORT": str(place.prefect_port),
         "REGRADE_MLFLOW_PORT": str(place.mlflow_port),
         "REGRADE_SPOOL": str(home / "spool"),
-        "REGRADE_LOGS": str(home / "logs"),
+        "REGRADE_CACHE": str(home / "cache"),
+        "REGRADE_LOGS": str(home / "logs/engines"),
     }
-    return Stack(place, {**os.environ, **settings, **environment})
+    return Stack(place, {**os.environ, **PATHS, **settings, **environment})
 
 
 @contextmanager

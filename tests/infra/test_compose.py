@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from infra.stack.parts import KEPT_RUNS, KEPT_RUNS_SECONDS
+from regrade.processes.web_guard import split_origins
 from tests.command_line import ROOT
 from tests.pinned import versions
 
@@ -23,7 +24,10 @@ FILE = ROOT / "infra/compose.yaml"
 EXAMPLE = ROOT / "infra/.env.example"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-SECRETS = ("POSTGRES_PASSWORD", "PREFECT_DATABASE_PASSWORD", "MLFLOW_DATABASE_PASSWORD")
+SECRETS = (
+    *("POSTGRES_PASSWORD", "PREFECT_DATABASE_PASSWORD", "MLFLOW_DATABASE_PASSWORD"),
+    "PREFECT_API_AUTH_STRING",
+)
 BUILT = ["upgrade", "prefect", "mlflow", "deploy", "worker-cpu", "worker-gpu"]
 
 
@@ -151,6 +155,28 @@ def test_the_log_of_every_service_is_bounded():
 def test_the_images_keep_runs_as_long_as_make_stack():
     kept = SERVICES["prefect"]["environment"][KEPT_RUNS]
     assert kept == "${" + f"{KEPT_RUNS}:-{KEPT_RUNS_SECONDS}" + "}"
+
+
+def test_the_servers_refuse_other_pages_and_strangers():
+    prefect, mlflow = (SERVICES[name]["environment"] for name in ("prefect", "mlflow"))
+    assert prefect["PREFECT_SERVER_CSRF_PROTECTION_ENABLED"] == "true"
+    assert prefect["PREFECT_SERVER_API_AUTH_STRING"].startswith("${PREFECT_API_AUTH_STRING:?")
+    for name, value in {**prefect, **mlflow}.items():
+        if name.endswith("CORS_ALLOWED_ORIGINS"):
+            origins = split_origins(name, value.partition(":-")[2].removesuffix("}"))
+            assert all(origin.startswith("http://") for origin in origins)
+    assert "regrade.orchestration.prefect_app:create_app" in SERVICES["prefect"]["command"]
+    assert SERVICES["mlflow"]["command"][-2:] == ["--app-name", "guarded"]
+
+
+def test_workers_run_only_what_is_installed_and_nothing_has_rights_of_root():
+    for name in ("worker-cpu", "worker-gpu"):
+        assert SERVICES[name]["command"][:4] == ["python", "-m", "regrade.cli.main", "worker"]
+        assert "HF_TOKEN" in SERVICES[name]["environment"]
+    assert "HF_TOKEN" not in SERVICES["deploy"]["environment"]
+    for name in BUILT:
+        assert SERVICES[name]["cap_drop"] == ["ALL"], name
+        assert SERVICES[name]["security_opt"] == ["no-new-privileges:true"], name
 
 
 def test_every_image_and_every_package_in_it_has_a_pinned_version():

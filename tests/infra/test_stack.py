@@ -20,7 +20,7 @@ from regrade.processes.environment import TELEMETRY_OFF
 from tests.command_line import DEMO, Ran, run
 from tests.infra.conftest import N
 from tests.infra.running_stack import Stack
-from tests.infra.test_ci import CI, step
+from tests.infra.test_ci import CI, steps
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(1200)]
 
@@ -119,7 +119,8 @@ def test_the_script_of_a_ci_job_says_regression_of_a_worse_model_only(
 ):
     promoted = job("regrade promote model", stack, tmp_path, "")
     assert promoted.code == 0, promoted.err
-    script = step(CI / workflow, words)["run"].replace(
+    (step,) = [one for one in steps(CI / workflow) if one.get("name") == words]
+    script = step["run"].replace(
         "--benchmark gsm8k_chat --benchmark mmlu",
         f"--limit {N} --config {DEMO / 'demo.yaml'}",  # nothing here comes from the Hub
     )
@@ -142,6 +143,7 @@ def job(script: str, stack: Stack, folder: Path, model: str) -> Ran:
         **client_environment(stack.place),
         "ANSWERS": stack.place.answers,
         "MODEL": model,
+        "FOLDER": str(folder),
         "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
     }
     shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
@@ -164,11 +166,13 @@ def damaged_model(folder: Path) -> Path:
 
 def test_no_password_is_in_a_process_list_or_a_log(stack: Stack, evaluated: dict[str, Any]):
     secrets = [secret.encode() for secret in passwords(stack.place).values()]
-    assert len(set(secrets)) == 3
+    secrets.append(stack.login.partition(":")[2].encode())
+    assert len(set(secrets)) == 4
     assert all(len(secret) >= 24 for secret in secrets)
     seen = [path for path in Path("/proc").glob("[0-9]*/cmdline") if holds(path, secrets)]
     home = stack.place.home
     files = [*stack.place.logs.rglob("*"), *(home / "prefect").rglob("*"), stack.output]
+    files += (home / "worker").rglob("*")
     seen += [path for path in files if path.is_file() and holds(path, secrets)]
     assert not seen
     assert holds(stack.place.passwords, secrets)  # the search finds what is there

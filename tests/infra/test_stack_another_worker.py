@@ -50,7 +50,7 @@ def test_a_worker_that_knows_only_the_addresses_and_the_login_runs_a_deployment(
     ours.suspend()
     try:
         flow_run_id = stack.start_run("score-answers", {})
-        start = ["prefect", "worker", "start", "--pool", "cpu", "--type", "process"]
+        start = ["regrade.cli.main", "worker", "--pool", "cpu"]
         options = ["--name", "another-machine", "--run-once"]
         command = ["env", "-i", *(f"{name}={value}" for name, value in another_machine.items())]
         done = run([*command, sys.executable, "-m", *start, *options], 200, {}, cwd=tmp_path)

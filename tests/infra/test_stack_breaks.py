@@ -10,7 +10,7 @@ from uuid import uuid4
 import httpx
 import pytest
 from prefect.client.orchestration import get_client
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
 from regrade.answers.local import LocalRepository
 from regrade.orchestration.deployment.heartbeats import MESSAGE, crash_silent_runs
@@ -18,6 +18,7 @@ from tests.command_line import DEMO
 from tests.crash.harness import Account, stored
 from tests.infra.running_stack import Stack, living, wait_until
 from tests.orchestration.deployment.test_heartbeats import heartbeat
+from tests.prefect_login import Login
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(1200)]
 
@@ -129,7 +130,7 @@ def fall_silent(stack: Stack, flow_run_id: str) -> None:
     """Wait until the run is set to Crashed, by the automation of `regrade deploy` with seconds instead of minutes."""
     name = f"silent {uuid4()}"
     with (
-        temporary_settings({PREFECT_API_URL: stack.api}),
+        temporary_settings({PREFECT_API_URL: stack.api, PREFECT_API_AUTH_STRING: stack.login}),
         get_client(sync_client=True) as client,
     ):
         crash_silent_runs(client, name=name, silence=SILENCE)
@@ -138,7 +139,9 @@ def fall_silent(stack: Stack, flow_run_id: str) -> None:
             assert time.monotonic() < deadline, "nobody noticed"
             # A second heartbeat, in case the server had not loaded the automation before the first.
             beat = heartbeat(flow_run_id)
-            httpx.post(f"{stack.api}/events", json=[beat], timeout=30).raise_for_status()
+            httpx.post(
+                f"{stack.api}/events", json=[beat], auth=Login(stack.login), timeout=30
+            ).raise_for_status()
             time.sleep(3 * SILENCE.total_seconds())
         (automation,) = client.read_automations_by_name(name)
         # Otherwise it also ends the retry, whose heartbeats come every 3 minutes.

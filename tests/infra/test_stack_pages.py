@@ -27,7 +27,7 @@ ROWS = 400 * REPEATS
 
 @pytest.fixture
 def pages(stack: Stack, tmp_path: Path) -> Iterator[Pages]:
-    with opened(stack.api, tmp_path) as pages:
+    with opened(stack.api, tmp_path, stack.login) as pages:
         yield pages
 
 
@@ -113,7 +113,10 @@ def cancel(pages: Pages, flow_run: dict[str, Any], stack: Stack) -> None:
     pages.press("Confirm")
     wait_until(lambda: ended(pages, flow_run), 90, lambda: stack.told(flow_run["id"]))
     states = httpx.get(
-        f"{pages.api}/flow_run_states/", params={"flow_run_id": flow_run["id"]}, timeout=60
+        f"{pages.api}/flow_run_states/",
+        params={"flow_run_id": flow_run["id"]},
+        auth=pages.login,
+        timeout=60,
     ).json()
     when = {one["name"]: datetime.fromisoformat(one["timestamp"]) for one in states}
     assert state(pages, flow_run) == "CANCELLED", stack.told(flow_run["id"])
@@ -152,7 +155,7 @@ def newest(pages: Pages) -> dict[str, Any]:
 
 
 def state(pages: Pages, flow_run: dict[str, Any]) -> str:
-    found = httpx.get(f"{pages.api}/flow_runs/{flow_run['id']}", timeout=60)
+    found = httpx.get(f"{pages.api}/flow_runs/{flow_run['id']}", auth=pages.login, timeout=60)
     return str(found.json()["state_type"])
 
 

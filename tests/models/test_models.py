@@ -425,6 +425,17 @@ def test_an_address_without_the_api_is_bad_input(url: str):
         resolve_served("small", base_url=url.removesuffix("/v1"), api_key_env="OPENAI_API_KEY")
 
 
+def test_a_worker_sends_no_other_credential_as_a_key(url: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("REGRADE_API_KEY_VARIABLES", "OPENAI_API_KEY, OURS")
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    with pytest.raises(
+        SettingsError, match=r"api_key_env is 'HF_TOKEN', but .* OPENAI_API_KEY, OURS"
+    ):
+        resolve_served("any", base_url=url, api_key_env="HF_TOKEN")
+    with pytest.raises(ModelError):
+        resolve_served("no-such-model", base_url=url, api_key_env="OURS")
+
+
 @pytest.mark.parametrize(("key", "state"), [(None, "is not set"), ("secret", "is refused")])
 def test_a_refused_key_is_bad_input_and_its_variable_is_named(
     url: str, monkeypatch: pytest.MonkeyPatch, key: str | None, state: str

@@ -15,6 +15,7 @@ from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.schema_tools.validation import validate
 
 from tests.command_line import DEMO, ROOT, regrade, run
+from tests.prefect_login import Login
 
 DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
 
@@ -61,17 +62,7 @@ def workers(
         with (home / f"{pool}.log").open("wb") as log:
             processes.append(
                 subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-m",
-                        "prefect",
-                        "worker",
-                        "start",
-                        "--pool",
-                        pool,
-                        "--type",
-                        "process",
-                    ],
+                    [sys.executable, "-m", "regrade.cli.main", "worker", "--pool", pool],
                     env={**os.environ, **environment},
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -103,6 +94,7 @@ def deployment_run(
     found = httpx.post(
         f"{environment['PREFECT_API_URL']}/flow_runs/filter",
         json={"flows": {"name": {"any_": [name]}}, "sort": "START_TIME_DESC", "limit": 1},
+        auth=Login(),
     )
     (flow_run,) = found.json()
     return dict(flow_run)
@@ -112,6 +104,7 @@ def artifacts(environment: dict[str, str], flow_run: dict[str, Any]) -> list[dic
     found = httpx.post(
         f"{environment['PREFECT_API_URL']}/artifacts/filter",
         json={"artifacts": {"flow_run_id": {"any_": [flow_run["id"]]}}},
+        auth=Login(),
     )
     return list(found.json())
 
@@ -147,6 +140,7 @@ def test_every_deployment_runs_in_its_pool(workers: tuple[dict[str, str], Path])
     tasks = httpx.post(
         f"{environment['PREFECT_API_URL']}/task_runs/filter",
         json={"task_runs": {"flow_run_id": {"any_": [generated["id"]]}}},
+        auth=Login(),
     ).json()
     names = {one["name"] for one in tasks}
     assert {"generate demo-arithmetic · model", "publish demo-choice · model"} <= names

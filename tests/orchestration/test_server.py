@@ -1,10 +1,16 @@
-"""A temporary Prefect server that does not start."""
+"""The temporary Prefect server: one that does not start, and who may use it."""
 
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
+import httpx
 import pytest
 
+from regrade.orchestration import server
+from regrade.orchestration.prefect_app import protection
 from tests.command_line import regrade
+from tests.prefect_login import LOGIN, Login
 
 
 @pytest.mark.prefect
@@ -25,3 +31,68 @@ def test_a_temporary_server_that_does_not_start_is_named_with_what_it_said(
     (log,) = logs.glob("*.log")
     assert str(log) in ran.err
     assert "unable to open database file" in log.read_text()
+
+
+@pytest.mark.prefect
+def test_a_server_of_ours_answers_no_other_page_no_other_host_and_nobody_without_the_login(
+    prefect_server: str,
+):
+    """The server of the session starts like that of `make stack` and like the temporary server of a command."""
+    own = prefect_server.removesuffix("/api")
+    flow = f"hostile-{uuid4()}"
+
+    def created(**asked: Any) -> httpx.Response:
+        return httpx.post(f"{prefect_server}/flows/", json={"name": flow}, timeout=60, **asked)
+
+    page = created(headers={"Origin": "http://127.0.0.1:8888"}, auth=Login())
+    assert (page.status_code, "may not use this server" in page.text) == (403, True)
+    preflight = httpx.options(
+        f"{prefect_server}/flows/",
+        headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"},
+    )
+    assert preflight.status_code == 403
+    rebound = created(headers={"Host": "evil.example"}, auth=Login())
+    assert (rebound.status_code, "does not answer for the host" in rebound.text) == (403, True)
+    forged = created(auth=httpx.BasicAuth(*LOGIN.split(":")))
+    assert (forged.status_code, forged.json()["detail"]) == (403, "Missing CSRF token.")
+    token = httpx.get(f"{prefect_server}/csrf-token", params={"client": "a stranger"})
+    assert token.status_code == 401
+    assert httpx.get(f"{prefect_server}/health").json() is True
+
+    missing = httpx.get(f"{prefect_server}/flows/name/{flow}", auth=Login())
+    assert missing.status_code == 404
+    assert created(headers={"Origin": own}, auth=Login()).status_code == 201
+
+
+def test_each_temporary_server_has_a_login_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    started: list[tuple[list[str], dict[str, str]]] = []
+
+    def note(command: list[str], _log: Path, environment: dict[str, str], *, grace: float) -> None:
+        started.append((command, environment))
+
+    monkeypatch.setattr(server, "SupervisedProcess", note)
+    logins = [server.TemporaryServer(tmp_path / "log").login for _ in range(2)]
+    assert logins[0] != logins[1]
+    for login, (command, environment) in zip(logins, started, strict=True):
+        assert login not in " ".join(command)
+        assert (
+            environment.items()
+            >= protection(int(command[command.index("--port") + 1]), login).items()
+        )
+
+
+@pytest.mark.prefect
+@pytest.mark.parametrize("command", [["deploy"], ["score", "--answers"]])
+def test_a_server_that_wants_another_login_is_named_with_the_variable(
+    prefect_server: str, tmp_path: Path, command: list[str]
+):
+    answers = [] if command == ["deploy"] else [tmp_path / "answers"]
+    ran = regrade(
+        *command, *answers, PREFECT_API_URL=prefect_server, PREFECT_API_AUTH_STRING="a:wrong one"
+    )
+    assert ran.code in (1, 2), ran.err
+    assert "401" in ran.err
+    assert "PREFECT_API_AUTH_STRING" in ran.err
+    assert "Traceback" not in ran.err

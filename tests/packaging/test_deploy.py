@@ -8,6 +8,7 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from tests.packaging.conftest import Installed
+from tests.prefect_login import Login
 from tests.stored import numbers, publish
 
 pytestmark = pytest.mark.prefect
@@ -24,7 +25,7 @@ def deployment(installed: Installed, prefect_server: str) -> dict[str, Any]:
     names = {one["name"] for one in deployed.document["objects"] if one["kind"] == "deployment"}
     assert "score-answers/score-answers" in names
     path = f"{prefect_server}/deployments/name/score-answers/score-answers"
-    return dict(httpx.get(path, timeout=60).raise_for_status().json())
+    return dict(httpx.get(path, auth=Login(), timeout=60).raise_for_status().json())
 
 
 def test_a_deployment_names_no_path_of_the_machine_that_deployed_it(
@@ -39,13 +40,13 @@ def test_a_worker_with_the_wheel_runs_the_deployment_in_a_folder_that_has_its_ow
     repository = LocalRepository(tmp_path / "answers")
     answers = publish(repository, numbers(0, 3))
     before = {path for path in installed.package.rglob("*") if path.suffix != ".pyc"}
-    with httpx.Client(base_url=prefect_server, timeout=60) as api:
+    with httpx.Client(base_url=prefect_server, auth=Login(), timeout=60) as api:
         body = {"parameters": {"answers": repository.uri}, "work_queue_name": QUEUE}
         path = f"/deployments/{deployment['id']}/create_flow_run"
         created = api.post(path, json=body).raise_for_status().json()
 
-        worker = [installed.python, "-m", "prefect", "worker", "start", "--type", "process"]
-        worker += ["--pool", "cpu", "--work-queue", QUEUE, "--run-once"]
+        worker = [installed.python, "-m", "regrade.cli.main", "worker", "--pool", "cpu"]
+        worker += ["--work-queue", QUEUE, "--run-once"]
         spool = str(tmp_path / "spool")
         done = installed.run(worker, {"PREFECT_API_URL": prefect_server, "REGRADE_SPOOL": spool})
 

@@ -22,6 +22,7 @@ from tenacity import (
 from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.streaming import END, StreamedResponse, events
 from regrade.errors import EngineError, SettingsError
+from regrade.models.served import api_key
 from regrade.retries import retry_after
 
 _LONGEST_WAIT = 60.0
@@ -64,7 +65,7 @@ class Server:
         self._settings = settings
         self._base = settings.base_url.rstrip("/")
         self._last_success = -math.inf
-        key = os.environ.get(settings.api_key_env)
+        key = api_key(settings.api_key_env)
         self._session = aiohttp.ClientSession(
             headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=aiohttp.ClientTimeout(

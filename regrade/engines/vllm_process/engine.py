@@ -10,7 +10,7 @@ from typing import Any, Self
 from regrade.engines.base import EngineInfo, PromptRendering
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.environment import engine_python, install_vllm_command
-from regrade.engines.vllm_process.extra import parse_extra
+from regrade.engines.vllm_process.extra import parse_extra, refuse_code
 from regrade.engines.vllm_process.logs import last_error, status_in_words
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.settings import VllmSettings
@@ -35,14 +35,18 @@ class VllmProcess:
         log: Path,
         on_progress: Callable[[str], None] | None = None,
     ) -> None:
+        extra = parse_extra(settings.extra)
+        refuse_code(extra)
         self._log = log
         self._on_progress = on_progress
+        # Other arguments may name a tokenizer or a draft model on the Hub.
+        self._from_hub = model.identity.kind == "hub" or bool(settings.extra)
         self._open_message = {
             "type": "open",
             "model": model.path,
             "revision": model.revision,
             "settings": settings.model_dump(exclude={"kind", "extra"}),
-            "extra": parse_extra(settings.extra),
+            "extra": extra,
             "rendering": {
                 "chat_template": rendering.chat_template,
                 "arguments": dict(rendering.arguments),
@@ -74,7 +78,7 @@ class VllmProcess:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
         command = [engine_python(), "-m", "regrade.engines.vllm_process.worker"]
-        self._process = EngineProcess(command, self._log)
+        self._process = EngineProcess(command, self._log, hub_token=self._from_hub)
         try:
             self._load(self._process)
         except BaseException:

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -25,6 +26,64 @@ _DEFAULTS = {
     # The worker has threads, and a forked process would inherit the channel.
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
+
+PASSED_ON = "REGRADE_ENGINE_VARIABLES"
+"""Environment variable with the names of further variables for the engine, separated by commas."""
+
+# An allow list: a model may bring code of its own (`trust_remote_code`), and nobody can list all the credentials that the
+# environment of a team's worker or CI job holds. What engines need is known: it has the prefixes of the libraries and drivers
+# below. A variable that is missing here fails visibly, a credential that is missing in a deny list does not.
+_NAMES = frozenset(
+    {
+        *(
+            "HOME",
+            "HOSTNAME",
+            "LANG",
+            "LANGUAGE",
+            "LOGNAME",
+            "PATH",
+            "SHELL",
+            "TEMP",
+            "TERM",
+            "TMP",
+        ),
+        *("TMPDIR", "TZ", "USER"),
+        *(
+            "CC",
+            "CFLAGS",
+            "CPATH",
+            "CXX",
+            "CXXFLAGS",
+            "LIBRARY_PATH",
+            "MAX_JOBS",
+        ),  # compiled kernels
+        *("DO_NOT_TRACK", "NO_COLOR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE"),
+        *("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+        *("MASTER_ADDR", "MASTER_PORT"),
+    }
+)
+_PREFIXES = (
+    *("LC_", "LD_", "PYTHON", "SSL_CERT_", "XDG_", "REGRADE_"),
+    *(
+        "VLLM_",
+        "TORCH",
+        "PYTORCH_",
+        "TRITON_",
+        "FLASHINFER_",
+        "FLASH_ATTN",
+        "DG_",
+        "CUTE_",
+        "CUTLASS_",
+    ),
+    *("HF_", "HUGGINGFACE_", "TRANSFORMERS_", "TOKENIZERS_", "SAFETENSORS_"),
+    *("CUDA", "CUBLAS", "CUDNN_", "NVIDIA_", "NVTE_", "NVSHMEM_", "NCCL_", "GLOO_", "UCX_", "RAY_"),
+    *("OMP_", "GOMP_", "KMP_", "MKL_", "ONEDNN_", "DNNL_", "OPENBLAS_", "NUMEXPR_", "MALLOC_"),
+    *("HIP_", "HSA_", "ROCM_", "ROCR_", "RCCL_", "AITER_", "GPU_", "AMD_"),
+    *("ONEAPI_", "SYCL_", "ZE_", "CCL_", "FI_", "I_MPI_", "HABANA_", "TPU_", "NEURON_", "ASCEND_"),
+)
+_SECRET = re.compile(r"(^|_)(TOKEN|TOKENS|KEY|KEYS|SECRET|SECRETS|PASSWORD|CREDENTIALS?|AUTH)$")
+"""Names of secrets, also among those with the prefixes above."""
+_HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 
 def engine_python() -> str:
@@ -52,12 +111,17 @@ def install_vllm_command() -> str:
     return install_command("cuda", "install-cuda")
 
 
-def worker_environment(current: Mapping[str, str], scratch: Path) -> dict[str, str]:
+def worker_environment(
+    current: Mapping[str, str], scratch: Path, *, hub_token: bool = False
+) -> dict[str, str]:
     """Return the variables of the supervisor and the worker; variables of the user override defaults.
+
+    They are those that engines need, and no credentials: not those of Prefect, MLflow, databases, clouds or CI.
 
     Args:
         current: The variables of this process.
         scratch: Folder for sockets and temporary files of vLLM.
+        hub_token: Pass on the token of the Hub, from which vLLM itself loads private and gated models.
     """
     root = Path(regrade.__file__).parents[1]
     paths = [current["PYTHONPATH"]] if current.get("PYTHONPATH") else []
@@ -68,7 +132,19 @@ def worker_environment(current: Mapping[str, str], scratch: Path) -> dict[str, s
         **_DEFAULTS,
         "TORCHINDUCTOR_CACHE_DIR": str(inductor),  # a cache, which survives the scratch folder
         "VLLM_RPC_BASE_PATH": str(scratch),
-        **current,
+        **_needed(current, hub_token=hub_token),
         "TMPDIR": str(scratch),
         "PYTHONPATH": os.pathsep.join(paths),
     }
+
+
+def _needed(current: Mapping[str, str], *, hub_token: bool) -> dict[str, str]:
+    named = {name.strip() for name in current.get(PASSED_ON, "").split(",")}
+    if hub_token:
+        named.update(_HUB_TOKENS)
+    return {name: value for name, value in current.items() if name in named or _is_needed(name)}
+
+
+def _is_needed(name: str) -> bool:
+    upper = name.upper()  # `http_proxy` is as common as HTTP_PROXY
+    return (upper in _NAMES or upper.startswith(_PREFIXES)) and not _SECRET.search(upper)

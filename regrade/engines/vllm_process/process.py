@@ -18,13 +18,16 @@ not end earlier: its engine core waits for an idle worker."""
 class EngineProcess(SupervisedProcess):
     """A supervised command with a channel to its owner and a scratch folder for temporary files."""
 
-    def __init__(self, command: Sequence[str], log: Path, *, grace: float = GRACE) -> None:
+    def __init__(
+        self, command: Sequence[str], log: Path, *, grace: float = GRACE, hub_token: bool = False
+    ) -> None:
         """Start the command.
 
         Args:
             command: Program and arguments. It finds the channel's descriptor in the variable `CHANNEL_VARIABLE`.
             log: File to which all output is appended.
             grace: Seconds from SIGTERM to SIGKILL.
+            hub_token: The engine gets the token of the Hub.
         """
         scratch = Path(tempfile.mkdtemp(prefix="regrade-engine-"))
         owner_end, worker_end = socket.socketpair()
@@ -32,7 +35,7 @@ class EngineProcess(SupervisedProcess):
             super().__init__(
                 command,
                 log,
-                worker_environment(os.environ, scratch),
+                worker_environment(os.environ, scratch, hub_token=hub_token),
                 grace=grace,
                 channel=worker_end.fileno(),
                 scratch=scratch,

@@ -127,7 +127,7 @@ class Follower:
         if not self._warned and self.pool and not self.server.has_worker(self.pool):
             self._warned = True
             logger.warning(
-                "no worker of the pool '%s' is online; `prefect worker start --pool %s` starts one",
+                "no worker of the pool '%s' is online; `regrade worker --pool %s` starts one",
                 self.pool,
                 self.pool,
             )

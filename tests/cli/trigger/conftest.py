@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.trigger.helpers import wait_for
 from tests.command_line import ROOT
+from tests.prefect_login import Login
 
 
 @pytest.fixture(scope="package")
@@ -32,7 +33,9 @@ def served(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         )
     for name in ("stand-in/stand-in", "score-answers/score-here"):
         wait_for(
-            lambda name=name: httpx.get(f"{prefect_server}/deployments/name/{name}").is_success,
+            lambda name=name: (
+                httpx.get(f"{prefect_server}/deployments/name/{name}", auth=Login()).is_success
+            ),
             (home / "log").read_text,
         )
     yield prefect_server

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from tests.command_line import Ran, regrade
+from tests.prefect_login import Login
 
 
 def wait_for(found: Any, otherwise: Any = str, seconds: float = 120) -> Any:
@@ -28,7 +29,7 @@ def trigger(url: str, *arguments: str | Path, **environment: str) -> Ran:
 
 
 def read_run(url: str, flow_run_id: str) -> dict[str, Any]:
-    return dict(httpx.get(f"{url}/flow_runs/{flow_run_id}", timeout=30).json())
+    return dict(httpx.get(f"{url}/flow_runs/{flow_run_id}", auth=Login(), timeout=30).json())
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from tests.cli.trigger.helpers import Reply, between, read_run, trigger, wait_fo
 from tests.command_line import ROOT
 from tests.crash.harness import restore_sigint
 from tests.prefect_fixtures import free_port
+from tests.prefect_login import Login
 from tests.stored import numbers, publish
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
@@ -158,9 +159,11 @@ def test_a_cancelled_job_cancels_its_run(
 
 
 def test_a_run_that_nobody_takes_is_cancelled(served: str) -> None:
-    flows = httpx.post(f"{served}/flows/filter", json={"flows": {"name": {"any_": ["stand-in"]}}})
+    flows = httpx.post(
+        f"{served}/flows/filter", json={"flows": {"name": {"any_": ["stand-in"]}}}, auth=Login()
+    )
     lonely = {"name": "nobody-runs-it", "flow_id": flows.json()[0]["id"]}
-    httpx.post(f"{served}/deployments/", json=lonely).raise_for_status()
+    httpx.post(f"{served}/deployments/", json=lonely, auth=Login()).raise_for_status()
 
     ran = trigger(served, "nobody-runs-it", "--wait", "--start-timeout", "3", "--json")
 
@@ -228,7 +231,10 @@ def test_a_request_whose_answer_was_lost_starts_no_second_run(served: str) -> No
     assert ran.code == 0, ran.err
     assert sum(path.endswith("/create_flow_run") for path in seen) == 2
     found = httpx.post(
-        f"{served}/flow_runs/filter", json={"flows": {"name": {"any_": ["stand-in"]}}}, timeout=30
+        f"{served}/flow_runs/filter",
+        json={"flows": {"name": {"any_": ["stand-in"]}}},
+        auth=Login(),
+        timeout=30,
     ).json()
     (only,) = [one for one in found if one["parameters"].get("model") == model]
     assert only["id"] == ran.document["flow_run"]["id"]

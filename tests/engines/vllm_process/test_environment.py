@@ -1,8 +1,14 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from regrade.engines.vllm_process.environment import worker_environment
+from regrade.engines.vllm_process.extra import refuse_code
+from regrade.engines.vllm_process.process import EngineProcess
+from regrade.errors import SettingsError
 
 LEVEL = "from huggingface_hub.utils import logging; print(logging.get_verbosity())"
 
@@ -18,3 +24,73 @@ def test_warnings_of_downloads_which_have_signed_addresses_stay_out_of_the_engin
 
     assert level(worker_environment({}, tmp_path)) == "40"  # errors
     assert level(worker_environment({"HF_HUB_VERBOSITY": "info"}, tmp_path)) == "20"
+
+
+CREDENTIALS = (
+    *("PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "PREFECT_API_KEY", "PREFECT__FLOW_RUN_ID"),
+    *("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
+    *("PGPASSWORD", "PGPASSFILE", "POSTGRES_PASSWORD", "DATABASE_URL", "OPENAI_API_KEY"),
+    *("AWS_SECRET_ACCESS_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "GITHUB_TOKEN", "CI_JOB_TOKEN"),
+    *("WANDB_API_KEY", "SSH_AUTH_SOCK", "REGRADE_NOTES_TOKEN", "VLLM_API_KEY", "HF_TOKEN"),
+    *("HUGGING_FACE_HUB_TOKEN",),
+)
+NEEDED = (
+    *("PATH", "HOME", "LD_PRELOAD", "CUDA_VISIBLE_DEVICES", "NCCL_SOCKET_IFNAME", "HF_HOME"),
+    *("HF_ENDPOINT", "HF_HUB_OFFLINE", "VLLM_CPU_KVCACHE_SPACE", "TOKENIZERS_PARALLELISM"),
+    *(
+        "TORCHINDUCTOR_CACHE_DIR",
+        "OMP_NUM_THREADS",
+        "https_proxy",
+        "REGRADE_CPU_NICE",
+        "PYTHONHASHSEED",
+    ),
+)
+
+
+def test_the_engine_gets_what_it_needs_and_no_credential(tmp_path: Path):
+    found = worker_environment(dict.fromkeys((*CREDENTIALS, *NEEDED), "x"), tmp_path)
+    assert not found.keys() & set(CREDENTIALS)
+    assert {name: found.get(name) for name in NEEDED} == dict.fromkeys(NEEDED, "x")
+
+
+def test_the_token_of_the_hub_is_for_models_of_the_hub(tmp_path: Path):
+    given = {"HF_TOKEN": "hf_x", "PREFECT_API_AUTH_STRING": "x"}
+    found = worker_environment(given, tmp_path, hub_token=True)
+    assert found["HF_TOKEN"] == "hf_x"
+    assert "PREFECT_API_AUTH_STRING" not in found
+
+
+def test_a_variable_that_the_list_lacks_can_be_named(tmp_path: Path):
+    given = {"ODD_DRIVER": "x", "OTHER": "y", "REGRADE_ENGINE_VARIABLES": "ODD_DRIVER, MORE"}
+    found = worker_environment(given, tmp_path)
+    assert found["ODD_DRIVER"] == "x"
+    assert not found.keys() & {"OTHER", "MORE"}
+
+
+def test_the_processes_of_an_engine_have_no_credential_in_their_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in CREDENTIALS:
+        monkeypatch.setenv(name, "a credential")
+    told = tmp_path / "told"
+    code = f"import os; open({str(told)!r}, 'w').write(chr(10).join(os.environ))"
+    process = EngineProcess([sys.executable, "-c", code], tmp_path / "log")
+    supervisor = Path(f"/proc/{process.pid}/environ").read_text().split("\0")
+    assert process.has_ended(within=30)
+    process.end()
+    assert not {line.partition("=")[0] for line in supervisor} & set(CREDENTIALS)
+    assert not set(told.read_text().split()) & set(CREDENTIALS)
+    assert "PATH" in told.read_text().split()
+    assert os.environ["HF_TOKEN"] == "a credential"
+
+
+@pytest.mark.parametrize("name", ["trust_remote_code", "worker_cls", "log_config_file"])
+def test_a_worker_runs_code_of_a_model_only_if_its_machine_allows_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGRADE_REMOTE_CODE", "0")
+    refuse_code({"max_num_seqs": 4, "trust_remote_code": False})
+    with pytest.raises(SettingsError, match=rf"'{name}' can run code .* REGRADE_REMOTE_CODE=1"):
+        refuse_code({name: "evil.Module"})
+    monkeypatch.setenv("REGRADE_REMOTE_CODE", "1")
+    refuse_code({name: "evil.Module"})

@@ -19,6 +19,7 @@ from regrade.errors import SettingsError
 from regrade.orchestration.deployment.desired import read_desired
 from tests.command_line import regrade, run
 from tests.prefect_fixtures import running_server
+from tests.prefect_login import Login
 from tests.stored import numbers, publish
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
@@ -40,7 +41,9 @@ class Server:
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         def answered() -> httpx.Response | None:
-            response = httpx.request(method, f"{self.url}{path}", json=body, timeout=30)
+            response = httpx.request(
+                method, f"{self.url}{path}", json=body, auth=Login(), timeout=30
+            )
             return None if response.status_code >= 500 else response  # a locked SQLite
 
         response = soon(answered)

@@ -12,6 +12,7 @@ from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.orchestration.deployment.heartbeats import HEARTBEAT, MESSAGE, crash_silent_runs
+from tests.prefect_login import Login
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 
@@ -38,7 +39,10 @@ def test_a_run_that_fell_silent_has_crashed(prefect_server: str):
             assert crash_silent_runs(client, name=name, silence=silence).state == state
         assert len(client.read_automations_by_name(name)) == 1
 
-    with httpx.Client(base_url=prefect_server, timeout=60) as api, ExitStack() as stack:
+    with (
+        httpx.Client(base_url=prefect_server, auth=Login(), timeout=60) as api,
+        ExitStack() as stack,
+    ):
         # The server is shared: the runs of later tests may be silent for longer.
         (automation,) = (
             one for one in api.post("/automations/filter", json={}).json() if one["name"] == name

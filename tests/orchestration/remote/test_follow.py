@@ -9,6 +9,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.orchestration.remote.client import connected
 from regrade.orchestration.remote.follow import Follower
+from tests.prefect_login import Login
 
 pytestmark = pytest.mark.prefect
 
@@ -22,8 +23,10 @@ def test_lines_of_one_moment_fill_several_pages_and_are_shown_once(
         "log",
         lambda _, text, *words: logged.append(text % words),
     )
-    flow = httpx.post(f"{prefect_server}/flows/", json={"name": "talkative"}).json()
-    flow_run = httpx.post(f"{prefect_server}/flow_runs/", json={"flow_id": flow["id"]}).json()
+    flow = httpx.post(f"{prefect_server}/flows/", json={"name": "talkative"}, auth=Login()).json()
+    flow_run = httpx.post(
+        f"{prefect_server}/flow_runs/", json={"flow_id": flow["id"]}, auth=Login()
+    ).json()
     moment = "2026-09-01T12:00:00Z"
     lines = [
         {
@@ -35,7 +38,7 @@ def test_lines_of_one_moment_fill_several_pages_and_are_shown_once(
         }
         for number in range(450)
     ]
-    httpx.post(f"{prefect_server}/logs/", json=lines).raise_for_status()
+    httpx.post(f"{prefect_server}/logs/", json=lines, auth=Login()).raise_for_status()
 
     with (
         temporary_settings({PREFECT_API_URL: prefect_server}),

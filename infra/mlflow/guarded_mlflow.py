@@ -1,0 +1,15 @@
+"""MLflow's server with a guard against other pages: `PYTHONPATH=infra/mlflow mlflow server --app-name guarded`.
+
+MLflow checks the host (MLFLOW_SERVER_ALLOWED_HOSTS), but any page on another port of localhost, such as a notebook, may read
+and change everything. Here, only the origins in MLFLOW_SERVER_CORS_ALLOWED_ORIGINS may.
+"""
+
+import os
+
+from mlflow.server.fastapi_app import app as mlflow_app
+
+from regrade.processes.web_guard import OwnPagesOnly, split_origins
+
+ORIGINS = "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS"
+
+app = OwnPagesOnly(mlflow_app, origins=split_origins(ORIGINS, os.environ.get(ORIGINS)))

@@ -1,0 +1,41 @@
+"""`regrade worker`."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def worker(
+    *,
+    pool: str,
+    limit: int | None = None,
+    name: str | None = None,
+    work_queue: Annotated[list[str] | None, Parameter(negative=())] = None,
+    with_healthcheck: bool = False,
+    run_once: bool = False,
+) -> None:
+    """Run the flow runs of a work pool on this machine.
+
+    PREFECT_API_URL names the server. The worker runs only the flows of this regrade: a deployment with other code, or a run
+    with a command or environment variables of its own, is refused and ends as Crashed with the reason.
+
+    Args:
+        pool: Work pool: `gpu` or `cpu`.
+        limit: Most flow runs at the same time. Use 1 on a machine with one GPU.
+        name: Name of the worker on the server; a random name if not given.
+        work_queue: Only this queue of the pool; can be repeated.
+        with_healthcheck: Answer on port 8080 at `/health`.
+        run_once: Stop when the runs that are scheduled now have ended.
+    """
+    from regrade.orchestration.project_worker import run_worker  # noqa: PLC0415 - imports Prefect
+    from regrade.orchestration.remote.access import address  # noqa: PLC0415
+
+    address()
+    run_worker(
+        pool,
+        name=name,
+        queues=work_queue or [],
+        limit=limit,
+        health_check=with_healthcheck,
+        once=run_once,
+    )

@@ -1,0 +1,93 @@
+"""Guard of a web server that has no login for pages: only its own pages and programs may use it.
+
+A server on 127.0.0.1 is within reach of every page that is open in a browser on the same machine. The headers `Host` and
+`Origin` tell such requests from those of programs and of the server's own pages, and a page cannot set them:
+https://cheatsheetseries.owasp.org/cheatsheets/Cross-Site_Request_Forgery_Prevention_Cheat_Sheet.html
+"""
+
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from typing import Any
+
+from regrade.errors import SettingsError
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+
+class OwnPagesOnly:
+    """An ASGI application that answers 403 to requests of other pages; all else goes on to the wrapped application.
+
+    The middleware of the servers is not enough: Starlette's CORS only keeps a page from reading an answer and ignores
+    websockets, Prefect has no check of the host, and MLflow allows every page on localhost.
+    """
+
+    def __init__(
+        self, app: App, *, origins: Collection[str], hosts: Collection[str] | None = None
+    ) -> None:
+        """Wrap an application.
+
+        Args:
+            app: ASGI application.
+            origins: Origins of its own pages, such as `http://127.0.0.1:4200`. Programs send no origin.
+            hosts: Names without port under which it is reached; another name is a sign of DNS rebinding. None: any.
+        """
+        self._app, self._origins, self._hosts = app, frozenset(origins), hosts
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Refuse the request, or pass it on."""
+        if scope["type"] in ("http", "websocket"):
+            problem = self._problem(
+                {name: value.decode("latin-1") for name, value in scope["headers"]}
+            )
+            if problem is not None:
+                await _refuse(scope, receive, send, problem)
+                return
+        await self._app(scope, receive, send)
+
+    def _problem(self, headers: dict[bytes, str]) -> str | None:
+        host, origin = headers.get(b"host", ""), headers.get(b"origin")
+        if self._hosts is not None and _name(host) not in self._hosts:
+            return f"This server does not answer for the host '{_name(host)}', only for {', '.join(sorted(self._hosts))}."
+        if origin is not None and origin not in self._origins:
+            return f"A page of {origin} may not use this server, only one of {', '.join(sorted(self._origins))}."
+        return None
+
+
+def split_origins(name: str, value: str | None) -> list[str]:
+    """Return the origins of a setting, which are separated by commas.
+
+    Args:
+        name: Name of the setting, for the error.
+        value: Its value.
+
+    Raises:
+        SettingsError: If it is empty, or allows every page.
+    """
+    origins = [origin.strip().rstrip("/") for origin in (value or "").split(",") if origin.strip()]
+    if not origins or any("*" in origin for origin in origins):
+        raise SettingsError(
+            f"{name} is '{value or ''}', which is no list of origins. Set it to the address of the server's own "
+            "pages, such as http://127.0.0.1:4200."
+        )
+    return origins
+
+
+def _name(host: str) -> str:
+    """Return a host without its port; `[::1]:4200` is `[::1]`."""
+    return host if host.endswith("]") else host.rpartition(":")[0] or host
+
+
+async def _refuse(scope: Message, receive: Receive, send: Send, problem: str) -> None:
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close", "code": 1008, "reason": ""})  # before accepting: 403
+        return
+    body = f"{problem}\n".encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", b"%d" % len(body)),
+    ]
+    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,123 @@
+"""The user of the workers, if the stack is started as root."""
+
+import os
+import pwd
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from infra.stack.layout import Layout, StackError, layout
+from infra.stack.users import DEFAULT, VARIABLE, as_user, give_folders, worker_user
+from tests.infra.running_stack import Stack, wait_until
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
+NOBODY = "nobody"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    monkeypatch.setenv("REGRADE_STACK", str(tmp_path / "stack"))
+    (tmp_path / "stack").mkdir()
+    return layout()
+
+
+@needs_root
+def test_a_command_of_the_worker_has_no_rights_of_root(tmp_path: Path):
+    secret = tmp_path / ".env"
+    secret.write_text("a login")
+    secret.chmod(0o600)
+    user = pwd.getpwnam(NOBODY)
+    told = subprocess.run(
+        as_user(user, ["cat", "/proc/self/status"]), capture_output=True, text=True, check=True
+    )
+    status = dict(line.split(":\t", 1) for line in told.stdout.splitlines())
+    assert set(status["Uid"].split()) == {str(user.pw_uid)}
+    assert (status["NoNewPrivs"], int(status["CapEff"], 16)) == ("1", 0)
+    reads = subprocess.run(as_user(user, ["cat", str(secret)]), capture_output=True, check=False)
+    assert reads.returncode != 0
+
+
+@needs_root
+def test_a_user_that_does_not_exist_is_named_with_how_to_create_it(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv(VARIABLE, "no-such-user")
+    with pytest.raises(StackError, match=r"no user 'no-such-user'. Create it: useradd --system"):
+        worker_user()
+
+
+@needs_root
+def test_a_python_that_the_user_cannot_reach_is_named_with_the_folder_and_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    hidden = tmp_path / "hidden"
+    hidden.mkdir(mode=0o700)
+    tmp_path.chmod(0o755)
+    python = hidden / "python"
+    python.write_bytes(b"")
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    monkeypatch.setenv(VARIABLE, NOBODY)
+    with pytest.raises(StackError, match=r"cannot enter .*, owned by root with mode 700"):
+        worker_user()
+    monkeypatch.setenv(VARIABLE, "root")
+    assert worker_user() is None
+    assert capsys.readouterr().err == ""
+
+
+@needs_root
+def test_folders_of_the_stack_are_given_and_others_only_checked(place: Layout, tmp_path: Path):
+    user = pwd.getpwnam(NOBODY)
+    (place.home / "answers").mkdir()
+    (place.home / "answers/old").write_text("by root")
+    given = {"REGRADE_ANSWERS": place.answers, "REGRADE_SPOOL": str(place.home / "spool")}
+    give_folders(place, user, given)
+    for path in ("answers", "answers/old", "spool", "worker"):
+        assert (place.home / path).owner() == NOBODY
+    assert place.home.owner() == "root"
+
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with pytest.raises(StackError, match=f"cannot write to {elsewhere}.*chown -R {NOBODY}"):
+        give_folders(place, user, {"REGRADE_SPOOL": str(elsewhere)})
+    assert elsewhere.owner() == "root"
+
+
+@needs_root
+@pytest.mark.stack
+@pytest.mark.vllm
+@pytest.mark.prefect
+@pytest.mark.timeout(600)
+def test_a_flow_run_is_not_root_and_reads_no_secret_of_the_stack(
+    stack: Stack, evaluated: dict[str, Any]
+):
+    worker = stack.parts()["worker-cpu"].process()
+    assert worker is not None
+    if worker.uids().effective == 0:
+        pytest.skip(f"the user {DEFAULT} cannot run this Python")
+    user = pwd.getpwnam(DEFAULT)
+    flow_run = stack.start_run("score-answers", {"force": True})
+
+    def process() -> psutil.Process | None:
+        found = stack.below("worker-cpu")
+        return next((one for one in found if _is_flow_run(one)), None)
+
+    started = wait_until(process, 60, lambda: stack.told(flow_run))
+    assert set(started.uids()) == {user.pw_uid}
+    variables = started.environ()
+    assert (variables["HOME"], variables["REGRADE_REMOTE_CODE"]) == (str(stack.place.worker), "0")
+    assert stack.finish(flow_run)["state_type"] == "COMPLETED", stack.told(flow_run)
+    place = stack.place
+    for secret in (place.login, place.passwords, place.cluster / "PG_VERSION"):
+        read = subprocess.run(as_user(user, ["cat", str(secret)]), capture_output=True, check=False)
+        assert read.returncode != 0, secret
+
+
+def _is_flow_run(process: psutil.Process) -> bool:
+    try:
+        return "regrade.orchestration.flow_run_process" in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
