@@ -60,6 +60,11 @@ def _postgres(place: Layout) -> Iterator[None]:
     postgres.make_cluster(place)
     part = parts.database(place)
     if part.ready():
+        if not (place.cluster / "postmaster.pid").exists():
+            raise StackError(
+                f"Port {place.postgres_port} is taken by another Postgres, perhaps of a stack in another folder. Set "
+                "REGRADE_POSTGRES_PORT to a free port."
+            )
         yield
         return
     processes.interrupt_on_stop_signals()

@@ -23,12 +23,11 @@ def tidy(folder: Path) -> None:
     """
     oldest = time.time() - RUN_LOG_DAYS * 24 * 3600
     for path in folder.glob("*.log"):
-        status = path.stat()
-        if RUN_LOG.search(path.name):
-            if status.st_mtime < oldest:
-                path.unlink(missing_ok=True)
-        elif status.st_size > LIMIT_BYTES:
+        if not RUN_LOG.search(path.name) and path.stat().st_size > LIMIT_BYTES:
             _rotate(path)
+    for path in folder.rglob("*.log"):  # workers may write into subfolders: links are not followed
+        if RUN_LOG.search(path.name) and path.lstat().st_mtime < oldest:
+            path.unlink(missing_ok=True)
 
 
 def _rotate(path: Path) -> None:

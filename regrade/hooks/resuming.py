@@ -66,7 +66,7 @@ def left_over(
         Checkpoints of this training, oldest first; folders with anything else.
     """
     ours, others = [], []
-    for folder in kept_folder(output).glob("*"):
+    for folder in filter(Path.is_dir, kept_folder(output).glob("*")):
         state = _state_of(folder)
         if state is None or state.global_step > step or not _starts_with(log_history, state):
             others.append(folder)

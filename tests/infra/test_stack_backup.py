@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.stack import backup, growth, logs, postgres
+from infra.stack import backup, commands, growth, logs, parts, postgres, schema
 from infra.stack.__main__ import main
 from infra.stack.backup import DUMP, read_manifest
 from infra.stack.layout import Layout, StackError, layout
@@ -200,6 +200,48 @@ def test_a_size_counts_every_file_once(tmp_path: Path):
         "20 MB",
     ]
     assert growth.size_of(tmp_path / "missing") == 0
+
+
+def test_another_stack_on_the_same_port_is_not_touched(
+    no_server: Layout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(postgres, "server_command", lambda _: ["postgres"])
+    monkeypatch.setattr(postgres, "answers", lambda _: True)
+    with pytest.raises(StackError, match="taken by another Postgres.* Set REGRADE_POSTGRES_PORT"):
+        commands.back_up(no_server, tmp_path / "stack.tar")
+    assert not (tmp_path / "stack.tar").exists()
+
+
+def test_an_upgrade_that_fails_names_the_versions_and_the_backup(
+    no_server: Layout, monkeypatch: pytest.MonkeyPatch
+):
+    place, asked = no_server, []
+
+    def ask(_: Layout, database: str, statement: str) -> str:
+        asked.append(statement)
+        if "count(*)" in statement:
+            return "1"
+        return f"{database}==99.0"
+
+    monkeypatch.setattr(postgres, "ask", ask)
+    refuse = "import sys; sys.exit('Can not locate revision abc')"
+    (place.home / "refuse.py").write_text(refuse)
+    environment = {
+        "PYTHONPATH": str(place.home),
+        "MLFLOW_BACKEND_STORE_URI": "postgresql://mlflow@x/mlflow",
+    }
+    monkeypatch.setattr(schema, "COMMANDS", {"prefect": ("refuse",), "mlflow": ("refuse",)})
+    servers = {
+        name: parts.Part(name, [], environment, lambda: True) for name in ("prefect", "mlflow")
+    }
+    with pytest.raises(StackError) as refused:
+        schema.upgrade(place, servers)
+    (kept,) = place.backups.iterdir()
+    assert read_manifest(kept).folders == []
+    assert "Can not locate revision abc" in str(refused.value)
+    assert "last used by prefect==99.0; prefect==" in str(refused.value)
+    assert f"restore a backup of {place.backups}" in str(refused.value)
+    assert not [statement for statement in asked if statement.startswith("COMMENT")]
 
 
 def test_the_docs_dump_and_restore_with_the_options_that_are_tested():

@@ -45,11 +45,14 @@ class Restarted:
 
 
 def scored(stack: Stack) -> str:
-    """Id of a flow run that scored stored answers."""
-    repository = LocalRepository(stack.place.home / "few")
-    if repository.head() is None:
-        publish(repository, numbers(0, 3))
-    flow_run_id = stack.start_run("score-answers", {"answers": repository.uri, "force": True})
+    """Id of a flow run that scored a small answer set of the stack's repository."""
+    folder = Path(stack.place.answers)
+    answers = publish(LocalRepository(folder), numbers(0, 3))
+    owner = folder.stat()  # the workers' user
+    for path in folder.rglob("*"):
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+    parameters = {"answer_set": answers.manifest.answer_set_id, "force": True}
+    flow_run_id = stack.start_run("score-answers", parameters)
     assert stack.finish(flow_run_id)["state_type"] == "COMPLETED", stack.told(flow_run_id)
     return flow_run_id
 
@@ -161,8 +164,6 @@ DEPLOYMENTS = "SELECT id, name, updated FROM deployment ORDER BY name"
 @pytest.fixture(scope="module")
 def backed_up(restarted: Restarted, tmp_path_factory: pytest.TempPathFactory) -> BackedUp:
     stack = restarted.stack
-    answers = LocalRepository(Path(stack.place.answers))
-    publish(answers, numbers(0, 3))
     run = scored(stack)
     file = tmp_path_factory.mktemp("backup") / "stack.tar"
     written = stack.command("backup", file)
@@ -173,7 +174,7 @@ def backed_up(restarted: Restarted, tmp_path_factory: pytest.TempPathFactory) ->
         ask(stack.place, "prefect", DEPLOYMENTS),
         stack.metrics("accuracy/demo-arithmetic"),
         files_in(stack.place.artifacts),
-        answers.head(),
+        LocalRepository(Path(stack.place.answers)).head(),
     )
 
 
