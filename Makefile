@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 LISTS := requirements/cpu.txt infra/install.sh
+WORKFLOWS := infra/ci/github.yml infra/ci/github-one-job.yml
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -27,17 +28,32 @@ install-cuda:  ## On a GPU machine: install vLLM's CUDA build and regrade into .
 demo: .venv/installed  ## Evaluate the demo model with vLLM on the CPU; needs no account
 	@$(BIN)/regrade evaluate --config infra/demo/demo.yaml
 
+# Tests that start engines and servers time themselves, and run one after the other; the others share the cores.
 test: .venv/installed-dev  ## Run the tests, except the slow ones
-	@$(BIN)/python -m pytest -m "not slow and not stack"
+	@$(BIN)/python -m pytest -m "not slow and not stack and not vllm and not prefect" --numprocesses logical --maxprocesses 8 --dist loadfile
+	@$(BIN)/python -m pytest -m "(vllm or prefect) and not slow and not stack"
 
 test-slow: .venv/installed-dev  ## Run the slow tests that `make test` skips
 	@$(BIN)/python -m pytest -m slow
 
-check: .venv/installed-dev  ## Check lint, types and import rules
+check: .venv/installed-dev  ## Check lint, types, import rules, dependencies, CI files and shell scripts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deptry flows regrade tasks
+	$(BIN)/shellcheck .ci/run infra/*.sh infra/*/*.sh
+	$(BIN)/actionlint -config-file infra/ci/actionlint.yaml -shellcheck $(BIN)/shellcheck $(WORKFLOWS)
+	$(BIN)/zizmor --offline --quiet --persona pedantic $(WORKFLOWS)
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci infra/ci/gitlab.yml
+
+sbom: .venv/installed-dev  ## Write a bill of materials of .venv (CycloneDX) into sbom.json
+	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file sbom.json $(BIN)/python
+	@echo "sbom.json lists all packages of .venv, with their versions and licences."
+
+audit: .venv/installed-dev  ## Look up known vulnerabilities; exit code 3: could not be looked up (make says 2)
+	@$(BIN)/python -m infra.audit $(ARGS)
 
 .peers/installed: .venv/installed-dev infra/install-peers.sh
 	@infra/install-peers.sh
@@ -48,7 +64,7 @@ perf: .peers/installed  ## Compare the speed with other tools on this machine (a
 	    echo "== $$script"; $(BIN)/python -m perf.$$script || exit 1; done
 
 .venv/installed-mutants: .venv/installed-dev requirements/mutants.txt
-	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --requirement requirements/mutants.txt
+	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes --requirement requirements/mutants.txt
 	@touch $@
 
 mutants: .venv/installed-mutants  ## Test the tests: do they notice small changes? (ARGS="--modules answers/spool"; two hours)
@@ -70,10 +86,16 @@ stack: .venv/installed-stack  ## Start Postgres, Prefect, MLflow and two workers
 stack-down: .venv/installed-stack  ## Stop the stack
 	@$(BIN)/python -m infra.stack down
 
+stack-backup: .venv/installed-stack  ## Back up the stack into a new file (FILE=stack.tar)
+	@$(BIN)/python -m infra.stack backup "$(FILE)"
+
+stack-restore: .venv/installed-stack  ## Restore a backup into an empty stack (FILE=stack.tar; REPLACE=1: also into one with data)
+	@$(BIN)/python -m infra.stack restore "$(FILE)" $(if $(filter-out 0,$(REPLACE)),--replace)
+
 stack-test: .venv/installed-dev .venv/installed-stack  ## Test the stack: run, cancel, crash, score, compare
 	@$(BIN)/python -m pytest -m stack tests/infra
 
 ui: .venv/installed  ## Start the Prefect UI and MLflow with the runs of this checkout (127.0.0.1:4200 and :5000)
 	@infra/ui.sh
 
-.PHONY: help install install-cuda demo test test-slow check format lock deploy ui perf mutants stack stack-down stack-test
+.PHONY: help install install-cuda demo test test-slow check sbom audit format lock deploy ui perf mutants stack stack-backup stack-down stack-restore stack-test

@@ -21,9 +21,9 @@ say "installing the pinned CPU environment into .venv (about 4.5 GB; two minutes
 pip --upgrade pip || fail
 # The CPU build of torch: from the configured package indexes, else from PyTorch's index.
 pip "$torch" || pip --index-url https://download.pytorch.org/whl/cpu "$torch" || fail
-pip --requirement requirements/cpu.txt || fail
+pip --require-hashes --requirement requirements/cpu.txt || fail
 if [ "${1:-}" = --dev ]; then
-    pip --requirement requirements/dev.txt || fail
+    pip --require-hashes --requirement requirements/dev.txt || fail
     # The tests of the Prefect UI need a browser; they are skipped if it is missing and this user cannot install it.
     if ! { command -v chromium && command -v chromedriver; } >/dev/null && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
         say "installing Chromium for the tests of the Prefect UI"

@@ -17,13 +17,14 @@ from perf.mutants_running import BaselineError, ModuleTests, Outcome, copied
 
 # pytest stops at the first failure, so quick tests stand first.
 CORPUS, HOSTILE = "tests/scorers/test_corpus.py", "tests/scorers/test_hostile.py"
+EVERY = "tests/scorers/test_scorers.py"
 NUMBER = ("tests/scorers/test_number.py", "tests/scorers/test_number_strict.py")
 LETTER = ("tests/scorers/test_choice_letter.py",)
 TEXT = ("tests/scorers/test_text.py", "tests/scorers/test_exact.py")
-NUMBERS = (CORPUS, *NUMBER, HOSTILE)
-LETTERS = (CORPUS, *LETTER, HOSTILE)
-TEXTS = (CORPUS, *TEXT, HOSTILE)
-ALL_SCORERS = (CORPUS, *LETTER, *TEXT, *NUMBER, HOSTILE)
+NUMBERS = (CORPUS, *NUMBER, EVERY, HOSTILE)
+LETTERS = (CORPUS, *LETTER, EVERY, HOSTILE)
+TEXTS = (CORPUS, *TEXT, EVERY, HOSTILE)
+ALL_SCORERS = (CORPUS, *LETTER, *TEXT, *NUMBER, EVERY, HOSTILE)
 COMPARING = ("tests/comparing",)
 
 MODULES: dict[str, Sequence[str]] = {

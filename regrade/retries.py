@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from enum import Enum
+from enum import Enum, auto
 from typing import TypeVar
 
 import httpx2
@@ -51,15 +51,24 @@ class NotSettledError(Exception):
 class Problem(Enum):
     """Kind of a failed call to the Hub, and so what to do."""
 
-    TEMPORARY = "the same call may succeed later"
-    OFFLINE = "huggingface_hub is in offline mode"
-    GATED = "access has to be asked for"
-    NO_REPOSITORY = "there is none, or it is private"
-    NO_REVISION = "no such branch, tag or commit"
-    NO_FILE = "no such file"
-    UNAUTHORIZED = "no token, or a wrong one"
-    FORBIDDEN = "the token does not allow it"
-    OTHER = "anything else"
+    TEMPORARY = auto()
+    """The same call may succeed later."""
+    OFFLINE = auto()
+    """Huggingface_hub is in offline mode."""
+    GATED = auto()
+    """Access has to be asked for."""
+    NO_REPOSITORY = auto()
+    """The repository does not exist, or it is private."""
+    NO_REVISION = auto()
+    """No such branch, tag or commit."""
+    NO_FILE = auto()
+    """No such file."""
+    UNAUTHORIZED = auto()
+    """No token, or a wrong one."""
+    FORBIDDEN = auto()
+    """The token does not allow it."""
+    OTHER = auto()
+    """Anything else."""
 
 
 _PROBLEMS: tuple[tuple[type[BaseException], Problem], ...] = (

@@ -145,6 +145,14 @@ def test_waits_double_up_to_the_longest(waits: list[float]) -> None:
     )
 
 
+def test_machines_that_failed_together_do_not_ask_again_together(waits: list[float]) -> None:
+    call, _ = failing(ConnectionError(), 60)
+
+    RetryPolicy(attempts=61, first_wait=3, longest_wait=3, total=1e6).call("asking", call)
+
+    assert 3 <= min(waits) < 4 < 5 < max(waits) <= 6
+
+
 def test_a_wait_that_the_hub_asks_for_replaces_the_doubled_one(waits: list[float]) -> None:
     call, _ = failing(response(429, **{"Retry-After": "30"}), 1)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import ROOT
+from tests.pinned import entries
 from tests.pythons import SUPPORTED, python
 
 OTHERS = [
@@ -34,8 +35,9 @@ def test_the_suite_passes_without_vllm(version: str, tmp_path: Path) -> None:
     subprocess.run([python(version), "-m", "venv", home], check=True)
     run = [str(home / "bin" / "python"), "-m"]
     lists = [f"--requirement={ROOT}/requirements/{name}.txt" for name in ("scoring", "dev")]
-    pins = (ROOT / "requirements" / "cpu.txt").read_text().splitlines()
-    lists += [pin for pin in pins if pin.partition("==")[0] in FROM_VLLM]
+    from_vllm = tmp_path / "from-vllm.txt"
+    from_vllm.write_text("".join(entries("cpu")[name] for name in FROM_VLLM))
+    lists.append(f"--requirement={from_vllm}")
     subprocess.run(
         [*run, "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", *lists],
         check=True,

@@ -7,7 +7,7 @@ ENV PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
     PREFECT_SERVER_ANALYTICS_ENABLED=false VLLM_NO_USAGE_STATS=1
 COPY requirements/scoring.txt requirements/stack.txt /tmp/
 # The check fails the build if a package of the lists is missing or does not fit this Python.
-RUN pip install --no-deps --requirement /tmp/scoring.txt --requirement /tmp/stack.txt \
+RUN pip install --no-deps --require-hashes --requirement /tmp/scoring.txt --requirement /tmp/stack.txt \
     && pip check
 
 # The checkout, from which workers load the flows (regrade/orchestration/pull_step.py).

@@ -10,9 +10,10 @@ ENV PYTHONUNBUFFERED=1 \
 COPY requirements/scoring.txt /tmp/
 # The check fails the build if a package of the list is missing or does not fit the Python of vLLM's image.
 RUN uv venv /opt/regrade \
-    && uv pip install --python /opt/regrade/bin/python --no-cache --no-deps --requirement /tmp/scoring.txt \
+    && uv pip install --python /opt/regrade/bin/python --no-cache --no-deps --require-hashes --requirement /tmp/scoring.txt \
     && uv pip check --python /opt/regrade/bin/python \
-    && uv pip install --system --no-cache --no-deps --constraint /tmp/scoring.txt orjson
+    && awk '/^[^ ]/ { keep = /^orjson==/ } keep' /tmp/scoring.txt > /tmp/orjson.txt \
+    && uv pip install --system --no-cache --no-deps --require-hashes --requirement /tmp/orjson.txt
 
 COPY . /regrade
 WORKDIR /regrade

@@ -1,4 +1,4 @@
-"""Run a team's stack on this machine, without Docker: `python -m infra.stack up | down | status`.
+"""Run a team's stack on this machine, without Docker: `python -m infra.stack up | down | status | backup | restore`.
 
 `up` starts Postgres, the servers of Prefect and MLflow, and two workers, creates the deployments, and runs until Ctrl-C.
 """
@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.stack import parts, postgres, processes
+from infra.stack import commands, growth, logs, parts, postgres, processes, schema
 from infra.stack.layout import HOST, Layout, StackError, layout
 from infra.stack.processes import Known
 
@@ -20,23 +20,38 @@ START_SECONDS = 300
 """Longest start of a part, in seconds."""
 RESTARTS, RESTARTS_SECONDS = 5, 120.0
 """Most restarts of a part within this many seconds; the next restart stops the stack."""
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 READY = "the stack is ready"
 """Line that `up` prints when all parts are ready."""
-STOPS = {"worker": (signal.SIGTERM, 30.0), "postgres": (signal.SIGINT, 30.0)}
+STOPS = {"worker": (signal.SIGTERM, 30.0), "postgres": postgres.STOP}
+TIDY_SECONDS = 60
+"""Time between two looks at the sizes of the logs."""
+USAGE = "usage: python -m infra.stack up | down | status | backup FILE | restore FILE [--replace]"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Return the exit code: 0 done, 1 failed or not running, 2 bad usage."""
-    actions = {"up": up, "down": down, "status": status}
-    if len(arguments) != 1 or arguments[0] not in actions:
-        print("usage: python -m infra.stack up | down | status", file=sys.stderr)
-        return 2
     try:
-        return actions[arguments[0]](layout())
+        match list(arguments):
+            case ["up"]:
+                return up(layout())
+            case ["down"]:
+                return down(layout())
+            case ["status"]:
+                return status(layout())
+            case ["backup", file]:
+                return commands.back_up(layout(), Path(file).absolute())
+            case ["restore", file]:
+                return commands.put_back(layout(), Path(file).absolute(), replace=False)
+            case ["restore", file, "--replace"] | ["restore", "--replace", file]:
+                return commands.put_back(layout(), Path(file).absolute(), replace=True)
+            case _:
+                print(USAGE, file=sys.stderr)
+                return 2
     except StackError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 def up(place: Layout) -> int:
@@ -52,8 +67,7 @@ def up(place: Layout) -> int:
     place.home.chmod(0o711)  # the user of Postgres must be able to enter
     for port in (place.postgres_port, place.prefect_port, place.mlflow_port):
         _refuse_taken(port)
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.default_int_handler)  # raises KeyboardInterrupt
+    processes.interrupt_on_stop_signals()
     running = _Running(place)
     try:
         _start_all(place, running)
@@ -63,7 +77,7 @@ def up(place: Layout) -> int:
     except KeyboardInterrupt:
         print("stopping")
     finally:
-        for number in STOP_SIGNALS:
+        for number in processes.STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         _stop(running.parts)
         place.state.unlink(missing_ok=True)
@@ -109,8 +123,12 @@ class _Running:
         Raises:
             StackError: If a part ends too often.
         """
+        tidied = 0.0
         while True:
             time.sleep(1)
+            if time.monotonic() - tidied > TIDY_SECONDS:
+                logs.tidy(self.place.logs)
+                tidied = time.monotonic()
             for number, part in enumerate(self.parts):
                 if part.process() is None:
                     self._start_again(number)
@@ -145,8 +163,9 @@ def _start_all(place: Layout, running: _Running) -> None:
     database = parts.database(place)
     running.start(database)
     running.wait([database])
-    postgres.make_databases(place, parts.base_environment(place))
+    postgres.make_databases(place)
     servers = parts.servers(place)
+    schema.upgrade(place, {server.name: server for server in servers})
     for server in servers:
         running.start(server)
     running.wait(servers)
@@ -188,15 +207,19 @@ def down(place: Layout) -> int:
 
 
 def status(place: Layout) -> int:
-    """Print the state of each part."""
+    """Print the state of each part, and the sizes of what grows."""
     supervisor, known = processes.read_state(place.state)
-    if supervisor is None or supervisor.process() is None:
+    runs = supervisor is not None and supervisor.process() is not None
+    if runs:
+        _show(place)
+        for part in known:
+            print(f"  {part.name:<12} {'runs' if part.process() else 'ended'}  {part.log}")
+        print()
+    else:
         print("the stack is not running")
-        return 1
-    _show(place)
-    for part in known:
-        print(f"{part.name:<12} {'runs' if part.process() else 'ended'}  {part.log}")
-    return 0
+    if place.home.exists():
+        growth.show(place)
+    return 0 if runs else 1
 
 
 def _stop(known: Sequence[Known]) -> None:

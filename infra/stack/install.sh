@@ -17,4 +17,4 @@ if ! .venv/bin/python -c 'from infra.stack.postgres import binaries; binaries()'
     trap 'rm -f "$ours"' EXIT
     apt-get install --yes --no-install-recommends postgresql >>"$log" 2>&1 || { tail -n 20 "$log" >&2; exit 1; }
 fi
-.venv/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --requirement requirements/stack.txt
+.venv/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes --requirement requirements/stack.txt

@@ -33,6 +33,21 @@ class Layout:
         return self.home / "logs"
 
     @property
+    def artifacts(self) -> Path:
+        """Folder with the files of MLflow's runs."""
+        return self.home / "artifacts"
+
+    @property
+    def spool(self) -> Path:
+        """Folder of the workers with answers that are not published yet."""
+        return Path(os.environ.get("REGRADE_SPOOL") or self.home / "spool")
+
+    @property
+    def backups(self) -> Path:
+        """Folder with the backups that the stack makes by itself, before an upgrade and before a restore."""
+        return self.home / "backups"
+
+    @property
     def passwords(self) -> Path:
         """File with the passwords, in the format of PGPASSFILE, for libpq and asyncpg."""
         return self.home / "pgpass"

@@ -13,6 +13,11 @@ from infra.stack import postgres
 from infra.stack.layout import HOST, ROOT, Layout
 from regrade.processes.environment import LIBRARY_DEFAULTS
 
+KEPT_RUNS = "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"
+"""Prefect's setting for the time after which it deletes a flow run that has ended, with its logs and pages."""
+KEPT_RUNS_SECONDS = 365 * 24 * 3600
+"""Default of `KEPT_RUNS`: a year."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -49,7 +54,7 @@ def client_environment(layout: Layout) -> dict[str, str]:
         "MLFLOW_TRACKING_URI": layout.mlflow_url,
         "REGRADE_HOME": str(ROOT),
         "REGRADE_ANSWERS": layout.answers,
-        "REGRADE_SPOOL": os.environ.get("REGRADE_SPOOL") or str(layout.home / "spool"),
+        "REGRADE_SPOOL": str(layout.spool),
         "REGRADE_LOGS": os.environ.get("REGRADE_LOGS") or str(layout.logs),
     }
 
@@ -67,13 +72,16 @@ def servers(layout: Layout) -> list[Part]:
     prefect = {
         **environment,
         "PREFECT_API_DATABASE_CONNECTION_URL": f"postgresql+asyncpg://prefect@{where}/prefect",
+        "PREFECT_SERVER_DATABASE_MIGRATE_ON_START": "false",  # infra/stack/schema.py does it
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+        KEPT_RUNS: kept_runs_seconds(),
         "PREFECT_UI_API_URL": f"{layout.prefect_url}/api",
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     }
     mlflow = {
         **environment,
         "MLFLOW_BACKEND_STORE_URI": f"postgresql+psycopg://mlflow@{where}/mlflow",
-        "MLFLOW_ARTIFACTS_DESTINATION": str(layout.home / "artifacts"),
+        "MLFLOW_ARTIFACTS_DESTINATION": str(layout.artifacts),
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # runs of regrade do not need its job queue
     }
     start_prefect = _module(
@@ -86,6 +94,11 @@ def servers(layout: Layout) -> list[Part]:
         Part("prefect", start_prefect, prefect, lambda: _answer(healths[0]) is not None),
         Part("mlflow", start_mlflow, mlflow, lambda: _answer(healths[1]) is not None),
     ]
+
+
+def kept_runs_seconds() -> str:
+    """Return the value of `KEPT_RUNS`, as set by the caller."""
+    return os.environ.get(KEPT_RUNS) or str(KEPT_RUNS_SECONDS)
 
 
 def workers(layout: Layout) -> list[Part]:

@@ -1,8 +1,10 @@
 """The Postgres cluster of the stack: on loopback, with scram passwords, not run by root."""
 
 import os
+import re
 import secrets
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,8 +15,12 @@ SYSTEM_USER = "postgres"
 """User that runs the server if this process runs as root; Debian's package creates it."""
 OWNER = "regrade"
 """Superuser of the cluster."""
+STOP = (signal.SIGINT, 30.0)
+"""Signal for a fast shutdown, and the seconds until SIGKILL."""
 DATABASES = ROOT / "infra/stack/databases.sql"
-ROLES = (OWNER, "prefect", "mlflow")
+NAMES = ("prefect", "mlflow")
+"""Databases, and the roles that own them."""
+ROLES = (OWNER, *NAMES)
 SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
@@ -25,20 +31,47 @@ SETTINGS = {
 }
 
 
-def binaries() -> Path:
-    """Return the folder with the programs of the newest installed Postgres.
+def installed() -> dict[int, Path]:
+    """Return the folders with Postgres' programs, by major version; Debian installs several side by side."""
+    folders = Path("/usr/lib/postgresql").glob("*/bin/postgres")
+    found = {int(path.parents[1].name): path.parent for path in folders}
+    if not found and (on_path := shutil.which("postgres")):
+        told = subprocess.run([on_path, "--version"], capture_output=True, text=True, check=True)
+        number = re.search(r"\d+", told.stdout)
+        found = {int(number[0]): Path(on_path).resolve().parent} if number else {}
+    return found
+
+
+def has_cluster(layout: Layout) -> bool:
+    """Return True if the databases were created."""
+    return (layout.cluster / "PG_VERSION").exists()
+
+
+def version(layout: Layout) -> int:
+    """Return the major version of Postgres that the databases belong to."""
+    return int((layout.cluster / "PG_VERSION").read_text())
+
+
+def binaries(layout: Layout | None = None) -> Path:
+    """Return the folder with Postgres' programs: of the version of the databases, or the newest for new databases.
 
     Raises:
-        StackError: If Postgres is not installed.
+        StackError: If this version, or any, is not installed.
     """
-    folders = Path("/usr/lib/postgresql").glob("*/bin/postgres")
-    found = sorted((path.parent for path in folders), key=lambda path: float(path.parent.name))
-    if found:
-        return found[-1]
-    on_path = shutil.which("postgres")
-    if on_path is None:
+    found = installed()
+    if not found:
         raise StackError("PostgreSQL is not installed. Install it: apt-get install postgresql")
-    return Path(on_path).resolve().parent
+    if layout is None or not has_cluster(layout):
+        return found[max(found)]
+    wanted = version(layout)
+    if wanted not in found:
+        others = ", ".join(map(str, sorted(found)))
+        raise StackError(
+            f"The databases in {layout.cluster} are of PostgreSQL {wanted}, which is not installed (installed: "
+            f"{others}). Install it: apt-get install postgresql-{wanted}. The way to the next version is in "
+            "docs/stack.md."
+        )
+    return found[wanted]
 
 
 def as_owner(command: Sequence[str]) -> list[str]:
@@ -66,7 +99,7 @@ def make_cluster(layout: Layout) -> None:
     Raises:
         StackError: If the user of Postgres cannot enter the folder, or initdb fails.
     """
-    if (layout.cluster / "PG_VERSION").exists():
+    if has_cluster(layout):
         return
     shutil.rmtree(layout.cluster, ignore_errors=True)  # left by an interrupted initdb
     layout.cluster.mkdir(mode=0o700)
@@ -84,7 +117,7 @@ def make_cluster(layout: Layout) -> None:
             file.write(passwords(layout)[OWNER])
         if os.geteuid() == 0:
             shutil.chown(secret, SYSTEM_USER)
-        command = [str(binaries() / "initdb"), "--auth=scram-sha-256", "--encoding=UTF8"]
+        command = [str(binaries(layout) / "initdb"), "--auth=scram-sha-256", "--encoding=UTF8"]
         command += ["--locale=C.UTF-8", f"--username={OWNER}", f"--pwfile={secret}"]
         command += [f"--pgdata={layout.cluster}"]
         made = subprocess.run(
@@ -101,32 +134,66 @@ def server_command(layout: Layout) -> list[str]:
     """Return the command that starts the server."""
     options = [f"--{name}={value}" for name, value in SETTINGS.items()]
     folder = ["-D", str(layout.cluster), "-p", str(layout.postgres_port)]
-    return as_owner([str(binaries() / "postgres"), *folder, *options])
+    return as_owner([str(binaries(layout) / "postgres"), *folder, *options])
 
 
 def answers(layout: Layout) -> bool:
     """Return True if the server accepts connections."""
     address = ["-h", HOST, "-p", str(layout.postgres_port), "-U", OWNER, "-d", "postgres"]
-    command = [str(binaries() / "pg_isready"), "--quiet", *address]
+    command = [str(binaries(layout) / "pg_isready"), "--quiet", *address]
     return subprocess.run(command, check=False).returncode == 0
 
 
-def make_databases(layout: Layout, environment: Mapping[str, str]) -> None:
+def make_databases(layout: Layout) -> None:
     """Create the roles and databases of Prefect and MLflow unless they exist.
 
     Raises:
         StackError: If the server refuses.
     """
     by_role = passwords(layout)
-    secret = {f"{role.upper()}_DATABASE_PASSWORD": by_role[role] for role in ("prefect", "mlflow")}
-    address = ["-h", HOST, "-p", str(layout.postgres_port), "-U", OWNER, "-d", "postgres"]
-    options = ["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--file", str(DATABASES)]
+    secret = {f"{name.upper()}_DATABASE_PASSWORD": by_role[name] for name in NAMES}
+    _psql(layout, "postgres", ["--file", str(DATABASES)], secret)
+
+
+def ask(layout: Layout, database: str, statement: str) -> str:
+    """Run an SQL statement as the superuser and return what it selects: lines, with `|` between columns.
+
+    Raises:
+        StackError: If the server refuses.
+    """
+    return _psql(layout, database, ["--tuples-only", "--no-align", "--command", statement])
+
+
+def client(
+    layout: Layout, program: str, *options: str, **secret: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a client program of Postgres, such as `pg_dump`, as the superuser.
+
+    Args:
+        layout: Stack whose server runs.
+        program: Name of the program.
+        *options: Its options, besides the address.
+        **secret: Its variables, besides the file of passwords.
+
+    Raises:
+        StackError: If it fails.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    address = ["--host", HOST, "--port", str(layout.postgres_port), "--username", OWNER]
     done = subprocess.run(
-        [str(binaries() / "psql"), *address, *options],
-        env={**environment, **secret, "PGPASSFILE": str(layout.passwords)},
+        [str(binaries(layout) / program), *address, "--no-password", *options],
+        env={**inherited, **secret, "PGPASSFILE": str(layout.passwords)},
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        raise StackError(f"psql failed: {done.stderr.strip()}")
+        raise StackError(f"{program} failed: {done.stderr.strip()}")
+    return done
+
+
+def _psql(
+    layout: Layout, database: str, options: Sequence[str], secret: Mapping[str, str] | None = None
+) -> str:
+    quiet = ["--dbname", database, "--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1"]
+    return client(layout, "psql", *quiet, *options, **(secret or {})).stdout.strip()

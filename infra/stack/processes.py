@@ -17,6 +17,8 @@ from regrade.processes.tree import end_tree, is_running
 
 TAIL = 2000
 """Characters of a log that an error message shows."""
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that stop a command of the stack."""
 _children: list["subprocess.Popen[bytes]"] = []
 """Children of this process."""
 
@@ -38,6 +40,12 @@ class Known:
         except psutil.NoSuchProcess:
             return None
         return process if same and is_running(process) else None
+
+
+def interrupt_on_stop_signals() -> None:
+    """Raise KeyboardInterrupt on each stop signal, so that what was started is ended."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.default_int_handler)
 
 
 def start(name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> Known:

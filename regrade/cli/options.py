@@ -143,7 +143,11 @@ class GenerationOptions:
         Parameter(group=SERVER, help="Name of the environment variable with the API key."),
     ] = None
     timeout: Annotated[
-        float | None, Parameter(group=SERVER, help="Longest time for one request, in seconds.")
+        float | None,
+        Parameter(
+            group=SERVER,
+            help="Seconds without any sign of the server until a request is sent again.",
+        ),
     ] = None
     dataset: Annotated[DatasetBenchmark | None, Parameter(name="--dataset", group=DATASET)] = None
 

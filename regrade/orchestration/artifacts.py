@@ -13,6 +13,7 @@ from prefect.exceptions import PrefectException
 from pydantic import ValidationError
 
 from regrade.comparing.gate_report import GateReport
+from regrade.errors import OperationError
 from regrade.reporting.diffs import diffs_markdown
 from regrade.reporting.results import Evaluation
 from regrade.reporting.tables import escape, headline, markdown_report
@@ -96,7 +97,7 @@ def read_report(client: "SyncPrefectClient", flow_run_id: UUID | str) -> GateRep
     """Return the verdict of a flow run, or None if the run has written none (yet).
 
     Raises:
-        ValueError: If the verdict has the format of another version of regrade.
+        OperationError: If the verdict has the format of another version of regrade.
     """
     data = newest_artifact(client, UUID(str(flow_run_id)), REPORT_KEY)
     if data is None:
@@ -105,7 +106,7 @@ def read_report(client: "SyncPrefectClient", flow_run_id: UUID | str) -> GateRep
     try:
         return GateReport.model_validate_json(text)
     except ValidationError as error:
-        raise ValueError(
+        raise OperationError(
             f"Flow run {flow_run_id} wrote a verdict that this regrade cannot read: use the same version on both "
             f"sides ({error.errors()[0]['msg']})."
         ) from error

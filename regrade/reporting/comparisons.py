@@ -33,7 +33,7 @@ def p_text(p: float | None) -> str:
     """Return a p-value, with four digits if it is below 0.1, else two."""
     if p is None:
         return "-"
-    return "< 0.0001" if p < 1e-4 else f"{p:.4f}" if p < 0.1 else f"{p:.2f}"
+    return "below 0.0001" if p < 1e-4 else f"{p:.4f}" if p < 0.1 else f"{p:.2f}"
 
 
 def comparison_row(comparison: Comparison) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from regrade.reporting.results import AnswerSetResult, Evaluation, ScoreResult
+from regrade.scoring.fit import is_cut_short
 
 TEXT_COLUMNS = ("model", "benchmark", "scorer")
 RESULT_COLUMNS = (*TEXT_COLUMNS, "accuracy", "n", "unparsed", "truncated", "failed")
@@ -73,7 +74,9 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
     rows = [
         _results(answers, score) for answers in evaluation.answer_sets for score in answers.scores
     ]
+    doubts = [f"**{escape(benchmark)}**: {escape(note)}" for benchmark, note in notes(evaluation)]
     lines = [
+        *(line for doubt in doubts for line in (doubt, "")),
         *markdown_table(RESULT_COLUMNS, rows, text=TEXT_COLUMNS),
         "",
         "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing.",
@@ -82,12 +85,6 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
     if plot is not None:
         lines += [f"![accuracy]({plot})", ""]
     lines += [f"- Not scored: {escape(failed.text)}" for failed in evaluation.not_scored]
-    lines += [
-        f"- {escape(answers.benchmark)}: {escape(note)}"
-        for answers in evaluation.answer_sets
-        for score in answers.scores
-        for note in score.notes
-    ]
     lines += [_links(answers) for answers in evaluation.answer_sets]
     if not evaluation.answer_sets:
         return "\n".join([*lines, ""])
@@ -105,6 +102,13 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
     return "\n".join([*lines, "```", "", *markdown_table(columns, costs), ""])
 
 
+def notes(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    """Yield benchmark and sentence for each reason to doubt a score."""
+    for answers in evaluation.answer_sets:
+        for score in answers.scores:
+            yield from ((answers.benchmark, note) for note in score.notes)
+
+
 def headline(evaluation: Evaluation) -> str:
     """Return one line: the model, and each benchmark with its headline accuracy, standard error and n."""
     accuracies = [
@@ -119,7 +123,9 @@ def headline(evaluation: Evaluation) -> str:
 
 def _headline(score: ScoreResult) -> str:
     shown = accuracy_text(score.metrics["accuracy"], score.metrics["accuracy_stderr"])
-    return f"{shown} (n={score.metrics['n']})"
+    truncated = score.metrics["truncated_rate"]
+    cut = f", {percent(truncated)} truncated" if is_cut_short(truncated) else ""
+    return f"{shown} (n={score.metrics['n']}{cut})"
 
 
 def markdown_table(

@@ -81,8 +81,8 @@ def _benchmark(judged: BenchmarkVerdict) -> list[str]:
     if judged.comparison is None:
         return lines
     tests = (
-        f"if the true drop were {100 * judged.max_drop:g} points, p = {p_text(judged.p_regression)} for a difference this "
-        f"low ({p_text(judged.p_regression_adjusted)} after Holm), and p = {p_text(judged.p_pass)} for one this high"
+        f"if the true drop were {100 * judged.max_drop:g} points, p {p_text(judged.p_regression)} for a difference this "
+        f"low ({p_text(judged.p_regression_adjusted)} after Holm), and p {p_text(judged.p_pass)} for one this high"
     )
     texts = (tests, _levels(judged), *remarks(judged.comparison))
     lines += [f"- {escape(text)}" for text in texts if text]

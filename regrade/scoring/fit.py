@@ -19,6 +19,8 @@ _SAMPLED = 1_000
 """Answers on which the other scorers are tried."""
 _MIN_SHARE = 0.02
 """Least share of right answers of a scorer that fits better."""
+MOST_TRUNCATED = 0.05
+"""Share of truncated answers above which the score says more about the limit than about the model."""
 
 
 def better_scorers(answers: AnswerSet, scorer_name: str, overall: Metrics) -> tuple[str, ...]:
@@ -58,6 +60,8 @@ def notes(answers: AnswerSet, file: ScoreFile) -> Iterator[str]:
     overall = file.summary.overall
     if file.scorer != answers.manifest.scorers[0] or overall.accuracy is None:
         return
+    if is_cut_short(overall.truncated_rate):
+        yield _truncated(answers, overall)
     counted = f"scorer '{file.scorer}' finds 0 of {overall.n:,} answers right ({overall.unparsed:,} unparsed)"
     if file.better_scorers:
         names = ", ".join(f"`--scorer {name}`" for name in file.better_scorers)
@@ -67,6 +71,20 @@ def notes(answers: AnswerSet, file: ScoreFile) -> Iterator[str]:
     difference = _difference(answers, file)
     if difference is not None:
         yield difference
+
+
+def is_cut_short(truncated_rate: float | None) -> bool:
+    """Return True if more answers were truncated than a score can bear."""
+    return truncated_rate is not None and truncated_rate > MOST_TRUNCATED
+
+
+def _truncated(answers: AnswerSet, overall: Metrics) -> str:
+    sampling = answers.manifest.specification.sampling
+    limit = "at the limit of tokens" if sampling is None else f"at {sampling.max_tokens:,} tokens"
+    return (
+        f"{overall.truncated_rate:.1%} of the answers were cut off {limit}, so that the score is too low. "
+        "Raise `--max-tokens` (and the model's context, `--engine.max-model-len`, if it is set)."
+    )
 
 
 def _difference(answers: AnswerSet, file: ScoreFile) -> str | None:

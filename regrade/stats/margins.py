@@ -74,7 +74,7 @@ def _exact_tail(counts: PairedCounts, difference: float, z: float) -> float:
     share_lost = float(_share_lost(np.array(counts.gained), np.array(counts.lost), n, difference))
     share_gained = max(0.0, share_lost + difference)
     gained, lost = _likely(n, share_gained)[:, None], _likely(n, share_lost)[None, :]
-    kept = n - np.arange(gained.size + lost.size - 1, dtype=np.float64)
+    kept = n - np.arange(gained.size + lost.size - 1.0)
     rest = gammaln(np.maximum(kept, 0) + 1) - xlogy(
         np.maximum(kept, 0), max(0.0, 1 - share_gained - share_lost)
     )
@@ -105,6 +105,6 @@ def _share_lost(gained: FloatArray, lost: FloatArray, n: float, difference: floa
 def score_zs(gained: FloatArray, lost: FloatArray, n: float, difference: float) -> FloatArray:
     """Return `score_z` for arrays of counts that can be broadcast."""
     shares = 2 * _share_lost(gained, lost, n, difference) + difference * (1 - difference)
-    distance = gained - lost - n * difference
     error = np.sqrt(np.maximum(n * shares, 1e-300))
-    return np.where(np.abs(distance) < 1e-9, 0.0, distance / error)
+    z: FloatArray = (gained - lost - n * difference) / error
+    return z

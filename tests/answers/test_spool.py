@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from regrade.answers.spool import Spool, SpoolBusyError, SpoolError, spool_folder, spool_root
+from regrade.errors import DamagedAnswersError
 from regrade.records import GENERATION_SCHEMA
 from tests.builders import row
 
@@ -279,17 +280,42 @@ def test_rows_belong_to_the_session_that_began_before_them(folder: Path):
         assert [file.session for file in spool.seal()] == [None, "0123456789ab", "ba9876543210"]
 
 
-@pytest.mark.parametrize(("size", "files"), [(1, 3), (2**20, 1)])
+@pytest.mark.parametrize(("size", "files"), [(1, 3), (2**20, 1), (None, 1)])
 def test_a_journal_is_closed_when_it_is_large(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, size: int, files: int
+    folder: Path, monkeypatch: pytest.MonkeyPatch, size: int | None, files: int
 ):
-    monkeypatch.setattr("regrade.answers.spool.MAX_JOURNAL_BYTES", size)
+    if size is not None:
+        monkeypatch.setattr("regrade.answers.spool.MAX_JOURNAL_BYTES", size)
     with Spool(folder) as spool:
         for number in range(3):
             spool.append([row(number)])
 
         assert len(list(folder.glob("journal-*.jsonl"))) == files
         assert len(samples(spool)) == 3
+
+
+def test_a_sealed_file_that_is_damaged_is_named(folder: Path):
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+        (sealed,) = spool.seal()
+        sealed.path.write_bytes(b"PAR1 and nothing else")
+
+        with pytest.raises(DamagedAnswersError, match=sealed.path.name):
+            spool.states()
+
+
+def test_files_that_cannot_be_removed_after_publishing_do_no_harm(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("regrade.answers.spool.shutil.rmtree", refuse)
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+        published = spool.seal()
+        spool.release(one.path for one in published)
+        spool.remove()
 
 
 def test_rows_that_are_sealed_and_not_published_yet_are_not_generated_again(folder: Path):

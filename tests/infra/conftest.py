@@ -12,7 +12,7 @@ import yaml
 from tests.command_line import DEMO
 from tests.hub_server.fixtures import Hub
 from tests.hub_server.server import HubServer
-from tests.infra.running_stack import Stack, running_stack
+from tests.infra.running_stack import Stack, stack_in, started
 
 N = 40
 
@@ -40,7 +40,7 @@ def stack(team: Hub) -> Iterator[Stack]:
         "HF_TOKEN": team.token,
         "HF_HOME": str(home / "huggingface"),
     }
-    with running_stack(home, hub) as running:
+    with started(stack_in(home, hub)) as running:
         yield running
     shutil.rmtree(home)
 

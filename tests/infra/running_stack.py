@@ -77,8 +77,8 @@ class Stack:
 
         wait_until(ready, 400, self.output.read_text)
 
-    def command(self, action: str, **changes: str) -> Ran:
-        command = [sys.executable, "-m", "infra.stack", action]
+    def command(self, *arguments: str | Path, **changes: str) -> Ran:
+        command = [sys.executable, "-m", "infra.stack", *map(str, arguments)]
         return run(command, 200, self.environment | changes)
 
     def parts(self) -> dict[str, Known]:
@@ -193,9 +193,8 @@ class Stack:
             self.supervisor.send_signal(signal.SIGCONT)
 
 
-@contextmanager
-def running_stack(home: Path, environment: Mapping[str, str]) -> Iterator[Stack]:
-    """A stack in an empty folder, on free ports; stopped at the end of the block."""
+def stack_in(home: Path, environment: Mapping[str, str]) -> Stack:
+    """A stack in a folder, on free ports, not started yet."""
     place = Layout(home, free_port(), free_port(), free_port())
     settings = {
         "REGRADE_STACK": str(home),
@@ -205,7 +204,12 @@ def running_stack(home: Path, environment: Mapping[str, str]) -> Iterator[Stack]
         "REGRADE_SPOOL": str(home / "spool"),
         "REGRADE_LOGS": str(home / "logs"),
     }
-    stack = Stack(place, {**os.environ, **settings, **environment})
+    return Stack(place, {**os.environ, **settings, **environment})
+
+
+@contextmanager
+def started(stack: Stack) -> Iterator[Stack]:
+    """Start a stack, and stop it at the end of the block."""
     try:
         stack.start()
         yield stack

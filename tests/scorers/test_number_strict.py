@@ -24,7 +24,16 @@ def test_the_number_after_hashes_is_read(text: str, extracted: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["13", "The answer is 13", "### 13", "####\n13", "#### none", "#### 1. Add\n#### 2. Sum", ""],
+    [
+        "13",
+        "The answer is 13",
+        "### 13",
+        "####\n13",
+        "#### none",
+        "#### 1. Add\n#### 2. Sum",
+        "#### 1. add it",
+        "",
+    ],
 )
 def test_anything_else_is_unparsed(text: str) -> None:
     assert read("number_strict", text, "13")["outcome"] == "unparsed"

@@ -21,12 +21,22 @@ from tests.scorers.batches import generations, read, scored
         ("The answer is (A)", "A"),
         ("The answer is well-known", "well known"),
         ("\\boxed{\\frac12}", "0.5"),
+        ("The answer is Malcolm X.", "Malcolm X"),
+        ("The answer is 1,234,000 metres", "1234000 metres"),
     ],
 )
 def test_words_are_compared_as_in_squad_and_numbers_as_numbers(text: str, target: str) -> None:
     accepted = stored_target(target.split("|"))
 
     assert read("text", text, accepted)["value"] == 1.0
+
+
+def test_the_score_tells_the_place_of_the_text() -> None:
+    text = "So the answer is Rome."
+
+    score = read("text", text, "Rome")
+
+    assert text[score["start"] : score["end"]] == "Rome"
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.publishing import publish_scores
 from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
 from regrade.answers.sets import AnswerSet
+from regrade.cli.terminal import print_evaluation
 from regrade.records import SCORE_SCHEMA
-from regrade.reporting.results import score_result
+from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
+from regrade.reporting.tables import headline, markdown_report
 from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
 from regrade.stats.metrics import summarise
@@ -122,3 +125,54 @@ def test_a_score_within_the_error_of_the_imported_one_is_no_news(
     publish_original(answers, [1.0] * 98 + [0.0] * 2)
 
     assert list(notes(again(answers), score_answers(answers, "number").file)) == []
+
+
+def truncated(repository: LocalRepository, cut: int, n: int, **changes: Any) -> AnswerSet:
+    rows = [row(number, finish_reason="length" if number < cut else "stop") for number in range(n)]
+    return publish(repository, rows, **changes)
+
+
+def test_a_score_of_answers_that_were_cut_off_says_so_first_with_what_to_raise(
+    repository: LocalRepository,
+) -> None:
+    answers = truncated(repository, 6, 100)
+
+    (note,) = notes(answers, score_answers(answers, "number").file)
+
+    assert note.startswith("6.0% of the answers were cut off at 512 tokens")
+    assert "Raise `--max-tokens`" in note
+
+
+def test_a_few_truncated_answers_are_in_the_table_only(repository: LocalRepository) -> None:
+    answers = truncated(repository, 5, 100)
+
+    assert list(notes(answers, score_answers(answers, "number").file)) == []
+
+
+def test_terminal_page_and_headline_begin_with_the_truncated_answers(
+    repository: LocalRepository, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = truncated(repository, 30, 100)
+    score = score_result(score_answers(answers, "number"), None)
+    result = AnswerSetResult(
+        benchmark="sums",
+        model="org/tiny",
+        answer_set_id=answers.manifest.answer_set_id,
+        revision=None,
+        url=None,
+        rows=100,
+        expected_rows=100,
+        generated=0,
+        scores=(score,),
+        seconds={},
+    )
+    evaluation = Evaluation(answer_sets=(result,), repository=str(repository.uri))
+    monkeypatch.setattr("regrade.cli.terminal.stderr", Console(stderr=True, width=1_000))
+
+    print_evaluation(evaluation)
+
+    said = "sums: 30.0% of the answers were cut off at 512 tokens"
+    assert capsys.readouterr().err.startswith(said)
+    page = markdown_report(evaluation, None)
+    assert page.startswith("**sums**: 30.0% of the answers were cut off at 512 tokens")
+    assert headline(evaluation) == "org/tiny: sums 100.0 ± 0.0 % (n=100, 30.0 % truncated)"

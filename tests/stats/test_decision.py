@@ -74,6 +74,16 @@ def test_single_right_and_wrong_answers_count_as_they_are(table: tuple[int, int,
     assert np.array_equal(built.sums, changes.sums)
 
 
+@pytest.mark.parametrize("table", [(0, 0, 200), (2, 1, 60), (12, 5, 400)])
+def test_a_pass_of_single_answers_is_a_regression_with_gains_and_losses_exchanged(
+    table: tuple[int, int, int],
+) -> None:
+    """Losses that the questions cannot show are part of the score test already."""
+    changes = changes_of_counts(*table)
+
+    assert pass_p(changes, 0.02) == regression_p(changes.mirrored, -0.02)
+
+
 def test_answers_that_always_change_together_count_as_one() -> None:
     change = np.repeat([1.0, -1.0, -1.0, 0.0], [4, 4, 4, 388])  # in 100 passages of 4
 

@@ -173,3 +173,9 @@ def test_the_majority_agrees_with_a_slow_twin(votes: list[tuple[int, int]]) -> N
     answers = np.array([answer for _, answer in votes], dtype=np.int64)
 
     assert majority(samples, answers).tolist() == expected
+
+
+def test_without_votes_no_answer_wins() -> None:
+    none = np.empty(0, np.int64)
+
+    assert none[majority(none, none)].tolist() == []

@@ -130,6 +130,8 @@ def test_repeats_that_all_change_alike_have_the_interval_of_the_questions() -> N
 
     assert (result.difference, result.stderr) == (1, 0)
     assert (result.low, result.high) == pytest.approx(bonett_price_interval(10, 0, 10))
+    worse = paired_difference(np.ones(20), np.zeros(20), np.repeat(np.arange(10), 2))
+    assert (worse.low, worse.high) == pytest.approx(bonett_price_interval(0, 10, 10))
 
 
 @pytest.mark.parametrize("sign", [1, -1])

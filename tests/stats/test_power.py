@@ -195,3 +195,13 @@ def test_the_questions_needed_of_passages_are_questions() -> None:
     needed = questions_needed(paired_changes(change, np.repeat(np.arange(100), 4)), 0.05, 0.05)
 
     assert needed == ceil(4 * log(0.05) / log(0.95)) == 234
+
+
+def test_the_questions_needed_with_repeats_are_those_of_students_t() -> None:
+    rng = np.random.default_rng(4)
+    change = rng.choice([-0.5, 0.0, 0.5], 200, p=[0.2, 0.6, 0.2])  # half of the two repeats
+
+    needed = questions_needed(paired_changes(change, np.arange(200), 2), 0.02, 0.05)
+
+    variance = (200**2 * (change.var(ddof=1) / 200) + 2 * 0.25) / 202
+    assert needed == pytest.approx(variance * ((1.6525 + 0.8416) / 0.02) ** 2, rel=0.002)

@@ -57,6 +57,7 @@ def test_many_fractions_are_drawn_the_same_way_each_time() -> None:
 
     assert sign_flip_p(sums, "less") == p
     assert 0.0 < p < 0.2
+    assert sign_flip_p(sums) == pytest.approx(2 * p, abs=0.01)
 
 
 def test_an_empty_or_unchanged_pair_is_no_evidence() -> None:

@@ -18,6 +18,10 @@ def test_without_any_change_the_rule_of_three_holds(n: int, whole: float) -> Non
     )
 
 
+def test_a_drop_of_less_than_one_question_is_likely_in_no_change_at_all() -> None:
+    assert unseen_loss_p(np.zeros(10), 1.0, 0.05, 0.0) == pytest.approx(0.95**10)
+
+
 def test_the_tail_is_the_sum_over_all_samples_of_the_most_likely_distribution() -> None:
     """Two of three clusters are unchanged and one gained a half; a lost cluster gets the rest of the weight."""
     changes, drop = np.array([0.0, 0.0, 0.5]), 0.4

@@ -1,26 +1,23 @@
-"""Start a flow run, follow it, write its reports; cancel it if the CI job is cancelled."""
+"""Start a flow run, follow it, write its reports; cancel it if the CI job is cancelled or anything fails."""
 
 import logging
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
-from uuid import uuid4
 
 from regrade.cli.output import Output
 from regrade.cli.terminal import stdout
 from regrade.cli.trigger.options import Following
 from regrade.cli.trigger.parameters import fitting
-from regrade.orchestration.remote.client import (
-    CANCEL_SECONDS,
-    Server,
-    ServerGoneError,
-    connected,
-    page,
-)
+from regrade.errors import RegradeError, SettingsError
+from regrade.orchestration.remote.client import connected, page
 from regrade.orchestration.remote.follow import Follower
-from regrade.orchestration.remote.outcome import outcome
+from regrade.orchestration.remote.outcome import Outcome, failure_markdown, outcome
+from regrade.orchestration.remote.started import StartedRun
 from regrade.processes.shutdown import exit_code
-from regrade.reporting.files import write_reports
+from regrade.reporting.files import empty_file, write_reports
+from regrade.reporting.junit import junit_run
 
 logger = logging.getLogger("regrade.trigger")
 
@@ -42,50 +39,64 @@ def trigger_run(
         output: Form of the output on stdout.
 
     Raises:
-        SettingsError: If the deployment does not exist or refuses the parameters.
+        SettingsError: If a report or the id cannot be written, or the deployment does not exist or refuses the parameters.
+        NotThisServerError: If PREFECT_API_URL leads to something else, such as a login page.
         ServerGoneError: If the server is down for too long.
     """
-    with connected(following.patience) as server:
-        deployed = server.deployment(deployment)
-        parameters = fitting(chosen, params, deployed.parameter_openapi_schema or {})
-        key = uuid4().hex
-        # `end_on_signals` would end this process before the run is cancelled
-        signal.set_wakeup_fd(-1)
-        try:
-            flow_run = server.start(deployed, parameters, key)
-            url = page(flow_run.id)
-            logger.info("started %s: %s", flow_run.name, url)
-            if following.id_file is not None:
-                following.id_file.write_text(f"{flow_run.id}\n")
-            if not following.wait:
-                document = {"flow_run": {"id": str(flow_run.id)}, "url": url}
+    if not following.wait and (following.markdown or following.junit):
+        raise SettingsError("Reports are written when the run has ended: add `--wait`.")
+    started = StartedRun()
+    with _reported_on_failure(deployment, started, following):
+        for path in (following.id_file, following.markdown, following.junit):
+            if path is not None:
+                empty_file(path)  # a report of an earlier run is none of this one
+        with connected(following.patience) as server:
+            deployed = server.deployment(deployment)
+            parameters = fitting(chosen, params, deployed.parameter_openapi_schema or {})
+            # `end_on_signals` would end this process before the run is cancelled
+            signal.set_wakeup_fd(-1)
+            try:
+                with started.cancelled_on_failure(server):
+                    flow_run = started.start(server, deployed, parameters, following.id_file)
+                    followed = None
+                    if following.wait:
+                        pool = deployed.work_pool_name
+                        followed = Follower(server, flow_run.id, pool).follow(
+                            start_timeout=following.start_timeout, timeout=following.timeout
+                        )
+            except KeyboardInterrupt as error:
+                return exit_code(error)
+            if followed is None:
+                document = {"flow_run": {"id": str(flow_run.id)}, "url": page(flow_run.id)}
                 output.show(document, lambda: None)
                 return 0
-            ended, problem = Follower(server, flow_run.id, deployed.work_pool_name).follow(
-                start_timeout=following.start_timeout, timeout=following.timeout
-            )
-        except KeyboardInterrupt as error:
-            _cancel_interrupted(server, key)
-            return exit_code(error)
-        result = outcome(server, deployment, ended, gated="gate" in parameters, problem=problem)
-        markdown = result.markdown()
-        write_reports(markdown, (following.markdown, markdown), (following.junit, result.junit()))
-        output.show(result.document(), lambda: stdout.out(markdown))
-        logger.info("%s: %s", result.name, result.summary)
-        return result.exit_code
+            ended, late = followed
+            result = outcome(server, deployment, ended, gated="gate" in parameters, problem=late)
+    return _show(result, following, output)
 
 
-def _cancel_interrupted(server: Server, key: str) -> None:
-    """Cancel the run that this process started, if any."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # CI sends several signals; the first is enough
-    server.patience = CANCEL_SECONDS / 2
+@contextmanager
+def _reported_on_failure(
+    deployment: str, started: StartedRun, following: Following
+) -> Iterator[None]:
+    """Write the reports if the block raises an error, which is raised again."""
     try:
-        flow_run = server.started(key)
-        if flow_run is None:
-            logger.info("interrupted before a flow run was started")
-            return
-        logger.info("interrupted: cancelling %s", flow_run.name)
-        logger.info("%s: %s", flow_run.name, server.cancel(flow_run.id).state_name)
-    except ServerGoneError as error:
-        logger.warning("the flow run may go on, cancel it in the UI: %s", error)
+        yield
+    except Exception as error:
+        name = "" if isinstance(error, RegradeError) else f"{type(error).__name__}: "
+        markdown = failure_markdown(deployment, f"{name}{error}", started.flow_run)
+        junit = junit_run(deployment, f"{name}{error}")
+        try:
+            write_reports(markdown, (following.markdown, markdown), (following.junit, junit))
+        except SettingsError as unwritten:
+            logger.warning("%s", unwritten)
+        raise
+
+
+def _show(result: Outcome, following: Following, output: Output) -> int:
+    """Show the outcome before the reports are written, which can fail; return its exit code."""
+    markdown = result.markdown()
+    logger.info("%s: %s", result.name, result.summary)
+    output.show(result.document(), lambda: stdout.out(markdown))
+    write_reports(markdown, (following.markdown, markdown), (following.junit, result.junit()))
+    return result.exit_code

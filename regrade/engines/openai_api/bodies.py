@@ -40,6 +40,14 @@ def sampling_body(sampling: SamplingParams, *, is_vllm: bool) -> Body:
     return body
 
 
+STREAMING: tuple[Body, ...] = (
+    {"stream": True, "stream_options": {"include_usage": True}},
+    {"stream": True},
+    {},
+)
+"""Fields that request a streamed answer; a server that rejects some of them gets the next."""
+
+
 def ranking_body(top: int, *, chat: bool) -> Body:
     """Return the fields that request one greedy token and the `top` likeliest tokens at its position."""
     body: Body = {"temperature": 0.0, "max_tokens": 1}
@@ -83,6 +91,7 @@ def completion(
         finish_reason=choice.get("finish_reason"),
         prompt_tokens=usage.get("prompt_tokens"),
         completion_tokens=usage.get("completion_tokens"),
+        time_to_first_token=choice.get("time_to_first_token"),
         latency=latency,
     )
 

@@ -47,6 +47,7 @@ class OpenAIClient:
         self._is_vllm = False
         self._batch_size = settings.batch_size
         self._top = _TOPS[0]
+        self._streaming = bodies.STREAMING
 
     @property
     def info(self) -> EngineInfo:
@@ -156,7 +157,7 @@ class OpenAIClient:
     async def _generate(self, group: list[Request]) -> list[Completion]:
         body = bodies.sampling_body(group[0].sampling, is_vllm=self._is_vllm)
         started = time.monotonic()
-        response = await self._post(group, body)
+        response = await self._post_streaming(group, body)
         latency = time.monotonic() - started
         usage = (response.get("usage") or {}) if len(group) == 1 else {}
         choices = bodies.ordered_choices(response, len(group))
@@ -230,14 +231,26 @@ class OpenAIClient:
                     raise
                 self._top = min(self._top, fewer[0])
 
+    async def _post_streaming(self, group: Sequence[Request], body: bodies.Body) -> dict[str, Any]:
+        """Request an answer that comes in pieces, so that the timeout counts from the last one."""
+        while True:
+            streaming, *less = self._streaming
+            try:
+                return await self._post(group, body | streaming)
+            except RefusedError as error:
+                if error.status not in (400, 422) or "stream" not in error.message or not less:
+                    raise
+                self._streaming = min(self._streaming, tuple(less), key=len)
+
     async def _post(self, group: Sequence[Request], body: bodies.Body) -> dict[str, Any]:
+        send = self._server.stream if "stream" in body else self._server.post
         body = {"model": self._model.path, **body}
         if not isinstance(group[0].prompt, str):
             body["messages"] = [dict(message) for message in group[0].prompt]
-            return await self._server.post("chat/completions", body | self._chat)
+            return await send("chat/completions", body | self._chat)
         prompts = [request.prompt for request in group]
         body["prompt"] = prompts if len(prompts) > 1 else prompts[0]
-        return await self._server.post("completions", body)
+        return await send("completions", body)
 
     async def _close(self) -> None:
         unfinished = asyncio.all_tasks() - {asyncio.current_task()}

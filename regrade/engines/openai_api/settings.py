@@ -19,6 +19,7 @@ class ServerSettings(Settings):
     api_key_env: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key; the key itself is never a setting."""
     timeout: float = Field(600.0, gt=0)
-    """Timeout of a request in seconds."""
+    """Seconds without any sign of the server after which a request is sent again. Answers are streamed, so that a long one
+    that is still coming is not asked for twice."""
     max_retries: int = Field(6, ge=0)
     """Retries after 429, 5xx and timeouts."""

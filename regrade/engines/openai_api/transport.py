@@ -4,7 +4,8 @@ import math
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from tenacity import (
 )
 
 from regrade.engines.openai_api.settings import ServerSettings
+from regrade.engines.openai_api.streaming import END, StreamedResponse, events
 from regrade.errors import EngineError, SettingsError
 from regrade.retries import retry_after
 
@@ -65,7 +67,9 @@ class Server:
         key = os.environ.get(settings.api_key_env)
         self._session = aiohttp.ClientSession(
             headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=aiohttp.ClientTimeout(total=settings.timeout),
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=settings.timeout, sock_read=settings.timeout
+            ),
             connector=aiohttp.TCPConnector(limit=settings.max_concurrency),
             json_serialize=lambda content: orjson.dumps(content).decode(),
         )
@@ -81,6 +85,25 @@ class Server:
             SettingsError: If the server rejects the key (401, 403) or does not know the address or model (404).
             EngineError: If the server cannot be reached, or no request succeeded since this one began.
         """
+        return await self._retried(self._whole, f"{self._base}/{path}", body)
+
+    async def stream(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request for a streamed answer; return the response put together, as `post` would.
+
+        Choices have `time_to_first_token` (seconds) besides. An answer that breaks off is asked for again. A server that
+        does not stream may answer at once.
+
+        Raises:
+            RefusedError, SettingsError, EngineError: See `post`.
+        """
+        return await self._retried(self._streamed, f"{self._base}/{path}", body)
+
+    async def _retried(
+        self,
+        send: Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]],
+        url: str,
+        body: Mapping[str, Any],
+    ) -> dict[str, Any]:
         started = time.monotonic()
         attempts = AsyncRetrying(
             stop=stop_after_attempt(self._settings.max_retries + 1),
@@ -89,7 +112,7 @@ class Server:
             reraise=True,
         )
         try:
-            response: dict[str, Any] = await attempts(self._try, f"{self._base}/{path}", body)
+            response: dict[str, Any] = await attempts(send, url, body)
         except _RetryableError as error:
             raise self._final_error(error, started) from error
         self._last_success = time.monotonic()
@@ -110,39 +133,58 @@ class Server:
         """Close all connections."""
         await self._session.close()
 
-    async def _try(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def _whole(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        async with self._opened(url, body) as response:
+            return _document(await response.read(), response.status)
+
+    async def _streamed(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        started, answer = time.monotonic(), StreamedResponse()
+        async with self._opened(url, body) as response:
+            if response.content_type != "text/event-stream":
+                return _document(await response.read(), response.status)
+            async for data in events(response.content.iter_any()):
+                if data == END:
+                    answer.ended = True
+                    break
+                event = _document(data, response.status)
+                if "error" in event:
+                    raise _error_of(event, data)
+                answer.add(event)
+        if not answer.is_whole:
+            raise _RetryableError("the answer broke off")
+        return answer.document(chat="messages" in body, started=started)
+
+    @asynccontextmanager
+    async def _opened(
+        self, url: str, body: Mapping[str, Any]
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request, and yield the response if its status is a success."""
         try:
             async with self._session.post(url, json=body) as response:
-                content = await response.read()
-                status, headers = response.status, response.headers
+                if response.status >= 400:
+                    raise self._error(url, response, await response.read())
+                yield response
         except TimeoutError as error:
             seconds = self._settings.timeout
-            raise _RetryableError(f"no answer within {seconds:g} s") from error
+            raise _RetryableError(f"nothing came for {seconds:g} s") from error
         except aiohttp.ClientError as error:
             raise _RetryableError(str(error) or type(error).__name__) from error
+
+    def _error(self, url: str, response: aiohttp.ClientResponse, content: bytes) -> Exception:
+        status, message = response.status, _message(content)
         if status == 429 or status >= 500:
-            raise _RetryableError(f"{status}: {_message(content)}", status, retry_after(headers))
+            return _RetryableError(f"{status}: {message}", status, retry_after(response.headers))
         if status in (401, 403):
             state = "is rejected" if self._settings.api_key_env in os.environ else "is not set"
-            raise SettingsError(
+            return SettingsError(
                 f"{url} answers {status}: the API key in environment variable {self._settings.api_key_env} {state}. "
-                f"The server says: {_message(content)}"
+                f"The server says: {message}"
             )
         if status == 404:
-            raise SettingsError(
-                f"{url} answers 404: {_message(content)} Check engine.base_url and the model."
+            return SettingsError(
+                f"{url} answers 404: {message} Check engine.base_url and the model."
             )
-        if status >= 400:
-            raise RefusedError(
-                status, f"The server rejected the request ({status}): {_message(content)}"
-            )
-        try:
-            document = orjson.loads(content)
-        except orjson.JSONDecodeError as error:
-            raise RefusedError(status, "The server's response is not JSON.") from error
-        if not isinstance(document, dict):
-            raise RefusedError(status, "The server's response is not a JSON object.")
-        return document
+        return RefusedError(status, f"The server rejected the request ({status}): {message}")
 
     def _final_error(self, error: _RetryableError, started: float) -> Exception:
         problem = f"{self._settings.max_retries + 1} times: {error.problem}."
@@ -160,6 +202,26 @@ def _wait(state: RetryCallState) -> float:
     if isinstance(error, _RetryableError) and error.wait is not None:
         return min(error.wait, _LONGEST_RETRY_AFTER)
     return _backoff(state)
+
+
+def _document(content: bytes, status: int) -> dict[str, Any]:
+    try:
+        document = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise RefusedError(status, "The server's response is not JSON.") from error
+    if not isinstance(document, dict):
+        raise RefusedError(status, "The server's response is not a JSON object.")
+    return document
+
+
+def _error_of(event: Mapping[str, Any], data: bytes) -> Exception:
+    """Return the error that a server sends within a stream."""
+    details = event["error"]
+    code = details.get("code") if isinstance(details, dict) else None
+    status = code if isinstance(code, int) else None
+    if status is None or status == 429 or status >= 500:
+        return _RetryableError(f"error in the middle of the answer: {_message(data)}", status)
+    return RefusedError(status, f"The server rejected the request ({status}): {_message(data)}")
 
 
 def _message(content: bytes) -> str:

@@ -13,7 +13,7 @@ from regrade.orchestration.deployment.changed_scorers import announce_changed_sc
 from regrade.orchestration.deployment.desired import read_desired
 from regrade.orchestration.deployment.heartbeats import crash_silent_runs
 from regrade.orchestration.deployment.outcome import Outcome
-from regrade.orchestration.remote.client import address
+from regrade.orchestration.remote.access import address, client_settings
 from regrade.project_folder import make_flows_importable, project_folder
 
 LIMITS = {"gpu": 1}
@@ -28,7 +28,7 @@ def deploy_project(report: Callable[[Outcome], None], *, force: bool) -> None:
         force: Overwrite settings that were changed by hand on the server, too.
 
     Raises:
-        SettingsError: If PREFECT_API_URL is not set, or prefect.yaml holds an unknown setting.
+        SettingsError: If PREFECT_API_URL is not set or leads to something else, or prefect.yaml holds an unknown setting.
         OperationError: If the server refuses or does not answer.
     """
     url = address()
@@ -37,7 +37,10 @@ def deploy_project(report: Callable[[Outcome], None], *, force: bool) -> None:
     # A server on SQLite answers 500 while its database is locked. All requests here are safe to repeat.
     retries = {PREFECT_CLIENT_RETRY_EXTRA_CODES: PREFECT_CLIENT_RETRY_EXTRA_CODES.value() or {500}}
     try:
-        with temporary_settings(retries), get_client(sync_client=True) as client:
+        with (
+            temporary_settings(retries),
+            get_client(sync_client=True, httpx_settings=client_settings()) as client,
+        ):
             for pool in sorted({deployment.pool for deployment in deployments}):
                 report(create_pool(client, pool, LIMITS.get(pool)))
             for deployment in deployments:

@@ -19,11 +19,11 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
-from prefect.settings import PREFECT_API_URL
 from prefect.utilities.urls import url_for
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from regrade.errors import OperationError, SettingsError
+from regrade.orchestration.remote.access import address, client_settings, unexpected
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -36,6 +36,7 @@ _PAUSE = 2.0
 """Seconds between two attempts."""
 _CANCEL_POLL = 0.5
 """Seconds between two reads of a flow run that is being cancelled."""
+_BAD_CERTIFICATE = "CERTIFICATE_VERIFY_FAILED"
 _REFUSED = (400, 409, 422)
 """HTTP status codes for requests with parameters that the server does not accept."""
 
@@ -91,8 +92,6 @@ class Server:
                 )
             )
         except PrefectHTTPStatusError as error:
-            if error.response.status_code not in _REFUSED:
-                raise
             raise SettingsError(f"Prefect refused the parameters: {_detail(error)}") from error
 
     def started(self, key: str) -> FlowRun | None:
@@ -102,8 +101,17 @@ class Server:
         return found[0] if found else None
 
     def read(self, flow_run_id: UUID) -> FlowRun:
-        """Return a flow run in its current state."""
-        return self.ask(lambda: self.client.read_flow_run(flow_run_id))
+        """Return a flow run in its current state.
+
+        Raises:
+            OperationError: If the flow run was deleted on the server.
+        """
+        try:
+            return self.ask(lambda: self.client.read_flow_run(flow_run_id))
+        except ObjectNotFound as error:
+            raise OperationError(
+                f"The flow run {flow_run_id} was deleted on the server."
+            ) from error
 
     def cancel(self, flow_run_id: UUID) -> FlowRun:
         """Cancel a flow run, as the UI does; return it when it has ended, or after `CANCEL_SECONDS`."""
@@ -127,6 +135,7 @@ class Server:
 
         Raises:
             ServerGoneError: If the server does not answer in this time.
+            NotThisServerError: If something else answers, such as a login page.
         """
         retrying = Retrying(
             retry=retry_if_exception(_is_away),
@@ -138,10 +147,21 @@ class Server:
         try:
             return retrying(request)
         except PrefectHTTPStatusError as error:
-            if not _is_away(error):
+            if _is_away(error):
+                raise ServerGoneError(self._gone(_detail(error))) from error
+            if error.response.status_code in _REFUSED:
                 raise
-            raise ServerGoneError(self._gone(_detail(error))) from error
+            raise unexpected(error.response) from error
+        except httpx.TooManyRedirects as error:
+            raise ServerGoneError(
+                f"The Prefect server {address()} redirects in a circle."
+            ) from error
         except httpx.TransportError as error:
+            if not _is_away(error):
+                raise ServerGoneError(
+                    f"The certificate of {address()} is not trusted here: set PREFECT_API_SSL_CERT_FILE to the "
+                    f"certificate of its authority ({error})."
+                ) from error
             raise ServerGoneError(self._gone(f"{type(error).__name__}: {error}")) from error
 
     def _gone(self, problem: str) -> str:
@@ -162,25 +182,11 @@ def connected(patience: float) -> Iterator[Server]:
         patience: Seconds for which a request is retried.
 
     Raises:
-        SettingsError: If PREFECT_API_URL is not set.
+        SettingsError: If PREFECT_API_URL is not set, or is no address.
     """
     address()
-    with get_client(sync_client=True) as client:
+    with get_client(sync_client=True, httpx_settings=client_settings()) as client:
         yield Server(client, patience)
-
-
-def address() -> str:
-    """Return the address of the Prefect server.
-
-    Raises:
-        SettingsError: If PREFECT_API_URL is not set.
-    """
-    url = PREFECT_API_URL.value()
-    if url is None:
-        raise SettingsError(
-            "PREFECT_API_URL is not set. Set it to the server's address, such as http://127.0.0.1:4200/api."
-        )
-    return str(url)
 
 
 def page(flow_run_id: UUID) -> str:
@@ -191,7 +197,7 @@ def page(flow_run_id: UUID) -> str:
 def _is_away(error: BaseException) -> bool:
     if isinstance(error, PrefectHTTPStatusError):
         return error.response.status_code >= 500 or error.response.status_code == 429
-    return isinstance(error, httpx.TransportError)
+    return isinstance(error, httpx.TransportError) and _BAD_CERTIFICATE not in str(error)
 
 
 def _detail(error: PrefectHTTPStatusError) -> str:

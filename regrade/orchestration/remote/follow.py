@@ -11,7 +11,7 @@ from prefect.client.schemas.filters import (
     ArtifactFilterType,
     LogFilter,
 )
-from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.objects import FlowRun, Log
 from prefect.client.schemas.sorting import LogSort
 
 from regrade.orchestration.remote.client import Server
@@ -85,27 +85,27 @@ class Follower:
         return self.server.cancel(self.flow_run_id), f"Cancelled: {problem}."
 
     def _log_lines(self) -> None:
-        found = self.server.ask(
+        offset, more = 0, True
+        wanted = self._newest
+        while more:
+            found = self._read_logs(wanted, offset)
+            for line in found:
+                if line.id not in self._lines:
+                    self._lines.add(line.id)
+                    _show(line)
+            if found:
+                self._newest = self._log_filter(
+                    {"timestamp": {"after_": found[-1].timestamp - _LATE}}
+                )
+            offset += len(found)
+            more = len(found) == _PAGE
+
+    def _read_logs(self, wanted: LogFilter, offset: int) -> list[Log]:
+        return self.server.ask(
             lambda: self.server.client.read_logs(
-                log_filter=self._newest, limit=_PAGE, sort=LogSort.TIMESTAMP_ASC
+                log_filter=wanted, limit=_PAGE, offset=offset, sort=LogSort.TIMESTAMP_ASC
             )
         )
-        new = [line for line in found if line.id not in self._lines]
-        for line in new:
-            self._lines.add(line.id)
-            if line.name == "prefect.task_runs" and line.level < logging.WARNING:
-                continue  # "Finished in state Completed()": our own lines say more
-            level = "" if line.level < logging.WARNING else f"{logging.getLevelName(line.level)} "
-            message = line.message.replace("\n", "\n    ")
-            logger.log(
-                line.level, "  %s %s%s", f"{line.timestamp.astimezone():%H:%M:%S}", level, message
-            )
-        if found and (new or len(found) == _PAGE):
-            last = found[-1].timestamp
-            after = last - _LATE if len(found) < _PAGE else last
-            self._newest = self._log_filter({"timestamp": {"after_": after}})
-        if len(found) == _PAGE:
-            self._log_lines()
 
     def _log_progress(self) -> None:
         if time.monotonic() - self._progress_at < PROGRESS_SECONDS:
@@ -136,3 +136,11 @@ class Follower:
         return LogFilter.model_validate(
             {"flow_run_id": {"any_": [self.flow_run_id]}, "level": {"ge_": logging.INFO}, **more}
         )
+
+
+def _show(line: Log) -> None:
+    if line.name == "prefect.task_runs" and line.level < logging.WARNING:
+        return  # "Finished in state Completed()": our own lines say more
+    level = "" if line.level < logging.WARNING else f"{logging.getLevelName(line.level)} "
+    message = line.message.replace("\n", "\n    ")
+    logger.log(line.level, "  %s %s%s", f"{line.timestamp.astimezone():%H:%M:%S}", level, message)

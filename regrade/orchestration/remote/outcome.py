@@ -60,16 +60,30 @@ class Outcome:
 
     def markdown(self) -> str:
         """Return the verdict, the problem or the result as a page of markdown."""
-        link = f"[{escape(self.name)}]({page(self.flow_run_id)})"
+        if self.gate is None and self.problem:
+            return _failure(self.deployment, self.problem, _link(self.name, self.flow_run_id))
+        link = _link(self.name, self.flow_run_id)
         if self.gate is not None:
             return f"{gate_markdown(self.gate).rstrip()}\n\nFlow run: {link}\n"
-        if self.problem:
-            return f"# {self.deployment} could not be run\n\n{escape(self.problem)}\n\nFlow run: {link}\n"
         return f"# {self.deployment}\n\n{self.result or 'Done.'}\n\nFlow run: {link}\n"
 
     def junit(self) -> str:
         """Return the verdict or the problem as JUnit XML."""
         return junit(self.gate) if self.gate else junit_run(self.deployment, self.problem)
+
+
+def failure_markdown(deployment: str, problem: str, flow_run: FlowRun | None) -> str:
+    """Return the page of a run that could not be started or followed; `flow_run` is None if none is known."""
+    return _failure(deployment, problem, _link(flow_run.name, flow_run.id) if flow_run else "")
+
+
+def _failure(deployment: str, problem: str, link: str) -> str:
+    lines = [f"# {escape(deployment)} could not be run", escape(problem)]
+    return "\n\n".join([*lines, *([f"Flow run: {link}"] if link else [])]) + "\n"
+
+
+def _link(name: str, flow_run_id: UUID) -> str:
+    return f"[{escape(name)}]({page(flow_run_id)})"
 
 
 def outcome(

@@ -6,11 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import httpx
@@ -19,57 +16,13 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.answers.local import LocalRepository
 from regrade.cli.main import run
-from tests.command_line import ROOT, Ran, regrade
+from tests.cli.trigger.helpers import Reply, between, read_run, trigger, wait_for
+from tests.command_line import ROOT
 from tests.crash.harness import restore_sigint
 from tests.prefect_fixtures import free_port
 from tests.stored import numbers, publish
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-def served(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a server that has the deployments `stand-in` and `score-here`, and a process that runs them."""
-    home = tmp_path_factory.mktemp("served")
-    with (home / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.cli.trigger.served"],
-            cwd=ROOT,
-            env={
-                **os.environ,
-                "PREFECT_API_URL": prefect_server,
-                "PREFECT_RUNNER_POLL_FREQUENCY": "1",
-                "PREFECT_LOGGING_EXTRA_LOGGERS": "regrade",
-                "REGRADE_SPOOL": str(home / "spool"),
-            },
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    for name in ("stand-in/stand-in", "score-answers/score-here"):
-        wait_for(
-            lambda name=name: httpx.get(f"{prefect_server}/deployments/name/{name}").is_success,
-            (home / "log").read_text,
-        )
-    yield prefect_server
-    process.terminate()
-    process.wait(30)
-
-
-def wait_for(found: Any, otherwise: Any = str, seconds: float = 120) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if result := found():
-            return result
-        time.sleep(0.2)
-    raise AssertionError(f"nothing came in {seconds} s: {otherwise()}")
-
-
-def trigger(url: str, *arguments: str | Path, **environment: str) -> Ran:
-    return regrade("trigger", *arguments, PREFECT_API_URL=url, **environment)
-
-
-def read_run(url: str, flow_run_id: str) -> dict[str, Any]:
-    return dict(httpx.get(f"{url}/flow_runs/{flow_run_id}", timeout=30).json())
 
 
 def test_a_run_is_followed_and_its_numbers_come_home(served: str, tmp_path: Path) -> None:
@@ -251,63 +204,29 @@ def test_without_a_server_nothing_is_started(capsys: pytest.CaptureFixture[str])
     assert "PREFECT_API_URL is not set" in capsys.readouterr().err
 
 
-@contextmanager
-def breaking(
-    url: str, path: str = "never", away: threading.Event | None = None
-) -> Iterator[tuple[str, list[int]]]:
-    """Proxy of a Prefect server that drops the response to the first request for a path, and counts such requests.
-
-    While `away` is set, it answers no request.
-    """
-    seen: list[int] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def forward(self) -> None:
-            if away is not None and away.is_set():
-                self.close_connection = True
-                return
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            answer = httpx.request(
-                self.command,
-                url.removesuffix("/api") + self.path,
-                content=body,
-                headers={"Content-Type": "application/json"},
-                timeout=60,
-            )
-            status = answer.status_code
-            if self.path.endswith(path):
-                seen.append(status)
-                status = 500 if len(seen) == 1 else status
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer.content)))
-            self.end_headers()
-            self.wfile.write(answer.content)
-
-        do_GET = do_POST = forward  # noqa: N815 - the names of BaseHTTPRequestHandler
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/api", seen
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+def test_an_empty_address_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    with temporary_settings({PREFECT_API_URL: ""}):  # CI, for a secret that is missing
+        assert run(["trigger", "evaluate-model", "--model", "m"]) == 3
+    assert "PREFECT_API_URL is not set" in capsys.readouterr().err
 
 
 def test_a_request_whose_answer_was_lost_starts_no_second_run(served: str) -> None:
     model = f"lost-{time.time_ns()}"
 
-    with breaking(served, "/create_flow_run") as (url, seen):
+    lost: list[Reply] = []
+
+    def lose_the_first(path: str, ask: Callable[[], Reply]) -> Reply:
+        answer = ask()
+        if path.endswith("/create_flow_run") and not lost:
+            lost.append(answer)
+            return Reply(500)
+        return answer
+
+    with between(lose_the_first, served) as (url, seen):
         ran = trigger(url, "stand-in", "--model", model, "--json")
 
     assert ran.code == 0, ran.err
-    assert len(seen) == 2
+    assert sum(path.endswith("/create_flow_run") for path in seen) == 2
     found = httpx.post(
         f"{served}/flow_runs/filter", json={"flows": {"name": {"any_": ["stand-in"]}}}, timeout=30
     ).json()
@@ -318,7 +237,7 @@ def test_a_request_whose_answer_was_lost_starts_no_second_run(served: str) -> No
 @pytest.mark.slow
 def test_a_server_that_is_away_for_a_while_does_no_harm(served: str, tmp_path: Path) -> None:
     id_file, away = tmp_path / "id", threading.Event()
-    with breaking(served, away=away) as (url, _):
+    with between(lambda _, ask: None if away.is_set() else ask(), served) as (url, _):
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "regrade.cli.main", "trigger", "stand-in", "--model", "m"),

@@ -1,6 +1,7 @@
 """The client against a server that fails on demand."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from regrade.errors import EngineError, SettingsError
 from regrade.records import Completion, Request
 from regrade.settings import SamplingParams
 
-Behaviour = Callable[[dict], web.Response]
+Behaviour = Callable[[dict], web.StreamResponse]
 SAMPLING = SamplingParams(max_tokens=4)
 
 
@@ -36,7 +37,7 @@ class Misbehaving:
     async def models(self, request: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": "small"}, {"id": "other"}]})
 
-    async def complete(self, request: web.Request) -> web.Response:
+    async def complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
@@ -45,10 +46,37 @@ class Misbehaving:
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         await asyncio.sleep(self.delay)
         self.in_flight -= 1
-        return (self.behaviour or echo)(body)
+        response = (self.behaviour or echo)(body)
+        if isinstance(response, Streamed):
+            return await response.sent(request)
+        return response
 
     def request_count(self, prompt: str) -> int:
         return sum(body.get("prompt") == prompt for body in self.bodies)
+
+
+class Streamed(web.StreamResponse):
+    """Events, with a pause before each; the connection ends without a last event if `ends` is false."""
+
+    def __init__(self, pieces: list[dict], *, pause: float = 0.0, ends: bool = True) -> None:
+        super().__init__(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+        self.pieces, self.pause, self.ends = pieces, pause, ends
+
+    async def sent(self, request: web.Request) -> web.StreamResponse:
+        await self.prepare(request)
+        for piece in self.pieces:
+            await asyncio.sleep(self.pause)
+            await self.write(f"data: {json.dumps(piece)}\n\n".encode())
+        if self.ends:
+            await self.write(b"data: [DONE]\n\n")
+        return self
+
+
+def pieces(*texts: str) -> list[dict]:
+    """Events of a completion."""
+    said = [{"choices": [{"index": 0, "text": text}]} for text in texts]
+    last = {"choices": [{"index": 0, "text": "", "finish_reason": "stop"}]}
+    return [*said, last, {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 5}}]
 
 
 def echo(body: dict) -> web.Response:
@@ -156,6 +184,73 @@ def test_a_timeout_is_retried(server):
 
     assert run(server, ["p"], timeout=0.3)[0].text == "p!"
     assert server.request_count("p") == 2
+
+
+def test_an_answer_that_is_still_coming_is_not_sent_again(server):
+    """Reasoning takes many minutes: the timeout counts from the last piece."""
+    server.behaviour = lambda body: Streamed(pieces("a ", "b ", "c ", "d "), pause=0.2)
+
+    (completion,) = run(server, ["p"], timeout=0.5)
+
+    assert (completion.text, completion.finish_reason) == ("a b c d ", "stop")
+    assert (completion.prompt_tokens, completion.completion_tokens) == (3, 5)
+    assert completion.time_to_first_token is not None
+    assert completion.latency is not None
+    assert 0.2 <= completion.time_to_first_token < 0.5 < 1.2 <= completion.latency
+    assert server.request_count("p") == 1
+
+
+def test_an_answer_that_stops_coming_is_asked_for_again(server):
+    slow = iter([0.6])
+    server.behaviour = lambda body: Streamed(pieces("a", "b"), pause=next(slow, 0.0))
+
+    (completion,) = run(server, ["p"], timeout=0.3)
+
+    assert completion.text == "ab"
+    assert server.request_count("p") == 2
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Streamed(pieces("a", "b")[:2], ends=False),
+        Streamed([*pieces("a")[:1], {"error": {"message": "out of memory", "code": 500}}]),
+    ],
+    ids=["ends early", "says that it failed"],
+)
+def test_half_an_answer_is_no_answer(server, broken):
+    parts = iter([broken])
+    server.behaviour = lambda body: next(parts, None) or echo(body)
+
+    (completion,) = run(server, ["p"])
+
+    assert completion.text == "p!"
+    assert server.request_count("p") == 2
+
+
+def test_a_refusal_in_the_middle_of_an_answer_fails_its_row_alone(server):
+    refusal = [*pieces("a")[:1], {"error": {"message": "bad grammar", "code": 400}}]
+    server.behaviour = lambda body: Streamed(refusal) if body["prompt"] == "p1" else echo(body)
+
+    completions = run(server, ["p0", "p1"])
+
+    assert [c.text for c in completions] == ["p0!", None]
+    assert "(400): bad grammar" in str(completions[1].error)
+    assert server.request_count("p1") == 1
+
+
+@pytest.mark.parametrize(
+    ("unknown", "requests"), [("stream_options", 2), ("stream", 3)], ids=["options", "streaming"]
+)
+def test_a_server_that_does_not_know_streaming_is_asked_without(server, unknown, requests):
+    server.behaviour = lambda body: (
+        error(400, f"{unknown} is not supported") if body.get(unknown) else echo(body)
+    )
+
+    completions = run(server, ["p0", "p1"], max_concurrency=1)
+
+    assert [c.text for c in completions] == ["p0!", "p1!"]
+    assert len(server.bodies) == requests + 1
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])

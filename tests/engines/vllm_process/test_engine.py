@@ -55,6 +55,7 @@ def test_on_a_cpu_the_engine_has_the_requested_priority(vllm_engine: Engine):
         assert f"nice {nice}" not in AUTOGROUP.read_text()  # the test's own session
 
 
+@pytest.mark.vllm
 def test_every_request_gets_exactly_one_completion(vllm_engine: Engine):
     completions = ask(vllm_engine, (Request(k, f"{k} plus 1", SAMPLING) for k in range(600)))
 

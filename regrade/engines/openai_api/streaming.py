@@ -1,0 +1,87 @@
+"""Read a streamed answer of an OpenAI-compatible server, and put its pieces together.
+
+Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html, one JSON object for each event.
+"""
+
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+END = b"[DONE]"
+"""Data of the last event."""
+_TEXTS = ("content", "reasoning_content", "reasoning")
+
+
+async def events(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield the data of each event, `[DONE]` included, from the bytes of a response, split anywhere."""
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                yield line.removeprefix(b"data:").strip()
+
+
+@dataclass
+class _Choice:
+    """Answer to one prompt, as far as it has come."""
+
+    first_token: float | None = None
+    """Time of the first text, by `time.monotonic`."""
+    text: list[str] = field(default_factory=list)
+    message: dict[str, list[str]] = field(default_factory=dict)
+    finish_reason: str | None = None
+
+    def add(self, choice: Mapping[str, Any]) -> None:
+        """Append a piece."""
+        delta = choice.get("delta") or {}
+        pieces = [(self.message.setdefault(name, []), delta.get(name)) for name in _TEXTS]
+        for texts, piece in [(self.text, choice.get("text")), *pieces]:
+            if isinstance(piece, str) and piece:
+                texts.append(piece)
+                self.first_token = self.first_token or time.monotonic()
+        self.finish_reason = choice.get("finish_reason") or self.finish_reason
+
+
+@dataclass
+class StreamedResponse:
+    """Response to a request of one or several prompts."""
+
+    ended: bool = False
+    """The server said that nothing follows."""
+    usage: dict[str, Any] = field(default_factory=dict)
+    choices: dict[int, _Choice] = field(default_factory=dict)
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Append the pieces of an event."""
+        self.usage = event.get("usage") or self.usage
+        for choice in event.get("choices") or []:
+            self.choices.setdefault(int(choice.get("index", 0)), _Choice()).add(choice)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if nothing is missing at the end of the connection."""
+        finished = [choice.finish_reason is not None for choice in self.choices.values()]
+        return bool(finished) and (self.ended or all(finished))
+
+    def document(self, *, chat: bool, started: float) -> dict[str, Any]:
+        """Return what the server would have sent without streaming, with `time_to_first_token` (seconds) in each choice.
+
+        Args:
+            chat: Answers are messages.
+            started: Time at which the request was sent, by `time.monotonic`.
+        """
+        choices = []
+        for index, choice in self.choices.items():
+            entry: dict[str, Any] = {"index": index, "finish_reason": choice.finish_reason}
+            if chat:
+                entry["message"] = {
+                    name: "".join(texts) for name, texts in choice.message.items() if texts
+                }
+            else:
+                entry["text"] = "".join(choice.text)
+            if choice.first_token is not None:
+                entry["time_to_first_token"] = choice.first_token - started
+            choices.append(entry)
+        return {"choices": choices, "usage": self.usage}
