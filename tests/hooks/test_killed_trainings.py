@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,7 @@ import yaml
 from transformers import TrainerState, TrainingArguments
 
 from regrade.hooks import EvaluateCheckpoints
+from regrade.processes.tree import is_running
 from tests.command_line import DEMO, ROOT
 from tests.processes.trees import wait_until
 
@@ -76,23 +78,30 @@ def test_a_real_evaluation_with_vllm_ends_with_its_training(tmp_path: Path, numb
     del demo["model"]
     config = tmp_path / "evaluation.yaml"
     config.write_text(json.dumps({**demo, "datasets": demo["datasets"][:1]}))
-    mark = str(tmp_path)
-    hook = {
-        "answers": str(tmp_path / "answers"),
-        "arguments": ["--config", str(config)],
-        "environment": {"MARK": mark},
-    }
+    hook = {"answers": str(tmp_path / "answers"), "arguments": ["--config", str(config)]}
     command = [sys.executable, "-m", "tests.hooks.trainings", str(tmp_path), json.dumps(hook)]
     environment = {**os.environ, "REGRADE_SPOOL": str(tmp_path / "spool")}
     with subprocess.Popen(
         [*command, json.dumps({"max_steps": 1}), "real"], cwd=ROOT, env=environment
     ) as training:
-        # vLLM's own process is loaded when the first answers are generated.
-        wait_until(lambda: any("EngineCore" in " ".join(p.cmdline()) for p in marked(mark)), 400)
-        assert training.poll() is None
+        tree: set[psutil.Process] = set()
+
+        def generates() -> bool:
+            assert training.poll() is None
+            tree.update(psutil.Process(training.pid).children(recursive=True))
+            log = tmp_path / "tiny-run/regrade-logs/checkpoint-1.log"
+            return log.exists() and " answers, " in log.read_text()
+
+        wait_until(generates, 400)
+        assert any("EngineCore" in " ".join(process.cmdline()) for process in alive(tree))
 
         training.send_signal(number)
         training.wait(30)
-        wait_until(lambda: not marked(mark), 30)
+        wait_until(lambda: not alive(tree), 30)
 
     assert (tmp_path / "tiny-run/regrade-kept/tiny-run/checkpoint-1").is_dir()
+    assert not list((tmp_path / "answers").rglob("manifest.json")), "it ended while it generated"
+
+
+def alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    return [process for process in processes if is_running(process)]
