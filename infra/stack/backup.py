@@ -57,8 +57,8 @@ def is_filled(place: Layout, database: str) -> bool:
     return postgres.ask(place, database, statement) != "0"
 
 
-def write(place: Layout, file: Path, folders: Mapping[str, Path]) -> None:
-    """Write a backup that only this user can read; Postgres runs, and the servers may.
+def write(place: Layout, file: Path, folders: Mapping[str, Path]) -> Manifest:
+    """Write a backup that only this user can read, and return its manifest; Postgres runs, and the servers may.
 
     The databases are dumped first: files to which they refer existed before.
 
@@ -92,14 +92,16 @@ def write(place: Layout, file: Path, folders: Mapping[str, Path]) -> None:
                     with suppress(FileNotFoundError):  # deleted by a server meanwhile
                         inside = Path(name) / path.relative_to(folders[name])
                         archive.add(path, str(inside), recursive=False)
-            manifest = Path(temporary) / MANIFEST
-            manifest.write_text(json.dumps(asdict(_manifest(place, here)), indent=2))
-            archive.add(manifest, MANIFEST)
+            manifest = _manifest(place, here)
+            last = Path(temporary) / MANIFEST
+            last.write_text(json.dumps(asdict(manifest), indent=2))
+            archive.add(last, MANIFEST)
         partial.rename(file)
     except OSError as error:
         raise StackError(f"{file} cannot be written: {error.strerror or error}.") from error
     finally:
         partial.unlink(missing_ok=True)
+    return manifest
 
 
 def _manifest(place: Layout, folders: list[str]) -> Manifest:

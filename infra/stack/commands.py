@@ -18,9 +18,9 @@ def back_up(place: Layout, file: Path) -> int:
         raise StackError(f"There is no stack in {place.home}. Name its folder with REGRADE_STACK.")
     folders = backup.own_folders(place)
     with _postgres(place):
-        backup.write(place, file, folders)
+        manifest = backup.write(place, file, folders)
     size = growth.readable(file.stat().st_size)
-    print(f"wrote {file} ({size}): databases of Prefect and MLflow, {', '.join(folders)}")
+    print(f"wrote {file} ({size}): {', '.join(['both databases', *manifest.folders])}")
     print("not in it: passwords and logins, which a restore creates anew; logs")
     if "answers" not in folders:
         print(f"not in it: the answers, which are in {place.answers}")
@@ -40,8 +40,8 @@ def put_back(place: Layout, file: Path, *, replace: bool) -> int:
     with _postgres(place):
         manifest = restore.restore(place, file, replace=replace)
         unfinished = restore.unfinished_runs(place)
-    print(f"restored the backup of {manifest.made}: databases, {', '.join(manifest.folders)}")
-    if "answers" not in manifest.folders:
+    print(f"restored {file} of {manifest.made}: {', '.join(['both databases', *manifest.folders])}")
+    if manifest.answers != place.answers and "answers" not in manifest.folders:
         print(f"the answers were in {manifest.answers}: set REGRADE_ANSWERS")
     if unfinished:
         print(

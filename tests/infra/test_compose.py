@@ -146,6 +146,25 @@ def test_nothing_starts_before_the_databases_are_dumped_and_upgraded():
     assert SERVICES["prefect"]["environment"]["PREFECT_SERVER_DATABASE_MIGRATE_ON_START"] == "false"
 
 
+def test_the_upgrade_gives_each_command_its_own_password_and_prints_none(tmp_path: Path):
+    upgrade = SERVICES["upgrade"]
+    for name in ("mlflow", "prefect"):
+        stub = tmp_path / name
+        stub.write_text(
+            f'#!/bin/sh\nprintf %s "$PGPASSWORD" > {tmp_path}/$(basename "$0").password\necho "$@"\n'
+        )
+        stub.chmod(0o755)
+    secrets = {"MLFLOW_DATABASE_PASSWORD": "first secret", "PREFECT_DATABASE_PASSWORD": "second"}
+    command = [one.replace("$$", "$") for one in upgrade["command"]]
+    environment = {**upgrade["environment"], **secrets, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert (tmp_path / "mlflow.password").read_text() == "first secret"
+    assert (tmp_path / "prefect.password").read_text() == "second"
+    address = upgrade["environment"]["MLFLOW_BACKEND_STORE_URI"]
+    assert done.stdout == f"db upgrade {address}\nserver database upgrade --yes\n"
+    assert done.stderr == ""
+
+
 def test_the_log_of_every_service_is_bounded():
     for name, service in {**SERVICES, **WORKER["services"]}.items():
         assert service["logging"]["driver"] == "json-file", name

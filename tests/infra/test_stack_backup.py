@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from infra.stack import backup, commands, growth, logs, parts, postgres, schema
 from infra.stack.__main__ import main
@@ -248,3 +249,8 @@ def test_the_docs_dump_and_restore_with_the_options_that_are_tested():
     text = (ROOT / "docs/stack.md").read_text()
     for program, options in (("pg_dump", DUMP), ("pg_restore", OPTIONS)):
         assert f"{program} --username regrade {' '.join(options)}" in text
+    image = yaml.safe_load((ROOT / "infra/compose.yaml").read_text())["services"]["postgres"][
+        "image"
+    ]
+    major = image.partition(":")[2].partition(".")[0]
+    assert f"one major version: {major} in compose.yaml" in text
