@@ -136,3 +136,11 @@ def test_long_repetitive_text_is_read_in_linear_time(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
 
     assert read("choice_letter", text, "A", choices=CHOICES)["outcome"] in ("scored", "unparsed")
+
+
+def test_without_choices_any_letter_is_read_and_with_them_only_theirs() -> None:
+    text = "The answer is C."
+
+    assert read("choice_letter", text, "C")["extracted"] == "C"
+    assert read("choice_letter", text, "C", choices=["x", "y", "z"])["extracted"] == "C"
+    assert read("choice_letter", text, "A", choices=["x", "y"])["outcome"] == "unparsed"
