@@ -8,6 +8,8 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL
 from regrade.errors import SettingsError
 
 _EXPIRED_TOKEN = "Invalid CSRF token"
+_NO_TOKEN = "Missing CSRF token"
+"""Prefect's client sends a token if the API has them, so the address is not that of the API."""
 _KEPT_METHOD = (307, 308)
 """HTTP status codes of redirects that keep the method and the body of a request."""
 
@@ -54,6 +56,11 @@ def _refuse_other_answers(response: httpx.Response) -> None:
     status = response.status_code
     if status in (401, 403):
         reason = _detail(response)
+        if _NO_TOKEN in reason:
+            raise NotThisServerError(
+                f"The Prefect server {address()} refused: nothing gives a token against forged requests "
+                "there. Does PREFECT_API_URL end in /api?"
+            )
         if _EXPIRED_TOKEN not in reason:
             raise NotThisServerError(
                 f"The Prefect server {address()} refused the login ({status}{reason}). {_advice()}"

@@ -239,8 +239,9 @@ def test_without_a_server_the_command_says_what_to_set_or_that_none_answers() ->
 
 def test_a_server_that_refuses_is_named(server: Server) -> None:
     refused = regrade("deploy", PREFECT_API_URL=f"{server.url}/nothing")
-    assert refused.code == 1
+    assert refused.code == 2
     assert f"The Prefect server {server.url}/nothing refused" in refused.err
+    assert "Does PREFECT_API_URL end in /api?" in refused.err
 
 
 def test_a_setting_that_would_not_be_deployed_is_refused(tmp_path: Path) -> None:
