@@ -128,8 +128,7 @@ class _Running:
         while True:
             time.sleep(1)
             if time.monotonic() - tidied > TIDY_SECONDS:
-                for folder in (self.place.logs, self.place.engine_logs):
-                    logs.tidy(folder)
+                logs.tidy(self.place.logs)
                 tidied = time.monotonic()
             for number, part in enumerate(self.parts):
                 if part.process() is None:
