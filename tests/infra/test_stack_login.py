@@ -1,0 +1,79 @@
+"""The login of the stack: created once, for its owner only, and known to its clients."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from infra.stack import parts, postgres
+from infra.stack.layout import Layout, StackError, layout
+from infra.stack.login import NAME, read_login, write_client_variables
+from tests.command_line import ROOT
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    monkeypatch.setenv("REGRADE_STACK", str(tmp_path / "stack"))
+    (tmp_path / "stack").mkdir()
+    return layout()
+
+
+def test_the_login_is_made_once_and_only_we_can_read_it(place: Layout):
+    login = read_login(place)
+    name, _, password = login.partition(":")
+    assert name == "regrade"
+    assert len(password) >= 24
+    assert place.login.stat().st_mode & 0o777 == 0o600
+    moved = replace(place, prefect_port=4321)
+    write_client_variables(moved)
+    assert read_login(moved) == login
+    assert "PREFECT_API_URL=http://127.0.0.1:4321/api\n" in place.login.read_text()
+    assert place.login.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_without_a_login_is_named(place: Layout):
+    place.login.write_text(f"{NAME}=\n")
+    with pytest.raises(StackError, match=r"\.env has no line `PREFECT_API_AUTH_STRING="):
+        read_login(place)
+
+
+def test_a_shell_gets_the_variables_from_the_file(place: Layout):
+    write_client_variables(place)
+    script = f'set -a; . {place.login}; set +a; env | grep "^{NAME}="'
+    told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == f"{NAME}={read_login(place)}"
+
+
+def test_servers_and_clients_have_the_same_login_and_only_own_pages_are_allowed(
+    place: Layout, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(postgres, "binaries", lambda *_: Path("/usr/bin"))
+    prefect, mlflow = parts.servers(place)
+    login = read_login(place)
+    assert prefect.environment["PREFECT_SERVER_API_AUTH_STRING"] == login
+    assert prefect.environment["PREFECT_SERVER_CSRF_PROTECTION_ENABLED"] == "true"
+    own = [f"http://127.0.0.1:{place.prefect_port}", f"http://localhost:{place.prefect_port}"]
+    assert prefect.environment["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"].split(",") == own
+    assert mlflow.command[-2:] == ["--app-name", "guarded"]
+    assert not any(login in value for value in mlflow.environment.values())
+    for worker in parts.workers(place):
+        assert worker.environment[NAME] == login
+        assert login not in " ".join(worker.command)
+
+
+def test_make_ui_gets_the_same_variables_as_a_script(place: Layout):
+    told = subprocess.run(
+        [sys.executable, "-m", "infra.stack.login"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    ).stdout
+    assert f"export PREFECT_SERVER_API_AUTH_STRING={read_login(place)}\n" in told
+    assert "export MLFLOW_SERVER_CORS_ALLOWED_ORIGINS=http://127.0.0.1:5000," in told
+    script = (ROOT / "infra/ui.sh").read_text()
+    assert "-m infra.stack.login" in script
+    assert "regrade.orchestration.prefect_app:create_app" in script
+    assert "--app-name guarded" in script
