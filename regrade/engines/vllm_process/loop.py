@@ -14,7 +14,11 @@ from regrade.engines.vllm_process.labels import Choices
 from regrade.engines.vllm_process.prompts import Prepared
 
 if TYPE_CHECKING:
-    from vllm import PoolingRequestOutput, RequestOutput, SamplingParams
+    from regrade.engines.vllm_process.internals import (
+        PoolingRequestOutput,
+        RequestOutput,
+        SamplingParams,
+    )
 
 WireCompletion = dict[str, Any]
 """The fields of a `Completion` that are not None."""
@@ -111,8 +115,7 @@ class Loop:
                 self._add(queued.round, queued.request)
 
     def _add(self, round_: int, request: Prepared) -> None:
-        from vllm.exceptions import VLLMValidationError
-        from vllm.inputs import tokens_input
+        from regrade.engines.vllm_process.internals import VLLMValidationError, tokens_input
 
         running = _Running(round_, request)
         sequences: Sequence[list[int]] = [request.ids]
@@ -155,8 +158,7 @@ class Loop:
 
 
 def _params(request: Prepared) -> "SamplingParams":
-    from vllm import SamplingParams
-    from vllm.sampling_params import RequestOutputKind
+    from regrade.engines.vllm_process.internals import RequestOutputKind, SamplingParams
 
     final = RequestOutputKind.FINAL_ONLY
     if request.ranking is None:

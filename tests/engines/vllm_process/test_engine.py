@@ -249,10 +249,21 @@ def test_the_output_of_vllm_does_not_reach_the_terminal(
     assert "Initializing a V1 LLM engine" in vllm_log.read_text()
 
 
-def _open(
-    model: ResolvedModel, log: Path, settings: VllmEngine, requests=(), **rendering
-) -> Engine:
-    return settings.open(model, longest=requests, rendering=PromptRendering(**rendering), log=log)
+class Planned:
+    """Requests that count how often they are rendered."""
+
+    def __init__(self, requests) -> None:
+        self.requests = [*requests]
+        self.rendered = 0
+
+    def __iter__(self):
+        for request in self.requests:
+            self.rendered += 1
+            yield request
+
+
+def _open(model: ResolvedModel, log: Path, settings: VllmEngine, *requests, **rendering) -> Engine:
+    return settings.open(model, requests=requests, rendering=PromptRendering(**rendering), log=log)
 
 
 @pytest.mark.vllm
@@ -288,13 +299,22 @@ def test_impossible_settings_are_refused_before_the_weights_are_read(
 def test_a_killed_engine_is_an_error_that_names_the_log_and_leaves_no_process(
     resolved_model: ResolvedModel, tmp_path: Path
 ):
-    """Also tests truncation."""
+    """Also tests truncation, and requests that are rendered and tokenised while the engine loads."""
     log = tmp_path / "engine.log"
     settings = FAST.model_copy(update={"max_model_len": 128})
     long = Request(0, " ".join(str(n) for n in range(500)), SAMPLING)
+    many = Planned(Request(k, f"{k} plus 1", SAMPLING) for k in range(700))
+    one = Planned([long])
 
-    with _open(resolved_model, log, settings, [long], truncate=True) as engine:
-        (cut,) = ask(engine, [long])
+    with _open(resolved_model, log, settings, many, one, truncate=True) as engine:
+        (cut,) = ask(engine, one)
+        answers = ask(engine, many)
+        assert (many.rendered, one.rendered) == (700, 1)
+        assert [c.key for c in answers] == [*range(700)]
+        assert [c.prompt for c in answers] == [request.prompt for request in many.requests]
+        few = [*range(0, 700, 70)]
+        unplanned = ask(engine, [many.requests[k] for k in few])
+        assert [c.text for c in unplanned] == [answers[k].text for k in few]
         assert cut.prompt_truncated
         assert cut.error is None
         assert cut.prompt_tokens == 120  # 128 less the 8 of the answer
@@ -354,7 +374,7 @@ from tests.processes.trees import wait_until
 model = FAST.resolve({str(demo_model)!r})
 log = Path({str(tmp_path / "log")!r})
 report = lambda stage: print(stage, flush=True)
-FAST.open(model, longest=(), rendering=PromptRendering(), log=log, on_progress=report).__enter__()
+FAST.open(model, requests=(), rendering=PromptRendering(), log=log, on_progress=report).__enter__()
 """
     owner = subprocess.Popen(
         [sys.executable, "-c", code],
