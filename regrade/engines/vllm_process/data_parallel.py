@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from regrade.engines.vllm_process.loop import RejectedRequest
+from regrade.engines.vllm_process.loop import RejectedRequest, rejection
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import (
@@ -54,16 +54,25 @@ class DataParallelEngine:
         return outputs
 
     async def _generate(self, request_id: str, prompt: Any, params: "SamplingParams") -> None:  # noqa: ANN401
-        from regrade.engines.vllm_process.internals import EngineDeadError, VLLMValidationError
+        """Put the answer, the request's error or the engine's end; `step` waits for exactly one of them."""
+        from regrade.engines.vllm_process.internals import EngineDeadError
 
         try:
             async for output in self._engine.generate(prompt, params, request_id):
                 if output.finished:
                     self._finished.put(output)
-        except (ValueError, VLLMValidationError) as error:
-            self._finished.put(RejectedRequest(request_id, str(error)))
+                    return
+        except asyncio.CancelledError:
+            raise  # aborted
         except EngineDeadError as error:
             self._finished.put(error)
+        except Exception as error:  # noqa: BLE001 - an error of one request must not end the others
+            self._finished.put(RejectedRequest(request_id, rejection(error)))
+        except BaseException as error:
+            self._finished.put(error)
+            raise
+        else:
+            self._finished.put(RejectedRequest(request_id, "vLLM ended the request unanswered."))
 
 
 async def _open(config: "VllmConfig") -> "AsyncLLM":

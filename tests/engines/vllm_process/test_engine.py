@@ -186,6 +186,25 @@ def test_one_pass_gives_the_same_numbers_as_a_pass_per_label(vllm_engine: Engine
 
 
 @pytest.mark.vllm
+def test_a_pass_per_label_reads_the_cache_and_gives_the_same_numbers(vllm_engine: Engine):
+    """The lengths differ by a token, so that a label is also at the end of a block of the cache (128 on a CPU)."""
+    labels = (" A", " B", " A and so on, and so on")
+    context = "3 apples and 4 pears. " * 8
+    prompts = [f"{context}{'x ' * n}{QUESTION}" for n in range(24)]
+
+    def rank(labels: tuple[str, ...]) -> list[Completion]:
+        return ask(vllm_engine, [Request(k, p, SAMPLING, labels) for k, p in enumerate(prompts)])
+
+    single, several, again = rank(labels[:2]), rank(labels), rank(labels)
+
+    lengths = [completion.prompt_tokens for completion in several]
+    assert min(lengths) < 128 < max(lengths)
+    for by_token, first, second in zip(single, several, again, strict=True):
+        assert first.label_logprobs[:2] == pytest.approx(by_token.label_logprobs, abs=1e-4)
+        assert second.label_logprobs == pytest.approx(first.label_logprobs, abs=1e-4)
+
+
+@pytest.mark.vllm
 def test_the_order_of_the_labels_is_kept(vllm_engine: Engine):
     labels = (" A", " B", " C", " D")
 
