@@ -80,7 +80,7 @@ def ours(options: argparse.Namespace) -> list[dict[str, Any]]:
                     "shots": shots,
                     "seconds": progress.seconds,
                     "prompt_tokens": progress.prompt_tokens,
-                    "methods": sorted({method for method, _ in rows.values()}),
+                    "methods": sorted({method or "failed" for method, _ in rows.values()}),
                     "logprobs": [rows[sample.id][1] for sample, _ in requests.rows],
                 }
             )
