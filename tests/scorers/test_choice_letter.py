@@ -144,3 +144,12 @@ def test_without_choices_any_letter_is_read_and_with_them_only_theirs() -> None:
     assert read("choice_letter", text, "C")["extracted"] == "C"
     assert read("choice_letter", text, "C", choices=["x", "y", "z"])["extracted"] == "C"
     assert read("choice_letter", text, "A", choices=["x", "y"])["outcome"] == "unparsed"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["So \\boxed{A}. That is <answer>B</answer>", '<answer>A</answer>, as {"answer": "B"}'],
+)
+def test_of_two_kinds_of_slots_the_place_decides(text: str) -> None:
+    assert read("choice_letter", text, "B")["extracted"] == "B"
+    assert read("choice_letter_first", text, "B")["extracted"] == "A"

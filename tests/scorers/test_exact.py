@@ -69,3 +69,14 @@ def test_a_long_answer_is_compared_whole_and_kept_in_part() -> None:
 def test_every_gold_target_is_right(target: str) -> None:
     if "think>" not in target:
         assert read("exact", f" {target}\n", target)["value"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "marks",
+    ["*** ***", "** **", "* *", "__ __", "_ _", "` `", '" "', "' '", "“ ”", "‘ ’", "« »"],  # noqa: RUF001
+)
+def test_marks_around_the_whole_text_do_not_count(marks: str) -> None:
+    before, after = marks.split()
+
+    assert read("exact", f"{before}Paris{after}.", "Paris")["value"] == 1.0
+    assert read("exact", f"{before}Paris", "Paris")["value"] == 0.0
