@@ -12,7 +12,7 @@ from prefect.runtime import flow_run
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import spool_root
 from regrade.errors import EngineError, OperationError, RegradeError, SettingsError, UserError
-from regrade.generation import longest_requests, prompt_rendering
+from regrade.generation import prompt_rendering
 from regrade.job import GenerationJob
 from regrade.reporting.display import current_display, log_file
 from tasks.generate import generate_missing, publish_seconds
@@ -64,7 +64,7 @@ def generate(job: GenerationJob, works: Sequence[Work]) -> None:
     failure, finished answers are published before the error is raised. An engine that ended after its first answer is
     replaced once, because the cause may have been temporary (out of memory, GPU fault); a failed load is not retried.
     """
-    todo = [work for work in works if work.missing]
+    todo = [work for work in works if work.requests]
     retrying = False
     while todo:
         try:
@@ -74,14 +74,14 @@ def generate(job: GenerationJob, works: Sequence[Work]) -> None:
             left = [work for work in todo if work.publishing is None]
             _publish_finished(left)
             if retrying or not (isinstance(error, EngineError) and error.fresh_helps):
-                _publish_finished([work for work in works if not work.missing])
+                _publish_finished([work for work in works if not work.requests])
                 wait([work.publishing for work in works if work.publishing is not None])
                 raise
             logger.warning("%s Retrying once with a new engine.", error)
             retrying = True
             for work in left:
                 find_missing(work)
-            todo = [work for work in left if work.missing]
+            todo = [work for work in left if work.requests]
 
 
 def publish(works: Sequence[Work]) -> list[AnswerSet]:
@@ -107,7 +107,7 @@ def publish(works: Sequence[Work]) -> list[AnswerSet]:
 def _generate(job: GenerationJob, todo: Sequence[Work]) -> None:
     engine = job.engine.open(
         todo[0].plan.model,
-        longest=longest_requests((work.plan, work.missing) for work in todo),
+        requests=[work.requests for work in todo],
         rendering=prompt_rendering(job.prompt),
         log=log_file("engine"),
     )

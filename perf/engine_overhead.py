@@ -69,7 +69,7 @@ def ours(arguments: argparse.Namespace, log: Path) -> Iterator[Measure]:
         max_model_len=MAX_MODEL_LEN, enforce_eager=arguments.enforce_eager, extra=extra
     )
     model = settings.resolve(arguments.model)
-    with settings.open(model, longest=(), rendering=PromptRendering(), log=log) as engine:
+    with settings.open(model, requests=(), rendering=PromptRendering(), log=log) as engine:
         yield lambda workload: _times(engine, workload)
 
 

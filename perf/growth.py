@@ -37,7 +37,7 @@ def generate(model: str, n: int, folder: Path) -> None:
     from regrade.engines.base import PromptRendering
     from regrade.engines.vllm import VllmEngine
     from regrade.generation import generate as generate_answers
-    from regrade.generation import longest_requests, make_plan
+    from regrade.generation import make_plan
     from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
 
     questions = write_questions(folder / "questions.jsonl", n)
@@ -56,10 +56,10 @@ def generate(model: str, n: int, folder: Path) -> None:
     plan = make_plan(
         open_dataset(dataset), resolved, settings, sampling=None, prompt=prompt, repeats=1
     )
-    missing = plan.missing(set())
+    requests = plan.requests(plan.missing(set()))
     engine = settings.open(
         resolved,
-        longest=longest_requests([(plan, missing)]),
+        requests=[requests],
         rendering=PromptRendering(),
         log=RESULTS / "logs" / "growth.log",
     )
@@ -69,7 +69,9 @@ def generate(model: str, n: int, folder: Path) -> None:
 
     def watch() -> None:
         while not stop.wait(0.5):
-            workers = [p for p in process.children(recursive=True) if "vllm_worker" in _command(p)]
+            workers = [
+                p for p in process.children(recursive=True) if "vllm_process.worker" in _command(p)
+            ]
             sizes = [_resident(worker) for worker in workers]
             peak["worker"] = max(peak["worker"], *sizes, 0.0)
 
@@ -77,7 +79,7 @@ def generate(model: str, n: int, folder: Path) -> None:
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         started = time.monotonic()
-        generate_answers(plan, engine, spool, missing, lambda _: None)
+        generate_answers(requests, engine, spool, lambda _: None)
         publish_answers(LocalRepository(folder / "answers"), spool, plan.description)
         seconds = time.monotonic() - started
         stop.set()

@@ -52,7 +52,7 @@ def ours(options: argparse.Namespace) -> list[dict[str, Any]]:
     from regrade.benchmarks import open_benchmark
     from regrade.engines.base import PromptRendering
     from regrade.engines.vllm import VllmEngine
-    from regrade.generation import generate, longest_requests, make_plan
+    from regrade.generation import generate, make_plan
     from regrade.settings import PromptSettings
 
     extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if options.cpu else ()
@@ -62,17 +62,17 @@ def ours(options: argparse.Namespace) -> list[dict[str, Any]]:
     for shots in options.shots:
         prompt = PromptSettings(n_shots=shots)
         benchmark = open_benchmark("mmlu", prompt=prompt, source=str(options.questions))
+        if options.suffix:
+            _lengthen(benchmark, options.suffix)
         plans.append(make_plan(benchmark, model, settings, sampling=None, prompt=prompt, repeats=1))
-    work = [(plan, plan.missing(set())) for plan in plans]
+    work = [plan.requests(plan.missing(set())) for plan in plans]
     found = []
     log = RESULTS / "logs" / "multiple_choice.log"
-    engine = settings.open(
-        model, longest=longest_requests(work), rendering=PromptRendering(), log=log
-    )
+    engine = settings.open(model, requests=work, rendering=PromptRendering(), log=log)
     with tempfile.TemporaryDirectory() as folder, engine:
-        for shots, (plan, missing) in zip(options.shots, work, strict=True):
+        for shots, requests in zip(options.shots, work, strict=True):
             with Spool(Path(folder) / str(shots)) as spool:
-                progress = generate(plan, engine, spool, missing, lambda _: None)
+                progress = generate(requests, engine, spool, lambda _: None)
                 (sealed,) = spool.seal()
                 rows = _rows(sealed.path)
             found.append(
@@ -80,23 +80,28 @@ def ours(options: argparse.Namespace) -> list[dict[str, Any]]:
                     "shots": shots,
                     "seconds": progress.seconds,
                     "prompt_tokens": progress.prompt_tokens,
-                    "methods": progress.label_methods,
-                    "logprobs": [rows[sample.id] for sample, _ in missing],
+                    "methods": sorted({method or "failed" for method, _ in rows.values()}),
+                    "logprobs": [rows[sample.id][1] for sample, _ in requests.rows],
                 }
             )
             if options.prompts:
-                requests = [[request.prompt, request.labels] for request in plan.requests(missing)]
-                options.prompts.with_suffix(f".{shots}.json").write_text(json.dumps(requests))
+                asked = [[request.prompt, request.labels] for request in requests]
+                options.prompts.with_suffix(f".{shots}.json").write_text(json.dumps(asked))
     return found
 
 
-def _rows(path: Path) -> dict[str, list[float]]:
+def _rows(path: Path) -> dict[str, tuple[str, list[float]]]:
+    """Read the label method and the log-probabilities of each sample."""
     import pyarrow.parquet as pq
 
-    table = pq.read_table(path, columns=["sample_id", "label_logprobs"])
-    return dict(
-        zip(table["sample_id"].to_pylist(), table["label_logprobs"].to_pylist(), strict=True)
-    )
+    rows = pq.read_table(path, columns=["sample_id", "label_method", "label_logprobs"]).to_pylist()
+    return {row["sample_id"]: (row["label_method"], row["label_logprobs"]) for row in rows}
+
+
+def _lengthen(benchmark: Any, suffix: str) -> None:  # noqa: ANN401 - any benchmark
+    """Append a text to all labels of a benchmark."""
+    labels = benchmark.labels
+    benchmark.labels = lambda sample: tuple(label + suffix for label in labels(sample))
 
 
 def theirs(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -170,6 +175,11 @@ def main() -> None:
     parser.add_argument("--max-model-len", type=int, default=8192)
     parser.add_argument("--gpu", dest="cpu", action="store_false")
     parser.add_argument("--extra", action="append", default=[], help="engine argument `name=value`")
+    parser.add_argument(
+        "--suffix",
+        default="",
+        help="append to each label; a label of several tokens is ranked with a pass of its own",
+    )
     parser.add_argument("--side", choices=["ours", "theirs"], help=argparse.SUPPRESS)
     parser.add_argument("--questions", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--prompts", type=Path, help=argparse.SUPPRESS)
@@ -188,6 +198,7 @@ def main() -> None:
     command += [
         *([] if options.cpu else ["--gpu"]),
         *(f"--extra={argument}" for argument in options.extra),
+        f"--suffix={options.suffix}",
     ]
     seen: dict[str, list[list[dict[str, Any]]]] = {"ours": [], "theirs": []}
     for _ in range(options.repetitions):

@@ -46,7 +46,9 @@ def ours(address: str, served: str, n: int, max_tokens: int, in_flight: int) -> 
     model = settings.resolve(served)
     sampling = SamplingParams(max_tokens=max_tokens)
     texts = prompts(n)
-    engine = settings.open(model, longest=(), rendering=PromptRendering(), log=RESULTS / "none.log")
+    engine = settings.open(
+        model, requests=(), rendering=PromptRendering(), log=RESULTS / "none.log"
+    )
     with engine:
         requests = (Request(key, text, sampling) for key, text in enumerate(texts))
         started = time.monotonic()

@@ -11,7 +11,7 @@ ENGINE_OPTIONS = (
     *("--engine.max-model-len", str(MAX_MODEL_LEN)),
     *("--engine.extra", f"kv_cache_memory_bytes={CACHE_BYTES}"),
 )
-_WORDS = [
+WORDS = [
     "Anna",
     "buys",
     "apples",
@@ -49,7 +49,7 @@ def prompts(n: int) -> list[str]:
     """Make prompts of different lengths that share no prefix."""
     return [
         f"Question {number}: "
-        + " ".join(_WORDS[k % len(_WORDS)] for k in range(20 + number % 30))
+        + " ".join(WORDS[k % len(WORDS)] for k in range(20 + number % 30))
         + "\nAnswer:"
         for number in range(n)
     ]

@@ -1,11 +1,10 @@
 """Plan answer sets, find their missing rows, and generate these into the spool."""
 
 import hashlib
-import heapq
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import monotonic
 
@@ -24,9 +23,6 @@ from regrade.settings import PromptSettings, SamplingParams
 from regrade.specification import Specification, effective_sampling, version_1
 
 logger = logging.getLogger("regrade.generate")
-
-N_LONGEST = 256
-"""Number of longest prompts per answer set that are tokenised to choose `max_model_len`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +58,43 @@ class Plan:
             (s, repeat) for s in self.samples for repeat in repeats if (s.id, repeat) not in done
         ]
 
-    def requests(self, missing: Iterable[tuple[Sample, int]]) -> Iterator[Request]:
-        """Yield a request for each pair, lazily; its key is the position in `missing`."""
-        sampling = self.specification.sampling
+    def requests(self, missing: Sequence[tuple[Sample, int]]) -> "PlannedRequests":
+        """Return the requests of rows, such as all that are missing."""
+        return PlannedRequests(self, missing)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedRequests:
+    """Requests of rows of an answer set, rendered while iterating; a request's key is the position of its row."""
+
+    plan: Plan
+    rows: Sequence[tuple[Sample, int]]
+    """Pairs of sample and repeat."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Request]:
+        specification, benchmark = self.plan.specification, self.plan.benchmark
+        sampling = specification.sampling
         if sampling is None:
             raise SettingsError(
-                f"Answer set '{self.specification.answer_set_id}' was imported without sampling parameters, so no answers "
+                f"Answer set '{specification.answer_set_id}' was imported without sampling parameters, so no answers "
                 "can be added. Generate a new answer set instead."
             )
-        for key, (sample, repeat) in enumerate(missing):
+        rendered: tuple[Sample, Request] | None = None
+        for key, (sample, repeat) in enumerate(self.rows):
             params = sampling
             if sampling.temperature > 0:  # greedy decoding needs no seed
                 seed = request_seed(sampling.seed, sample.id, repeat)
                 params = sampling.model_copy(update={"seed": seed})
-            yield Request(key, self.benchmark.prompt(sample), params, self.benchmark.labels(sample))
+            if rendered is not None and sample is rendered[0]:  # repeats have the same prompt
+                request = replace(rendered[1], key=key, sampling=params)
+            else:
+                prompt, labels = benchmark.prompt(sample), benchmark.labels(sample)
+                request = Request(key, prompt, params, labels)
+            rendered = sample, request
+            yield request
 
 
 def make_plan(
@@ -157,26 +176,6 @@ def request_seed(seed: int, sample_id: str, repeat: int) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=4).digest()) >> 1
 
 
-def longest_requests(work: Iterable[tuple[Plan, list[tuple[Sample, int]]]]) -> list[Request]:
-    """Return the requests with the most tokens by estimate, `N_LONGEST` per plan, to choose `max_model_len`."""
-    candidates: list[Request] = []
-    for plan, missing in work:
-        first_repeats = [(sample, repeat) for sample, repeat in missing if repeat == 0] or missing
-        candidates += heapq.nlargest(N_LONGEST, plan.requests(first_repeats), key=_estimated_tokens)
-    return candidates
-
-
-def _estimated_tokens(request: Request) -> float:
-    # ASCII: about three characters per token. Other characters: about one token each.
-    prompt = (
-        request.prompt
-        if isinstance(request.prompt, str)
-        else "".join(m["content"] for m in request.prompt)
-    )
-    ascii_characters = len(prompt.encode("ascii", "ignore"))
-    return ascii_characters * 0.3 + (len(prompt) - ascii_characters)
-
-
 @dataclass
 class Progress:
     """Progress of generating an answer set; all counts are rows or tokens."""
@@ -216,21 +215,21 @@ class Progress:
 
 
 def generate(
-    plan: Plan,
+    requests: PlannedRequests,
     engine: Engine,
     spool: Spool,
-    missing: list[tuple[Sample, int]],
     on_progress: Callable[[Progress], None],
 ) -> Progress:
-    """Generate the missing rows into the spool. `on_progress` is called after rows are on disk.
+    """Generate rows of an answer set into the spool. `on_progress` is called after rows are on disk.
 
     Raises:
         EngineError: If the engine ends early or answers an unknown request. Finished rows stay in the spool.
         SpoolError: If the spool cannot be written.
     """
-    progress = Progress(plan.rows, done=plan.rows - len(missing), resumed=plan.rows - len(missing))
-    unanswered = set(range(len(missing)))
-    for batch in engine.generate(plan.requests(missing)):
+    stored = requests.plan.rows - len(requests)
+    progress = Progress(requests.plan.rows, done=stored, resumed=stored)
+    unanswered = set(range(len(requests)))
+    for batch in engine.generate(requests):
         rows = []
         finished_at = monotonic() - progress.started
         for completion in batch:
@@ -239,7 +238,7 @@ def generate(
                     f"The engine answered request {completion.key}, which is unknown or already answered."
                 )
             unanswered.remove(completion.key)
-            sample, repeat = missing[completion.key]
+            sample, repeat = requests.rows[completion.key]
             rows.append(generation_row(sample, repeat, completion, finished_at))
             progress.prompt_tokens += completion.prompt_tokens or 0
             progress.completion_tokens += completion.completion_tokens or 0
@@ -252,7 +251,7 @@ def generate(
         on_progress(progress)
     if unanswered:
         raise EngineError(
-            f"The engine ended with {len(unanswered)} of {len(missing)} requests unanswered."
+            f"The engine ended with {len(unanswered)} of {len(requests)} requests unanswered."
         )
     progress.finished = monotonic()
     return progress

@@ -72,7 +72,7 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
             last=lambda: artifact.update(progress),
         ),
     ):
-        progress = generate(work.plan, engine, work.spool, work.missing, advance)
+        progress = generate(work.requests, engine, work.spool, advance)
     display.advance(work.title, progress)
     work.progress = progress
     work.load_seconds = engine.info.load_seconds

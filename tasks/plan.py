@@ -62,9 +62,10 @@ def _work(plan: Plan, repository: Repository, job: GenerationJob) -> Work:
 
 
 def find_missing(work: Work) -> None:
-    """Set `work.missing` to the answers that are neither in the repository nor in the open spool."""
+    """Set `work.requests` to those whose answers are neither in the repository nor in the open spool."""
     found = remaining(work.plan, work.repository, work.spool, work.reuse)
-    work.missing, work.replaced, work.fresh = found.missing, found.replaced, found.fresh
+    work.requests = work.plan.requests(found.missing)
+    work.replaced, work.fresh = found.replaced, found.fresh
     work.published = None
     if found.stored is not None and not found.fresh:
         work.sessions = found.stored.manifest.sessions

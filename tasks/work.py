@@ -18,7 +18,6 @@ from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.errors import HubError, TrackingError
 from regrade.generation import Plan, Progress
-from regrade.records import Sample
 from regrade.settings import Reuse
 
 _T = TypeVar("_T")
@@ -39,7 +38,8 @@ class Work:
         self.repository = repository
         self.spool = spool
         self.reuse = reuse
-        self.missing: list[tuple[Sample, int]] = []
+        self.requests = plan.requests([])
+        """Requests of the missing rows."""
         self.replaced: tuple[str, ...] = ()
         """sha256 of published shards whose rows are generated again."""
         self.fresh = False

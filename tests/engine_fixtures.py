@@ -47,7 +47,7 @@ def vllm_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def vllm_engine(resolved_model: ResolvedModel, vllm_log: Path) -> Iterator[Engine]:
     """Real vLLM with the demo model, loaded once; its context is 512 tokens."""
-    engine = FAST.open(resolved_model, longest=(), rendering=PromptRendering(), log=vllm_log)
+    engine = FAST.open(resolved_model, requests=(), rendering=PromptRendering(), log=vllm_log)
     with engine:
         yield engine
 

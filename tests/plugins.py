@@ -53,7 +53,7 @@ class EchoEngine(BaseEngineSettings):
         identity = ModelIdentity(name=model_name, kind="served", revision="here")
         return ResolvedModel(identity, model_name)
 
-    def open(self, model, *, longest, rendering, log, on_progress=None):
+    def open(self, model, *, requests, rendering, log, on_progress=None):
         return Echo(self.times)
 
 class Echo:

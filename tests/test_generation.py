@@ -13,7 +13,6 @@ from regrade.generation import (
     Plan,
     Progress,
     generate,
-    longest_requests,
     make_plan,
     request_seed,
 )
@@ -114,7 +113,7 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 
 def test_every_sample_gets_exactly_one_row(spool: Spool):
     plan = plan_of(7)
-    generate(plan, Answering(), spool, plan.missing(set()), lambda progress: None)
+    generate(plan.requests(plan.missing(set())), Answering(), spool, lambda progress: None)
 
     (file,) = spool.seal()
     assert file.rows == 7
@@ -125,10 +124,9 @@ def test_progress_is_told_only_of_rows_that_are_on_disk(spool: Spool):
     plan = plan_of(6)
     seen: list[tuple[int, int]] = []
     generate(
-        plan,
+        plan.requests(plan.missing(set())),
         Answering(),
         spool,
-        plan.missing(set()),
         lambda p: seen.append((p.done, len(spool.states().done))),
     )
     assert seen == [(2, 2), (4, 4), (6, 6)]
@@ -137,7 +135,7 @@ def test_progress_is_told_only_of_rows_that_are_on_disk(spool: Spool):
 def test_only_what_is_missing_is_asked(spool: Spool):
     plan, engine = plan_of(5), Answering()
     progress = generate(
-        plan, engine, spool, plan.missing({("id-1", 0), ("id-3", 0)}), lambda p: None
+        plan.requests(plan.missing({("id-1", 0), ("id-3", 0)})), engine, spool, lambda p: None
     )
 
     assert [request.prompt[0]["content"][0] for request in engine.asked] == ["0", "2", "4"]
@@ -147,7 +145,7 @@ def test_only_what_is_missing_is_asked(spool: Spool):
 def test_an_engine_that_ends_early_is_an_error_and_what_it_gave_is_kept(spool: Spool):
     plan = plan_of(5)
     with pytest.raises(EngineError, match="2 of 5 requests unanswered"):
-        generate(plan, Answering(lose=2), spool, plan.missing(set()), lambda p: None)
+        generate(plan.requests(plan.missing(set())), Answering(lose=2), spool, lambda p: None)
     assert len(spool.states().done) == 3
 
 
@@ -155,7 +153,10 @@ def test_an_answer_that_comes_twice_is_an_error(spool: Spool):
     plan = plan_of(3)
     with pytest.raises(EngineError, match="unknown or already answered"):
         generate(
-            plan, Answering(batch=1, repeat_one=True), spool, plan.missing(set()), lambda p: None
+            plan.requests(plan.missing(set())),
+            Answering(batch=1, repeat_one=True),
+            spool,
+            lambda p: None,
         )
 
 
@@ -182,11 +183,17 @@ def test_repeats_with_greedy_decoding_are_refused():
         plan_of(2, repeats=3)
 
 
-def test_the_longest_prompts_are_offered_for_choosing_the_context():
-    plan = plan_of(1000)
-    requests = longest_requests([(plan, plan.missing(set()))])
-    assert 100 < len(requests) < 1000
-    assert requests[0].prompt == plan.benchmark.prompt(plan.samples[999])
+def test_repeats_are_rendered_once():
+    plan = plan_of(3, repeats=4, sampling=SamplingParams(temperature=1.0))
+    rendered = []
+    prompt = plan.benchmark.prompt
+    plan.benchmark.prompt = lambda sample: rendered.append(sample.id) or prompt(sample)
+
+    requests = [*plan.requests(plan.missing(set()))]
+
+    assert rendered == ["id-0", "id-1", "id-2"]
+    assert [request.key for request in requests] == [*range(12)]
+    assert requests[4].prompt == requests[7].prompt == prompt(plan.samples[1])
 
 
 def test_a_chat_prompt_needs_a_chat_template():

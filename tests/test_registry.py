@@ -201,7 +201,7 @@ def test_an_engine_of_another_package_is_a_choice_of_the_form_and_generates(tmp_
         "from regrade.job import EngineSettings; from regrade.records import Request;"
         "from regrade.engines.base import PromptRendering;"
         "settings = TypeAdapter(EngineSettings).validate_python({'kind': 'echo', 'times': 2});"
-        "engine = settings.open(settings.resolve('m'), longest=(), rendering=PromptRendering(), log=Path('x'));"
+        "engine = settings.open(settings.resolve('m'), requests=(), rendering=PromptRendering(), log=Path('x'));"
         "print(engine.__enter__().info.engine, list(engine.generate([Request(0, 'ab', {})]))[0][0].text)",
         site,
     )

@@ -60,8 +60,9 @@ class Engine(Protocol):
     def generate(self, requests: "Iterable[Request]") -> "Iterator[list[Completion]]":
         """Yield completions as they finish, in any order, exactly one per request.
 
-        `requests` is consumed lazily, with a bounded number in flight. A failed request (too long for the context,
-        rejected by the server) yields a completion with `error`.
+        `requests` is consumed lazily, with a bounded number in flight, unless it is one of those that were given to
+        `open`: the engine may have read these while it loaded. A failed request (too long for the context, rejected by
+        the server) yields a completion with `error`.
 
         Raises:
             EngineError: If the engine ends before it has answered all requests.
@@ -114,7 +115,7 @@ class BaseEngineSettings(Settings):
         self,
         model: "ResolvedModel",
         *,
-        longest: "Sequence[Request]",
+        requests: "Sequence[Iterable[Request]]",
         rendering: PromptRendering,
         log: Path,
         on_progress: Callable[[str], None] | None = None,
@@ -123,8 +124,8 @@ class BaseEngineSettings(Settings):
 
         Args:
             model: Result of `resolve`.
-            longest: The few hundred longest requests by estimated length; they determine `max_model_len` if it is not
-                set.
+            requests: The requests of each call of `generate` that is planned. An engine may read them while it loads,
+                once, and choose its context length by them.
             rendering: Rules for turning chat prompts into text.
             log: File for the engine's output.
             on_progress: Called with the name of each loading stage.

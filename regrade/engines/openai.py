@@ -1,6 +1,6 @@
 """The engine `openai`: a client for servers with an OpenAI-compatible API (`regrade/engines/openai_api`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,7 +40,7 @@ class OpenAIEngine(ServerSettings, BaseEngineSettings):
         self,
         model: "ResolvedModel",
         *,
-        longest: "Sequence[Request]",  # noqa: ARG002 - the server knows its context length
+        requests: "Sequence[Iterable[Request]]",  # noqa: ARG002 - it reads them in `generate`
         rendering: PromptRendering,
         log: Path,  # noqa: ARG002 - the server has its own log
         on_progress: Callable[[str], None] | None = None,  # noqa: ARG002 - the server has loaded the model

@@ -1,6 +1,6 @@
 """The engine `vllm`: vLLM in a separate process on this machine (`regrade/engines/vllm_process`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -52,7 +52,7 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         self,
         model: "ResolvedModel",
         *,
-        longest: "Sequence[Request]",
+        requests: "Sequence[Iterable[Request]]",
         rendering: PromptRendering,
         log: Path,
         on_progress: Callable[[str], None] | None = None,
@@ -61,7 +61,7 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         from regrade.engines.vllm_process.engine import VllmProcess  # noqa: PLC0415 - see `resolve`
 
         return VllmProcess(
-            self, model, longest=longest, rendering=rendering, log=log, on_progress=on_progress
+            self, model, requests=requests, rendering=rendering, log=log, on_progress=on_progress
         )
 
     @property

@@ -62,6 +62,14 @@ def test_requests_to_the_hub_are_counted_for_each_size(results: Path) -> None:
     assert all(row["requests"] > 0 for row in rows)
 
 
+def test_planning_ends_the_engine_when_it_begins_to_load(results: Path) -> None:
+    (row,) = rows_of(results, "planning", "--questions", "500", "--repetitions", "1")
+
+    assert row["questions"] == 500
+    assert 0 < row["of which import, s"] < row["engine, s"]
+    assert "Starting to load model" not in (results / "logs/planning.log").read_text()
+
+
 def test_growth_plots_what_it_measured(results: Path) -> None:
     rows = rows_of(results, "growth", "--only", "score", "--score", "500", "1000")
 

@@ -1,6 +1,7 @@
 """Newline-delimited JSON over a socket, between an engine's owner and its worker.
 
-Owner to worker: `open` (once), `requests`, `cancel`. Worker to owner: `progress`, `loaded`, `completions`, `error`.
+Owner to worker: `open`, `ahead` (planned requests), `load`; then `requests`, `tokenised` (of the planned ones), `cancel`.
+Worker to owner: `progress`, `loaded`, `completions`, `error`.
 """
 
 import select

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from regrade.errors import SettingsError
 
-_MARGIN = 1.25
-"""Safety factor for prompt lengths: the longest prompts were picked by estimated length."""
 _MULTIPLE = 256
 """The context length is rounded up to a multiple of this, in tokens."""
 
@@ -20,6 +18,11 @@ class Need:
     new: int
     """Tokens that are generated after the prompt."""
 
+    @property
+    def total(self) -> int:
+        """Tokens of prompt and answer together."""
+        return self.prompt + self.new
+
 
 def choose_max_model_len(
     needs: Sequence[Need], *, limit: int, explicit: int | None, truncate: bool
@@ -27,7 +30,7 @@ def choose_max_model_len(
     """Return the context length in tokens to load the model with.
 
     Args:
-        needs: Tokens of the longest requests. If empty, the result is `limit`, unless `explicit` is set.
+        needs: Tokens of the requests, at least of the longest ones. If empty, the result is `limit`, unless `explicit` is set.
         limit: The model's maximum.
         explicit: The length in the settings, if set; rows whose prompts do not fit then fail.
         truncate: Prompts may be cut.
@@ -50,13 +53,12 @@ def choose_max_model_len(
         )
     if explicit is not None or not needs:
         return context
-    longest = max(needs, key=lambda need: need.prompt + need.new)
-    if longest.prompt + longest.new > limit:
+    longest = max(needs, key=lambda need: need.total)
+    if longest.total > limit:
         if truncate:
             return limit
         raise SettingsError(_advice(longest, limit))
-    wanted = max(math.ceil(need.prompt * _MARGIN) + need.new for need in needs)
-    return min(limit, math.ceil(wanted / _MULTIPLE) * _MULTIPLE)
+    return min(limit, math.ceil(longest.total / _MULTIPLE) * _MULTIPLE)
 
 
 def too_long(need: Need, context: int) -> str:
@@ -72,7 +74,7 @@ def _advice(longest: Need, limit: int) -> str:
     lower = f"lower sampling.max_tokens to at most {room:,}, " if room > 0 else ""
     return (
         f"The longest prompt has {longest.prompt:,} tokens and max_tokens is {longest.new:,}, "
-        f"{longest.prompt + longest.new:,} together, but the model allows {limit:,}. You can {lower}"
+        f"{longest.total:,} together, but the model allows {limit:,}. You can {lower}"
         f"use fewer worked examples (n_shots), set engine.max_model_len (at most {limit:,}) to let such "
         "rows fail, or cut prompts from the left (prompt.truncate)."
     )

@@ -7,31 +7,28 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from regrade.engines.vllm_process.loop import RejectedRequest
+from regrade.engines.vllm_process.loop import RejectedRequest, rejection
 
 if TYPE_CHECKING:
-    from vllm import RequestOutput, SamplingParams
-    from vllm.config import ModelConfig
-    from vllm.engine.arg_utils import EngineArgs
-    from vllm.v1.engine.async_llm import AsyncLLM
+    from regrade.engines.vllm_process.internals import (
+        AsyncLLM,
+        RequestOutput,
+        SamplingParams,
+        VllmConfig,
+    )
 
 
 class DataParallelEngine:
     """vLLM's `AsyncLLM` behind the methods of `LLMEngine` that the loop uses."""
 
-    def __init__(self, arguments: "EngineArgs") -> None:
+    def __init__(self, config: "VllmConfig") -> None:
         self._finished: queue.SimpleQueue[RequestOutput | RejectedRequest | BaseException]
         self._finished = queue.SimpleQueue()
         self._running: dict[str, Future[None]] = {}
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="AsyncLLM", daemon=True).start()
-        opening = asyncio.run_coroutine_threadsafe(_open(arguments), self._loop)
+        opening = asyncio.run_coroutine_threadsafe(_open(config), self._loop)
         self._engine: AsyncLLM = opening.result()
-
-    @property
-    def model_config(self) -> "ModelConfig":
-        """Configuration of the model."""
-        return self._engine.model_config
 
     def add_request(self, request_id: str, prompt: Any, params: "SamplingParams") -> None:  # noqa: ANN401
         """Start a request; vLLM picks the copy of the model."""
@@ -57,23 +54,28 @@ class DataParallelEngine:
         return outputs
 
     async def _generate(self, request_id: str, prompt: Any, params: "SamplingParams") -> None:  # noqa: ANN401
-        from vllm.exceptions import VLLMValidationError
-        from vllm.v1.engine.exceptions import EngineDeadError
+        """Put the answer, the request's error or the engine's end; `step` waits for exactly one of them."""
+        from regrade.engines.vllm_process.internals import EngineDeadError
 
         try:
             async for output in self._engine.generate(prompt, params, request_id):
                 if output.finished:
                     self._finished.put(output)
-        except (ValueError, VLLMValidationError) as error:
-            self._finished.put(RejectedRequest(request_id, str(error)))
+                    return
+        except asyncio.CancelledError:
+            raise  # aborted
         except EngineDeadError as error:
             self._finished.put(error)
+        except Exception as error:  # noqa: BLE001 - an error of one request must not end the others
+            self._finished.put(RejectedRequest(request_id, rejection(error)))
+        except BaseException as error:
+            self._finished.put(error)
+            raise
+        else:
+            self._finished.put(RejectedRequest(request_id, "vLLM ended the request unanswered."))
 
 
-async def _open(arguments: "EngineArgs") -> "AsyncLLM":
-    from vllm.engine.arg_utils import AsyncEngineArgs
-    from vllm.v1.engine.async_llm import AsyncLLM
+async def _open(config: "VllmConfig") -> "AsyncLLM":
+    from regrade.engines.vllm_process.internals import AsyncLLM, UsageContext
 
-    engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**vars(arguments)))
-    engine.logger_manager = None
-    return engine
+    return AsyncLLM.from_vllm_config(config, usage_context=UsageContext.LLM_CLASS)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,11 @@ from regrade.records import Completion, Request
 
 _CHUNK = 64
 """Requests per message; small, so that the worker starts early and completions are read in between."""
+_CHUNK_AHEAD = 256
+"""Requests per message while the engine loads; larger, so that all cores tokenise."""
+
+_NOT_STARTED = "did not start"
+_ENDED = "ended before its work was done"
 
 
 class VllmProcess:
@@ -30,7 +36,7 @@ class VllmProcess:
         settings: VllmSettings,
         model: ResolvedModel,
         *,
-        longest: Sequence[Request],
+        requests: Sequence[Iterable[Request]],
         rendering: PromptRendering,
         log: Path,
         on_progress: Callable[[str], None] | None = None,
@@ -41,6 +47,9 @@ class VllmProcess:
         self._on_progress = on_progress
         # Other arguments may name a tokenizer or a draft model on the Hub.
         self._from_hub = model.identity.kind == "hub" or bool(settings.extra)
+        self._planned = requests
+        self._sent: list[int] = []
+        """Number of requests of each planned stream, which the worker has tokenised."""
         self._open_message = {
             "type": "open",
             "model": model.path,
@@ -52,7 +61,6 @@ class VllmProcess:
                 "arguments": dict(rendering.arguments),
                 "truncate": rendering.truncate,
             },
-            "longest": [_to_wire(request) for request in longest],
         }
         self._process: EngineProcess | None = None
         self._info: EngineInfo | None = None
@@ -105,12 +113,13 @@ class VllmProcess:
             )
         self._busy = True
         self._round += 1
-        waiting, unanswered = iter(requests), 0
+        unanswered = 0
         try:
+            take = self._source(requests)
             while True:
-                while chunk := list(islice(waiting, min(_CHUNK, self._window - unanswered))):
-                    self._send(process, chunk)
-                    unanswered += len(chunk)
+                while (taken := take(min(_CHUNK, self._window - unanswered))).count:
+                    self._send(process, {**taken.message, "round": self._round})
+                    unanswered += taken.count
                     if process.channel.has_message():
                         break
                 if not unanswered:
@@ -126,23 +135,40 @@ class VllmProcess:
             if unanswered and self._process is process:
                 self._cancel(process)
 
+    def _source(self, requests: Iterable[Request]) -> "_Take":
+        for stream, planned in enumerate(self._planned):
+            if planned is requests:
+                return _take_tokenised(stream, self._sent[stream])
+        return _take_new(requests)
+
     def _load(self, process: EngineProcess) -> None:
-        try:
-            process.channel.send(self._open_message)
-        except (BrokenPipeError, ConnectionResetError) as error:
-            raise self._failure(process, "did not start") from error
-        while (message := self._receive(process, "did not start"))["type"] != "loaded":
-            if message["type"] == "progress" and self._on_progress is not None:
-                self._on_progress(message["stage"])
+        self._send(process, self._open_message, _NOT_STARTED)
+        self._sent = []
+        for stream, requests in enumerate(self._planned):
+            self._sent.append(0)
+            waiting = iter(requests)
+            while chunk := [_to_wire(request) for request in islice(waiting, _CHUNK_AHEAD)]:
+                ahead: Message = {"type": "ahead", "stream": stream, "requests": chunk}
+                self._send(process, ahead, _NOT_STARTED)
+                self._sent[stream] += len(chunk)
+                while process.channel.has_message():
+                    self._show(self._receive(process, _NOT_STARTED))
+        self._send(process, {"type": "load"}, _NOT_STARTED)
+        while (message := self._receive(process, _NOT_STARTED))["type"] != "loaded":
+            self._show(message)
         self._info = EngineInfo(**message["info"])
         self._window = message["window"]
 
-    def _send(self, process: EngineProcess, chunk: list[Request]) -> None:
-        wire = [_to_wire(request) for request in chunk]
+    def _show(self, message: Message) -> None:
+        if message["type"] == "progress" and self._on_progress is not None:
+            self._on_progress(message["stage"])
+
+    def _send(self, process: EngineProcess, message: Message, when: str = _ENDED) -> None:
         try:
-            process.channel.send({"type": "requests", "round": self._round, "requests": wire})
-        except (BrokenPipeError, ConnectionResetError) as error:
-            raise self._failure(process, "ended before its work was done") from error
+            process.channel.send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            while True:  # raises the error that the worker sent before it ended, or that it ended
+                self._receive(process, when)
 
     def _cancel(self, process: EngineProcess) -> None:
         try:
@@ -150,9 +176,7 @@ class VllmProcess:
         except OSError:
             self._end()  # the worker has ended
 
-    def _receive(
-        self, process: EngineProcess, when: str = "ended before its work was done"
-    ) -> Message:
+    def _receive(self, process: EngineProcess, when: str = _ENDED) -> Message:
         message = process.channel.receive()
         if message is None:
             raise self._failure(process, when)
@@ -174,6 +198,42 @@ class VllmProcess:
         if self._process is not None:
             self._process.end()
             self._process = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Requests to send next: their number, and the message about them."""
+
+    count: int
+    message: Message
+
+
+_Take = Callable[[int], _Taken]
+"""Takes up to n requests."""
+
+
+def _take_new(requests: Iterable[Request]) -> _Take:
+    waiting = iter(requests)
+
+    def take(n: int) -> _Taken:
+        chunk = [_to_wire(request) for request in islice(waiting, n)]
+        return _Taken(len(chunk), {"type": "requests", "requests": chunk})
+
+    return take
+
+
+def _take_tokenised(stream: int, total: int) -> _Take:
+    """Take requests of a planned stream, which the worker has already."""
+    first = 0
+
+    def take(n: int) -> _Taken:
+        nonlocal first
+        count = min(n, total - first)
+        message = {"type": "tokenised", "stream": stream, "first": first, "count": count}
+        first += count
+        return _Taken(count, message)
+
+    return take
 
 
 def _to_wire(request: Request) -> dict[str, Any]:

@@ -1,18 +1,16 @@
 """Worker side: load the model with the owner's settings."""
 
 import copy
-import dataclasses
 import hashlib
-import math
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
+from regrade.engines.vllm_process.ahead import PromptsAhead
+from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
+from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.context import choose_max_model_len
 from regrade.engines.vllm_process.cpu_priority import lower_priority
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
@@ -21,9 +19,11 @@ from regrade.engines.vllm_process.prompts import Prompts
 from regrade.errors import SettingsError
 
 if TYPE_CHECKING:
-    from vllm.engine.arg_utils import EngineArgs
+    from regrade.engines.vllm_process.internals import VllmConfig
 
-_GIB = 1 << 30
+SUPPORTED = ">=0.32,<0.33"
+"""Versions of vLLM with which regrade works; the extra `cuda` has the same bound."""
+_SUPPORTED = f"Install vLLM {SUPPORTED}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Loaded:
 
     engine: SteppedEngine
     prompts: Prompts
+    ahead: PromptsAhead
     max_model_len: int
     model_limit: int
     """Context length in tokens that the model allows."""
@@ -40,66 +41,68 @@ class Loaded:
     """The fields of `EngineInfo`."""
 
 
-def load(open_message: Mapping[str, Any], on_progress: Callable[[str], None]) -> Loaded:
+def load(
+    open_message: Message, messages: Iterator[Message], on_progress: Callable[[str], None]
+) -> Loaded:
     """Load the model for the owner's `open` message.
+
+    Args:
+        open_message: Model and settings.
+        messages: The owner's next messages: planned requests, then `load`.
+        on_progress: Called with the name of each stage.
 
     Raises:
         SettingsError: If vLLM or the model does not allow the settings. Raised before the weights are read.
     """
     started = time.monotonic()
     on_progress("importing vLLM")
-    import vllm
-    from vllm.exceptions import VLLMValidationError
-    from vllm.platforms import current_platform
-    from vllm.tokenizers import cached_tokenizer_from_config
-    from vllm.v1.engine.llm_engine import LLMEngine
-
-    is_cpu = current_platform.is_cpu()
+    vllm = _import_vllm()
+    is_cpu = vllm.current_platform.is_cpu()
     if is_cpu:
         lower_priority()
     arguments = engine_arguments(open_message, is_cpu=is_cpu)
-    on_progress("reading the longest prompts")
-    no_length: dict[str, Any] = {"max_model_len": None}  # the config then has the model's maximum
-    try:
-        model = dataclasses.replace(arguments, **no_length).create_model_config()
-    except (ValueError, VLLMValidationError) as error:
-        raise SettingsError(_rejection(error)) from error
+    on_progress("tokenising the prompts")
+    model = model_config(arguments)
     # A copy, because the engine uses the original in another thread.
-    tokenizer = copy.deepcopy(cached_tokenizer_from_config(model))
+    tokenizer = copy.deepcopy(vllm.cached_tokenizer_from_config(model))
     rendering = open_message["rendering"]
     template = rendering["chat_template"] or getattr(tokenizer, "chat_template", None)
     prompts = Prompts(
         tokenizer, chat_template=rendering["chat_template"], arguments=rendering["arguments"]
     )
-    arguments.max_model_len = _context(
-        open_message, prompts, limit=model.max_model_len, has_template=template is not None
+    ahead = _tokenise_ahead(
+        messages, prompts, model=open_message["model"], has_template=template is not None
     )
-    try:
-        config = arguments.create_engine_config()
-    except (ValueError, VLLMValidationError) as error:
-        raise SettingsError(_rejection(error)) from error
+    summary = ahead.summary
+    if summary.requests and not summary.needs:
+        raise SettingsError(str(summary.first_error))
+    context = choose_max_model_len(
+        summary.needs,
+        limit=model.max_model_len,
+        explicit=open_message["settings"]["max_model_len"],
+        truncate=rendering["truncate"],
+    )
+    # On a CPU, vLLM 0.32 fails with chunked prefill and sampling: it resets the request's random generator, which torch
+    # does not support there ("Generator does not use offset").
+    unchunked = is_cpu and (summary.sampled or not summary.requests)
+    config = engine_config(arguments, context, chunked_prefill=False if unchunked else None)
     on_progress("loading the model")
-    engine: LLMEngine | DataParallelEngine
-    if arguments.data_parallel_size > 1:
-        engine = DataParallelEngine(arguments)
-    else:
-        engine = LLMEngine.from_engine_args(arguments)
-        # Do not export metrics to Prometheus: the output processor still records the times of each request.
-        engine.logger_manager = None
+    engine = _engine(config, copies=arguments.data_parallel_size)
     on_progress("warming up")
-    _warm_up(engine, ranks=any(request["labels"] for request in open_message["longest"]))
+    _warm_up(engine, ranks=summary.ranked)
     return Loaded(
         engine=engine,
         prompts=prompts,
-        max_model_len=engine.model_config.max_model_len,
+        ahead=ahead,
+        max_model_len=config.model_config.max_model_len,
         model_limit=model.max_model_len,
         max_num_seqs=config.scheduler_config.max_num_seqs * arguments.data_parallel_size,
         info={
             "engine": "vllm",
             "version": vllm.__version__,
-            "device": current_platform.get_device_name(),
-            "dtype": str(engine.model_config.dtype).removeprefix("torch."),
-            "max_model_len": engine.model_config.max_model_len,
+            "device": vllm.current_platform.get_device_name(),
+            "dtype": str(config.model_config.dtype).removeprefix("torch."),
+            "max_model_len": config.model_config.max_model_len,
             "chat_template_sha256": hashlib.sha256(template.encode()).hexdigest()
             if isinstance(template, str)
             else None,
@@ -108,10 +111,39 @@ def load(open_message: Mapping[str, Any], on_progress: Callable[[str], None]) ->
     )
 
 
+def _import_vllm() -> ModuleType:
+    """Return the names of vLLM.
+
+    Raises:
+        SettingsError: If the installed version lacks one of them.
+    """
+    try:
+        from regrade.engines.vllm_process import internals
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "vllm":
+            raise  # for example, a library that vLLM needs is missing
+        raise SettingsError(f"{error.msg}. {_SUPPORTED}") from error
+    if unknown := internals.unknown():
+        raise SettingsError(
+            f"vLLM {internals.__version__} has no {', '.join(unknown)}. {_SUPPORTED}"
+        )
+    return internals
+
+
+def _engine(config: "VllmConfig", *, copies: int) -> SteppedEngine:
+    from regrade.engines.vllm_process.internals import LLMEngine, UsageContext
+
+    if copies > 1:
+        return DataParallelEngine(config)
+    engine = LLMEngine.from_vllm_config(config, UsageContext.LLM_CLASS)
+    # Do not export metrics to Prometheus: the output processor still records the times of each request.
+    engine.logger_manager = None
+    return engine
+
+
 def _warm_up(engine: SteppedEngine, *, ranks: bool) -> None:
     """Run a request of each kind, so that vLLM's compilation at first use adds to no request's latency."""
-    from vllm import SamplingParams
-    from vllm.inputs import tokens_input
+    from regrade.engines.vllm_process.internals import SamplingParams, tokens_input
 
     kinds = [SamplingParams(max_tokens=2, temperature=temperature) for temperature in (0.0, 1.0)]
     if ranks:
@@ -125,76 +157,19 @@ def _warm_up(engine: SteppedEngine, *, ranks: bool) -> None:
         )
 
 
-def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "EngineArgs":
-    """Return vLLM's engine arguments for the settings and `engine.extra`.
-
-    Raises:
-        SettingsError: If vLLM does not know an extra argument, or has a setting for it, or rejects a value.
-    """
-    from vllm.engine.arg_utils import EngineArgs
-    from vllm.exceptions import VLLMValidationError
-
-    settings: dict[str, Any] = dict(open_message["settings"])
-    extra: dict[str, Any] = dict(open_message["extra"])
-    known = [field.name for field in dataclasses.fields(EngineArgs)]
-    for name in extra:
-        if name in settings or name in ("model", "revision"):
-            raise SettingsError(f"engine.extra cannot set '{name}', because another setting does.")
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f" Did you mean '{close[0]}'?" if close else ""
-            raise SettingsError(f"engine.extra: vLLM has no engine argument '{name}'.{hint}")
-    if is_cpu and settings["dtype"] == "auto":
-        # bfloat16 needs instructions that many (virtual) CPUs lack, and vLLM does not check all of them.
-        settings["dtype"] = "float32"
-    longest = open_message["longest"]
-    if is_cpu and (not longest or any(request["sampling"]["temperature"] for request in longest)):
-        # With chunked prefill, vLLM 0.32 resets the request's random generator, which torch does not support on a
-        # CPU ("Generator does not use offset"): the engine would end.
-        extra.setdefault("enable_chunked_prefill", False)
-    if is_cpu and not os.environ.get("VLLM_CPU_KVCACHE_SPACE"):
-        # On a CPU, gpu_memory_utilization is a share of all memory; vLLM fails if other programs use a part of it.
-        ranks = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
-        workers = math.prod(settings[rank] for rank in ranks)
-        extra.setdefault("kv_cache_memory_bytes", _cpu_cache_bytes(workers))
-    values = {name: value for name, value in settings.items() if value is not None}
-    values |= {"model": open_message["model"], "revision": open_message["revision"]}
-    if open_message["revision"] is not None:
-        values["tokenizer_revision"] = open_message["revision"]
-    try:
-        return EngineArgs(**(values | {"disable_log_stats": False} | extra))
-    except (TypeError, ValueError, VLLMValidationError) as error:
-        raise SettingsError(_rejection(error)) from error
-
-
-def _cpu_cache_bytes(workers: int) -> int:
-    """Return the cache size per worker: its share of a quarter of the free memory, between 1 and 4 GiB."""
-    return min(max(psutil.virtual_memory().available // 4 // workers, _GIB), 4 * _GIB)
-
-
-def _context(
-    open_message: Mapping[str, Any], prompts: Prompts, *, limit: int, has_template: bool
-) -> int:
-    longest = open_message["longest"]
-    if not has_template and any(isinstance(request["prompt"], list) for request in longest):
-        raise SettingsError(
-            f"Benchmarks use chat prompts, but the tokenizer of '{open_message['model']}' has no chat template. "
-            "Use format 'completion', or set prompt.chat_template."
-        )
-    prepared = prompts.prepare(longest)
-    errors = [request.error for request in prepared if request.error is not None]
-    if prepared and len(errors) == len(prepared):
-        raise SettingsError(errors[0])
-    return choose_max_model_len(
-        [request.need for request in prepared if request.error is None],
-        limit=limit,
-        explicit=open_message["settings"]["max_model_len"],
-        truncate=open_message["rendering"]["truncate"],
-    )
-
-
-def _rejection(error: Exception) -> str:
-    """Return a message in one line; pydantic's have several."""
-    errors = getattr(error, "errors", None)
-    message = "; ".join(str(e["msg"]) for e in errors()) if callable(errors) else str(error)
-    return f"vLLM rejects the engine settings: {' '.join(message.split())}"
+def _tokenise_ahead(
+    messages: Iterator[Message], prompts: Prompts, *, model: str, has_template: bool
+) -> PromptsAhead:
+    """Return the planned requests, tokenised."""
+    ahead = PromptsAhead()
+    for message in messages:
+        if message["type"] == "load":
+            break
+        requests = message["requests"]
+        if not has_template and any(isinstance(request["prompt"], list) for request in requests):
+            raise SettingsError(
+                f"Benchmarks use chat prompts, but the tokenizer of '{model}' has no chat template. "
+                "Use format 'completion', or set prompt.chat_template."
+            )
+        ahead.add(message["stream"], prompts.prepare(requests))
+    return ahead

@@ -14,7 +14,11 @@ from regrade.engines.vllm_process.labels import Choices
 from regrade.engines.vllm_process.prompts import Prepared
 
 if TYPE_CHECKING:
-    from vllm import PoolingRequestOutput, RequestOutput, SamplingParams
+    from regrade.engines.vllm_process.internals import (
+        PoolingRequestOutput,
+        RequestOutput,
+        SamplingParams,
+    )
 
 WireCompletion = dict[str, Any]
 """The fields of a `Completion` that are not None."""
@@ -111,38 +115,50 @@ class Loop:
                 self._add(queued.round, queued.request)
 
     def _add(self, round_: int, request: Prepared) -> None:
-        from vllm.exceptions import VLLMValidationError
-        from vllm.inputs import tokens_input
+        from regrade.engines.vllm_process.internals import EngineDeadError
 
         running = _Running(round_, request)
         sequences: Sequence[list[int]] = [request.ids]
         if isinstance(request.ranking, Choices):
             sequences = request.ranking.sequences
-        ids: list[str] = []
         try:
             params = _params(request)
             for part, sequence in enumerate(sequences):
-                self._added += 1
-                name = str(self._added)
-                self._engine.add_request(name, tokens_input(sequence), params)
-                self._running[name] = (running, part)
-                ids.append(name)
-        except (ValueError, VLLMValidationError) as error:
-            self._abort(ids)
-            self._finished.put((round_, [_failed(request, f"vLLM rejected the request: {error}")]))
+                self._start(running, part, sequence, params)
+        except EngineDeadError:
+            raise
+        except Exception as error:  # noqa: BLE001 - an error of one request must not end the others
+            self._fail(running, rejection(error))
+
+    def _start(
+        self, running: _Running, part: int, sequence: list[int], params: "SamplingParams"
+    ) -> None:
+        from regrade.engines.vllm_process.internals import tokens_input
+
+        self._added += 1
+        name = str(self._added)
+        self._engine.add_request(name, tokens_input(sequence), params)
+        self._running[name] = (running, part)
+
+    def _fail(self, running: _Running, error: str) -> None:
+        """Abort all parts of a request, and report its error."""
+        self._abort([name for name, (other, _) in self._running.items() if other is running])
+        self._finished.put((running.round, [_failed(running.request, error)]))
 
     def _fail_rejected(self, rejected: RejectedRequest) -> None:
         if rejected.request_id not in self._running:
             return
         running, _ = self._running.pop(rejected.request_id)
-        self._abort([name for name, (other, _) in self._running.items() if other is running])
-        failed = _failed(running.request, f"vLLM rejected the request: {rejected.message}")
-        self._finished.put((running.round, [failed]))
+        self._fail(running, rejected.message)
 
     def _collect(self, output: "RequestOutput", done: dict[int, list[WireCompletion]]) -> None:
         running, part = self._running.pop(output.request_id)
-        running.outputs[part] = output
         ranking = running.request.ranking
+        if isinstance(ranking, Choices) and 0 < ranking.start <= (output.num_cached_tokens or 0):
+            # The cache had tokens of the label, of which vLLM then computes no log-probabilities.
+            self._start(running, part, ranking.sequences[part], _choice_params(reads_cache=False))
+            return
+        running.outputs[part] = output
         parts = len(ranking.sequences) if isinstance(ranking, Choices) else 1
         if len(running.outputs) == parts:
             done.setdefault(running.round, []).append(_completion(running))
@@ -154,9 +170,15 @@ class Loop:
             del self._running[name]
 
 
+def rejection(error: Exception) -> str:
+    """Return the message of a row whose request vLLM rejected."""
+    # vLLM's `EngineGenerateError` has no text, only a cause.
+    reason = str(error) or str(error.__cause__ or "") or type(error).__name__
+    return f"vLLM rejected the request: {reason}"
+
+
 def _params(request: Prepared) -> "SamplingParams":
-    from vllm import SamplingParams
-    from vllm.sampling_params import RequestOutputKind
+    from regrade.engines.vllm_process.internals import RequestOutputKind, SamplingParams
 
     final = RequestOutputKind.FINAL_ONLY
     if request.ranking is None:
@@ -167,15 +189,27 @@ def _params(request: Prepared) -> "SamplingParams":
             ]  # greedy decoding needs none, and a seed costs a generator per request
         return SamplingParams(**sampling, output_kind=final)
     if isinstance(request.ranking, Choices):
-        return SamplingParams(
-            max_tokens=1, temperature=0, prompt_logprobs=0, detokenize=False, output_kind=final
-        )
+        return _choice_params(reads_cache=True)
     return SamplingParams(
         max_tokens=1,
         temperature=0,
         logprob_token_ids=request.ranking,
         detokenize=False,
         output_kind=final,
+    )
+
+
+def _choice_params(*, reads_cache: bool) -> "SamplingParams":
+    """Return the params that score a prompt with a label; by default, vLLM computes all of such prompts."""
+    from regrade.engines.vllm_process.internals import RequestOutputKind, SamplingParams
+
+    return SamplingParams(
+        max_tokens=1,
+        temperature=0,
+        prompt_logprobs=0,
+        skip_reading_prefix_cache=not reads_cache,
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
     )
 
 
@@ -211,9 +245,11 @@ def _label_logprobs(
         return [float(positions[0][token].logprob) for token in ranking]
     sums = []
     for sequence, output in zip(ranking.sequences, outputs, strict=True):
-        prompt: Any = output.prompt_logprobs
-        scored = zip(sequence[ranking.start :], prompt[ranking.start :], strict=True)
-        sums.append(math.fsum(float(at[token].logprob) for token, at in scored))
+        # From the end: on a GPU, the list begins after the tokens that were cached.
+        scored = sequence[ranking.start :]
+        prompt: Any = (output.prompt_logprobs or [])[-len(scored) :]
+        pairs = zip(scored, prompt, strict=True)
+        sums.append(math.fsum(float(at[token].logprob) for token, at in pairs))
     return sums
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Protocol
 
 import jinja2
@@ -70,9 +72,17 @@ class Prompts:
         prepared: dict[int, Prepared] = {}
         for chat in (False, True):
             group = [r for r in requests if isinstance(r["prompt"], list) is chat]
-            texts = [self._render(r["prompt"]) if chat else (r["prompt"], None) for r in group]
-            ids = self._tokenize(chat)([text for text, _ in texts]) if group else []
-            for request, (text, error), tokens in zip(group, texts, ids, strict=True):
+            # Repeats of a question follow each other.
+            runs = [[*run] for _, run in groupby(group, key=itemgetter("prompt"))]
+            prompts = [run[0]["prompt"] for run in runs]
+            texts = [self._render(p) if chat else (p, None) for p in prompts]
+            ids = self._tokenize(chat)([text for text, _ in texts]) if texts else []
+            expanded = (
+                (request, text, error, tokens)
+                for run, (text, error), tokens in zip(runs, texts, ids, strict=True)
+                for request in run
+            )
+            for request, text, error, tokens in expanded:
                 ranking = None
                 if request["labels"] and error is None:
                     ranking = self._labels[chat].of(text, tokens, tuple(request["labels"]))

@@ -40,8 +40,8 @@ class VllmSettings(Settings):
     """Groups of GPUs that each hold a part of the layers."""
     data_parallel_size: int = Field(1, ge=1)
     """Copies of the model, between which questions are divided."""
-    gpu_memory_utilization: float = Field(0.9, gt=0, le=1)
-    """Share of the GPU's memory that vLLM may use."""
+    gpu_memory_utilization: float | None = Field(None, gt=0, le=1)
+    """Share of the GPU's memory that vLLM may use. Default: chosen by vLLM."""
     max_num_seqs: int | None = Field(None, ge=1)
     """Sequences decoded at the same time. Default: chosen by vLLM."""
     max_num_batched_tokens: int | None = Field(None, ge=1)
@@ -50,8 +50,8 @@ class VllmSettings(Settings):
     """Quantization method, such as `fp8`. Default: the checkpoint's."""
     kv_cache_dtype: str = "auto"
     """Precision of the KV cache."""
-    enable_prefix_caching: bool = True
-    """Process the common beginning of prompts only once."""
+    enable_prefix_caching: bool | None = None
+    """Process the common beginning of prompts only once. Default: if vLLM supports it for the model."""
     enforce_eager: bool = False
     """Skip compilation and CUDA graphs: a faster start, but slower generation."""
     extra: Annotated[tuple[str, ...], AfterValidator(_without_secrets)] = ()

@@ -15,17 +15,20 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from regrade.engines.vllm_process.channel import Channel
+from regrade.engines.vllm_process.channel import Channel, Message
 from regrade.engines.vllm_process.loading import Loaded, load
 from regrade.engines.vllm_process.loop import Loop, QueuedRequest, WireCompletion
+from regrade.engines.vllm_process.prompts import Prepared
 from regrade.errors import SettingsError
 from regrade.processes.supervised import end_with_supervisor, take_descriptor
 from regrade.processes.supervisor import CHANNEL_VARIABLE
 
 GRACE = 2.0
 """Seconds from SIGTERM to SIGKILL for vLLM's processes if the supervisor has ended."""
+_MESSAGES_AHEAD = 64
+"""Most messages of the owner that wait; with 256 requests each, they are some 16 MB."""
 SETTINGS_STATUS = 3
 """Exit status after sending the owner an error in the settings."""
 
@@ -40,9 +43,13 @@ def main() -> int:
     if importlib.util.find_spec("vllm") is None:
         channel.send({"type": "error", "kind": "not_installed", "message": sys.executable})
         return SETTINGS_STATUS
+    messages: queue.Queue[Message] = queue.Queue(_MESSAGES_AHEAD)
+    _start("messages", lambda: _receive(channel, messages))
     try:
         loaded = load(
-            open_message, lambda stage: channel.send({"type": "progress", "stage": stage})
+            open_message,
+            iter(messages.get, None),
+            lambda stage: channel.send({"type": "progress", "stage": stage}),
         )
     except SettingsError as error:
         channel.send({"type": "error", "kind": "settings", "message": str(error)})
@@ -56,7 +63,7 @@ def main() -> int:
     finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
     loop = Loop(loaded.engine, queued, finished, max_running=max_running)
     _start("engine cores", _wait_for_engine_core)
-    _start("requests", lambda: _read(channel, loaded, truncate, queued, loop))
+    _start("requests", lambda: _read(messages, loaded, truncate, queued, loop))
     _start("completions", lambda: _write(channel, finished))
     loop.run()
     return 0
@@ -98,24 +105,36 @@ def _wait_for_engine_core() -> int:
     return code if code > 0 else 128 - code
 
 
+def _receive(channel: Channel, messages: queue.Queue[Message]) -> int:
+    """Queue the owner's messages until it closes the channel; it can send some while this process imports vLLM."""
+    while (message := channel.receive()) is not None:
+        messages.put(message)
+    return 0
+
+
 def _read(
-    channel: Channel,
+    messages: queue.Queue[Message],
     loaded: Loaded,
     truncate: bool,
     queued: queue.SimpleQueue[QueuedRequest | None],
     loop: Loop,
 ) -> int:
-    """Tokenise and queue the owner's requests until it closes the channel."""
-    while (message := channel.receive()) is not None:
+    """Tokenise and queue the owner's requests forever."""
+    while True:
+        message = messages.get()
+        requests: Iterable[Prepared]
         if message["type"] == "cancel":
             loop.cancel(message["round"])
             continue
-        for prepared in loaded.prompts.prepare(message["requests"]):
+        if message["type"] == "tokenised":
+            requests = loaded.ahead.read(message["stream"], message["first"], message["count"])
+        else:
+            requests = loaded.prompts.prepare(message["requests"])
+        for prepared in requests:
             fitting = loaded.prompts.fit(
                 prepared, loaded.max_model_len, limit=loaded.model_limit, truncate=truncate
             )
             queued.put(QueuedRequest(message["round"], fitting))
-    return 0
 
 
 def _write(channel: Channel, finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]]) -> int:

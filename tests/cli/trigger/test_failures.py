@@ -26,8 +26,8 @@ EVALUATE = ("trigger", "evaluate-model", "--model", "m", "--wait", "--patience",
             marks=pytest.mark.slow,
         ),
         (
-            Reply(403, b'{"detail": "Missing CSRF token."}'),
-            "refused the login (403: Missing CSRF token.).",
+            Reply(403, b'{"detail": "Not for you."}'),
+            "refused the login (403: Not for you.).",
         ),
         (LOGIN_PAGE, "is not a Prefect API: it answered 200 with text/html."),
         (

@@ -29,7 +29,7 @@ def engine(
 def _open(settings: OpenAIEngine, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return settings.open(
         settings.resolve(SERVED_NAME),
-        longest=(),
+        requests=(),
         rendering=PromptRendering(),
         log=tmp_path_factory.mktemp("openai") / "log",
     )

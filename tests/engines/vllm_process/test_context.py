@@ -8,12 +8,14 @@ def _choose(needs, *, limit=4096, explicit=None, truncate=False):
     return choose_max_model_len(needs, limit=limit, explicit=explicit, truncate=truncate)
 
 
-def test_the_context_is_a_quarter_longer_than_the_longest_prompt_and_rounded_up():
-    assert _choose([Need(100, 50), Need(1000, 64)]) == 1536  # 1250 + 64, up to a multiple of 256
+def test_the_context_holds_the_longest_request_and_is_rounded_up():
+    assert _choose([Need(100, 50), Need(1000, 64)]) == 1280  # 1064, up to a multiple of 256
+    assert _choose([Need(1216, 64), Need(1, 900)]) == 1280
+    assert _choose([Need(1217, 64)]) == 1536
 
 
-def test_the_margin_never_exceeds_the_models_maximum():
-    assert _choose([Need(4000, 90)]) == 4096
+def test_rounding_never_exceeds_the_models_maximum():
+    assert _choose([Need(3900, 90)], limit=4000) == 4000
 
 
 def test_without_requests_the_context_is_the_models_maximum():

@@ -186,6 +186,25 @@ def test_one_pass_gives_the_same_numbers_as_a_pass_per_label(vllm_engine: Engine
 
 
 @pytest.mark.vllm
+def test_a_pass_per_label_reads_the_cache_and_gives_the_same_numbers(vllm_engine: Engine):
+    """The lengths differ by a token, so that a label is also at the end of a block of the cache (128 on a CPU)."""
+    labels = (" A", " B", " A and so on, and so on")
+    context = "3 apples and 4 pears. " * 8
+    prompts = [f"{context}{'x ' * n}{QUESTION}" for n in range(24)]
+
+    def rank(labels: tuple[str, ...]) -> list[Completion]:
+        return ask(vllm_engine, [Request(k, p, SAMPLING, labels) for k, p in enumerate(prompts)])
+
+    single, several, again = rank(labels[:2]), rank(labels), rank(labels)
+
+    lengths = [completion.prompt_tokens for completion in several]
+    assert min(lengths) < 128 < max(lengths)
+    for by_token, first, second in zip(single, several, again, strict=True):
+        assert first.label_logprobs[:2] == pytest.approx(by_token.label_logprobs, abs=1e-4)
+        assert second.label_logprobs == pytest.approx(first.label_logprobs, abs=1e-4)
+
+
+@pytest.mark.vllm
 def test_the_order_of_the_labels_is_kept(vllm_engine: Engine):
     labels = (" A", " B", " C", " D")
 
@@ -249,10 +268,21 @@ def test_the_output_of_vllm_does_not_reach_the_terminal(
     assert "Initializing a V1 LLM engine" in vllm_log.read_text()
 
 
-def _open(
-    model: ResolvedModel, log: Path, settings: VllmEngine, requests=(), **rendering
-) -> Engine:
-    return settings.open(model, longest=requests, rendering=PromptRendering(**rendering), log=log)
+class Planned:
+    """Requests that count how often they are rendered."""
+
+    def __init__(self, requests) -> None:
+        self.requests = [*requests]
+        self.rendered = 0
+
+    def __iter__(self):
+        for request in self.requests:
+            self.rendered += 1
+            yield request
+
+
+def _open(model: ResolvedModel, log: Path, settings: VllmEngine, *requests, **rendering) -> Engine:
+    return settings.open(model, requests=requests, rendering=PromptRendering(**rendering), log=log)
 
 
 @pytest.mark.vllm
@@ -288,13 +318,22 @@ def test_impossible_settings_are_refused_before_the_weights_are_read(
 def test_a_killed_engine_is_an_error_that_names_the_log_and_leaves_no_process(
     resolved_model: ResolvedModel, tmp_path: Path
 ):
-    """Also tests truncation."""
+    """Also tests truncation, and requests that are rendered and tokenised while the engine loads."""
     log = tmp_path / "engine.log"
     settings = FAST.model_copy(update={"max_model_len": 128})
     long = Request(0, " ".join(str(n) for n in range(500)), SAMPLING)
+    many = Planned(Request(k, f"{k} plus 1", SAMPLING) for k in range(700))
+    one = Planned([long])
 
-    with _open(resolved_model, log, settings, [long], truncate=True) as engine:
-        (cut,) = ask(engine, [long])
+    with _open(resolved_model, log, settings, many, one, truncate=True) as engine:
+        (cut,) = ask(engine, one)
+        answers = ask(engine, many)
+        assert (many.rendered, one.rendered) == (700, 1)
+        assert [c.key for c in answers] == [*range(700)]
+        assert [c.prompt for c in answers] == [request.prompt for request in many.requests]
+        few = [*range(0, 700, 70)]
+        unplanned = ask(engine, [many.requests[k] for k in few])
+        assert [c.text for c in unplanned] == [answers[k].text for k in few]
         assert cut.prompt_truncated
         assert cut.error is None
         assert cut.prompt_tokens == 120  # 128 less the 8 of the answer
@@ -354,7 +393,7 @@ from tests.processes.trees import wait_until
 model = FAST.resolve({str(demo_model)!r})
 log = Path({str(tmp_path / "log")!r})
 report = lambda stage: print(stage, flush=True)
-FAST.open(model, longest=(), rendering=PromptRendering(), log=log, on_progress=report).__enter__()
+FAST.open(model, requests=(), rendering=PromptRendering(), log=log, on_progress=report).__enter__()
 """
     owner = subprocess.Popen(
         [sys.executable, "-c", code],

@@ -149,3 +149,24 @@ def test_a_prompt_is_not_cut_if_the_answer_alone_exceeds_the_context(small: Smal
     (prepared,) = small.prompts.prepare([request(0, "what is it?")])
 
     assert small.prompts.fit(prepared, 8, limit=512, truncate=True).error is not None
+
+
+def test_repeats_of_a_prompt_are_rendered_and_tokenised_once(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+):
+    rendered = []
+    apply = small.tokenizer.apply_chat_template
+    monkeypatch.setattr(
+        small.tokenizer,
+        "apply_chat_template",
+        lambda messages, **options: rendered.append(messages) or apply(messages, **options),
+    )
+    first, second = chat(("user", "what is it?")), chat(("user", "who?"))
+    prompts = [first, first, second, "plain", "plain", first]
+
+    prepared = small.prompts.prepare([request(k, prompt) for k, prompt in enumerate(prompts)])
+
+    assert rendered == [first, second, first]
+    assert [p.key for p in prepared] == [*range(6)]
+    assert prepared[0].ids == prepared[1].ids == prepared[5].ids != prepared[2].ids
+    assert prepared[3].ids == prepared[4].ids == small.tokenizer("plain")["input_ids"]

@@ -1,0 +1,105 @@
+"""Worker side: vLLM's engine arguments and configuration for the owner's settings."""
+
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psutil
+
+from regrade.errors import SettingsError
+
+if TYPE_CHECKING:
+    from regrade.engines.vllm_process.internals import EngineArgs, ModelConfig, VllmConfig
+
+_GIB = 1 << 30
+_T = TypeVar("_T")
+
+
+def model_config(arguments: "EngineArgs") -> "ModelConfig":
+    """Return the model's configuration with the longest context that the model allows.
+
+    Raises:
+        SettingsError: If vLLM rejects the arguments.
+    """
+    no_length: dict[str, Any] = {"max_model_len": None}
+    return _accepted(dataclasses.replace(arguments, **no_length).create_model_config)
+
+
+def engine_config(
+    arguments: "EngineArgs", max_model_len: int, *, chunked_prefill: bool | None = None
+) -> "VllmConfig":
+    """Return the configuration that vLLM's `LLM` has for the same arguments: sizes of batches depend on the usage.
+
+    Args:
+        arguments: Arguments of the engine; they stay as they are.
+        max_model_len: Context length in tokens.
+        chunked_prefill: Value of `enable_chunked_prefill` if it is not set. None: vLLM's default.
+
+    Raises:
+        SettingsError: If vLLM rejects the arguments.
+    """
+    from regrade.engines.vllm_process.internals import UsageContext
+
+    # A copy, because vLLM fills in its defaults in place.
+    filled = dataclasses.replace(arguments, max_model_len=max_model_len)
+    if filled.enable_chunked_prefill is None:
+        filled.enable_chunked_prefill = chunked_prefill
+    return _accepted(lambda: filled.create_engine_config(UsageContext.LLM_CLASS))
+
+
+def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "EngineArgs":
+    """Return vLLM's engine arguments for the settings and `engine.extra`.
+
+    Raises:
+        SettingsError: If vLLM does not know an extra argument, or has a setting for it, or rejects a value.
+    """
+    from regrade.engines.vllm_process.internals import EngineArgs
+
+    settings: dict[str, Any] = dict(open_message["settings"])
+    extra: dict[str, Any] = dict(open_message["extra"])
+    known = [field.name for field in dataclasses.fields(EngineArgs)]
+    for name in extra:
+        if name in settings or name in ("model", "revision"):
+            raise SettingsError(f"engine.extra cannot set '{name}', because another setting does.")
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise SettingsError(f"engine.extra: vLLM has no engine argument '{name}'.{hint}")
+    if is_cpu and settings["dtype"] == "auto":
+        # bfloat16 needs instructions that many (virtual) CPUs lack, and vLLM does not check all of them.
+        settings["dtype"] = "float32"
+    if is_cpu and not os.environ.get("VLLM_CPU_KVCACHE_SPACE"):
+        # On a CPU, gpu_memory_utilization is a share of all memory; vLLM fails if other programs use a part of it.
+        ranks = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+        workers = math.prod(settings[rank] for rank in ranks)
+        extra.setdefault("kv_cache_memory_bytes", _cpu_cache_bytes(workers))
+    values = {name: value for name, value in settings.items() if value is not None}
+    values |= {"model": open_message["model"], "revision": open_message["revision"]}
+    if open_message["revision"] is not None:
+        values["tokenizer_revision"] = open_message["revision"]
+    return _accepted(lambda: EngineArgs(**(values | {"disable_log_stats": False} | extra)))
+
+
+def _cpu_cache_bytes(workers: int) -> int:
+    """Return the cache size per worker: its share of a quarter of the free memory, between 1 and 4 GiB."""
+    return min(max(psutil.virtual_memory().available // 4 // workers, _GIB), 4 * _GIB)
+
+
+def _accepted(create: Callable[[], _T]) -> _T:
+    """Return the result of `create`; raise `SettingsError` if vLLM rejects the settings."""
+    from regrade.engines.vllm_process.internals import VLLMValidationError
+
+    try:
+        return create()
+    except (TypeError, ValueError, VLLMValidationError) as error:
+        raise SettingsError(_rejection(error)) from error
+
+
+def _rejection(error: Exception) -> str:
+    """Return a message in one line; pydantic's have several."""
+    errors = getattr(error, "errors", None)
+    message = "; ".join(str(e["msg"]) for e in errors()) if callable(errors) else str(error)
+    return f"vLLM rejects the engine settings: {' '.join(message.split())}"

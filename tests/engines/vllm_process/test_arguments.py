@@ -1,0 +1,169 @@
+"""The configuration of vLLM: everything that is not set is as in vLLM's own `LLM`."""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from regrade.engines.vllm import VllmEngine
+from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
+from regrade.engines.vllm_process.extra import parse_extra
+from regrade.errors import SettingsError
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # while vLLM imports torch
+]
+
+GIB = 1 << 30
+H100 = {"memory": 80 * GIB, "name": "NVIDIA H100 80GB HBM3"}
+H200 = {"memory": 141 * GIB, "name": "NVIDIA H200"}
+A100 = {"memory": 80 * GIB, "name": "NVIDIA A100-SXM4-80GB"}
+CONTEXT = 4096
+
+
+def open_message(model: Path, settings: VllmEngine) -> dict[str, Any]:
+    return {
+        "model": str(model),
+        "revision": None,
+        "settings": settings.model_dump(exclude={"kind", "extra"}),
+        "extra": parse_extra(settings.extra),
+        "longest": [{"sampling": {"temperature": 0.0}}],
+    }
+
+
+@pytest.fixture
+def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM chooses the sizes of batches as on this GPU; on the CPU if there is no parameter."""
+    from vllm.engine import arg_utils
+
+    if request.param is None:
+        return
+    choose = arg_utils.EngineArgs.get_batch_defaults.__func__
+    platform = SimpleNamespace(
+        get_device_total_memory=lambda: request.param["memory"],
+        get_device_name=lambda: request.param["name"],
+        is_tpu=lambda: False,
+        is_cpu=lambda: False,
+    )
+
+    def choose_for_gpu(cls, world_size: int):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(arg_utils, "current_platform", platform)
+            return choose(cls, world_size)
+
+    monkeypatch.setattr(arg_utils.EngineArgs, "get_batch_defaults", classmethod(choose_for_gpu))
+
+
+def offline(monkeypatch: pytest.MonkeyPatch, model: Path, **arguments: object) -> Any:
+    """Configuration with which `LLM(model, **arguments)` starts its engine."""
+    from vllm import LLM
+    from vllm.v1.engine.llm_engine import LLMEngine
+
+    class ConfiguredError(Exception):
+        pass
+
+    def from_engine_args(engine_args, usage_context):
+        raise ConfiguredError(engine_args.create_engine_config(usage_context))
+
+    monkeypatch.setattr(LLMEngine, "from_engine_args", staticmethod(from_engine_args))
+    with pytest.raises(ConfiguredError) as caught:
+        LLM(str(model), **arguments)
+    return caught.value.args[0]
+
+
+def differences(ours: object, theirs: object, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Fields with different values, also of the configurations inside."""
+    if dataclasses.is_dataclass(ours) and type(ours) is type(theirs):
+        for name in {**vars(ours), **vars(theirs)}:
+            mine, other = getattr(ours, name, None), getattr(theirs, name, None)
+            yield from differences(mine, other, f"{path}.{name}" if path else name)
+    elif ours != theirs:
+        yield path, ours, theirs
+
+
+@pytest.mark.parametrize(
+    ("gpu", "sequences", "tokens"),
+    [(None, 256, 4096), (H100, 1024, 16384), (H200, 1024, 16384), (A100, 256, 8192)],
+    ids=["cpu", "H100", "H200", "A100"],
+    indirect=["gpu"],
+)
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"enforce_eager": True, "gpu_memory_utilization": 0.5, "enable_prefix_caching": False}],
+    ids=["defaults", "settings"],
+)
+@pytest.mark.usefixtures("gpu")
+def test_the_configuration_is_that_of_vllms_own_llm(
+    demo_model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    sequences: int,
+    tokens: int,
+):
+    message = open_message(demo_model, VllmEngine(**settings))
+    config = engine_config(engine_arguments(message, is_cpu=False), CONTEXT)
+
+    theirs = offline(monkeypatch, demo_model, max_model_len=CONTEXT, **settings)
+
+    assert [name for name, *_ in differences(config, theirs)] == ["instance_id"]
+    assert config.scheduler_config.max_num_seqs == sequences
+    assert config.scheduler_config.max_num_batched_tokens == tokens
+
+
+def test_on_a_cpu_only_these_arguments_differ_from_vllms_defaults(
+    demo_model: Path, monkeypatch: pytest.MonkeyPatch
+):
+    arguments = engine_arguments(open_message(demo_model, VllmEngine()), is_cpu=True)
+    config = engine_config(arguments, CONTEXT)
+
+    theirs = offline(
+        monkeypatch,
+        demo_model,
+        max_model_len=CONTEXT,
+        dtype="float32",
+        kv_cache_memory_bytes=arguments.kv_cache_memory_bytes,
+    )
+
+    assert [name for name, *_ in differences(config, theirs)] == ["instance_id"]
+    assert arguments.kv_cache_memory_bytes >= GIB
+
+
+def test_copies_of_the_model_have_the_configuration_of_one(demo_model: Path):
+    alone, copies = (
+        engine_config(
+            engine_arguments(
+                open_message(demo_model, VllmEngine(data_parallel_size=number)), is_cpu=True
+            ),
+            CONTEXT,
+        )
+        for number in (1, 2)
+    )
+
+    for part in ("scheduler_config", "compilation_config"):
+        assert [*differences(getattr(alone, part), getattr(copies, part))] == []
+
+
+def test_the_arguments_stay_as_they_are(demo_model: Path):
+    """vLLM fills in defaults in place; the second configuration must not begin with those of the first."""
+    arguments = engine_arguments(open_message(demo_model, VllmEngine()), is_cpu=True)
+    before = dict(vars(arguments))
+
+    model_config(arguments)
+    engine_config(arguments, CONTEXT)
+
+    assert vars(arguments) == before
+
+
+def test_a_value_that_vllm_rejects_is_an_error_in_one_line(demo_model: Path):
+    arguments = engine_arguments(
+        open_message(demo_model, VllmEngine(quantization="no such method")), is_cpu=True
+    )
+
+    with pytest.raises(SettingsError, match="vLLM rejects the engine settings") as caught:
+        model_config(arguments)
+
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,201 @@
+"""An error of one request fails that request; the end of the engine ends the run; nothing waits forever."""
+
+import queue
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from regrade.engines.vllm_process.data_parallel import DataParallelEngine
+from regrade.engines.vllm_process.loop import Loop, QueuedRequest, WireCompletion
+from regrade.engines.vllm_process.prompts import Prepared
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # while vLLM imports torch
+]
+
+
+def errors() -> dict[str, Exception]:
+    from vllm.exceptions import VLLMClientError
+    from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
+    unexpected = EngineGenerateError()
+    unexpected.__cause__ = KeyError("no such block")
+    return {
+        "unexpected": unexpected,
+        "client": VLLMClientError("too many labels"),
+        "queue": RuntimeError("queue is full"),
+        "dead": EngineDeadError(),
+    }
+
+
+def answer(request_id: str) -> Any:
+    output = SimpleNamespace(token_ids=[5], finish_reason="stop", text="five")
+    return SimpleNamespace(request_id=request_id, finished=True, outputs=[output], metrics=None)
+
+
+class Copies:
+    """Stand-in for `AsyncLLM`: fails the requests whose first token is a key of `errors`."""
+
+    def __init__(self, failing: dict[int, Exception]) -> None:
+        self.failing = failing
+
+    async def generate(self, prompt, params, request_id):
+        token = prompt["prompt_token_ids"][0]
+        if token in self.failing:
+            raise self.failing[token]
+        if token:
+            yield answer(request_id)
+
+
+class Single:
+    """Stand-in for `LLMEngine`, with errors as in `Copies`."""
+
+    def __init__(self, failing: dict[int, Exception]) -> None:
+        self.failing = failing
+        self.running: list[str] = []
+
+    def add_request(self, request_id, prompt, params):
+        token = prompt["prompt_token_ids"][0]
+        if token in self.failing:
+            raise self.failing[token]
+        self.running.append(request_id)
+
+    def abort_request(self, request_ids):
+        self.running = [name for name in self.running if name not in request_ids]
+
+    def step(self):
+        finished, self.running = self.running, []
+        return [answer(name) for name in finished]
+
+
+@pytest.fixture(params=["single", "copies"])
+def engine_with(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
+    """Function that makes the engine of one copy or of several from errors by token."""
+
+    def make(failing: dict[int, Exception]) -> Any:
+        if request.param == "single":
+            return Single(failing)
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        copies = Copies(failing)
+        monkeypatch.setattr(AsyncLLM, "from_vllm_config", lambda config, **options: copies)
+        return DataParallelEngine(SimpleNamespace())
+
+    return make
+
+
+class Caching(Single):
+    """Stand-in for `LLMEngine` with a prefix cache: answers choices, with the first tokens from the cache."""
+
+    def __init__(self, cached: int, *, runner: str) -> None:
+        super().__init__({})
+        self.cached = cached
+        self.runner = runner
+        self.asked: list[tuple[list[int], bool]] = []
+
+    def add_request(self, request_id, prompt, params):
+        self.running.append((request_id, prompt["prompt_token_ids"], params))
+        self.asked.append((prompt["prompt_token_ids"], not params.skip_reading_prefix_cache))
+
+    def step(self):
+        finished, self.running = self.running, []
+        return [self.score(*request) for request in finished]
+
+    def score(self, request_id, ids, params):
+        cached = 0 if params.skip_reading_prefix_cache else min(self.cached, len(ids) - 1)
+        logprobs = [{token: SimpleNamespace(logprob=-float(token))} for token in ids]
+        if self.runner == "gpu":
+            scored = [None, *logprobs[cached + 1 :]]
+        else:
+            scored = [None, *({} for _ in range(cached)), *logprobs[cached + 1 :]]
+        output = answer(request_id)
+        output.num_cached_tokens, output.prompt_logprobs = cached, scored
+        return output
+
+
+@pytest.mark.parametrize("runner", ["gpu", "cpu"])
+@pytest.mark.parametrize(("cached", "again"), [(0, 0), (4, 0), (5, 2), (6, 2)])
+def test_labels_are_scored_without_what_the_cache_has(runner: str, cached: int, again: int):
+    """A GPU's runner leaves out the cached positions, the other one leaves them empty."""
+    from regrade.engines.vllm_process.labels import Choices
+
+    engine = Caching(cached, runner=runner)
+    prompt = [9, 9, 9, 9, 9]
+    choices = Choices(([*prompt, 3, 4], [*prompt, 5, 6]), 5)
+
+    completions, ended = run(engine, [1], choices)
+
+    assert ended is None
+    assert completions[1]["label_logprobs"] == [-7.0, -11.0]
+    assert completions[1]["label_method"] == "per_choice"
+    assert [reads for _, reads in engine.asked] == [True] * 2 + [False] * again
+
+
+def run(
+    engine: Any, tokens: list[int], ranking: Any = None
+) -> tuple[dict[int, WireCompletion], Exception | None]:
+    """Completions by token, and the error that ended the loop; the loop of a worker runs in another thread."""
+    queued: queue.SimpleQueue[QueuedRequest | None] = queue.SimpleQueue()
+    finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[Exception] = queue.SimpleQueue()
+    sampling = {"max_tokens": 4, "temperature": 0.0, "seed": 0}
+    for token in tokens:
+        prepared = Prepared(token, f"prompt {token}", sampling, [token], ranking)
+        queued.put(QueuedRequest(1, prepared))
+
+    def loop() -> None:
+        try:
+            Loop(engine, queued, finished, max_running=8).run()
+        except Exception as error:  # noqa: BLE001 - handed to the test
+            ended.put(error)
+            finished.put((0, []))
+
+    threading.Thread(target=loop, daemon=True).start()
+    completions: dict[int, WireCompletion] = {}
+    while len(completions) < len(tokens) and ended.empty():
+        try:
+            _, batch = finished.get(timeout=60)
+        except queue.Empty:
+            break
+        completions |= {completion["key"]: completion for completion in batch}
+    return completions, None if ended.empty() else ended.get()
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("unexpected", "no such block"),
+        ("client", "too many labels"),
+        ("queue", "queue is full"),
+    ],
+)
+def test_an_error_of_one_request_fails_only_that_request(engine_with, kind: str, message: str):
+    completions, ended = run(engine_with({2: errors()[kind]}), [1, 2, 3])
+
+    assert ended is None
+    assert completions[1]["text"] == completions[3]["text"] == "five"
+    assert message in completions[2]["error"]
+    assert "vLLM rejected the request" in completions[2]["error"]
+
+
+def test_the_end_of_the_engine_ends_the_run(engine_with):
+    dead = errors()["dead"]
+
+    _, ended = run(engine_with({2: dead}), [1, 2])
+
+    assert ended is dead
+
+
+def test_a_request_that_ends_without_an_answer_is_a_failed_row(monkeypatch: pytest.MonkeyPatch):
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    monkeypatch.setattr(AsyncLLM, "from_vllm_config", lambda config, **options: Copies({}))
+
+    completions, ended = run(DataParallelEngine(SimpleNamespace()), [1, 0])
+
+    assert ended is None
+    assert completions[1]["text"] == "five"
+    assert completions[0]["error"] == "vLLM ended the request unanswered."
