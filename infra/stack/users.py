@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -85,8 +84,7 @@ def give_folders(
     for folder in (layout.worker, *folders):
         if folder.is_relative_to(layout.home) and folder != layout.home:
             folder.mkdir(parents=True, exist_ok=True)
-            if folder.stat().st_uid != user.pw_uid:
-                _give(folder, user)
+            _give(folder, user)
         elif subprocess.run(as_user(user, ["test", "-w", str(folder)]), check=False).returncode:
             raise StackError(
                 f"The workers run as the user '{user.pw_name}', who cannot write to {folder}. Make it theirs: "
@@ -121,6 +119,10 @@ def _closed(path: Path) -> Path:
 
 
 def _give(folder: Path, user: pwd.struct_passwd) -> None:
-    shutil.chown(folder, user.pw_uid, user.pw_gid)
-    for path in folder.rglob("*"):
-        os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
+    """Give a folder with all that is in it, also what root has written there since. Links are not followed."""
+    os.chown(folder, user.pw_uid, user.pw_gid, follow_symlinks=False)
+    for _, folders, files, descriptor in os.fwalk(folder):
+        for name in (*folders, *files):
+            if os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_uid != user.pw_uid:
+                ids = (user.pw_uid, user.pw_gid)
+                os.chown(name, *ids, dir_fd=descriptor, follow_symlinks=False)

@@ -74,9 +74,13 @@ def test_folders_of_the_stack_are_given_and_others_only_checked(place: Layout, t
     (place.home / "answers").mkdir()
     (place.home / "answers/old").write_text("by root")
     given = {"REGRADE_ANSWERS": place.answers, "REGRADE_SPOOL": str(place.home / "spool")}
-    give_folders(place, user, given)
-    for path in ("answers", "answers/old", "spool", "worker"):
-        assert (place.home / path).owner() == NOBODY
+    (place.home / "answers/link").symlink_to("/etc/hostname")
+    for later in ("answers/old", "answers/new"):
+        (place.home / later).write_text("by root")  # as after `regrade promote` by root
+        give_folders(place, user, given)
+        for path in ("answers", later, "spool", "worker"):
+            assert (place.home / path).owner() == NOBODY
+    assert Path("/etc/hostname").owner() == "root"
     assert place.home.owner() == "root"
 
     elsewhere = tmp_path / "elsewhere"
