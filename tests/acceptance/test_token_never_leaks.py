@@ -14,7 +14,7 @@ from tests.command_line import Ran, regrade
 from tests.hub_server.faults import Answer, Drop
 from tests.hub_server.fixtures import Hub
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def session() -> Session:

@@ -109,6 +109,7 @@ def test_a_read_only_disk_says_so(disk: SmallDisk):
         assert len(spool.states().done) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.vllm
 @pytest.mark.prefect
 def test_a_run_whose_disk_runs_full_goes_on_when_there_is_room(

@@ -21,7 +21,7 @@ SECONDS = 10.0
         pytest.param(signal.SIGINT, 10, id="ctrl-c"),
         pytest.param(signal.SIGTERM, 10, id="stopped", marks=pytest.mark.slow),
         pytest.param(signal.SIGINT, LIMIT, id="ctrl-c while publishing", marks=pytest.mark.slow),
-        pytest.param(signal.SIGTERM, LIMIT, id="stopped while publishing"),
+        pytest.param(signal.SIGTERM, LIMIT, id="stopped while publishing", marks=pytest.mark.slow),
     ],
 )
 def test_an_interrupted_run_ends_soon_and_says_that_the_answers_are_kept(

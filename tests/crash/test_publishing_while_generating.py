@@ -92,6 +92,7 @@ def test_a_token_that_is_refused_costs_no_answer(
     assert dict(stored(hub_repository)) == left
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_write_to_one_repository(
     on_hub: Make, hub: Hub, hub_repository: HubRepository
 ):
@@ -108,6 +109,7 @@ def test_two_runs_at_once_write_to_one_repository(
     assert commits(hub) >= 2
 
 
+@pytest.mark.slow
 def test_a_second_run_that_wants_the_same_answers_is_told_who_makes_them(
     on_hub: Make, hub: Hub, hub_repository: HubRepository
 ):

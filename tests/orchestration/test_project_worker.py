@@ -11,6 +11,7 @@ import pytest
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.workers.process import ProcessWorker
+from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_fixed
 
 from regrade.orchestration.project_worker import (
     ProjectJob,
@@ -42,10 +43,16 @@ def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
     pool = f"attacked-{uuid4()}"
     step = {"prefect.deployments.steps.run_shell_script": {"script": shell}}
     template = ProcessWorker.get_default_base_job_template()
+    # SQLite is busy now and then; the server answers 503 then.
+    retrying = Retrying(
+        retry=retry_if_result(lambda answer: answer.status_code == 503),
+        wait=wait_fixed(1),
+        stop=stop_after_attempt(20),
+    )
     with httpx.Client(base_url=prefect_server, auth=Login(), timeout=60) as api:
 
         def post(path: str, body: dict[str, Any]) -> dict[str, Any]:
-            answer = api.post(path, json=body)
+            answer = retrying(api.post, path, json=body)
             assert answer.is_success, answer.text
             return dict(answer.json())
 

@@ -67,6 +67,7 @@ def test_text_and_chat_equal_those_of_the_offline_engine(engine: Engine, vllm_en
     assert served[1].prompt_kind == "messages"
 
 
+@pytest.mark.slow
 def test_labels_are_ranked_as_the_offline_engine_does(engine: Engine, vllm_engine: Engine):
     requests = [
         Request(k, QUESTION.replace("2 plus 3", f"{k} plus 4"), SAMPLING, LABELS) for k in range(6)
