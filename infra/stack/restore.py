@@ -78,7 +78,17 @@ def _fill(place: Layout, file: Path, folders: Mapping[str, Path]) -> None:
     """Fill empty databases, and put folders in the place of others, which are renamed."""
     with tempfile.TemporaryDirectory(dir=place.home, prefix="restore-") as temporary:
         with tarfile.open(file, "r:") as archive:
-            archive.extractall(temporary, filter="tar")  # unlike "data", keeps owners
+            outside = [
+                name
+                for name in archive.getnames()
+                if name.startswith("/") or ".." in Path(name).parts
+            ]
+            if outside:
+                raise StackError(f"'{file}' is no backup of a stack: it holds '{outside[0]}'.")
+            # "tar" keeps owners, unlike "data". Python before 3.11.4 has no filters, and keeps owners too.
+            archive.extractall(
+                temporary, **({"filter": "tar"} if hasattr(tarfile, "tar_filter") else {})
+            )
         for name in postgres.NAMES:
             dump = Path(temporary) / f"{name}.dump"
             owner = (f"--role={name}", f"--dbname={name}")

@@ -54,13 +54,20 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
     """Return the model in a folder; its revision is a sha256 over all files that affect its answers.
 
     Raises:
-        ModelError: If a part is missing.
+        ModelError: If a part is missing, or a file cannot be read.
     """
     name = str(folder)
     config = check_folder(folder, needs_weights=needs_weights)
     tokenizer_config = folder / "tokenizer_config.json"
     templates = _matching(folder, _TEMPLATES)
     files = {*_weights(folder), *_matching(folder, (*_TOKENIZERS, *_TEMPLATES, *_SETTINGS))}
+    try:
+        revision = files_sha256(folder, files)
+    except PermissionError as error:
+        raise ModelError(
+            name,
+            f"the user of this process may not read '{error.filename}'. Make it readable: `chmod --recursive a+rX {folder}`.",
+        ) from error
     resolved = folder.resolve()
     is_checkpoint = CHECKPOINT.fullmatch(resolved.name) is not None
     return ResolvedModel(
@@ -68,7 +75,7 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
             # Every training has a `checkpoint-500`: the name of the parent folder makes it unique.
             name=f"{resolved.parent.name}/{resolved.name}" if is_checkpoint else resolved.name,
             kind="local",
-            revision=files_sha256(folder, files),
+            revision=revision,
             quantization=quantization,
         ),
         path=str(resolved),

@@ -1,12 +1,14 @@
 """`make stack-test`: the stack with Postgres, Prefect, MLflow, two workers and real vLLM, from start to stop.
 
-All tests use the same stack: it starts, evaluates a model, scores and compares answers (this file); the servers, the
+All tests use the same stack: it starts, evaluates a model, scores and compares answers as a user without rights (this file); the servers, the
 worker and the machine of a run are killed (test_stack_breaks.py); a run is started, cancelled and continued in the UI
 (test_stack_pages.py); the stack is killed, restarted and stopped (test_stack_stops.py).
 """
 
 import os
+import pwd
 import shutil
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,11 @@ import pytest
 
 from infra.stack.parts import client_environment
 from infra.stack.postgres import passwords
+from infra.stack.users import DEFAULT, as_user
 from regrade.processes.environment import TELEMETRY_OFF
 from tests.command_line import DEMO, Ran, run
 from tests.infra.conftest import N
-from tests.infra.running_stack import Stack
+from tests.infra.running_stack import Stack, wait_until
 from tests.infra.test_ci import CI, steps
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(1200)]
@@ -160,7 +163,11 @@ def damaged_model(folder: Path) -> Path:
     for name, weight in weights.items():
         if name.endswith("mlp.down_proj.weight"):
             weights[name] = torch.zeros_like(weight)
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    file = folder / "model.safetensors"
+    save_file(weights, file, metadata={"format": "pt"})
+    file.chmod(
+        0o644
+    )  # save_file lets only the owner read it, and the workers have a user of their own
     return folder
 
 
@@ -191,3 +198,36 @@ def test_every_part_runs_with_telemetry_off(stack: Stack):
         process = part.process()
         assert process is not None, name
         assert process.environ().items() >= TELEMETRY_OFF.items(), name
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
+def test_a_flow_run_is_not_root_and_reads_no_secret_of_the_stack(
+    stack: Stack, evaluated: dict[str, Any]
+):
+    worker = stack.parts()["worker-cpu"].process()
+    assert worker is not None
+    if worker.uids().effective == 0:
+        pytest.skip(f"the user {DEFAULT} cannot run this Python")
+    user = pwd.getpwnam(DEFAULT)
+    flow_run = stack.start_run("score-answers", {"force": True})
+
+    def process() -> psutil.Process | None:
+        found = stack.below("worker-cpu")
+        return next((one for one in found if _is_flow_run(one)), None)
+
+    started = wait_until(process, 60, lambda: stack.told(flow_run))
+    assert set(started.uids()) == {user.pw_uid}
+    variables = started.environ()
+    assert (variables["HOME"], variables["REGRADE_REMOTE_CODE"]) == (str(stack.place.worker), "0")
+    assert stack.finish(flow_run)["state_type"] == "COMPLETED", stack.told(flow_run)
+    place = stack.place
+    for secret in (place.login, place.passwords, place.cluster / "PG_VERSION"):
+        read = subprocess.run(as_user(user, ["cat", str(secret)]), capture_output=True, check=False)
+        assert read.returncode != 0, secret
+
+
+def _is_flow_run(process: psutil.Process) -> bool:
+    try:
+        return "regrade.orchestration.flow_run_process" in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False

@@ -32,7 +32,8 @@ class Long:
 
     def __init__(self, stack: Stack, demo: dict[str, Any], name: str, rows: int = ROWS) -> None:
         self.stack, self.rows = stack, rows
-        self.repository = LocalRepository(stack.place.home / name)
+        # Below a folder that the user of the workers may write to.
+        self.repository = LocalRepository(stack.place.worker / name)
         self.account = Account()
         questions = write_questions(stack.place.home / f"{name}.jsonl", rows)
         dataset = {**demo["datasets"][0], "name": name, "path": str(questions)}

@@ -4,14 +4,11 @@ import os
 import pwd
 import subprocess
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
 from infra.stack.layout import Layout, StackError, layout
-from infra.stack.users import DEFAULT, VARIABLE, as_user, give_folders, worker_user
-from tests.infra.running_stack import Stack, wait_until
+from infra.stack.users import VARIABLE, as_user, give_folders, worker_user
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
 NOBODY = "nobody"
@@ -88,40 +85,3 @@ def test_folders_of_the_stack_are_given_and_others_only_checked(place: Layout, t
     with pytest.raises(StackError, match=f"cannot write to {elsewhere}.*chown -R {NOBODY}"):
         give_folders(place, user, {"REGRADE_SPOOL": str(elsewhere)})
     assert elsewhere.owner() == "root"
-
-
-@needs_root
-@pytest.mark.stack
-@pytest.mark.vllm
-@pytest.mark.prefect
-@pytest.mark.timeout(600)
-def test_a_flow_run_is_not_root_and_reads_no_secret_of_the_stack(
-    stack: Stack, evaluated: dict[str, Any]
-):
-    worker = stack.parts()["worker-cpu"].process()
-    assert worker is not None
-    if worker.uids().effective == 0:
-        pytest.skip(f"the user {DEFAULT} cannot run this Python")
-    user = pwd.getpwnam(DEFAULT)
-    flow_run = stack.start_run("score-answers", {"force": True})
-
-    def process() -> psutil.Process | None:
-        found = stack.below("worker-cpu")
-        return next((one for one in found if _is_flow_run(one)), None)
-
-    started = wait_until(process, 60, lambda: stack.told(flow_run))
-    assert set(started.uids()) == {user.pw_uid}
-    variables = started.environ()
-    assert (variables["HOME"], variables["REGRADE_REMOTE_CODE"]) == (str(stack.place.worker), "0")
-    assert stack.finish(flow_run)["state_type"] == "COMPLETED", stack.told(flow_run)
-    place = stack.place
-    for secret in (place.login, place.passwords, place.cluster / "PG_VERSION"):
-        read = subprocess.run(as_user(user, ["cat", str(secret)]), capture_output=True, check=False)
-        assert read.returncode != 0, secret
-
-
-def _is_flow_run(process: psutil.Process) -> bool:
-    try:
-        return "regrade.orchestration.flow_run_process" in process.cmdline()
-    except psutil.NoSuchProcess:
-        return False
