@@ -11,6 +11,7 @@ from huggingface_hub import HfApi
 from regrade.errors import HubError, ModelError, OperationError, SettingsError
 from regrade.models import resolve_here, resolve_served
 from regrade.models.fingerprints import cache_folder, cached_sha256, files_sha256
+from regrade.models.local import resolve_folder
 from regrade.retries import RetryPolicy
 from regrade.specification import ModelIdentity
 from tests.hub_server.faults import Action, Answer, Drop
@@ -456,3 +457,17 @@ def test_a_server_that_names_no_models_is_no_such_server(url: str, monkeypatch: 
 
     with pytest.raises(OperationError, match="OpenAI-compatible"):
         resolve_served("small", base_url=url, api_key_env="OPENAI_API_KEY")
+
+
+def test_weights_that_may_not_be_read_are_named(
+    demo_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a worker, which has a user of its own, a checkpoint may be readable for its owner only."""
+
+    def refuse(folder: Path, files: object) -> str:
+        raise PermissionError(13, "Permission denied", str(folder / "model.safetensors"))
+
+    monkeypatch.setattr("regrade.models.local.files_sha256", refuse)
+
+    with pytest.raises(ModelError, match=r"may not read '.*model.safetensors'.*chmod"):
+        resolve_folder(demo_model, None, needs_weights=True)
