@@ -35,11 +35,7 @@ def stack(team: Hub) -> Iterator[Stack]:
     # Not pytest's folder, which the user of Postgres cannot enter.
     home = Path(tempfile.mkdtemp(prefix="regrade-stack-"))
     home.chmod(0o711)
-    hub = {
-        "HF_ENDPOINT": team.endpoint,
-        "HF_TOKEN": team.token,
-        "HF_HOME": str(home / "huggingface"),
-    }
+    hub = {"HF_ENDPOINT": team.endpoint, "HF_TOKEN": team.token}
     with started(stack_in(home, hub)) as running:
         yield running
     shutil.rmtree(home)

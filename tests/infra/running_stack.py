@@ -239,6 +239,7 @@ def stack_in(home: Path, environment: Mapping[str, str]) -> Stack:
         "REGRADE_MLFLOW_PORT": str(place.mlflow_port),
         "REGRADE_SPOOL": str(home / "spool"),
         "REGRADE_CACHE": str(home / "cache"),
+        "HF_HOME": str(home / "huggingface"),
         "REGRADE_LOGS": str(home / "logs/engines"),
     }
     return Stack(place, {**os.environ, **PATHS, **settings, **environment})
