@@ -80,6 +80,7 @@ def test_labels_are_ranked_as_the_offline_engine_does(engine: Engine, vllm_engin
         assert by_server.label_logprobs == pytest.approx(by_engine.label_logprobs, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_labels_of_several_tokens_are_ranked_by_echo(engine: Engine, vllm_engine: Engine):
     request = Request(0, QUESTION, SAMPLING, (" A and more", " B", " no answer"))
 

@@ -314,6 +314,7 @@ def test_impossible_settings_are_refused_before_the_weights_are_read(
     assert "Starting to load model" not in log.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.vllm
 def test_a_killed_engine_is_an_error_that_names_the_log_and_leaves_no_process(
     resolved_model: ResolvedModel, tmp_path: Path
