@@ -72,6 +72,8 @@ def test_a_large_drop_on_one_benchmark_is_a_regression(repository: LocalReposito
     assert sums.high < -0.01
     assert sums.high_level == pytest.approx(0.975)  # the stricter of two
     assert report.summary.startswith("regression: sums: -10.00 points, at best")
+    assert "points, at worst" in verdicts["products"].reason
+    assert "not worse by more than the accepted drop of 1" in verdicts["products"].reason
 
 
 def test_a_small_drop_cannot_be_told_with_few_questions(repository: LocalRepository) -> None:
