@@ -185,13 +185,15 @@ def print_next_steps(evaluation: "Evaluation") -> None:
         ("read wrong answers", f"{shown} show {first}{where} --wrong"),
         ("score them again", f"{shown} score{where} --force"),
     ]
-    if (uri := evaluation.tracking_uri) and uri.startswith("sqlite"):
-        steps.append(
-            ("open MLflow", f"{bin_folder}mlflow server --host 127.0.0.1 --backend-store-uri {uri}")
-        )
-    server = os.environ.get("PREFECT_API_URL")
-    ui = server.removesuffix("/api") if server else f"{bin_folder}prefect server start"
-    steps.append(("open the Prefect UI", ui))
+    uri, server = evaluation.tracking_uri or "", os.environ.get("PREFECT_API_URL")
+    if not server and Path("infra/ui.sh").is_file() and uri == f"sqlite:///{Path.cwd()}/mlflow.db":
+        steps.append(("open both pages", "make ui"))  # with a login, and only for their own pages
+    else:
+        if uri.startswith("sqlite"):
+            mlflow = f"{bin_folder}mlflow server --host 127.0.0.1 --backend-store-uri {uri}"
+            steps.append(("open MLflow", mlflow))
+        ui = server.removesuffix("/api") if server else f"{bin_folder}prefect server start"
+        steps.append(("open the Prefect UI", ui))
     stderr.print()
     for purpose, step in steps:
         stderr.print(f"{purpose:<20} {step}", markup=False, soft_wrap=True)
