@@ -1,6 +1,6 @@
 # Image for Prefect's server, MLflow, the `cpu` worker and `deploy`; without torch and vLLM.
 # Built from the repository's root: docker build --file infra/images/cpu.Dockerfile .
-FROM python:3.11.14-slim-bookworm
+FROM python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d
 
 ENV PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
     DO_NOT_TRACK=1 HF_HUB_DISABLE_TELEMETRY=1 HF_HUB_DISABLE_PROGRESS_BARS=1 MLFLOW_DISABLE_TELEMETRY=true \

@@ -1,4 +1,4 @@
-"""What a worker refuses to run, for someone who can write to the server."""
+"""A worker runs nothing but the installed flows, also for someone who can write to the server."""
 
 import asyncio
 import json

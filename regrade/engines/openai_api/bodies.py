@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from regrade.engines.openai_api.streaming import as_text
 from regrade.engines.openai_api.transport import RefusedError
 from regrade.records import Completion, Request
 from regrade.settings import SamplingParams
@@ -81,12 +82,20 @@ def ordered_choices(response: Mapping[str, Any], expected: int) -> list[dict[str
 def completion(
     request: Request, choice: Mapping[str, Any], usage: Mapping[str, Any], latency: float
 ) -> Completion:
-    """Return the completion for a choice; `usage` is empty if the request had several prompts."""
+    """Return the completion for a choice; `usage` is empty if the request had several prompts.
+
+    Raises:
+        RefusedError: If the answer is no text.
+    """
     message = choice.get("message") or {}
-    text = message.get("content") if "message" in choice else choice.get("text")
+    content = message.get("content") if "message" in choice else choice.get("text")
+    try:
+        text = as_text(content)
+    except ValueError as error:
+        raise RefusedError(None, str(error)) from error
     return Completion(
         **prompt_fields(request),
-        text=text or "",
+        text=text,
         reasoning=message.get("reasoning_content") or message.get("reasoning"),
         finish_reason=choice.get("finish_reason"),
         prompt_tokens=usage.get("prompt_tokens"),

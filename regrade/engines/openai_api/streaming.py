@@ -23,6 +23,17 @@ async def events(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
                 yield line.removeprefix(b"data:").strip()
 
 
+def as_text(content: object) -> str:
+    """Return the content of an answer, or of a piece of it; empty for None.
+
+    Raises:
+        ValueError: If it is no text, such as a list of parts: an answer that is not understood must not count as empty.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    raise ValueError(f"The server sent {type(content).__name__} instead of text: {content!r:.100}")
+
+
 @dataclass
 class _Choice:
     """Answer to one prompt, as far as it has come."""
@@ -34,12 +45,16 @@ class _Choice:
     finish_reason: str | None = None
 
     def add(self, choice: Mapping[str, Any]) -> None:
-        """Append a piece."""
+        """Append a piece.
+
+        Raises:
+            ValueError: If it is no text.
+        """
         delta = choice.get("delta") or {}
         pieces = [(self.message.setdefault(name, []), delta.get(name)) for name in _TEXTS]
         for texts, piece in [(self.text, choice.get("text")), *pieces]:
-            if isinstance(piece, str) and piece:
-                texts.append(piece)
+            if text := as_text(piece):
+                texts.append(text)
                 self.first_token = self.first_token or time.monotonic()
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
 
@@ -54,7 +69,11 @@ class StreamedResponse:
     choices: dict[int, _Choice] = field(default_factory=dict)
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Append the pieces of an event."""
+        """Append the pieces of an event.
+
+        Raises:
+            ValueError: If one is no text.
+        """
         self.usage = event.get("usage") or self.usage
         for choice in event.get("choices") or []:
             self.choices.setdefault(int(choice.get("index", 0)), _Choice()).add(choice)

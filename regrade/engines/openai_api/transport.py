@@ -150,7 +150,10 @@ class Server:
                 event = _document(data, response.status)
                 if "error" in event:
                     raise _error_of(event, data)
-                answer.add(event)
+                try:
+                    answer.add(event)
+                except ValueError as error:
+                    raise RefusedError(response.status, str(error)) from error
         if not answer.is_whole:
             raise _RetryableError("the answer broke off")
         return answer.document(chat="messages" in body, started=started)

@@ -239,6 +239,28 @@ def test_a_refusal_in_the_middle_of_an_answer_fails_its_row_alone(server):
     assert server.request_count("p1") == 1
 
 
+PARTS = [{"type": "text", "text": "4"}]
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [
+        Streamed([{"choices": [{"index": 0, "delta": {"content": PARTS}}]}]),
+        web.json_response(
+            {"choices": [{"index": 0, "message": {"content": PARTS}, "finish_reason": "stop"}]}
+        ),
+    ],
+    ids=["streamed", "whole"],
+)
+def test_content_that_is_no_text_is_a_failed_row_and_no_empty_answer(server, answered):
+    server.behaviour = lambda body: answered
+
+    (completion,) = run(server, [({"role": "user", "content": "2 + 2?"},)])
+
+    assert completion.text is None
+    assert "sent list instead of text" in str(completion.error)
+
+
 @pytest.mark.parametrize(
     ("unknown", "requests"), [("stream_options", 2), ("stream", 3)], ids=["options", "streaming"]
 )

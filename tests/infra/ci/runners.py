@@ -24,7 +24,7 @@ _TOKEN = re.compile(r"'[^']*'|&&|\|\||[!=]=|[()]|\w+\(\)|[\w.]+|\s+")
 
 @dataclass
 class Job:
-    """What a job left behind."""
+    """Status, steps, output and kept files of a job that has run."""
 
     status: str = "success"
     ran: list[str] = field(default_factory=list)
