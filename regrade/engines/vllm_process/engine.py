@@ -15,6 +15,7 @@ from regrade.engines.vllm_process.extra import parse_extra, refuse_code
 from regrade.engines.vllm_process.logs import last_error, status_in_words
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.settings import VllmSettings
+from regrade.engines.vllm_process.slot import take_engine_slot
 from regrade.errors import EngineError, NotInstalledError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Request
@@ -86,7 +87,13 @@ class VllmProcess:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
         command = [engine_python(), "-m", "regrade.engines.vllm_process.worker"]
-        self._process = EngineProcess(command, self._log, hub_token=self._from_hub)
+        slot = take_engine_slot(self._open_message["model"], self._progress)
+        try:
+            self._process = EngineProcess(command, self._log, hub_token=self._from_hub, slot=slot)
+        except BaseException:
+            if slot is not None:
+                slot.release()
+            raise
         try:
             self._load(self._process)
         except BaseException:
@@ -160,8 +167,12 @@ class VllmProcess:
         self._window = message["window"]
 
     def _show(self, message: Message) -> None:
-        if message["type"] == "progress" and self._on_progress is not None:
-            self._on_progress(message["stage"])
+        if message["type"] == "progress":
+            self._progress(message["stage"])
+
+    def _progress(self, stage: str) -> None:
+        if self._on_progress is not None:
+            self._on_progress(stage)
 
     def _send(self, process: EngineProcess, message: Message, when: str = _ENDED) -> None:
         try:
