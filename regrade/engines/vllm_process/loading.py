@@ -2,11 +2,14 @@
 
 import copy
 import hashlib
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from regrade.engines.vllm_process.ahead import PromptsAhead
 from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
@@ -15,7 +18,8 @@ from regrade.engines.vllm_process.context import choose_max_model_len
 from regrade.engines.vllm_process.cpu_priority import lower_priority
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
-from regrade.engines.vllm_process.prompts import Prompts
+from regrade.engines.vllm_process.prefetch import prefetch_weights
+from regrade.engines.vllm_process.prompts import Prompts, WireRequest
 from regrade.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 SUPPORTED = ">=0.32,<0.33"
 """Versions of vLLM with which regrade works; the extra `cuda` has the same bound."""
+_T = TypeVar("_T")
 _SUPPORTED = f"Install vLLM {SUPPORTED}."
 
 
@@ -52,9 +57,11 @@ def load(
         on_progress: Called with the name of each stage.
 
     Raises:
-        SettingsError: If vLLM or the model does not allow the settings. Raised before the weights are read.
+        SettingsError: If vLLM or the model does not allow the settings. Raised before the weights are read, unless only
+            a request that is tokenised later shows it.
     """
     started = time.monotonic()
+    prefetch_weights(open_message)
     on_progress("importing vLLM")
     vllm = _import_vllm()
     is_cpu = vllm.current_platform.is_cpu()
@@ -70,18 +77,26 @@ def load(
     prompts = Prompts(
         tokenizer, chat_template=rendering["chat_template"], arguments=rendering["arguments"]
     )
-    ahead = _tokenise_ahead(
-        messages, prompts, model=open_message["model"], has_template=template is not None
+    tokenise = partial(
+        _tokenise_ahead,
+        prompts=prompts,
+        model=open_message["model"],
+        has_template=template is not None,
     )
-    summary = ahead.summary
+    explicit = open_message["settings"]["max_model_len"]
+    sample = tokenise(_as_messages(open_message["sample"])).summary
+    tokenising = _in_thread(partial(tokenise, messages))
+    # If the context is given, the model is loaded meanwhile.
+    summary = sample if explicit and sample.needs else tokenising.result().summary
     if summary.requests and not summary.needs:
         raise SettingsError(str(summary.first_error))
-    context = choose_max_model_len(
-        summary.needs,
+    choose = partial(
+        choose_max_model_len,
         limit=model.max_model_len,
-        explicit=open_message["settings"]["max_model_len"],
+        explicit=explicit,
         truncate=rendering["truncate"],
     )
+    context = choose(summary.needs)
     # On a CPU, vLLM 0.32 fails with chunked prefill and sampling: it resets the request's random generator, which torch
     # does not support there ("Generator does not use offset").
     unchunked = is_cpu and (summary.sampled or not summary.requests)
@@ -90,6 +105,13 @@ def load(
     engine = _engine(config, copies=arguments.data_parallel_size)
     on_progress("warming up")
     _warm_up(engine, ranks=summary.ranked)
+    on_progress("tokenising the prompts")
+    ahead = tokenising.result()
+    choose(ahead.summary.needs)
+    if is_cpu and ahead.summary.sampled and not unchunked:
+        raise SettingsError(
+            "Some requests of a benchmark are sampled, others are greedy. Unset engine.max_model_len."
+        )
     return Loaded(
         engine=engine,
         prompts=prompts,
@@ -155,6 +177,27 @@ def _warm_up(engine: SteppedEngine, *, ranks: bool) -> None:
         finished += sum(
             isinstance(output, RejectedRequest) or output.finished for output in engine.step()
         )
+
+
+def _as_messages(sample: Sequence[WireRequest]) -> Iterator[Message]:
+    """Yield the messages with which the owner would plan these requests."""
+    requests = [{**request, "key": number} for number, request in enumerate(sample)]
+    yield {"type": "ahead", "stream": 0, "requests": requests}
+    yield {"type": "load"}
+
+
+def _in_thread(call: Callable[[], _T]) -> Future[_T]:
+    """Start a call in a thread that does not hold up the end of the process, and return its future result."""
+    future: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised by `result`
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="tokenising", daemon=True).start()
+    return future
 
 
 def _tokenise_ahead(
