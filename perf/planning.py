@@ -30,7 +30,7 @@ CONTEXT = 1024
 """`max_model_len` of the second measurement, in tokens; prompts have 188."""
 
 
-def measure(model: str, questions: Path, max_model_len: int | None) -> None:
+def measure(model: str, questions: Path, max_model_len: int | None, extra: tuple[str, ...]) -> None:
     """Plan in this process, start the engine, and print the measurements as JSON."""
     from regrade.benchmarks import open_dataset
     from regrade.engines.base import PromptRendering
@@ -45,7 +45,7 @@ def measure(model: str, questions: Path, max_model_len: int | None) -> None:
         scorer="number",
         sampling=SamplingParams(max_tokens=64),
     )
-    settings, prompt = VllmEngine(max_model_len=max_model_len), PromptSettings()
+    settings, prompt = VllmEngine(max_model_len=max_model_len, extra=extra), PromptSettings()
     resolved = settings.resolve(model)
     started = time.monotonic()
     plan = make_plan(
@@ -111,16 +111,18 @@ def main() -> None:
     parser.add_argument("--model", default="infra/demo/model")
     parser.add_argument("--questions", type=int, default=300_000)
     parser.add_argument("--repetitions", type=int, default=1)
+    parser.add_argument("--extra", action="append", default=[], help="engine argument `name=value`")
     parser.add_argument("--max-model-len", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        measure(options.model, options.measure, options.max_model_len)
+        measure(options.model, options.measure, options.max_model_len, tuple(options.extra))
         return
     scratch = RESULTS / "planning"
     write_questions(scratch / "questions.jsonl", options.questions)
     command = ["-m", "perf.planning", "--model", options.model]
     command += ["--measure", str(scratch / "questions.jsonl")]
+    command += [f"--extra={pair}" for pair in options.extra]
     rows = [
         {"questions": options.questions, **python(*command, *more).document}
         for _ in range(options.repetitions)
