@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 from uuid import UUID
 
-import anyio.abc
 import yaml
 from prefect.client.schemas.objects import Flow as APIFlow
 from prefect.client.schemas.objects import FlowRun, State, WorkPool
@@ -185,7 +184,7 @@ class ProjectWorker(ProcessWorker):
         self,
         flow_run: FlowRun,
         configuration: ProcessJobConfiguration,
-        task_status: anyio.abc.TaskStatus[int] | None = None,
+        task_status: Any = None,  # noqa: ANN401 - of anyio, a dependency of Prefect
     ) -> ProcessWorkerResult:
         """Run a flow run to its end. It counts against the worker's limit only while it may need an engine."""
         done = cast("_Runner", self._runner).folder / f"{flow_run.id}.done"
