@@ -25,6 +25,7 @@ DEFAULTS = {
         "chat_template": None,
         "chat_template_args": {},
         "truncate": False,
+        "labels": "appended",
     },
     SamplingParams: {
         "temperature": 0.0,
@@ -37,6 +38,7 @@ DEFAULTS = {
         "presence_penalty": 0.0,
         "frequency_penalty": 0.0,
         "seed": 0,
+        "thinking_token_budget": None,
     },
 }
 

@@ -45,7 +45,7 @@ def test_a_folder_is_a_local_model(folder: Path):
     assert len(model.identity.revision) == 64
     assert model.path == str(folder)
     assert model.revision is None
-    assert model.has_chat_template is True
+    assert model.answers_chats is True
     assert model.max_position_embeddings == 4096
 
 
@@ -103,10 +103,10 @@ def test_other_files_do_not_change_the_revision(folder: Path, file: str):
 
 def test_a_chat_template_may_be_a_file(folder: Path):
     (folder / "tokenizer_config.json").write_text("{}")
-    assert resolve_here(str(folder)).has_chat_template is False
+    assert resolve_here(str(folder)).answers_chats is False
 
     (folder / "chat_template.jinja").write_text("{{ messages }}")
-    assert resolve_here(str(folder)).has_chat_template is True
+    assert resolve_here(str(folder)).answers_chats is True
 
 
 def test_the_context_may_be_that_of_the_text_model(folder: Path):
@@ -253,7 +253,7 @@ def test_a_hub_model_is_its_commit(hub: Hub, published: str):
     assert model.identity.kind == "hub"
     assert (model.identity.name, model.path) == (published, published)
     assert model.identity.revision == model.revision == head
-    assert model.has_chat_template is True
+    assert model.answers_chats is True
     assert model.max_position_embeddings == 4096
 
 
@@ -262,7 +262,7 @@ def test_a_revision_may_be_named(published: str):
 
     assert first.path == newest.path == published
     assert first.revision != newest.revision
-    assert first.has_chat_template is False
+    assert first.answers_chats is False
 
 
 def test_an_unknown_revision_is_refused(published: str):
@@ -407,7 +407,7 @@ def test_a_served_model_is_its_name_and_not_its_address(url: str):
 
     assert model.identity == ModelIdentity(name="small", kind="served", revision="step-500")
     assert model.path == "small"
-    assert model.has_chat_template is None
+    assert model.answers_chats is None
     assert model.max_position_embeddings == 77
 
 

@@ -58,7 +58,6 @@ class VllmProcess:
             "extra": extra,
             "rendering": {
                 "chat_template": rendering.chat_template,
-                "arguments": dict(rendering.arguments),
                 "truncate": rendering.truncate,
             },
         }
@@ -244,6 +243,8 @@ def _to_wire(request: Request) -> dict[str, Any]:
         else [dict(m) for m in request.prompt],
         "sampling": dict(request.sampling),
         "labels": request.labels,
+        "template_arguments": dict(request.template_arguments),
+        "day": None if request.day is None else request.day.isoformat(),
     }
 
 

@@ -2,8 +2,9 @@
 
 import copy
 import hashlib
+import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -11,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 from regrade.engines.vllm_process.ahead import PromptsAhead
 from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
 from regrade.engines.vllm_process.channel import Message
+from regrade.engines.vllm_process.chat import Chat, open_chat
 from regrade.engines.vllm_process.context import choose_max_model_len
 from regrade.engines.vllm_process.cpu_priority import lower_priority
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
 from regrade.engines.vllm_process.prompts import Prompts
+from regrade.engines.vllm_process.reasoning import ReasoningReader, parser_of
 from regrade.errors import SettingsError
 
 if TYPE_CHECKING:
-    from regrade.engines.vllm_process.internals import VllmConfig
+    from regrade.engines.vllm_process.internals import ModelConfig, TokenizerLike, VllmConfig
+
+logger = logging.getLogger("regrade.engine")
 
 SUPPORTED = ">=0.32,<0.33"
 """Versions of vLLM with which regrade works; the extra `cuda` has the same bound."""
@@ -32,6 +37,7 @@ class Loaded:
 
     engine: SteppedEngine
     prompts: Prompts
+    reader: ReasoningReader | None
     ahead: PromptsAhead
     max_model_len: int
     model_limit: int
@@ -66,12 +72,12 @@ def load(
     # A copy, because the engine uses the original in another thread.
     tokenizer = copy.deepcopy(vllm.cached_tokenizer_from_config(model))
     rendering = open_message["rendering"]
-    template = rendering["chat_template"] or getattr(tokenizer, "chat_template", None)
-    prompts = Prompts(
-        tokenizer, chat_template=rendering["chat_template"], arguments=rendering["arguments"]
-    )
+    chat = _chat(model, tokenizer, rendering)
+    reader = _reader(open_message["settings"]["reasoning_parser"], model, tokenizer)
+    thought = {"thought": reader.start} if reader is not None and reader.start else {}
+    prompts = Prompts(tokenizer, chat, **thought)
     ahead = _tokenise_ahead(
-        messages, prompts, model=open_message["model"], has_template=template is not None
+        messages, prompts, model=open_message["model"], has_chats=chat is not None
     )
     summary = ahead.summary
     if summary.requests and not summary.needs:
@@ -85,6 +91,14 @@ def load(
     # On a CPU, vLLM 0.32 fails with chunked prefill and sampling: it resets the request's random generator, which torch
     # does not support there ("Generator does not use offset").
     unchunked = is_cpu and (summary.sampled or not summary.requests)
+    if summary.budgeted:
+        if reader is None:
+            raise SettingsError(
+                "A thinking budget needs a model whose reasoning vLLM can tell apart; this one has no reasoning parser."
+            )
+        arguments.reasoning_parser = (
+            reader.name
+        )  # vLLM learns from it where a thought begins and ends
     config = engine_config(arguments, context, chunked_prefill=False if unchunked else None)
     on_progress("loading the model")
     engine = _engine(config, copies=arguments.data_parallel_size)
@@ -93,6 +107,7 @@ def load(
     return Loaded(
         engine=engine,
         prompts=prompts,
+        reader=reader,
         ahead=ahead,
         max_model_len=config.model_config.max_model_len,
         model_limit=model.max_model_len,
@@ -103,9 +118,10 @@ def load(
             "device": vllm.current_platform.get_device_name(),
             "dtype": str(config.model_config.dtype).removeprefix("torch."),
             "max_model_len": config.model_config.max_model_len,
-            "chat_template_sha256": hashlib.sha256(template.encode()).hexdigest()
-            if isinstance(template, str)
+            "chat_template_sha256": hashlib.sha256(chat.template.encode()).hexdigest()
+            if chat is not None and chat.template is not None
             else None,
+            "reasoning_parser": None if reader is None else reader.name,
             "load_seconds": time.monotonic() - started,
         },
     )
@@ -157,8 +173,38 @@ def _warm_up(engine: SteppedEngine, *, ranks: bool) -> None:
         )
 
 
+def _chat(
+    model: "ModelConfig", tokenizer: "TokenizerLike", rendering: Mapping[str, Any]
+) -> Chat | None:
+    """Return the way in which chats are rendered; `open_chat` with the owner's settings."""
+    try:
+        return open_chat(model, tokenizer, chat_template=rendering["chat_template"])
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+
+
+def _reader(
+    setting: str, model: "ModelConfig", tokenizer: "TokenizerLike"
+) -> ReasoningReader | None:
+    """Return the reader of reasoning that the setting names, or that fits the model.
+
+    Raises:
+        SettingsError: If the named one cannot be used.
+    """
+    if setting == "none":
+        return None
+    if setting != "auto":
+        return ReasoningReader(setting, tokenizer)
+    name = parser_of(model.hf_config.model_type, tokenizer.get_vocab().keys())
+    try:
+        return None if name is None else ReasoningReader(name, tokenizer)
+    except SettingsError as error:  # a model of this type without reasoning
+        logger.info("the reasoning is not told apart: %s", error)
+        return None
+
+
 def _tokenise_ahead(
-    messages: Iterator[Message], prompts: Prompts, *, model: str, has_template: bool
+    messages: Iterator[Message], prompts: Prompts, *, model: str, has_chats: bool
 ) -> PromptsAhead:
     """Return the planned requests, tokenised."""
     ahead = PromptsAhead()
@@ -166,7 +212,7 @@ def _tokenise_ahead(
         if message["type"] == "load":
             break
         requests = message["requests"]
-        if not has_template and any(isinstance(request["prompt"], list) for request in requests):
+        if not has_chats and any(isinstance(request["prompt"], list) for request in requests):
             raise SettingsError(
                 f"Benchmarks use chat prompts, but the tokenizer of '{model}' has no chat template. "
                 "Use format 'completion', or set prompt.chat_template."
