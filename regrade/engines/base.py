@@ -16,6 +16,9 @@ if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub cli
     from regrade.models import ResolvedModel
     from regrade.records import Completion, Request
 
+WAITING = "waiting for"
+"""Beginning of the name of a loading stage in which an engine waits for another run."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
@@ -128,7 +131,8 @@ class BaseEngineSettings(Settings):
                 once, and choose its context length by them.
             rendering: Rules for turning chat prompts into text.
             log: File for the engine's output.
-            on_progress: Called with the name of each loading stage.
+            on_progress: Called with the name of each loading stage; it begins with `WAITING` if the engine waits for
+                another run.
 
         Raises:
             SettingsError: Here or on entry, if the engine cannot fulfil the settings.

@@ -74,13 +74,15 @@ def score_batch(scorer: Scorer, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _with_unfinished(scores: pa.RecordBatch, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the scores with the outcome `unfinished` where a thought is still open at the end of the answer."""
-    unparsed = c.is_equal(scores["outcome"], "unparsed")
+    unparsed = c.is_equal(c.column(scores, "outcome"), "unparsed")
     if "text" not in batch.schema.names or not c.is_any(unparsed):
         return scores
     # The only texts without an answer part are those in which a thought is open.
     has_answer = answer_part(batch).present
-    unfinished = c.both(unparsed, c.both(c.is_present(batch["text"]), c.negated(has_answer)))
+    unfinished = c.both(
+        unparsed, c.both(c.is_present(c.column(batch, "text")), c.negated(has_answer))
+    )
     if not c.is_any(unfinished):
         return scores
-    outcome = c.choose(unfinished, "unfinished", scores["outcome"])
+    outcome = c.choose(unfinished, "unfinished", c.column(scores, "outcome"))
     return scores.set_column(scores.schema.get_field_index("outcome"), "outcome", outcome)

@@ -1,6 +1,8 @@
 import hashlib
 import http.server
 import json
+import os
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -361,6 +363,32 @@ def test_hashing_that_takes_long_is_announced_once(
 
     (record,) = caplog.records
     assert record.getMessage().startswith("hashing 0 GB of ")
+
+
+def test_the_progress_of_hashing_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO")
+    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("regrade.models.fingerprints.REPORT_SECONDS", 0.005)
+    with (tmp_path / "weights").open("wb") as file:
+        file.truncate(200_000_000)  # a sparse file
+
+    files_sha256(tmp_path, [tmp_path / "weights"])
+
+    assert re.search(r"hashing '.+': 0\.[01] of 0\.2 GB", caplog.text)
+
+
+def test_another_file_of_the_same_name_size_and_time_is_read(folder: Path):
+    weights = folder / "model.safetensors"
+    digest, stat = cached_sha256(weights), weights.stat()
+    other = weights.with_name("other")
+    other.write_bytes(bytes(reversed(weights.read_bytes())) or b"x")
+    os.utime(other, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    other.replace(weights)
+
+    assert weights.stat().st_size == stat.st_size
+    assert cached_sha256(weights) != digest
 
 
 @pytest.mark.parametrize(

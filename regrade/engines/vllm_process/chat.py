@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import jinja2
 
 from regrade.engines.vllm_process.labels import Tokens
+from regrade.errors import SettingsError
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import BaseRenderer, ModelConfig, TokenizerLike
@@ -72,14 +73,14 @@ def open_chat(
         chat_template: Text of a Jinja template to use instead of the model's.
 
     Raises:
-        ValueError: If a template is given for a model whose chats vLLM renders in code.
+        SettingsError: If a template is given for a model whose chats vLLM renders in code.
     """
     from regrade.engines.vllm_process import internals
 
     mode = internals.tokenizer_args_from_config(model)[0]
     if mode != "hf":
         if chat_template is not None:
-            raise ValueError(
+            raise SettingsError(
                 f"vLLM renders the chats of this model in code (tokenizer mode '{mode}'), so that prompt.chat_template "
                 "would have no effect. Leave it out, or set `engine.extra tokenizer_mode=hf`."
             )

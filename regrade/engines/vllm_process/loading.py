@@ -2,32 +2,34 @@
 
 import copy
 import hashlib
-import logging
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from regrade.engines.vllm_process.ahead import PromptsAhead
 from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
 from regrade.engines.vllm_process.channel import Message
-from regrade.engines.vllm_process.chat import Chat, open_chat
+from regrade.engines.vllm_process.chat import open_chat
 from regrade.engines.vllm_process.context import choose_max_model_len
 from regrade.engines.vllm_process.cpu_priority import lower_priority
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
-from regrade.engines.vllm_process.prompts import Prompts
-from regrade.engines.vllm_process.reasoning import ReasoningReader, parser_of
+from regrade.engines.vllm_process.prefetch import prefetch_weights
+from regrade.engines.vllm_process.prompts import Prompts, WireRequest
+from regrade.engines.vllm_process.reasoning import ReasoningReader, open_reader
 from regrade.errors import SettingsError
 
 if TYPE_CHECKING:
-    from regrade.engines.vllm_process.internals import ModelConfig, TokenizerLike, VllmConfig
-
-logger = logging.getLogger("regrade.engine")
+    from regrade.engines.vllm_process.internals import VllmConfig
 
 SUPPORTED = ">=0.32,<0.33"
 """Versions of vLLM with which regrade works; the extra `cuda` has the same bound."""
+_T = TypeVar("_T")
 _SUPPORTED = f"Install vLLM {SUPPORTED}."
 
 
@@ -58,9 +60,11 @@ def load(
         on_progress: Called with the name of each stage.
 
     Raises:
-        SettingsError: If vLLM or the model does not allow the settings. Raised before the weights are read.
+        SettingsError: If vLLM or the model does not allow the settings. Raised before the weights are read, unless only
+            a request that is tokenised later shows it.
     """
     started = time.monotonic()
+    prefetch_weights(open_message)
     on_progress("importing vLLM")
     vllm = _import_vllm()
     is_cpu = vllm.current_platform.is_cpu()
@@ -72,22 +76,26 @@ def load(
     # A copy, because the engine uses the original in another thread.
     tokenizer = copy.deepcopy(vllm.cached_tokenizer_from_config(model))
     rendering = open_message["rendering"]
-    chat = _chat(model, tokenizer, rendering)
-    reader = _reader(open_message["settings"]["reasoning_parser"], model, tokenizer)
-    thought = {"thought": reader.start} if reader is not None and reader.start else {}
-    prompts = Prompts(tokenizer, chat, **thought)
-    ahead = _tokenise_ahead(
-        messages, prompts, model=open_message["model"], has_chats=chat is not None
+    chat = open_chat(model, tokenizer, chat_template=rendering["chat_template"])
+    reader = open_reader(open_message["settings"]["reasoning_parser"], model, tokenizer)
+    prompts = Prompts(tokenizer, chat, thought=reader.start if reader is not None else None)
+    tokenise = partial(
+        _tokenise_ahead, prompts=prompts, model=open_message["model"], has_chats=chat is not None
     )
-    summary = ahead.summary
+    explicit = open_message["settings"]["max_model_len"]
+    sample = tokenise(_as_messages(open_message["sample"])).summary
+    tokenising = _in_thread(partial(tokenise, messages))
+    # If the context is given, the model is loaded meanwhile.
+    summary = sample if explicit and sample.needs else tokenising.result().summary
     if summary.requests and not summary.needs:
         raise SettingsError(str(summary.first_error))
-    context = choose_max_model_len(
-        summary.needs,
+    choose = partial(
+        choose_max_model_len,
         limit=model.max_model_len,
-        explicit=open_message["settings"]["max_model_len"],
+        explicit=explicit,
         truncate=rendering["truncate"],
     )
+    context = choose(summary.needs)
     # On a CPU, vLLM 0.32 fails with chunked prefill and sampling: it resets the request's random generator, which torch
     # does not support there ("Generator does not use offset").
     unchunked = is_cpu and (summary.sampled or not summary.requests)
@@ -96,14 +104,20 @@ def load(
             raise SettingsError(
                 "A thinking budget needs a model whose reasoning vLLM can tell apart; this one has no reasoning parser."
             )
-        arguments.reasoning_parser = (
-            reader.name
-        )  # vLLM learns from it where a thought begins and ends
+        # vLLM learns from it where a thought begins and ends.
+        arguments.reasoning_parser = reader.name
     config = engine_config(arguments, context, chunked_prefill=False if unchunked else None)
     on_progress("loading the model")
     engine = _engine(config, copies=arguments.data_parallel_size)
     on_progress("warming up")
     _warm_up(engine, ranks=summary.ranked)
+    on_progress("tokenising the prompts")
+    ahead = tokenising.result()
+    choose(ahead.summary.needs)
+    if is_cpu and ahead.summary.sampled and not unchunked:
+        raise SettingsError(
+            "Some requests of a benchmark are sampled, others are greedy. Unset engine.max_model_len."
+        )
     return Loaded(
         engine=engine,
         prompts=prompts,
@@ -173,34 +187,25 @@ def _warm_up(engine: SteppedEngine, *, ranks: bool) -> None:
         )
 
 
-def _chat(
-    model: "ModelConfig", tokenizer: "TokenizerLike", rendering: Mapping[str, Any]
-) -> Chat | None:
-    """Return the way in which chats are rendered; `open_chat` with the owner's settings."""
-    try:
-        return open_chat(model, tokenizer, chat_template=rendering["chat_template"])
-    except ValueError as error:
-        raise SettingsError(str(error)) from error
+def _as_messages(sample: Sequence[WireRequest]) -> Iterator[Message]:
+    """Yield the messages with which the owner would plan these requests."""
+    requests = [{**request, "key": number} for number, request in enumerate(sample)]
+    yield {"type": "ahead", "stream": 0, "requests": requests}
+    yield {"type": "load"}
 
 
-def _reader(
-    setting: str, model: "ModelConfig", tokenizer: "TokenizerLike"
-) -> ReasoningReader | None:
-    """Return the reader of reasoning that the setting names, or that fits the model.
+def _in_thread(call: Callable[[], _T]) -> Future[_T]:
+    """Start a call in a thread that does not hold up the end of the process, and return its future result."""
+    future: Future[_T] = Future()
 
-    Raises:
-        SettingsError: If the named one cannot be used.
-    """
-    if setting == "none":
-        return None
-    if setting != "auto":
-        return ReasoningReader(setting, tokenizer)
-    name = parser_of(model.hf_config.model_type, tokenizer.get_vocab().keys())
-    try:
-        return None if name is None else ReasoningReader(name, tokenizer)
-    except SettingsError as error:  # a model of this type without reasoning
-        logger.info("the reasoning is not told apart: %s", error)
-        return None
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised by `result`
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="tokenising", daemon=True).start()
+    return future
 
 
 def _tokenise_ahead(

@@ -62,15 +62,17 @@ class Prepared:
 class Prompts:
     """Renders and tokenises requests for one model."""
 
-    def __init__(self, tokenizer: Tokenizer, chat: Chat | None, *, thought: str = _THOUGHT) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, chat: Chat | None, *, thought: str | None = None
+    ) -> None:
         """Prepare for a model.
 
         Args:
             tokenizer: The model's tokenizer.
             chat: Renders its chats; None if the model has none.
-            thought: Text with which its thoughts begin.
+            thought: Text with which its thoughts begin. None: the usual one.
         """
-        self._tokenizer, self._chat, self._thought = tokenizer, chat, thought
+        self._tokenizer, self._chat, self._thought = tokenizer, chat, thought or _THOUGHT
         self._labels = {is_chat: LabelTokens() for is_chat in (False, True)}
 
     def prepare(self, requests: Sequence[WireRequest]) -> list[Prepared]:

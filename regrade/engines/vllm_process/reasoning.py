@@ -3,6 +3,7 @@
 Parsers and the models they are for: https://docs.vllm.ai/en/latest/features/reasoning_outputs.html
 """
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,7 +12,13 @@ from regrade.engines.vllm_process.labels import Tokens
 from regrade.errors import SettingsError
 
 if TYPE_CHECKING:
-    from regrade.engines.vllm_process.internals import ReasoningParser, TokenizerLike
+    from regrade.engines.vllm_process.internals import (
+        ModelConfig,
+        ReasoningParser,
+        TokenizerLike,
+    )
+
+logger = logging.getLogger("regrade.engine")
 
 HARMONY = "openai_gptoss"
 """Parser of gpt-oss, whose channels can be read only from tokens: https://cookbook.openai.com/articles/openai-harmony."""
@@ -59,6 +66,29 @@ def parser_of(model_type: str, vocabulary: Collection[str]) -> str | None:
         return _OF_MODEL_TYPE[model_type]
     tokens = (tags for tags in _OF_TOKENS if all(tag in vocabulary for tag in tags))
     return next((_OF_TOKENS[tags] for tags in tokens), None)
+
+
+def open_reader(
+    setting: str, model: "ModelConfig", tokenizer: "TokenizerLike"
+) -> "ReasoningReader | None":
+    """Return the reader of reasoning that a setting names, or that fits the model; None without one.
+
+    Args:
+        setting: vLLM's name of a parser, `auto` or `none`.
+        model: The model's configuration.
+        tokenizer: Its tokenizer.
+
+    Raises:
+        SettingsError: If the named one cannot be used.
+    """
+    if setting != "auto":
+        return None if setting == "none" else ReasoningReader(setting, tokenizer)
+    name = parser_of(model.hf_config.model_type, tokenizer.get_vocab().keys())
+    try:
+        return None if name is None else ReasoningReader(name, tokenizer)
+    except SettingsError as error:  # a model of this type without reasoning
+        logger.info("the reasoning is not told apart: %s", error)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
