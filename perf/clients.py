@@ -32,7 +32,7 @@ from perf.serving import NAME, vllm_server
 from perf.workloads import prompts
 
 GOAL = 1.05
-"""Highest accepted cost of `openai`, as a multiple of that of regrade's transport (issue of 22 November 2026)."""
+"""Highest accepted CPU time of another client, as a multiple of that of regrade's transport."""
 KEY = "none"
 BACKLOG = 1024
 """Connections that wait to be accepted."""
