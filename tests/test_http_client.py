@@ -19,6 +19,8 @@ class _Server(Handler):
     def do_GET(self) -> None:
         if self.path == "/moved":
             self.reply(b"", 302, {"Location": "/long"})
+        elif self.path.startswith("/to?"):
+            self.reply(b"", 302, {"Location": self.path.removeprefix("/to?")})
         elif self.path == "/long":
             self.reply(b"x" * 1000)
         elif self.path == "/slow":
@@ -72,6 +74,22 @@ def test_a_response_has_status_headers_and_content(url: str):
 
 def test_a_redirect_is_followed(url: str):
     assert send(f"{url}/moved", seconds=5).content == b"x" * 1000
+
+
+def test_a_server_to_which_a_request_is_redirected_gets_no_key(url: str):
+    keys: list[str | None] = []
+
+    class Other(Handler):
+        def do_GET(self) -> None:
+            keys.append(self.headers["Authorization"])
+            self.reply(b"here")
+
+    with serving(Other) as other:
+        headers = {"Authorization": "Bearer secret"}
+        assert send(other, seconds=5, headers=headers).content == b"here"
+        assert send(f"{url}/to?{other}", seconds=5, headers=headers).content == b"here"
+
+    assert keys == ["Bearer secret", None]
 
 
 def test_a_response_is_cut_at_its_limit(url: str):
