@@ -1,9 +1,7 @@
 import hashlib
-import http.server
 import json
 import os
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from regrade.models.fingerprints import cache_folder, cached_sha256, files_sha25
 from regrade.models.local import resolve_folder
 from regrade.retries import RetryPolicy
 from regrade.specification import ModelIdentity
+from tests.http_server import Handler, serving
 from tests.hub_server.faults import Action, Answer, Drop
 from tests.hub_server.fixtures import Hub
 
@@ -404,28 +403,19 @@ def test_how_a_model_is_quantized_is_part_of_its_fingerprint(folder: Path, name:
 # At a server
 
 
-class _Models(http.server.BaseHTTPRequestHandler):
+class _Models(Handler):
     status = 200
     body: object = {"data": [{"id": "small", "max_model_len": 77}, {"id": "large"}]}
 
     def do_GET(self) -> None:
         found = self.path == "/v1/models"
-        self.send_response(self.status if found else 404)
-        self.end_headers()
-        self.wfile.write(json.dumps(self.body).encode())
-
-    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
-        pass
+        self.reply(self.body, self.status if found else 404)
 
 
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Models) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-        server.shutdown()
-        thread.join()
+    with serving(_Models) as address:
+        yield f"{address}/v1"
 
 
 def test_a_served_model_is_its_name_and_not_its_address(url: str):
@@ -465,7 +455,7 @@ def test_a_worker_sends_no_other_credential_as_a_key(url: str, monkeypatch: pyte
         resolve_served("no-such-model", base_url=url, api_key_env="OURS")
 
 
-@pytest.mark.parametrize(("key", "state"), [(None, "is not set"), ("secret", "is refused")])
+@pytest.mark.parametrize(("key", "state"), [(None, "is not set"), ("secret", "is rejected")])
 def test_a_refused_key_is_bad_input_and_its_variable_is_named(
     url: str, monkeypatch: pytest.MonkeyPatch, key: str | None, state: str
 ):

@@ -83,11 +83,11 @@ MEMBERS: Mapping[type, str] = {
 """Methods, fields and constructor arguments that are used, by class."""
 
 
-def unknown(members: Mapping[type, str] = MEMBERS) -> list[str]:
+def unknown() -> list[str]:
     """Return the members that the installed vLLM does not have, as `Class.member`."""
     return [
         f"{cls.__name__}.{name}"
-        for cls, names in members.items()
+        for cls, names in MEMBERS.items()
         for name in names.split()
         if not hasattr(cls, name) and name not in inspect.signature(cls).parameters
     ]
