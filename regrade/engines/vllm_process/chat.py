@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jinja2
@@ -217,8 +218,7 @@ class CodeChat:
                 rejected = f"vLLM's renderer rejects the messages: {error}"
                 rendered.append(RenderedChat("", [], rejected))
             else:
-                text = self._tokenizer.decode(ids, skip_special_tokens=False)
-                rendered.append(RenderedChat(text, ids))
+                rendered.append(RenderedChat(self._text(ids), ids))
         return rendered
 
     def answered(
@@ -237,6 +237,14 @@ class CodeChat:
             ids = self._ids(turns, variables, **options)
             sequences.append(ids[:-1] if ids[-1] == end else ids)
         return sequences
+
+    def _text(self, ids: Tokens) -> str:
+        """Return the text of tokens. Special tokens are decoded apart: SentencePiece shows its marks beside them."""
+        special = set(self._tokenizer.all_special_ids)
+        return "".join(
+            self._tokenizer.decode([*run], skip_special_tokens=not is_special)
+            for is_special, run in groupby(ids, key=special.__contains__)
+        )
 
     def _ids(self, messages: Messages, variables: TemplateVariables, **options: object) -> Tokens:
         from regrade.engines.vllm_process.internals import ChatParams

@@ -65,7 +65,7 @@ MEMBERS: Mapping[type, str] = {
     CompletionOutput: "finish_reason logprobs text token_ids",
     EngineArgs: "create_engine_config create_model_config kv_cache_memory_bytes disable_log_stats reasoning_parser",
     LLMEngine: "abort_request add_request from_vllm_config step",
-    ModelConfig: "dtype hf_config max_model_len",
+    ModelConfig: "dtype max_model_len",
     ParserManager: "get_parser",
     ReasoningParser: "extract_reasoning reasoning_end_str reasoning_start_str",
     ReasoningParserManager: "get_reasoning_parser list_registered",

@@ -83,12 +83,17 @@ def open_reader(
     """
     if setting != "auto":
         return None if setting == "none" else ReasoningReader(setting, tokenizer)
-    name = parser_of(model.hf_config.model_type, tokenizer.get_vocab().keys())
+    vocabulary = tokenizer.get_vocab()
+    name = parser_of(model.hf_config.model_type, vocabulary.keys())
+    if name is None:
+        return None
     try:
-        return None if name is None else ReasoningReader(name, tokenizer)
+        reader = ReasoningReader(name, tokenizer)
     except SettingsError as error:  # a model of this type without reasoning
         logger.info("the reasoning is not told apart: %s", error)
         return None
+    has_tokens = reader.start is None or reader.start in vocabulary
+    return reader if has_tokens else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +196,9 @@ class ReasoningReader:
         if not self._has_reasoning(completion["prompt"], text):
             return None, text, False
         no_request: Any = None
-        reasoning, content = self._parser.extract_reasoning(text, no_request)
+        # Not all parsers know that a thought may have been opened by the prompt.
+        opened = text if self.start is None or self.start in text else self.start + text
+        reasoning, content = self._parser.extract_reasoning(opened, no_request)
         if self.end is not None and self.end not in text:
             return reasoning or text, "", True
         return reasoning, content or "", False
