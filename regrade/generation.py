@@ -270,6 +270,7 @@ def session_of(engine: Engine, settings: BaseEngineSettings) -> Session:
         dtype=info.dtype,
         max_model_len=info.max_model_len,
         chat_template_sha256=info.chat_template_sha256,
-        engine_settings=settings.model_dump(mode="json"),
+        # The adapter is part of the model's identity; a path of this machine would be published.
+        engine_settings=settings.model_dump(mode="json", exclude={"lora"}),
         load_seconds=info.load_seconds,
     )

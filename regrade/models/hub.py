@@ -9,7 +9,10 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 from regrade.errors import HubError, ModelError, OperationError
 from regrade.hub_client import bound_requests
 from regrade.models.base import (
+    ADAPTER_CONFIG,
     ResolvedModel,
+    adapter_hint,
+    code_files,
     context_length,
     has_chat_template,
     read_json,
@@ -36,15 +39,18 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
     """
     bound_requests()
     repository, _, revision = name.partition("@")
-    commit = _commit(name, repository, revision or None)
+    commit = hub_commit(name, repository, revision or None)
     # By branch or tag, so that the cache stores its commit for offline use.
-    config = _file(repository, revision or None, "config.json")
+    config = hub_file(repository, revision or None, "config.json")
     if config is not None and config.parent.name != commit:
         commit = config.parent.name  # the branch moved meanwhile
     if config is None:
-        raise ModelError(name, "it has no 'config.json' on the Hub, so vLLM cannot load it.")
-    tokenizer_config = _file(repository, commit, "tokenizer_config.json")
-    templates = [_file(repository, commit, file) for file in _TEMPLATE_FILES]
+        adapter = hub_file(repository, commit, ADAPTER_CONFIG)
+        hint = "" if adapter is None else f" {adapter_hint(name, read_json(adapter, name))}"
+        raise ModelError(name, f"it has no 'config.json' on the Hub, so vLLM cannot load it.{hint}")
+    tokenizer = hub_file(repository, commit, "tokenizer_config.json")
+    tokenizer_config = {} if tokenizer is None else read_json(tokenizer, name)
+    templates = [hub_file(repository, commit, file) for file in _TEMPLATE_FILES]
     content = read_json(config, name)
     return ResolvedModel(
         identity=ModelIdentity(
@@ -53,11 +59,12 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
         path=repository,
         revision=commit,
         has_chat_template=has_chat_template(
-            read_json(tokenizer_config, name) if tokenizer_config is not None else {},
-            any(template is not None for template in templates),
+            tokenizer_config, any(template is not None for template in templates)
         ),
         max_position_embeddings=context_length(content),
         dtype=stored_dtype(content),
+        model_code=code_files(content),
+        tokenizer_code=code_files(tokenizer_config),
     )
 
 
@@ -65,7 +72,18 @@ def _endpoint() -> str | None:
     return os.environ.get("HF_ENDPOINT") or None
 
 
-def _commit(name: str, repository: str, revision: str | None) -> str:
+def hub_commit(name: str, repository: str, revision: str | None) -> str:
+    """Return the current commit of a model repository's branch or tag; None: of `main`.
+
+    Args:
+        name: The user's name for it, for messages.
+        repository: `org/name`.
+        revision: Branch, tag or commit.
+
+    Raises:
+        ModelError: If the repository or revision does not exist, or the token has no access.
+        HubError: If the Hub cannot be reached or fails.
+    """
     try:
         return RETRIES.call(
             "asking for a model's commit", lambda: _ask_commit(repository, revision)
@@ -115,8 +133,12 @@ def _who() -> str:
     return "the current token" if get_token() else "a user without a token"
 
 
-def _file(repository: str, revision: str | None, file: str) -> Path | None:
-    """Return a local copy of a file at a revision, or None if it does not exist."""
+def hub_file(repository: str, revision: str | None, file: str) -> Path | None:
+    """Return a local copy of a file at a revision, or None if it does not exist.
+
+    Raises:
+        HubError: If the Hub cannot be reached or fails.
+    """
     try:
         return Path(
             RETRIES.call(

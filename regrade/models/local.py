@@ -6,7 +6,10 @@ from typing import Any
 
 from regrade.errors import ModelError
 from regrade.models.base import (
+    ADAPTER_CONFIG,
     ResolvedModel,
+    adapter_hint,
+    code_files,
     context_length,
     has_chat_template,
     read_json,
@@ -58,7 +61,8 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
     """
     name = str(folder)
     config = check_folder(folder, needs_weights=needs_weights)
-    tokenizer_config = folder / "tokenizer_config.json"
+    tokenizer = folder / "tokenizer_config.json"
+    tokenizer_config = read_json(tokenizer, name) if tokenizer.is_file() else {}
     templates = _matching(folder, _TEMPLATES)
     files = {*_weights(folder), *_matching(folder, (*_TOKENIZERS, *_TEMPLATES, *_SETTINGS))}
     try:
@@ -68,24 +72,28 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
             name,
             f"the user of this process may not read '{error.filename}'. Make it readable: `chmod --recursive a+rX {folder}`.",
         ) from error
-    resolved = folder.resolve()
-    is_checkpoint = CHECKPOINT.fullmatch(resolved.name) is not None
     return ResolvedModel(
         identity=ModelIdentity(
-            # Every training has a `checkpoint-500`: the name of the parent folder makes it unique.
-            name=f"{resolved.parent.name}/{resolved.name}" if is_checkpoint else resolved.name,
+            name=folder_name(folder),
             kind="local",
             revision=revision,
             quantization=quantization,
         ),
-        path=str(resolved),
-        has_chat_template=has_chat_template(
-            read_json(tokenizer_config, name) if tokenizer_config.is_file() else {},
-            bool(templates),
-        ),
+        path=str(folder.resolve()),
+        has_chat_template=has_chat_template(tokenizer_config, bool(templates)),
         max_position_embeddings=context_length(config),
         dtype=stored_dtype(config),
+        model_code=code_files(config),
+        tokenizer_code=code_files(tokenizer_config),
     )
+
+
+def folder_name(folder: Path) -> str:
+    """Return the name of a model in a folder, for people: the last part of its path, and a checkpoint's parent."""
+    resolved = folder.resolve()
+    # Every training has a `checkpoint-500`: the name of the parent folder makes it unique.
+    is_checkpoint = CHECKPOINT.fullmatch(resolved.name) is not None
+    return f"{resolved.parent.name}/{resolved.name}" if is_checkpoint else resolved.name
 
 
 def check_folder(folder: Path, *, needs_weights: bool) -> dict[str, Any]:
@@ -96,9 +104,9 @@ def check_folder(folder: Path, *, needs_weights: bool) -> dict[str, Any]:
     """
     name = str(folder)
     if not (folder / "config.json").is_file():
-        adapter = (folder / "adapter_config.json").is_file()
-        hint = " It holds an adapter: merge it into its base model first." if adapter else ""
-        raise ModelError(name, f"the folder has no 'config.json'.{hint} {_EXPECTED}")
+        adapter = folder / ADAPTER_CONFIG
+        what = adapter_hint(name, read_json(adapter, name)) if adapter.is_file() else _EXPECTED
+        raise ModelError(name, f"the folder has no 'config.json'. {what}")
     if needs_weights:
         _check_weights(folder, _weights(folder))
     if not _matching(folder, _TOKENIZERS):

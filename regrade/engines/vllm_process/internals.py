@@ -8,10 +8,13 @@ import inspect
 from collections.abc import Mapping
 
 from vllm import PoolingRequestOutput, RequestOutput, SamplingParams, __version__
-from vllm.config import ModelConfig, SchedulerConfig, VllmConfig
+from vllm.config import LoRAConfig, ModelConfig, SchedulerConfig, VllmConfig
+from vllm.config.lora import MaxLoRARanks
 from vllm.engine.arg_utils import EngineArgs
 from vllm.exceptions import VLLMValidationError
 from vllm.inputs import tokens_input
+from vllm.lora.peft_helper import PEFTHelper
+from vllm.lora.request import LoRARequest
 from vllm.outputs import CompletionOutput
 from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind
@@ -27,7 +30,11 @@ __all__ = [
     "EngineArgs",
     "EngineDeadError",
     "LLMEngine",
+    "LoRAConfig",
+    "LoRARequest",
+    "MaxLoRARanks",
     "ModelConfig",
+    "PEFTHelper",
     "PoolingRequestOutput",
     "RequestOutput",
     "RequestOutputKind",
@@ -42,11 +49,17 @@ __all__ = [
 ]
 
 MEMBERS: Mapping[type, str] = {
-    AsyncLLM: "from_vllm_config generate",
+    AsyncLLM: "add_lora from_vllm_config generate",
     CompletionOutput: "finish_reason logprobs text token_ids",
-    EngineArgs: "create_engine_config create_model_config kv_cache_memory_bytes disable_log_stats",
-    LLMEngine: "abort_request add_request from_vllm_config step",
+    EngineArgs: (
+        "create_engine_config create_model_config kv_cache_memory_bytes disable_log_stats enable_lora "
+        "max_lora_rank max_loras"
+    ),
+    LLMEngine: "abort_request add_lora add_request from_vllm_config step",
+    LoRAConfig: "max_lora_rank",
+    LoRARequest: "lora_int_id lora_name lora_path",
     ModelConfig: "dtype max_model_len",
+    PEFTHelper: "from_local_dir r rank_pattern validate_legal",
     RequestOutput: "finished metrics num_cached_tokens outputs prompt_logprobs request_id",
     RequestOutputKind: "FINAL_ONLY",
     RequestStateStats: "first_token_latency first_token_ts last_token_ts",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from regrade.engines.vllm_process.adapter import AdapterEngine, load_adapter
 from regrade.engines.vllm_process.ahead import PromptsAhead
 from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
 from regrade.engines.vllm_process.channel import Message
@@ -52,7 +53,8 @@ def load(
         on_progress: Called with the name of each stage.
 
     Raises:
-        SettingsError: If vLLM or the model does not allow the settings. Raised before the weights are read.
+        SettingsError: If vLLM or the model does not allow the settings. Raised before the weights are read, but for an
+            adapter that does not fit the model's layers.
     """
     started = time.monotonic()
     on_progress("importing vLLM")
@@ -87,7 +89,11 @@ def load(
     unchunked = is_cpu and (summary.sampled or not summary.requests)
     config = engine_config(arguments, context, chunked_prefill=False if unchunked else None)
     on_progress("loading the model")
-    engine = _engine(config, copies=arguments.data_parallel_size)
+    engine: SteppedEngine
+    engine = base = _engine(config, copies=arguments.data_parallel_size)
+    if open_message["adapter"]:
+        on_progress("loading the adapter")
+        engine = load_adapter(base, open_message["adapter"], config.model_config.max_model_len)
     on_progress("warming up")
     _warm_up(engine, ranks=summary.ranked)
     return Loaded(
@@ -130,7 +136,7 @@ def _import_vllm() -> ModuleType:
     return internals
 
 
-def _engine(config: "VllmConfig", *, copies: int) -> SteppedEngine:
+def _engine(config: "VllmConfig", *, copies: int) -> AdapterEngine:
     from regrade.engines.vllm_process.internals import LLMEngine, UsageContext
 
     if copies > 1:
