@@ -48,6 +48,9 @@ check: .venv/installed-dev  ## Check lint, types, import rules, dependencies, CI
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
 	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci infra/ci/gitlab.yml
 
+check-cuda: .venv/installed-dev  ## Resolve the pinned list of GPU machines, without installing it (needs a package index)
+	@infra/check-cuda.sh
+
 sbom: .venv/installed-dev  ## Write a bill of materials of .venv (CycloneDX) into sbom.json
 	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file sbom.json $(BIN)/python
 	@echo "sbom.json lists all packages of .venv, with their versions and licences."
@@ -60,7 +63,7 @@ audit: .venv/installed-dev  ## Look up known vulnerabilities; exit code 3: could
 	@touch $@
 
 perf: .peers/installed  ## Compare the speed with other tools on this machine (an hour; docs/performance.md)
-	@for script in scoring startup planning growth hub_requests generate_stage multiple_choice server "server --table"; do \
+	@for script in scoring startup planning growth hub_requests generate_stage multiple_choice server "server --table" clients; do \
 	    echo "== $$script"; $(BIN)/python -m perf.$$script || exit 1; done
 
 .venv/installed-mutants: .venv/installed-dev requirements/mutants.txt
@@ -98,4 +101,4 @@ stack-test: .venv/installed-dev .venv/installed-stack  ## Test the stack: run, c
 ui: .venv/installed  ## Start the Prefect UI and MLflow with the runs of this checkout (127.0.0.1:4200 and :5000)
 	@infra/ui.sh
 
-.PHONY: help install install-cuda demo test test-slow check sbom audit format lock deploy ui perf mutants stack stack-backup stack-down stack-restore stack-test
+.PHONY: help install install-cuda demo test test-slow check check-cuda sbom audit format lock deploy ui perf mutants stack stack-backup stack-down stack-restore stack-test

@@ -1,6 +1,7 @@
 """Plan, generate and publish the answers of a job (`generate-answers`, `evaluate-model`)."""
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,10 +11,13 @@ from prefect.futures import wait
 from prefect.runtime import flow_run
 
 from regrade.answers.sets import AnswerSet
-from regrade.answers.spool import spool_root
+from regrade.answers.spool import Spool, SpoolBusyError, spool_root
+from regrade.engines.base import WAITING
 from regrade.errors import EngineError, OperationError, RegradeError, SettingsError, UserError
 from regrade.generation import prompt_rendering
 from regrade.job import GenerationJob
+from regrade.orchestration.waiting import Stages
+from regrade.orchestration.worker import engine_no_longer_needed, runs_under_worker
 from regrade.reporting.display import current_display, log_file
 from tasks.generate import generate_missing, publish_seconds
 from tasks.plan import find_missing, plan_answers
@@ -31,6 +35,9 @@ GENERATION_FORM: dict[str, dict[str, Any]] = {
     "sources": {"title": "Questions from files"},
 }
 """JSON schema of form fields, in addition to their types."""
+
+SPOOL_POLL = 2.0
+"""Seconds between two attempts to open a spool that another run has."""
 
 
 def run_name() -> str:
@@ -51,8 +58,12 @@ def plan(job: GenerationJob) -> Iterator[list[Work]]:
     publish_seconds()  # fails early if the setting is invalid
     works = plan_answers(job)
     with ExitStack() as stack:
+        stages = Stages()
+        # In the same order in all runs: two that wait for each other would wait forever.
+        for work in sorted(works, key=lambda work: work.spool.folder):
+            _open_spool(work.spool, stack, stages)
+        stages.show("reading the stored answers")
         for work in works:
-            stack.enter_context(work.spool)
             find_missing(work)
         yield works
 
@@ -69,11 +80,14 @@ def generate(job: GenerationJob, works: Sequence[Work]) -> None:
     while todo:
         try:
             _generate(job, todo)
-            return
+            break
         except (OperationError, UserError) as error:
             left = [work for work in todo if work.publishing is None]
+            is_last = retrying or not (isinstance(error, EngineError) and error.fresh_helps)
+            if is_last:
+                engine_no_longer_needed()
             _publish_finished(left)
-            if retrying or not (isinstance(error, EngineError) and error.fresh_helps):
+            if is_last:
                 _publish_finished([work for work in works if not work.requests])
                 wait([work.publishing for work in works if work.publishing is not None])
                 raise
@@ -82,6 +96,7 @@ def generate(job: GenerationJob, works: Sequence[Work]) -> None:
             for work in left:
                 find_missing(work)
             todo = [work for work in left if work.requests]
+    engine_no_longer_needed()
 
 
 def publish(works: Sequence[Work]) -> list[AnswerSet]:
@@ -104,12 +119,32 @@ def publish(works: Sequence[Work]) -> list[AnswerSet]:
     return [work.published for work in works if work.published is not None]
 
 
+def _open_spool(spool: Spool, stack: ExitStack, stages: Stages) -> None:
+    """Open a spool; a run of a worker waits for a run of the same answer set, which may still publish its answers.
+
+    Raises:
+        SpoolBusyError: If another process has it and this is no run of a worker: a person can decide what to do.
+    """
+    while True:
+        try:
+            stack.enter_context(spool)
+        except SpoolBusyError as error:
+            if not runs_under_worker():
+                raise
+            engine_no_longer_needed()  # other runs go first; the engine slot still keeps engines apart
+            stages.show(f"{WAITING} another run of the same answer set: {error}")
+            time.sleep(SPOOL_POLL)
+        else:
+            return
+
+
 def _generate(job: GenerationJob, todo: Sequence[Work]) -> None:
     engine = job.engine.open(
         todo[0].plan.model,
         requests=[work.requests for work in todo],
         rendering=prompt_rendering(job.prompt),
         log=log_file("engine"),
+        on_progress=Stages().show,
     )
     display = current_display()
     display.loading(job.model)

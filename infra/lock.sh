@@ -27,5 +27,8 @@ rm all-dev.txt all-stack.txt all-mutants.txt
 # Prefect, MLflow and scoring, for images without vLLM: regrade's dependencies in the versions of cpu.txt, for every
 # supported Python.
 compile ../pyproject.toml -c cpu.txt --universal --output-file scoring.txt "$@"
+# For machines with a GPU (x86_64). Their torch comes from PyPI, not from the CPU builds of this machine.
+UV_FIND_LINKS='' "$uv" pip compile ../pyproject.toml cuda.in --python-version 3.11 --python-platform x86_64-manylinux_2_35 --generate-hashes \
+    --no-annotate --no-header --no-emit-index-url --index-strategy unsafe-best-match --no-python-downloads --quiet --output-file cuda.txt "$@"
 # infra/install.sh installs torch, without a hash: its CPU build comes from an index of its own, which differs between machines.
 awk '/^[^ ]/ { keep = !/^torch==/ } keep' cpu.txt > cpu.tmp && mv cpu.tmp cpu.txt

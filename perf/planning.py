@@ -1,10 +1,11 @@
-"""Measure the time until vLLM begins to load the model: planning, rendering and tokenising of many questions.
+"""Measure the time until vLLM begins to load the model and until it is ready, with many questions.
 
     python -m perf.planning                        # 300,000 questions of 600 characters
     python -m perf.planning --questions 10000
 
-The engine is ended as soon as it begins to load. `plan` is `make_plan`; `engine` is the time from opening the engine
-until it loads, in which it imports vLLM and gets the requests. Memory is the peak of this process and of the worker.
+`plan` is `make_plan`; the others are times from opening the engine: until vLLM is imported, until it begins to load the
+model, and until it is ready and all prompts are tokenised. Without `max_model_len`, all prompts are tokenised before the
+model is loaded, since they decide the context; with it, meanwhile. Memory is the peak of this process and of the worker.
 """
 
 # ruff: noqa: PLC0415 - import time of the library is part of no measurement
@@ -14,6 +15,7 @@ import json
 import resource
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -24,12 +26,12 @@ from perf.workloads import WORDS
 CHARACTERS = 600
 
 
-class _LoadingError(Exception):
-    """Raised when the engine begins to load the model."""
+CONTEXT = 1024
+"""`max_model_len` of the second measurement, in tokens; prompts have 188."""
 
 
-def measure(model: str, questions: Path) -> None:
-    """Plan in this process, start the engine until it loads, and print the measurements as JSON."""
+def measure(model: str, questions: Path, max_model_len: int | None, extra: tuple[str, ...]) -> None:
+    """Plan in this process, start the engine, and print the measurements as JSON."""
     from regrade.benchmarks import open_dataset
     from regrade.engines.base import PromptRendering
     from regrade.engines.vllm import VllmEngine
@@ -43,7 +45,7 @@ def measure(model: str, questions: Path) -> None:
         scorer="number",
         sampling=SamplingParams(max_tokens=64),
     )
-    settings, prompt = VllmEngine(), PromptSettings()
+    settings, prompt = VllmEngine(max_model_len=max_model_len, extra=extra), PromptSettings()
     resolved = settings.resolve(model)
     started = time.monotonic()
     plan = make_plan(
@@ -56,11 +58,9 @@ def measure(model: str, questions: Path) -> None:
 
     def on_progress(stage: str) -> None:
         nonlocal worker_mib
-        stages[stage] = time.monotonic() - planned
-        if stage == "loading the model":
-            children = psutil.Process().children(recursive=True)
-            worker_mib = max(child.memory_info().rss for child in children) / 2**20
-            raise _LoadingError
+        stages.setdefault(stage, time.monotonic() - planned)
+        children = psutil.Process().children(recursive=True)
+        worker_mib = max(worker_mib, *(_rss(child) for child in children))
 
     engine = settings.open(
         resolved,
@@ -69,23 +69,28 @@ def measure(model: str, questions: Path) -> None:
         log=RESULTS / "logs" / "planning.log",
         on_progress=on_progress,
     )
-    try:
-        with engine:
-            raise SystemExit("the engine did not report that it loads")
-    except _LoadingError:
-        pass
+    with engine:
+        ready = time.monotonic() - planned
     own_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         json.dumps(
             {
+                "max_model_len": max_model_len or "from the prompts",
                 "plan, s": round(planned - started, 1),
-                "of which import, s": round(stages["tokenising the prompts"], 1),
-                "engine, s": round(stages["loading the model"], 1),
+                "imported, s": round(stages["tokenising the prompts"], 1),
+                "loads, s": round(stages["loading the model"], 1),
+                "ready, s": round(ready, 1),
                 "regrade, MiB": round(own_mib),
                 "worker, MiB": round(worker_mib),
             }
         )
     )
+
+
+def _rss(process: psutil.Process) -> float:
+    with suppress(psutil.NoSuchProcess):
+        return float(process.memory_info().rss) / 2**20
+    return 0.0
 
 
 def write_questions(path: Path, n: int) -> None:
@@ -105,19 +110,23 @@ def main() -> None:
     )
     parser.add_argument("--model", default="infra/demo/model")
     parser.add_argument("--questions", type=int, default=300_000)
-    parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--repetitions", type=int, default=1)
+    parser.add_argument("--extra", action="append", default=[], help="engine argument `name=value`")
+    parser.add_argument("--max-model-len", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        measure(options.model, options.measure)
+        measure(options.model, options.measure, options.max_model_len, tuple(options.extra))
         return
     scratch = RESULTS / "planning"
     write_questions(scratch / "questions.jsonl", options.questions)
     command = ["-m", "perf.planning", "--model", options.model]
     command += ["--measure", str(scratch / "questions.jsonl")]
+    command += [f"--extra={pair}" for pair in options.extra]
     rows = [
-        {"questions": options.questions, **python(*command).document}
+        {"questions": options.questions, **python(*command, *more).document}
         for _ in range(options.repetitions)
+        for more in ((), ("--max-model-len", str(CONTEXT)))
     ]
     shutil.rmtree(scratch)
     report("planning", rows)

@@ -2,17 +2,31 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 
-def file_sha256(path: Path) -> str:
-    """Return the sha256 of a file."""
-    with path.open("rb") as file:
+def file_sha256(path: Path, on_read: Callable[[int], None] = lambda _: None) -> str:
+    """Return the sha256 of a file; `on_read` is called with the number of bytes of each part that was read."""
+    with _Read(path, on_read) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class _Read(FileIO):
+    """A file that reports what is read."""
+
+    def __init__(self, path: Path, on_read: Callable[[int], None]) -> None:
+        super().__init__(path)
+        self._on_read = on_read
+
+    def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401 - any writable buffer
+        n = super().readinto(buffer)
+        self._on_read(n)
+        return n
 
 
 @contextmanager

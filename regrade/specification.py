@@ -107,6 +107,8 @@ class PromptIdentity(Settings):
     """sha256 of the chat template used instead of the model's."""
     chat_template_args: dict[str, Any] = Field(default_factory=dict)
     truncate: bool = False
+    labels: Literal["appended", "turn"] = "appended"
+    """Labels to rank in a chat: `appended` to the prompt as text, or as the template begins the model's `turn`."""
 
 
 class Specification(Settings):
@@ -145,22 +147,30 @@ class Specification(Settings):
         dumped: dict[str, Any] = dump(self)
         if self.specification_version == 1:
             del dumped["engine"]
+            del dumped["prompt"]["labels"]
+            if dumped["sampling"] is not None:
+                del dumped["sampling"]["thinking_token_budget"]
         return dumped
 
 
 def version_1(
     specification: Specification, sampling: SamplingParams | None
 ) -> Specification | None:
-    """Return the specification of version 1 for the same command; None if version 1 did not identify the model.
+    """Return the specification of version 1 for the same command; None if version 1 had no such answers.
 
-    Version 1 had no engine settings and no adapters, knew a served model only by its address, and kept sampling params that cannot
-    matter.
+    Version 1 had no engine settings and no adapters, knew a served model only by its address, and kept sampling params
+    that cannot matter.
 
     Args:
         specification: Specification of version 2.
         sampling: Sampling params as chosen, before `effective_sampling`.
     """
-    if specification.model.kind == "served" or specification.model.adapter is not None:
+    later = (
+        specification.prompt.labels != "appended"
+        or specification.model.adapter is not None
+        or (sampling is not None and sampling.thinking_token_budget is not None)
+    )
+    if specification.model.kind == "served" or later:
         return None
     changes = {"specification_version": 1, "engine": {}, "sampling": sampling}
     return specification.model_copy(update=changes)

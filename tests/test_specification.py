@@ -26,6 +26,7 @@ DEFAULTS = {
         "chat_template": None,
         "chat_template_args": {},
         "truncate": False,
+        "labels": "appended",
     },
     SamplingParams: {
         "temperature": 0.0,
@@ -38,6 +39,7 @@ DEFAULTS = {
         "presence_penalty": 0.0,
         "frequency_penalty": 0.0,
         "seed": 0,
+        "thinking_token_budget": None,
     },
 }
 

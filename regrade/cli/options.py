@@ -14,7 +14,9 @@ from regrade.settings import (
     Difference,
     EngineName,
     PromptSettings,
+    SamplingDefaults,
     SamplingParams,
+    Settings,
 )
 
 WHAT = Group("What to evaluate", sort_key=1)
@@ -113,6 +115,15 @@ class GenerationOptions:
     ] = False
     answers: Answers = None
     sampling: Annotated[
+        SamplingDefaults | None,
+        Parameter(
+            name="--sampling",
+            group=SAMPLING,
+            help="Defaults: `model` is the checkpoint's generation_config.json, `benchmark` the benchmark's, `auto` the "
+            "model's if it reasons before it answers.",
+        ),
+    ] = None
+    sampling_params: Annotated[
         SamplingParams | None, Parameter(name="*", group=SAMPLING, show_default=False)
     ] = None
     prompt: Annotated[
@@ -175,12 +186,18 @@ class GenerationOptions:
             "answers": self.answers,
         }
         chosen.update({name: value for name, value in options.items() if value is not None})
-        for name, settings in (("sampling", self.sampling), ("prompt", self.prompt)):
-            if settings is not None:
-                chosen[name] = {
-                    **(chosen.get(name) or {}),
-                    **settings.model_dump(exclude_unset=True),
-                }
+        if isinstance(chosen.get("sampling"), str):
+            chosen["sampling"] = {"defaults": chosen["sampling"]}
+        given = {
+            "sampling": {
+                **({} if self.sampling is None else {"defaults": self.sampling}),
+                **_set(self.sampling_params),
+            },
+            "prompt": _set(self.prompt),
+        }
+        for name, settings in given.items():
+            if settings:
+                chosen[name] = {**(chosen.get(name) or {}), **settings}
         if engine := self._engine(chosen.get("engine") or {}):
             chosen["engine"] = engine
         reuse = {n: True for n in ("fresh", "heal", "keep_failed") if getattr(self, n)}
@@ -244,6 +261,10 @@ def read_config(path: Path) -> dict[str, Any]:
             f"Configuration '{path}' should be a mapping of parameters, such as `model: ...`."
         )
     return content
+
+
+def _set(settings: Settings | None) -> dict[str, Any]:
+    return {} if settings is None else settings.model_dump(exclude_unset=True)
 
 
 def _source(text: str) -> dict[str, str]:

@@ -17,11 +17,13 @@ def worker(
     """Run the flow runs of a work pool on this machine.
 
     PREFECT_API_URL names the server. The worker runs only the flows of this regrade: a deployment with other code, or a run
-    with a command or environment variables of its own, is refused and ends as Crashed with the reason.
+    with a command or environment variables of its own, is refused and ends as Crashed with the reason. One vLLM runs at a time
+    on this machine, others wait; REGRADE_ENGINE_SLOTS sets another number.
 
     Args:
         pool: Work pool: `gpu` or `cpu`.
-        limit: Most flow runs at the same time. Use 1 on a machine with one GPU.
+        limit: Most flow runs at the same time that may still need an engine; one that only publishes, scores or tracks
+            does not count. Use 1 on a machine with GPUs.
         name: Name of the worker on the server; a random name if not given.
         work_queue: Only this queue of the pool; can be repeated.
         with_healthcheck: Answer on port 8080 at `/health`.

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
@@ -15,6 +15,9 @@ from regrade.settings import Settings
 if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub client
     from regrade.models import ResolvedModel
     from regrade.records import Completion, Request
+
+WAITING = "waiting for"
+"""Beginning of the name of a loading stage in which an engine waits for another run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class EngineInfo:
     """Hash of the chat template in use; None if it has none or only the server knows it."""
     load_seconds: float
     """Time from the start of the engine until it was ready."""
+    reasoning_parser: str | None = None
+    """vLLM's parser that told reasoning and answer apart; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,6 @@ class PromptRendering:
 
     chat_template: str | None = None
     """Text of a Jinja chat template to use instead of the model's own."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the chat template, such as `enable_thinking`."""
     truncate: bool = False
     """Cut prompts that exceed the context from the left. Otherwise their rows fail."""
 
@@ -128,7 +131,8 @@ class BaseEngineSettings(Settings):
                 once, and choose its context length by them.
             rendering: Rules for turning chat prompts into text.
             log: File for the engine's output.
-            on_progress: Called with the name of each loading stage.
+            on_progress: Called with the name of each loading stage; it begins with `WAITING` if the engine waits for
+                another run.
 
         Raises:
             SettingsError: Here or on entry, if the engine cannot fulfil the settings.

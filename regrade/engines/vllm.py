@@ -55,6 +55,8 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
             decided["dtype"] = dtype
         if self.kv_cache_dtype != "auto":
             decided["kv_cache_dtype"] = self.kv_cache_dtype
+        if self.reasoning_parser != "auto":
+            decided["reasoning_parser"] = self.reasoning_parser
         if truncate and self.max_model_len is not None:
             decided["max_model_len"] = self.max_model_len
         return decided

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regrade.errors import ModelError
+from regrade.models.chat_template import ChatTemplate
 from regrade.specification import ModelIdentity
 
 ADAPTER_CONFIG = "adapter_config.json"
@@ -22,8 +23,12 @@ class ResolvedModel:
     """Name for the engine: a folder, a Hub id, or a name on the server."""
     revision: str | None = None
     """Commit on the Hub; None for other models."""
-    has_chat_template: bool | None = None
-    """None if only the server knows."""
+    answers_chats: bool | None = None
+    """False without a chat template; None if only the server knows."""
+    chat_template: ChatTemplate | None = None
+    """None if there is none, if vLLM renders chats in code, or if only the server knows."""
+    generation_config: Mapping[str, Any] | None = None
+    """Content of `generation_config.json`; None without one."""
     max_position_embeddings: int | None = None
     """Context length in tokens of the model (or the server); None if unknown."""
     dtype: str | None = None
@@ -73,11 +78,6 @@ def code_files(config: Mapping[str, Any]) -> dict[str, str]:
     return files
 
 
-def has_chat_template(tokenizer_config: Mapping[str, Any], template_files: bool) -> bool:
-    """Return True if a tokenizer has a chat template, in its configuration or as a file."""
-    return template_files or bool(tokenizer_config.get("chat_template"))
-
-
 def adapter_hint(name: str, config: Mapping[str, Any]) -> str:
     """Return advice for a user who named an adapter as the model.
 
@@ -96,11 +96,23 @@ def read_json(path: Path, model: str) -> dict[str, Any]:
         ModelError: If the file is not a JSON object.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(read_text(path, model))
+    except ValueError as error:
         raise ModelError(model, f"'{path.name}' cannot be read as JSON: {error}") from error
     if not isinstance(content, dict):
         raise ModelError(
             model, f"'{path.name}' should be a JSON object, found {type(content).__name__}."
         )
     return content
+
+
+def read_text(path: Path, model: str) -> str:
+    """Return the text of a file of a model.
+
+    Raises:
+        ModelError: If the file cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(model, f"'{path.name}' cannot be read: {error}") from error

@@ -3,20 +3,22 @@
 import hashlib
 import logging
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from regrade.files import atomic_write, file_sha256
+from regrade.processes.repeating import RepeatingThread
 
 logger = logging.getLogger("regrade.plan")
 
 CACHE_VARIABLE = "REGRADE_CACHE"
 """Environment variable naming the cache folder."""
-
-
 LONG_BYTES = 2**30
 """Size from which hashing is announced, in bytes: it takes seconds and more."""
+REPORT_SECONDS = 10.0
+"""Seconds between two log lines about the progress of hashing."""
 N_THREADS = 4
 """Files hashed at once; hashlib releases the interpreter lock."""
 
@@ -28,17 +30,20 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regrade"
 
 
-def cached_sha256(path: Path) -> str:
-    """Return the sha256 of a file; a file of unchanged path, size and time is not read again.
+def cached_sha256(path: Path, on_read: Callable[[int], None] = lambda _: None) -> str:
+    """Return the sha256 of a file; a file of unchanged path, size, time and inode is not read again.
 
     The cache holds one small file per hashed file, so that several processes need no lock.
+
+    Args:
+        path: The file.
+        on_read: Called with the number of bytes of each part that was read.
     """
-    stat = path.stat()
-    entry = _entry(path, stat)
+    entry = _entry(path, path.stat())
     if entry.is_file() and len(known := entry.read_text()) == 64:
         return known
-    digest = file_sha256(path)
-    if path.stat().st_mtime_ns == stat.st_mtime_ns:  # unless the file changed meanwhile
+    digest = file_sha256(path, on_read)
+    if _entry(path, path.stat()) == entry:  # unless the file changed meanwhile
         entry.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(entry) as file:
             file.write(digest.encode())
@@ -57,18 +62,38 @@ def files_sha256(folder: Path, files: Iterable[Path]) -> str:
     ordered = sorted(files)
     stats = [(path, path.stat()) for path in ordered]
     size = sum(stat.st_size for path, stat in stats if not _entry(path, stat).is_file())
+    progress = _Progress(folder, size)
     if size > LONG_BYTES:
         logger.info(
             "hashing %.0f GB of '%s'; unchanged files are not hashed again", size / 1e9, folder
         )
-    with ThreadPoolExecutor(N_THREADS) as pool:
-        digests = list(pool.map(cached_sha256, ordered))
+    with (
+        RepeatingThread(REPORT_SECONDS, progress.report, "hashing"),
+        ThreadPoolExecutor(N_THREADS) as pool,
+    ):
+        digests = list(pool.map(lambda path: cached_sha256(path, progress.add), ordered))
     total = hashlib.sha256()
     for path, digest in zip(ordered, digests, strict=True):
         total.update(f"{path.relative_to(folder).as_posix()}\0{digest}\n".encode())
     return total.hexdigest()
 
 
+class _Progress:
+    """Bytes hashed so far, by all threads."""
+
+    def __init__(self, folder: Path, size: int) -> None:
+        self._folder, self._size, self._done = folder, size, 0
+        self._lock = threading.Lock()
+
+    def add(self, n: int) -> None:
+        with self._lock:
+            self._done += n
+
+    def report(self) -> None:
+        done, size = self._done / 1e9, self._size / 1e9
+        logger.info("hashing '%s': %.1f of %.1f GB", self._folder, done, size)
+
+
 def _entry(path: Path, stat: os.stat_result) -> Path:
-    key = f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}"
+    key = f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ino}"
     return cache_folder() / "sha256" / hashlib.sha256(key.encode()).hexdigest()

@@ -1,7 +1,9 @@
 """Models on the Hugging Face Hub: their commit, and properties from their small files."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import HfApi, constants, get_token, hf_hub_download, snapshot_download
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
@@ -14,16 +16,23 @@ from regrade.models.base import (
     adapter_hint,
     code_files,
     context_length,
-    has_chat_template,
     read_json,
+    read_text,
     stored_dtype,
+)
+from regrade.models.chat_template import (
+    FILES,
+    ChatTemplate,
+    RenderedInCode,
+    find_template,
+    rendered_in_code,
 )
 from regrade.retries import FAILURES, Problem, RetryPolicy, brief, is_transient, problem_of
 from regrade.specification import ModelIdentity
 
 RETRIES = RetryPolicy(attempts=4)
 """Retries of a request; the task that plans a run tries again later."""
-_TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
+_MISTRAL_TOKENIZERS = ("tekken.json", "tokenizer.model.v3", "tokenizer.model.v7")
 
 
 def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
@@ -41,31 +50,58 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
     repository, _, revision = name.partition("@")
     commit = hub_commit(name, repository, revision or None)
     # By branch or tag, so that the cache stores its commit for offline use.
-    config = hub_file(repository, revision or None, "config.json")
+    config = hub_file(repository, revision or None, "config.json") or hub_file(
+        repository, revision or None, "params.json"
+    )
     if config is not None and config.parent.name != commit:
         commit = config.parent.name  # the branch moved meanwhile
     if config is None:
         adapter = hub_file(repository, commit, ADAPTER_CONFIG)
         hint = "" if adapter is None else f" {adapter_hint(name, read_json(adapter, name))}"
-        raise ModelError(name, f"it has no 'config.json' on the Hub, so vLLM cannot load it.{hint}")
-    tokenizer = hub_file(repository, commit, "tokenizer_config.json")
-    tokenizer_config = {} if tokenizer is None else read_json(tokenizer, name)
-    templates = [hub_file(repository, commit, file) for file in _TEMPLATE_FILES]
+        raise ModelError(
+            name,
+            f"it has neither 'config.json' nor 'params.json' on the Hub, so vLLM cannot load it.{hint}",
+        )
     content = read_json(config, name)
+    in_code = _is_rendered_in_code(repository, commit)
+    template = RenderedInCode() if in_code else _chat_template(name, commit, content)
+    tokenizer_config = hub_file(repository, commit, "tokenizer_config.json")
+    generation_config = hub_file(repository, commit, "generation_config.json")
     return ResolvedModel(
         identity=ModelIdentity(
             name=repository, kind="hub", revision=commit, quantization=quantization
         ),
         path=repository,
         revision=commit,
-        has_chat_template=has_chat_template(
-            tokenizer_config, any(template is not None for template in templates)
-        ),
+        answers_chats=template is not None,
+        chat_template=template,
+        generation_config=None if generation_config is None else read_json(generation_config, name),
         max_position_embeddings=context_length(content),
         dtype=stored_dtype(content),
         model_code=code_files(content),
-        tokenizer_code=code_files(tokenizer_config),
+        tokenizer_code={}
+        if tokenizer_config is None
+        else code_files(read_json(tokenizer_config, name)),
     )
+
+
+def _is_rendered_in_code(repository: str, commit: str) -> bool:
+    """Return True if vLLM uses Mistral's own tokenizer, which has no template."""
+    if (
+        hub_file(repository, commit, "params.json") is None
+    ):  # it is beside weights in Mistral's own format
+        return False
+    return any(hub_file(repository, commit, file) is not None for file in _MISTRAL_TOKENIZERS)
+
+
+def _chat_template(name: str, commit: str, config: Mapping[str, Any]) -> ChatTemplate | None:
+    repository = name.partition("@")[0]
+    found = {file: hub_file(repository, commit, file) for file in FILES}
+    files = {file: read_text(path, name) for file, path in found.items() if path is not None}
+    tokenizer_config = hub_file(repository, commit, "tokenizer_config.json")
+    model_type = str(config.get("model_type"))
+    content = {} if tokenizer_config is None else read_json(tokenizer_config, name)
+    return find_template(content, files, model_type) or rendered_in_code(model_type)
 
 
 def _endpoint() -> str | None:

@@ -1,5 +1,6 @@
 """Models in a folder: check that they are complete, and compute their fingerprint."""
 
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,16 @@ from regrade.models.base import (
     adapter_hint,
     code_files,
     context_length,
-    has_chat_template,
     read_json,
+    read_text,
     stored_dtype,
+)
+from regrade.models.chat_template import (
+    FILES,
+    ChatTemplate,
+    RenderedInCode,
+    find_template,
+    rendered_in_code,
 )
 from regrade.models.fingerprints import files_sha256
 from regrade.specification import CHECKPOINT, ModelIdentity
@@ -23,11 +31,15 @@ _TOKENIZERS = (
     "tokenizer.model",
     "spiece.model",
     "tekken.json",
+    "tokenizer.model.v*",
     "vocab.json",
     "vocab.txt",
     "*.tiktoken",
 )
-_TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates/*.jinja")
+_TEMPLATES = (*FILES, "additional_chat_templates/*.jinja")
+_MISTRAL_WEIGHTS = "consolidated*.safetensors"
+_MISTRAL_TOKENIZERS = ("tekken.json", "tokenizer.model.v*")
+"""Files of Mistral's own format; vLLM renders the chats of models with these and with such weights in code."""
 _SETTINGS = (
     "config.json",
     "generation_config.json",
@@ -61,9 +73,8 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
     """
     name = str(folder)
     config = check_folder(folder, needs_weights=needs_weights)
-    tokenizer = folder / "tokenizer_config.json"
-    tokenizer_config = read_json(tokenizer, name) if tokenizer.is_file() else {}
-    templates = _matching(folder, _TEMPLATES)
+    in_code = _is_rendered_in_code(folder)
+    template = RenderedInCode() if in_code else _chat_template(folder, config)
     files = {*_weights(folder), *_matching(folder, (*_TOKENIZERS, *_TEMPLATES, *_SETTINGS))}
     try:
         revision = files_sha256(folder, files)
@@ -80,11 +91,13 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
             quantization=quantization,
         ),
         path=str(folder.resolve()),
-        has_chat_template=has_chat_template(tokenizer_config, bool(templates)),
+        answers_chats=template is not None,
+        chat_template=template,
+        generation_config=_optional_json(folder / "generation_config.json", name),
         max_position_embeddings=context_length(config),
         dtype=stored_dtype(config),
         model_code=code_files(config),
-        tokenizer_code=code_files(tokenizer_config),
+        tokenizer_code=code_files(_optional_json(folder / "tokenizer_config.json", name) or {}),
     )
 
 
@@ -103,7 +116,8 @@ def check_folder(folder: Path, *, needs_weights: bool) -> dict[str, Any]:
         ModelError: If a part is missing.
     """
     name = str(folder)
-    if not (folder / "config.json").is_file():
+    config = _config_file(folder)
+    if not config.is_file():
         adapter = folder / ADAPTER_CONFIG
         what = adapter_hint(name, read_json(adapter, name)) if adapter.is_file() else _EXPECTED
         raise ModelError(name, f"the folder has no 'config.json'. {what}")
@@ -113,10 +127,36 @@ def check_folder(folder: Path, *, needs_weights: bool) -> dict[str, Any]:
         raise ModelError(
             name, f"the folder has no tokenizer ({', '.join(_TOKENIZERS[:3])} ...). {_EXPECTED}"
         )
-    return read_json(folder / "config.json", name)
+    return read_json(config, name)
 
 
 _EXPECTED = "Expected a folder written by `save_pretrained`: config.json, weights (*.safetensors or *.bin) and a tokenizer."
+
+
+def _config_file(folder: Path) -> Path:
+    """Return the path of the configuration: `params.json` for weights in Mistral's own format without `config.json`."""
+    config, params = folder / "config.json", folder / "params.json"
+    only_mistral = (
+        not config.is_file() and params.is_file() and _matching(folder, (_MISTRAL_WEIGHTS,))
+    )
+    return params if only_mistral else config
+
+
+def _is_rendered_in_code(folder: Path) -> bool:
+    """Return True if vLLM uses Mistral's own tokenizer, which has no template."""
+    return bool(_matching(folder, (_MISTRAL_WEIGHTS,)) and _matching(folder, _MISTRAL_TOKENIZERS))
+
+
+def _chat_template(folder: Path, config: Mapping[str, Any]) -> ChatTemplate | None:
+    name = str(folder)
+    files = {file: read_text(folder / file, name) for file in FILES if (folder / file).is_file()}
+    tokenizer_config = _optional_json(folder / "tokenizer_config.json", name) or {}
+    model_type = str(config.get("model_type"))
+    return find_template(tokenizer_config, files, model_type) or rendered_in_code(model_type)
+
+
+def _optional_json(path: Path, name: str) -> dict[str, Any] | None:
+    return read_json(path, name) if path.is_file() else None
 
 
 def _weights(folder: Path) -> list[Path]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 from uuid import UUID
 
+import anyio.abc
 import yaml
 from prefect.client.schemas.objects import Flow as APIFlow
 from prefect.client.schemas.objects import FlowRun, State, WorkPool
@@ -24,12 +25,17 @@ from prefect.runner.runner import Runner
 from prefect.utilities.processutils import command_to_string, setup_signal_handlers_worker
 from prefect.utilities.templating import PlaceholderType, find_placeholders
 from prefect.workers.base import BaseWorker
-from prefect.workers.process import ProcessJobConfiguration, ProcessWorker
+from prefect.workers.process import (
+    ProcessJobConfiguration,
+    ProcessWorker,
+    ProcessWorkerResult,
+)
 
 from regrade.engines.vllm_process.extra import REMOTE_CODE
+from regrade.engines.vllm_process.slot import SLOTS_VARIABLE
 from regrade.errors import OperationError
 from regrade.models.served import API_KEYS
-from regrade.orchestration.worker import without_traceback
+from regrade.orchestration.worker import ENGINE_DONE, without_traceback
 from regrade.project_folder import is_checkout, project_folder
 
 if TYPE_CHECKING:
@@ -38,6 +44,8 @@ if TYPE_CHECKING:
 ENTRYPOINT = "PREFECT__FLOW_ENTRYPOINT"
 """Variable with which Prefect's engine loads a flow without asking the server for the deployment's code."""
 PROCESS = "regrade.orchestration.flow_run_process"
+POLL = 1.0
+"""Seconds between two looks whether a flow run still needs an engine."""
 
 
 class RefusedRunError(OperationError):
@@ -146,7 +154,7 @@ class _Runner(Runner):
     def __init__(self) -> None:
         super().__init__(pause_on_shutdown=False, limit=None)
         # By default a folder in /tmp that the first user on the machine creates for all.
-        self._tmp_dir = Path(tempfile.mkdtemp(prefix="regrade-worker-"))
+        self._tmp_dir = self.folder = Path(tempfile.mkdtemp(prefix="regrade-worker-"))
 
     async def _run_on_cancellation_hooks(self, flow_run: FlowRun, state: State) -> None:
         pass
@@ -159,6 +167,8 @@ class ProjectWorker(ProcessWorker):
     """The worker; see the module."""
 
     job_configuration = ProjectJob
+    once = False
+    """The worker ends with the runs that are scheduled now, so that none of them makes room for another."""
 
     @classmethod
     def __dispatch_key__(cls) -> str:
@@ -170,6 +180,27 @@ class ProjectWorker(ProcessWorker):
         await BaseWorker.__aenter__(self)
         self._runner = await self._exit_stack.enter_async_context(_Runner())
         return self
+
+    async def run(
+        self,
+        flow_run: FlowRun,
+        configuration: ProcessJobConfiguration,
+        task_status: anyio.abc.TaskStatus[int] | None = None,
+    ) -> ProcessWorkerResult:
+        """Run a flow run to its end. It counts against the worker's limit only while it may need an engine."""
+        done = cast("_Runner", self._runner).folder / f"{flow_run.id}.done"
+        configuration.env[ENGINE_DONE] = str(done)
+        watching = asyncio.create_task(self._make_room(flow_run.id, done))
+        try:
+            return await super().run(flow_run, configuration, task_status)
+        finally:
+            watching.cancel()
+            done.unlink(missing_ok=True)
+
+    async def _make_room(self, flow_run_id: UUID, done: Path) -> None:
+        while self.once or not done.exists():
+            await asyncio.sleep(POLL)
+        self._release_limit_slot(flow_run_id)
 
 
 def installed_entrypoint(deployment: DeploymentResponse | None) -> str:
@@ -217,7 +248,7 @@ def _refuse_references(*settings: object) -> None:
 
 def limits(environment: dict[str, str | None]) -> dict[str, str | None]:
     """Return the variables of a flow run with the limits of a worker; those that its machine sets are kept."""
-    return {REMOTE_CODE: "0", API_KEYS: "OPENAI_API_KEY"} | environment
+    return {REMOTE_CODE: "0", API_KEYS: "OPENAI_API_KEY", SLOTS_VARIABLE: "1"} | environment
 
 
 def _installed_variables() -> set[str]:
@@ -250,5 +281,6 @@ def run_worker(
         limit=limit,
         create_pool_if_not_found=False,  # `regrade deploy` creates pools
     )
+    worker.once = once
     with suppress(asyncio.CancelledError):
         asyncio.run(worker.start(run_once=once, with_healthcheck=health_check))

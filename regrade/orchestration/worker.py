@@ -5,7 +5,9 @@ import os
 import select
 import stat
 import threading
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 from prefect.exceptions import ParameterTypeError
 
@@ -14,6 +16,8 @@ from regrade.processes.shutdown import end_soon_after_signals
 
 STARTED_BY_WORKER = "PREFECT__FLOW_RUN_ID"
 """Environment variable that Prefect sets in the process of a flow run."""
+ENGINE_DONE = "REGRADE_ENGINE_DONE"
+"""Environment variable naming the file that a flow run creates when it needs no engine any more."""
 _REPEATED = "Engine execution exited"
 """Start of the log line in which Prefect repeats the flow's error."""
 _OUTPUTS = (1, 2)
@@ -22,13 +26,25 @@ _OUTPUTS = (1, 2)
 @cache
 def set_up_if_under_worker() -> None:
     """Set up logging, signals and output, once, if a worker started this process."""
-    if STARTED_BY_WORKER not in os.environ:
+    if not runs_under_worker():
         return
     if threading.current_thread() is threading.main_thread():
         # Otherwise a run that is cancelled during a request to MLflow waits for its threads until it is killed, 30 s later.
         end_soon_after_signals()
     discard_unread_output()
     configure_run_logs()
+
+
+def runs_under_worker() -> bool:
+    """Return True if a worker started this process."""
+    return STARTED_BY_WORKER in os.environ
+
+
+def engine_no_longer_needed() -> None:
+    """Tell the worker that started this flow run to start the next one, which may need the engine's GPU. Idempotent."""
+    if path := os.environ.get(ENGINE_DONE):
+        with suppress(OSError):  # the worker has ended
+            Path(path).touch()
 
 
 def configure_run_logs() -> None:

@@ -27,6 +27,7 @@ class SupervisedProcess:
         channel: int | None = None,
         scratch: Path | None = None,
         output: Path | None = None,
+        inherited: Sequence[int] = (),
     ) -> None:
         """Start the command.
 
@@ -38,6 +39,7 @@ class SupervisedProcess:
             channel: Descriptor of a socket for the command; see `take_descriptor`.
             scratch: Folder to remove after the command has ended.
             output: File to which stdout is appended. None: the log.
+            inherited: Further descriptors that the supervisor keeps open, but not the command.
         """
         self._lifeline: int | None
         # The write end stays open until `end` is called or this process ends.
@@ -52,7 +54,7 @@ class SupervisedProcess:
                 self._supervisor = subprocess.Popen(
                     [*supervisor, *options, "--", *command],
                     env=environment,
-                    pass_fds=[lifeline] if channel is None else [lifeline, channel],
+                    pass_fds=[lifeline, *([] if channel is None else [channel]), *inherited],
                     stdin=subprocess.DEVNULL,
                     stdout=printed,
                     stderr=errors,

@@ -102,3 +102,24 @@ def test_any_process_of_the_engine_may_be_killed_and_the_run_goes_on_when_run_ag
     for process in rng.sample([SUPERVISOR, WORKER, CORE], 2):
         kill_both_engines(command, account, process, rng.uniform(0, 0.2))
     finish(command, account)
+
+
+@pytest.mark.slow
+def test_a_second_engine_waits_until_the_killed_run_of_the_first_has_left_nothing(
+    command: Command, tmp_path: Path
+):
+    command.environment |= {"REGRADE_ENGINE_SLOTS": "1", "TMPDIR": str(tmp_path)}
+    arguments = [*command.arguments[:-1], str(tmp_path / "other answers")]
+    other = Command(tmp_path / "there", arguments, command.environment)
+    with command.started() as first:
+        first.until("is ready", 240)
+        with other.started() as second:
+            second.until("waiting for the engine of")
+            assert f"(process {first.process.pid}, since" in second.err.read_text()
+            assert not other.processes(WORKER)
+            first.kill()
+            ran = second.wait()
+    assert ran.code == 0, ran.err
+    assert len(stored(LocalRepository(tmp_path / "other answers"))) == LIMIT
+    command.assert_nothing_left()
+    other.assert_nothing_left()

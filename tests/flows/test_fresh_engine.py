@@ -1,19 +1,26 @@
-"""An engine that ends after answering is replaced once; one that fails earlier is not. Real flow and repository."""
+"""The engine of a flow: replaced once if it ends after answering, and held no longer than it is needed. Real flow and
+repository."""
 
 import json
+import os
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from time import sleep
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows import generating
 from flows.generate_answers import generate_answers
 from regrade.answers.local import LocalRepository
+from regrade.answers.spool import Spool, SpoolBusyError
 from regrade.engines.base import EngineInfo
 from regrade.engines.vllm import VllmEngine
 from regrade.errors import EngineError
+from regrade.orchestration.worker import ENGINE_DONE
 from regrade.records import Completion, Request
 from tests.command_line import DEMO
 from tests.crash.harness import stored
@@ -30,6 +37,8 @@ class MortalEngine:
     def __init__(self, answers: int, *, fresh_helps: bool = True) -> None:
         self.info = EngineInfo("vllm", "0", "cpu", "float32", 512, None, 1.0)
         self._answers, self._fresh_helps = answers, fresh_helps
+        self.done: bool | None = None
+        """The file ENGINE_DONE existed when the engine ended."""
         self.asked: list[Any] = []
 
     def __enter__(self) -> Self:
@@ -41,7 +50,8 @@ class MortalEngine:
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None: ...
+    ) -> None:
+        self.done = Path(os.environ.get(ENGINE_DONE, "/nowhere")).exists()
 
     def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
         for number, request in enumerate(requests):
@@ -95,3 +105,70 @@ def test_an_engine_that_never_worked_is_not_replaced(evaluate: Any):
     with pytest.raises(EngineError, match="The engine ended"):
         evaluate(MortalEngine(0, fresh_helps=False), MortalEngine(ROWS))
     assert len(MortalEngine.opened) == 1
+
+
+@pytest.fixture
+def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """File that tells the worker that the run needs no engine any more."""
+    monkeypatch.setenv(ENGINE_DONE, str(tmp_path / "done"))
+    return tmp_path / "done"
+
+
+def test_the_worker_is_told_when_the_engine_has_ended(evaluate: Any, done: Path):
+    engine = MortalEngine(ROWS)
+    evaluate(engine)
+    assert engine.done is False
+    assert done.exists()
+
+
+def test_answers_of_a_failed_run_are_published_without_an_engine(
+    evaluate: Any, done: Path, monkeypatch: pytest.MonkeyPatch
+):
+    publish = generating._publish_finished
+    told = []
+    monkeypatch.setattr(
+        generating,
+        "_publish_finished",
+        lambda works: (told.append(done.exists()), publish(works)),
+    )
+    with pytest.raises(EngineError, match="The engine ended"):
+        evaluate(MortalEngine(2), MortalEngine(1))
+    assert told == [False, True, True]  # the first engine is replaced
+    assert [engine.done for engine in MortalEngine.opened] == [False, False]
+
+
+def test_a_run_of_a_worker_waits_for_another_run_of_the_same_answers(
+    evaluate: Any,
+    done: Path,
+    spool_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    with pytest.raises(EngineError):
+        evaluate(MortalEngine(2), MortalEngine(1))
+    done.unlink()
+    caplog.set_level("INFO", logger="regrade")
+    (lock,) = spool_home.rglob("*.lock")
+    held, free = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with Spool(lock.with_suffix("")):
+            held.set()
+            free.wait(30)
+            for _ in range(300):  # until the waiting run makes room for others
+                if done.exists():
+                    return
+                sleep(0.1)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    assert held.wait(30)
+    with pytest.raises(SpoolBusyError, match="Another run"):  # not under a worker
+        evaluate(MortalEngine(ROWS))
+    monkeypatch.setattr(generating, "SPOOL_POLL", 0.1)
+    monkeypatch.setattr(generating, "runs_under_worker", lambda: True)
+    free.set()
+    answers = stored(evaluate(MortalEngine(ROWS)))
+    other.join()
+    assert len(answers) == ROWS
+    assert "waiting for another run of the same answer set" in caplog.text

@@ -147,6 +147,7 @@ def test_models_bring_no_code_and_choose_no_credential_unless_the_machine_allows
         limited = limits(job.env)
         assert limited["REGRADE_REMOTE_CODE"] == (allowed or "0")
         assert limited["REGRADE_API_KEY_VARIABLES"] == "OPENAI_API_KEY"
+        assert limited["REGRADE_ENGINE_SLOTS"] == "1"
         assert job.command is not None
         assert job.command.split()[1:] == ["-P", "-m", "regrade.orchestration.flow_run_process"]
 

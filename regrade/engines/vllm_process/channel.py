@@ -1,6 +1,6 @@
 """Newline-delimited JSON over a socket, between an engine's owner and its worker.
 
-Owner to worker: `open`, `ahead` (planned requests), `load`; then `requests`, `tokenised` (of the planned ones), `cancel`.
+Owner to worker: `open` (with a sample of the planned requests), `ahead` (planned requests), `load`; then `requests`, `tokenised` (of the planned ones), `cancel`.
 Worker to owner: `progress`, `loaded`, `completions`, `error`.
 """
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,6 +15,7 @@ from regrade.engines.vllm_process.extra import parse_extra, refuse_code
 from regrade.engines.vllm_process.logs import last_error, status_in_words
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.settings import VllmSettings
+from regrade.engines.vllm_process.slot import take_engine_slot
 from regrade.errors import EngineError, NotInstalledError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Request
@@ -45,6 +46,7 @@ class VllmProcess:
         refuse_code(extra)
         if model.code_revision is not None:
             extra["code_revision"] = model.code_revision
+        self._model = model
         self._log = log
         self._on_progress = on_progress
         # Other arguments may name a tokenizer or a draft model on the Hub.
@@ -61,7 +63,6 @@ class VllmProcess:
             "extra": extra,
             "rendering": {
                 "chat_template": rendering.chat_template,
-                "arguments": dict(rendering.arguments),
                 "truncate": rendering.truncate,
             },
         }
@@ -89,7 +90,13 @@ class VllmProcess:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
         command = [engine_python(), "-m", "regrade.engines.vllm_process.worker"]
-        self._process = EngineProcess(command, self._log, hub_token=self._from_hub)
+        slot = take_engine_slot(self._model.path, self._progress)
+        try:
+            self._process = EngineProcess(command, self._log, hub_token=self._from_hub, slot=slot)
+        except BaseException:
+            if slot is not None:
+                slot.release()
+            raise
         try:
             self._load(self._process)
         except BaseException:
@@ -145,12 +152,14 @@ class VllmProcess:
         return _take_new(requests)
 
     def _load(self, process: EngineProcess) -> None:
-        self._send(process, self._open_message, _NOT_STARTED)
+        streams = [iter(requests) for requests in self._planned]
+        firsts = [[*islice(stream, 1)] for stream in streams]
+        sample = [_to_wire(request) for first in firsts for request in first]
+        self._send(process, {**self._open_message, "sample": sample}, _NOT_STARTED)
         self._sent = []
-        for stream, requests in enumerate(self._planned):
+        for stream, requests in enumerate(map(chain, firsts, streams)):
             self._sent.append(0)
-            waiting = iter(requests)
-            while chunk := [_to_wire(request) for request in islice(waiting, _CHUNK_AHEAD)]:
+            while chunk := [_to_wire(request) for request in islice(requests, _CHUNK_AHEAD)]:
                 ahead: Message = {"type": "ahead", "stream": stream, "requests": chunk}
                 self._send(process, ahead, _NOT_STARTED)
                 self._sent[stream] += len(chunk)
@@ -163,8 +172,12 @@ class VllmProcess:
         self._window = message["window"]
 
     def _show(self, message: Message) -> None:
-        if message["type"] == "progress" and self._on_progress is not None:
-            self._on_progress(message["stage"])
+        if message["type"] == "progress":
+            self._progress(message["stage"])
+
+    def _progress(self, stage: str) -> None:
+        if self._on_progress is not None:
+            self._on_progress(stage)
 
     def _send(self, process: EngineProcess, message: Message, when: str = _ENDED) -> None:
         try:
@@ -247,6 +260,8 @@ def _to_wire(request: Request) -> dict[str, Any]:
         else [dict(m) for m in request.prompt],
         "sampling": dict(request.sampling),
         "labels": request.labels,
+        "template_arguments": dict(request.template_arguments),
+        "day": None if request.day is None else request.day.isoformat(),
     }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from regrade.engines.vllm_process.channel import Channel
 from regrade.engines.vllm_process.environment import worker_environment
+from regrade.processes.slots import Slot
 from regrade.processes.supervised import SupervisedProcess
 
 GRACE = 0.5
@@ -19,7 +20,13 @@ class EngineProcess(SupervisedProcess):
     """A supervised command with a channel to its owner and a scratch folder for temporary files."""
 
     def __init__(
-        self, command: Sequence[str], log: Path, *, grace: float = GRACE, hub_token: bool = False
+        self,
+        command: Sequence[str],
+        log: Path,
+        *,
+        grace: float = GRACE,
+        hub_token: bool = False,
+        slot: Slot | None = None,
     ) -> None:
         """Start the command.
 
@@ -28,7 +35,9 @@ class EngineProcess(SupervisedProcess):
             log: File to which all output is appended.
             grace: Seconds from SIGTERM to SIGKILL.
             hub_token: The engine gets the token of the Hub.
+            slot: Slot to hold until all processes have ended, even if this process is killed.
         """
+        self._slot = slot
         scratch = Path(tempfile.mkdtemp(prefix="regrade-engine-"))
         owner_end, worker_end = socket.socketpair()
         with worker_end:
@@ -39,10 +48,14 @@ class EngineProcess(SupervisedProcess):
                 grace=grace,
                 channel=worker_end.fileno(),
                 scratch=scratch,
+                inherited=[] if slot is None else [slot.descriptor],
             )
         self.channel = Channel(owner_end)
 
     def end(self) -> int:
-        """Close the channel, end all processes, and return the supervisor's exit status. Idempotent."""
+        """Close the channel, end all processes, free the slot, and return the supervisor's exit status. Idempotent."""
         self.channel.close()
-        return super().end()
+        status = super().end()
+        if self._slot is not None:
+            self._slot.release()
+        return status

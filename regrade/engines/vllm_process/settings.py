@@ -54,6 +54,8 @@ class VllmSettings(Settings):
     """Precision of the KV cache."""
     enable_prefix_caching: bool | None = None
     """Process the common beginning of prompts only once. Default: if vLLM supports it for the model."""
+    reasoning_parser: str = Field("auto", min_length=1)
+    """vLLM's parser that tells the reasoning of a chat answer from what follows it. `auto`: the model's; `none`: no parser."""
     enforce_eager: bool = False
     """Skip compilation and CUDA graphs: a faster start, but slower generation."""
     extra: Annotated[tuple[str, ...], AfterValidator(_without_secrets)] = ()

@@ -50,7 +50,10 @@ def create_pool(client: SyncPrefectClient, name: str, limit: int | None) -> Outc
     if pool.type != "process":
         notes.append(f"Its type is '{pool.type}', a new pool gets 'process'.")
     if pool.concurrency_limit != limit:
-        notes.append(f"Its limit is {pool.concurrency_limit}, a new pool gets {limit}.")
+        notes.append(
+            f"Its limit is {pool.concurrency_limit}, a new pool gets {limit} "
+            f"(`prefect work-pool set-concurrency-limit {name} {limit}`)."
+        )
     return Outcome("pool", name, "unchanged", " ".join(notes))
 
 

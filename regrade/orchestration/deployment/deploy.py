@@ -16,8 +16,8 @@ from regrade.orchestration.deployment.outcome import Outcome
 from regrade.orchestration.remote.access import address, client_settings
 from regrade.project_folder import make_flows_importable, project_folder
 
-LIMITS = {"gpu": 1}
-"""Concurrent flow runs of a new work pool: two engines do not fit on one GPU."""
+LIMITS = {"gpu": 4}
+"""Concurrent flow runs of a new work pool, for each machine: one generates, while others publish, score and track."""
 
 
 def deploy_project(report: Callable[[Outcome], None], *, force: bool) -> None:

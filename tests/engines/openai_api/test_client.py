@@ -148,7 +148,7 @@ def test_every_request_gets_one_completion(server):
     assert completions[0].latency is not None
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
 def test_a_temporary_failure_is_retried(server, status):
     server.behaviour = failing(2, lambda: error(status))
 

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -281,6 +282,26 @@ class Planned:
             yield request
 
 
+class Late(Planned):
+    """Requests whose last part is rendered only after vLLM has begun to load the model."""
+
+    def __iter__(self):
+        for request in super().__iter__():
+            if request.key == 600:
+                wait_until(lambda: any("EngineCore" in _command(p) for p in _descendants()), 120)
+            yield request
+
+
+def _descendants() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+def _command(process: psutil.Process) -> str:
+    with suppress(psutil.NoSuchProcess):
+        return " ".join(process.cmdline())
+    return ""
+
+
 def _open(model: ResolvedModel, log: Path, settings: VllmEngine, *requests, **rendering) -> Engine:
     return settings.open(model, requests=requests, rendering=PromptRendering(**rendering), log=log)
 
@@ -299,8 +320,14 @@ def _open(model: ResolvedModel, log: Path, settings: VllmEngine, *requests, **re
             ("word " * 40_000,),
             "together, but the model allows",
         ),
+        pytest.param(
+            FAST.model_copy(update={"max_model_len": 8}),
+            ("word",),
+            "max_tokens is 8, but max_model_len is 8 tokens",
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["unknown engine argument", "prompt longer than the model allows"],
+    ids=["unknown engine argument", "prompt longer than the model allows", "no room for a prompt"],
 )
 def test_impossible_settings_are_refused_before_the_weights_are_read(
     resolved_model: ResolvedModel, tmp_path: Path, settings, requests, message
@@ -319,11 +346,11 @@ def test_impossible_settings_are_refused_before_the_weights_are_read(
 def test_a_killed_engine_is_an_error_that_names_the_log_and_leaves_no_process(
     resolved_model: ResolvedModel, tmp_path: Path
 ):
-    """Also tests truncation, and requests that are rendered and tokenised while the engine loads."""
+    """Also tests truncation, and requests that are rendered and tokenised while the model is loaded."""
     log = tmp_path / "engine.log"
     settings = FAST.model_copy(update={"max_model_len": 128})
     long = Request(0, " ".join(str(n) for n in range(500)), SAMPLING)
-    many = Planned(Request(k, f"{k} plus 1", SAMPLING) for k in range(700))
+    many = Late(Request(k, f"{k} plus 1", SAMPLING) for k in range(700))
     one = Planned([long])
 
     with _open(resolved_model, log, settings, many, one, truncate=True) as engine:

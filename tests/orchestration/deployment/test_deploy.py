@@ -80,8 +80,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield found
 
 
-def test_one_flow_at_a_time_runs_on_the_gpu(server: Server) -> None:
-    assert server.call("GET", "/work_pools/gpu")["concurrency_limit"] == 1
+def test_while_one_flow_generates_others_may_publish(server: Server) -> None:
+    assert server.call("GET", "/work_pools/gpu")["concurrency_limit"] == 4
     assert server.call("GET", "/work_pools/cpu")["concurrency_limit"] is None
 
 
@@ -119,7 +119,7 @@ def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Ser
     for _ in range(2):  # named each time, not only the first
         said = server.deploy()
 
-        assert "pool gpu: unchanged. Its limit is 2, a new pool gets 1." in said
+        assert "pool gpu: unchanged. Its limit is 2, a new pool gets 4 (`prefect work-pool" in said
         assert f'{SCORE}: parameters.benchmark was changed on the server and stays "gsm8k"' in said
         assert f"{SCORE}: concurrency limit was changed on the server and stays 3" in said
         assert f'{SCORE}: description was changed on the server and stays "Ours"' in said
@@ -141,7 +141,7 @@ def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Ser
     assert reset["global_concurrency_limit"] is None
     assert [one["active"] for one in reset["schedules"]] == [False]
     assert server.automations()["score published answers"]["enabled"]
-    server.call("PATCH", "/work_pools/gpu", {"concurrency_limit": 1})
+    server.call("PATCH", "/work_pools/gpu", {"concurrency_limit": 4})
 
 
 def test_a_schedule_that_a_person_added_stays(server: Server) -> None:

@@ -1,0 +1,52 @@
+"""Show in Prefect that a flow run waits for another one."""
+
+import logging
+from uuid import uuid4
+
+import httpx
+from prefect.client.orchestration import get_client
+from prefect.exceptions import PrefectException
+from prefect.runtime import flow_run
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.types._datetime import now
+
+from regrade.engines.base import WAITING
+
+logger = logging.getLogger("regrade.generate")
+
+SECONDS = 5.0
+"""Longest time for a change of the state, in seconds: the engine does not wait for the Prefect server."""
+AWAITING = "AwaitingOtherRun"
+"""Name of the state of a flow run that waits for another one; its type is RUNNING."""
+
+
+class Stages:
+    """Stages of a flow run, on its page: only those in which it waits for another run are shown."""
+
+    def __init__(self) -> None:
+        self._waiting = False
+
+    def show(self, stage: str) -> None:
+        """Log a stage in which the flow run waits, and set its state to `AwaitingOtherRun`, or back."""
+        if stage.startswith(WAITING):
+            logger.info("%s", stage)
+            _set_state(AWAITING, f"{stage[0].upper()}{stage[1:]}.")
+        elif self._waiting:
+            _set_state("Running", "")
+        self._waiting = stage.startswith(WAITING)
+
+
+def _set_state(name: str, message: str) -> None:
+    """Rename the state of this flow run; only warn if the server fails."""
+    try:
+        with (
+            temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),
+            get_client(sync_client=True, httpx_settings={"timeout": SECONDS}) as client,
+        ):
+            state = client.read_flow_run(flow_run.id).state
+            if state is None or not state.is_running():
+                return  # being cancelled
+            changed = {"id": uuid4(), "name": name, "message": message, "timestamp": now("UTC")}
+            client.set_flow_run_state(flow_run.id, state.model_copy(update=changed))
+    except (httpx.HTTPError, PrefectException) as error:
+        logger.warning("the state '%s' is not shown in Prefect: %s", name, error)

@@ -1,0 +1,61 @@
+"""The weights are read into the page cache while vLLM is imported."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regrade.engines.vllm_process.prefetch import prefetch_weights
+
+BYTES = 1 << 25
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    """A checkpoint that is on the disk, and not in the page cache."""
+    path = tmp_path / "model-00001-of-00001.safetensors"
+    path.write_bytes(os.urandom(BYTES))
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return path
+
+
+def opened(weights: Path, **extra: Any) -> dict[str, Any]:
+    return {"model": str(weights.parent), "extra": extra}
+
+
+def cached(path: Path) -> bool:
+    """True if the last page of a file is in the page cache."""
+    with path.open("rb") as file:
+        try:
+            return os.preadv(file.fileno(), [bytearray(512)], BYTES - 4096, os.RWF_NOWAIT) > 0
+        except BlockingIOError:
+            return False
+        except OSError:
+            pytest.skip("this file system does not tell what is cached")
+
+
+def test_the_weights_are_in_memory_when_vllm_reads_them(weights: Path):
+    if cached(weights):
+        pytest.skip("this file system keeps all files in memory")
+    thread = prefetch_weights(opened(weights))
+    assert thread is not None
+    thread.join(30)
+    assert cached(weights)
+
+
+def test_weights_that_do_not_fit_or_are_not_read_stay_on_the_disk(
+    weights: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert prefetch_weights(opened(weights, load_format="dummy")) is None
+    assert prefetch_weights({"model": "org/name", "extra": {}}) is None
+    monkeypatch.setattr("regrade.engines.vllm_process.prefetch._SHARE", 1e-9)
+    assert prefetch_weights(opened(weights)) is None
+
+
+def test_an_unreadable_checkpoint_is_left_to_vllm(weights: Path):
+    weights.unlink()
+    weights.symlink_to("missing")
+    assert prefetch_weights(opened(weights)) is None
