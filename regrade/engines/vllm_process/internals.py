@@ -102,5 +102,7 @@ def unknown() -> list[str]:
         f"{cls.__name__}.{name}"
         for cls, names in MEMBERS.items()
         for name in names.split()
-        if not hasattr(cls, name) and name not in inspect.signature(cls).parameters
+        if not hasattr(cls, name)
+        and name not in inspect.signature(cls).parameters
+        and name not in getattr(cls, "__dataclass_fields__", ())  # of fields without a default
     ]
