@@ -75,6 +75,7 @@ def _result(work: Work) -> AnswerSetResult:
         expected_rows=work.plan.rows,
         failed=published.manifest.failed if published else 0,
         refused=published.manifest.refused if published else 0,
+        repeats=work.plan.specification.repeats,
         generated=progress.new if progress else 0,
         seconds={
             "load": work.load_seconds,

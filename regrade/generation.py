@@ -308,6 +308,7 @@ def session_of(engine: Engine, settings: BaseEngineSettings, *, day: date | None
         chat_template_sha256=info.chat_template_sha256,
         prompt_day=day,
         reasoning_parser=info.reasoning_parser,
-        engine_settings=settings.model_dump(mode="json"),
+        # The adapter is part of the model's identity; a path of this machine would be published.
+        engine_settings=settings.model_dump(mode="json", exclude={"lora"}),
         load_seconds=info.load_seconds,
     )

@@ -8,6 +8,7 @@ import pytest
 from regrade.answers.spool import Spool
 from regrade.engines.base import EngineInfo
 from regrade.engines.openai import OpenAIEngine
+from regrade.engines.vllm import VllmEngine
 from regrade.errors import EngineError, SettingsError
 from regrade.generation import (
     Plan,
@@ -15,6 +16,7 @@ from regrade.generation import (
     generate,
     make_plan,
     request_seed,
+    session_of,
 )
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Message, Request, Sample
@@ -233,3 +235,10 @@ def test_cutting_prompts_is_part_of_the_specification():
 
 def test_time_left_is_unknown_before_the_first_answer():
     assert Progress(10).seconds_left is None
+
+
+def test_a_session_records_no_path_of_an_adapter():
+    session = session_of(Answering(), VllmEngine(lora="/home/me/secret", max_num_seqs=8))
+
+    assert session.engine_settings["max_num_seqs"] == 8
+    assert "secret" not in session.model_dump_json()

@@ -66,6 +66,13 @@ class GenerationOptions:
             "generation, here or in the `--config` file.",
         ),
     ] = None
+    lora: Annotated[
+        str | None,
+        Parameter(
+            group=WHAT,
+            help="LoRA adapter for the model, on the Hub or in a folder; the same as `--engine.lora`.",
+        ),
+    ] = None
     benchmark: Annotated[
         tuple[str, ...],
         Parameter(
@@ -225,6 +232,8 @@ class GenerationOptions:
         )
         server = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         vllm = self.vllm.model_dump(exclude_unset=True) if self.vllm else {}
+        if self.lora is not None:
+            vllm["lora"] = self.lora
         kind = self.engine or file.get("kind") or "vllm"
         if kind == "openai" and vllm:
             raise SettingsError(

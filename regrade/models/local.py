@@ -7,7 +7,10 @@ from typing import Any
 
 from regrade.errors import ModelError
 from regrade.models.base import (
+    ADAPTER_CONFIG,
     ResolvedModel,
+    adapter_hint,
+    code_files,
     context_length,
     read_json,
     read_text,
@@ -80,23 +83,30 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
             name,
             f"the user of this process may not read '{error.filename}'. Make it readable: `chmod --recursive a+rX {folder}`.",
         ) from error
-    resolved = folder.resolve()
-    is_checkpoint = CHECKPOINT.fullmatch(resolved.name) is not None
     return ResolvedModel(
         identity=ModelIdentity(
-            # Every training has a `checkpoint-500`: the name of the parent folder makes it unique.
-            name=f"{resolved.parent.name}/{resolved.name}" if is_checkpoint else resolved.name,
+            name=folder_name(folder),
             kind="local",
             revision=revision,
             quantization=quantization,
         ),
-        path=str(resolved),
+        path=str(folder.resolve()),
         answers_chats=template is not None,
         chat_template=template,
         generation_config=_optional_json(folder / "generation_config.json", name),
         max_position_embeddings=context_length(config),
         dtype=stored_dtype(config),
+        model_code=code_files(config),
+        tokenizer_code=code_files(_optional_json(folder / "tokenizer_config.json", name) or {}),
     )
+
+
+def folder_name(folder: Path) -> str:
+    """Return the name of a model in a folder, for people: the last part of its path, and a checkpoint's parent."""
+    resolved = folder.resolve()
+    # Every training has a `checkpoint-500`: the name of the parent folder makes it unique.
+    is_checkpoint = CHECKPOINT.fullmatch(resolved.name) is not None
+    return f"{resolved.parent.name}/{resolved.name}" if is_checkpoint else resolved.name
 
 
 def check_folder(folder: Path, *, needs_weights: bool) -> dict[str, Any]:
@@ -108,9 +118,9 @@ def check_folder(folder: Path, *, needs_weights: bool) -> dict[str, Any]:
     name = str(folder)
     config = _config_file(folder)
     if not config.is_file():
-        adapter = (folder / "adapter_config.json").is_file()
-        hint = " It holds an adapter: merge it into its base model first." if adapter else ""
-        raise ModelError(name, f"the folder has no 'config.json'.{hint} {_EXPECTED}")
+        adapter = folder / ADAPTER_CONFIG
+        what = adapter_hint(name, read_json(adapter, name)) if adapter.is_file() else _EXPECTED
+        raise ModelError(name, f"the folder has no 'config.json'. {what}")
     if needs_weights:
         _check_weights(folder, _weights(folder))
     if not _matching(folder, _TOKENIZERS):

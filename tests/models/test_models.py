@@ -144,13 +144,6 @@ def test_what_trainers_leave_behind_is_no_weights(folder: Path):
         resolve_here(str(folder))
 
 
-def test_an_adapter_is_told_from_a_model(folder: Path):
-    (folder / "config.json").rename(folder / "adapter_config.json")
-
-    with pytest.raises(ModelError, match="merge it"):
-        resolve_here(str(folder))
-
-
 @pytest.mark.parametrize(
     ("index", "shards"),
     [

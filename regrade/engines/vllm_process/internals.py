@@ -8,10 +8,13 @@ import inspect
 from collections.abc import Mapping
 
 from vllm import PoolingRequestOutput, RequestOutput, SamplingParams, __version__
-from vllm.config import ModelConfig, SchedulerConfig, VllmConfig
+from vllm.config import LoRAConfig, ModelConfig, SchedulerConfig, VllmConfig
+from vllm.config.lora import MaxLoRARanks
 from vllm.engine.arg_utils import EngineArgs
 from vllm.exceptions import VLLMValidationError
 from vllm.inputs import tokens_input
+from vllm.lora.peft_helper import PEFTHelper
+from vllm.lora.request import LoRARequest
 from vllm.outputs import CompletionOutput
 from vllm.parser.parser_manager import ParserManager
 from vllm.platforms import current_platform
@@ -36,7 +39,11 @@ __all__ = [
     "EngineArgs",
     "EngineDeadError",
     "LLMEngine",
+    "LoRAConfig",
+    "LoRARequest",
+    "MaxLoRARanks",
     "ModelConfig",
+    "PEFTHelper",
     "ParserManager",
     "PoolingRequestOutput",
     "ReasoningParser",
@@ -59,13 +66,19 @@ __all__ = [
 ]
 
 MEMBERS: Mapping[type, str] = {
-    AsyncLLM: "from_vllm_config generate",
+    AsyncLLM: "add_lora from_vllm_config generate",
     BaseRenderer: "render_messages",
     ChatParams: "chat_template_kwargs",
     CompletionOutput: "finish_reason logprobs text token_ids",
-    EngineArgs: "create_engine_config create_model_config kv_cache_memory_bytes disable_log_stats reasoning_parser",
-    LLMEngine: "abort_request add_request from_vllm_config step",
-    ModelConfig: "dtype max_model_len",
+    EngineArgs: (
+        "create_engine_config create_model_config kv_cache_memory_bytes disable_log_stats enable_lora "
+        "max_lora_rank max_loras reasoning_parser"
+    ),
+    LLMEngine: "abort_request add_lora add_request from_vllm_config step",
+    LoRAConfig: "max_lora_rank",
+    LoRARequest: "lora_int_id lora_name lora_path",
+    ModelConfig: "dtype hf_config max_model_len",
+    PEFTHelper: "from_local_dir r rank_pattern validate_legal",
     ParserManager: "get_parser",
     ReasoningParser: "extract_reasoning reasoning_end_str reasoning_start_str",
     ReasoningParserManager: "get_reasoning_parser list_registered",
@@ -89,5 +102,7 @@ def unknown() -> list[str]:
         f"{cls.__name__}.{name}"
         for cls, names in MEMBERS.items()
         for name in names.split()
-        if not hasattr(cls, name) and name not in inspect.signature(cls).parameters
+        if not hasattr(cls, name)
+        and name not in inspect.signature(cls).parameters
+        and name not in getattr(cls, "__dataclass_fields__", ())  # of fields without a default
     ]

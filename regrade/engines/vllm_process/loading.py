@@ -11,6 +11,7 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from regrade.engines.vllm_process.adapter import AdapterEngine, load_adapter
 from regrade.engines.vllm_process.ahead import PromptsAhead
 from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
 from regrade.engines.vllm_process.channel import Message
@@ -61,7 +62,7 @@ def load(
 
     Raises:
         SettingsError: If vLLM or the model does not allow the settings. Raised before the weights are read, unless only
-            a request that is tokenised later shows it.
+            a request that is tokenised later shows it, or the adapter does not fit the model's layers.
     """
     started = time.monotonic()
     prefetch_weights(open_message)
@@ -108,7 +109,11 @@ def load(
         arguments.reasoning_parser = reader.name
     config = engine_config(arguments, context, chunked_prefill=False if unchunked else None)
     on_progress("loading the model")
-    engine = _engine(config, copies=arguments.data_parallel_size)
+    engine: SteppedEngine
+    engine = base = _engine(config, copies=arguments.data_parallel_size)
+    if open_message["adapter"]:
+        on_progress("loading the adapter")
+        engine = load_adapter(base, open_message["adapter"], config.model_config.max_model_len)
     on_progress("warming up")
     _warm_up(engine, ranks=summary.ranked)
     on_progress("tokenising the prompts")
@@ -160,7 +165,7 @@ def _import_vllm() -> ModuleType:
     return internals
 
 
-def _engine(config: "VllmConfig", *, copies: int) -> SteppedEngine:
+def _engine(config: "VllmConfig", *, copies: int) -> AdapterEngine:
     from regrade.engines.vllm_process.internals import LLMEngine, UsageContext
 
     if copies > 1:

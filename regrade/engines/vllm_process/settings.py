@@ -48,6 +48,8 @@ class VllmSettings(Settings):
     """Most tokens processed in a step. Default: chosen by vLLM."""
     quantization: str | None = None
     """Quantization method, such as `fp8`. Default: the checkpoint's."""
+    lora: str | None = None
+    """LoRA adapter (PEFT) for the model: a folder, or a name on the Hub (`org/name`, or `org/name@revision`)."""
     kv_cache_dtype: str = "auto"
     """Precision of the KV cache."""
     enable_prefix_caching: bool | None = None
