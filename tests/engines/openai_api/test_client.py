@@ -323,6 +323,13 @@ def test_a_rejected_key_ends_the_run_and_the_error_names_its_variable(server, st
     assert len(server.bodies) <= 2
 
 
+def test_a_password_in_the_address_is_refused_because_settings_are_stored():
+    with pytest.raises(SettingsError, match="has a user or a password") as caught:
+        OpenAIEngine(base_url="http://user:very-secret@127.0.0.1:9/v1")
+
+    assert "very-secret" not in str(caught.value)
+
+
 def test_an_unknown_model_ends_the_run(server):
     server.behaviour = lambda body: error(404, "no such model")
 
