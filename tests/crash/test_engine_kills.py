@@ -3,7 +3,9 @@
 import os
 import random
 import signal
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,13 @@ def command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Command:
     path = config(tmp_path, engine, model=str(demo_model), limit=LIMIT)
     arguments = ["generate", "--config", str(path), "--answers", str(tmp_path / "answers")]
     return Command(tmp_path / "here", arguments, {"PREFECT_API_URL": prefect_server})
+
+
+@pytest.fixture
+def short_folder() -> Iterator[str]:
+    """A folder for the engine's sockets, whose paths are limited to 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="rg-") as folder:
+        yield folder
 
 
 def kill_engine(command: Command, run: Started, process: str, moment: float) -> None:
@@ -106,9 +115,9 @@ def test_any_process_of_the_engine_may_be_killed_and_the_run_goes_on_when_run_ag
 
 @pytest.mark.slow
 def test_a_second_engine_waits_until_the_killed_run_of_the_first_has_left_nothing(
-    command: Command, tmp_path: Path
+    command: Command, tmp_path: Path, short_folder: str
 ):
-    command.environment |= {"REGRADE_ENGINE_SLOTS": "1", "TMPDIR": str(tmp_path)}
+    command.environment |= {"REGRADE_ENGINE_SLOTS": "1", "TMPDIR": short_folder}
     arguments = [*command.arguments[:-1], str(tmp_path / "other answers")]
     other = Command(tmp_path / "there", arguments, command.environment)
     with command.started() as first:
