@@ -206,7 +206,7 @@ def _params(request: Prepared, reader: ReasoningReader | None) -> "SamplingParam
             ]  # greedy decoding needs none, and a seed costs a generator per request
         if reader is not None:
             # A stop text in the reasoning does not end the answer: `reader` applies them to what follows.
-            sampling |= {"stop": (), "skip_special_tokens": not reader.keeps_special_tokens}
+            sampling |= {"stop": [], "skip_special_tokens": not reader.keeps_special_tokens}
         return SamplingParams(**sampling, output_kind=final)
     if isinstance(request.ranking, Choices):
         return _choice_params(reads_cache=True)
