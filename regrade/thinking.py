@@ -64,7 +64,7 @@ def plan_reasoning(
             f"`--thinking {prompt.thinking}` and chat_template_args '{given[0]}' both switch the reasoning. Give one."
         )
     if model.identity.kind == "served":
-        return _of_a_server(prompt, method, arguments, benchmark)
+        return _of_a_server(model, prompt, method, arguments, benchmark)
     template = _template(model, prompt)
     if template is None:
         return Reasoning(False, arguments)
@@ -79,12 +79,18 @@ def plan_reasoning(
 
 
 def _of_a_server(
-    prompt: PromptSettings, method: Method, arguments: dict[str, Any], benchmark: str
+    model: ResolvedModel,
+    prompt: PromptSettings,
+    method: Method,
+    arguments: dict[str, Any],
+    benchmark: str,
 ) -> Reasoning:
-    """Return the reasoning of a model whose template only the server knows."""
+    """Return the reasoning of a model whose template only the server knows; a template ignores what it does not read."""
     if method == "rank" and prompt.thinking == "on":
         raise _cannot_rank(benchmark)
-    if prompt.thinking != "auto":  # a template ignores what it does not read
+    # Other servers may refuse the arguments; a model that reasons is not ranked there anyway.
+    ranked_by_vllm = method == "rank" and model.served_by == "vllm"
+    if prompt.thinking != "auto" or (ranked_by_vllm and not set(SWITCHES) & set(arguments)):
         arguments |= dict.fromkeys(SWITCHES, prompt.thinking == "on")
     return Reasoning(prompt.thinking == "on", arguments)
 

@@ -29,6 +29,8 @@ class ResolvedModel:
     """None if there is none, if vLLM renders chats in code, or if only the server knows."""
     generation_config: Mapping[str, Any] | None = None
     """Content of `generation_config.json`; None without one."""
+    served_by: str | None = None
+    """Software of the model's server, such as `vllm`; None if it does not tell, and without a server."""
     max_position_embeddings: int | None = None
     """Context length in tokens of the model (or the server); None if unknown."""
     dtype: str | None = None

@@ -57,8 +57,10 @@ class ChatTemplate:
     @cached_property
     def arguments(self) -> frozenset[str]:
         """Names that the template reads; empty if it is no valid template."""
+        environment = _environment()
+        del environment.globals["strftime_now"]  # jinja leaves out the names that it knows
         try:
-            parsed = _environment().parse(_GENERATION.sub("", self.text))
+            parsed = environment.parse(_GENERATION.sub("", self.text))
         except jinja2.TemplateError:
             return frozenset()
         return frozenset(jinja2.meta.find_undeclared_variables(parsed))

@@ -54,6 +54,7 @@ def resolve_served(
         ),
         path=name,
         max_position_embeddings=length if isinstance(length, int) else None,
+        served_by=owner if isinstance(owner := entry.get("owned_by"), str) else None,
     )
 
 

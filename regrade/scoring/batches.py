@@ -85,4 +85,5 @@ def _with_unfinished(scores: pa.RecordBatch, batch: pa.RecordBatch) -> pa.Record
     if not c.is_any(unfinished):
         return scores
     outcome = c.choose(unfinished, "unfinished", c.column(scores, "outcome"))
-    return scores.set_column(scores.schema.get_field_index("outcome"), "outcome", outcome)
+    columns = {**{name: scores[name] for name in scores.schema.names}, "outcome": outcome}
+    return pa.record_batch(list(columns.values()), schema=scores.schema)
