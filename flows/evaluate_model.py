@@ -17,7 +17,7 @@ from regrade.settings import (
     GateSettings,
     PromptSettings,
     Reuse,
-    SamplingParams,
+    SamplingSettings,
     SourceOverride,
 )
 from regrade.tracking.process import prepare
@@ -29,7 +29,7 @@ def evaluate_model(
     model: str,
     benchmarks: tuple[BenchmarkName, ...] = (),
     limit: int | None = None,
-    sampling: SamplingParams | None = None,
+    sampling: SamplingSettings | None = None,
     engine: EngineSettings | None = None,
     answers: str | None = None,
     prompt: PromptSettings | None = None,
@@ -46,7 +46,7 @@ def evaluate_model(
         model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with a checkpoint.
         benchmarks: Benchmarks to run; at least one, here or under "Benchmarks of your own".
         limit: Number of questions of each benchmark, spread evenly over it. None: all.
-        sampling: Decoding settings. None: the defaults of each benchmark.
+        sampling: Decoding settings. None: the defaults of each benchmark, or the model's if it reasons before it answers.
         engine: Engine that generates the answers. None: vLLM on the worker's machine with its defaults.
         answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
         prompt: Prompt settings: format, examples, system message. None: the defaults of each benchmark.

@@ -13,7 +13,7 @@ from regrade.settings import (
     DatasetBenchmark,
     PromptSettings,
     Reuse,
-    SamplingParams,
+    SamplingSettings,
     SourceOverride,
 )
 from tasks.work import Work
@@ -25,7 +25,7 @@ def generate_answers(
     model: str,
     benchmarks: tuple[BenchmarkName, ...] = (),
     limit: int | None = None,
-    sampling: SamplingParams | None = None,
+    sampling: SamplingSettings | None = None,
     engine: EngineSettings | None = None,
     answers: str | None = None,
     prompt: PromptSettings | None = None,
@@ -40,7 +40,7 @@ def generate_answers(
         model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with a checkpoint.
         benchmarks: Benchmarks to run; at least one, here or under "Benchmarks of your own".
         limit: Number of questions of each benchmark, spread evenly over it. None: all.
-        sampling: Decoding settings. None: the defaults of each benchmark.
+        sampling: Decoding settings. None: the defaults of each benchmark, or the model's if it reasons before it answers.
         engine: Engine that generates the answers. None: vLLM on the worker's machine with its defaults.
         answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
         prompt: Prompt settings: format, examples, system message. None: the defaults of each benchmark.
@@ -75,6 +75,7 @@ def _result(work: Work) -> AnswerSetResult:
         expected_rows=work.plan.rows,
         failed=published.manifest.failed if published else 0,
         refused=published.manifest.refused if published else 0,
+        repeats=work.plan.specification.repeats,
         generated=progress.new if progress else 0,
         seconds={
             "load": work.load_seconds,

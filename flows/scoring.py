@@ -282,6 +282,7 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         expected_rows=manifest.expected,
         failed=manifest.failed,
         refused=manifest.refused,
+        repeats=manifest.specification.repeats,
         generated=work.progress.new if work and work.progress else 0,
         scores=scores,
         mlflow_run_id=next((score.mlflow_run_id for score in scores if score.headline), None),

@@ -3,13 +3,12 @@
 import socket
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from perf.measuring import RESULTS
 from regrade.engines.vllm_process.process import EngineProcess
+from regrade.http_client import NoResponseError, send
 
 NAME = "demo"
 """Name of the served model."""
@@ -46,7 +45,6 @@ def vllm_server(model: str, options: Sequence[str]) -> Iterator[str]:
 def is_up(url: str) -> bool:
     """Check that a GET of the URL succeeds."""
     try:
-        with urllib.request.urlopen(url, timeout=5):
-            return True
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return send(url, seconds=5).status < 400
+    except NoResponseError:
         return False

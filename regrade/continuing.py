@@ -35,6 +35,8 @@ class Remaining:
     """sha256 of stored shards whose rows are generated again."""
     fresh: bool = False
     """The replaced shards can be read."""
+    sessions: tuple[Session, ...] = ()
+    """Earlier sessions whose rows stay."""
 
 
 def stored_plan(plan: Plan, repository: Repository, engine: BaseEngineSettings) -> Plan:
@@ -99,7 +101,11 @@ def remaining(plan: Plan, repository: Repository, spool: Spool, reuse: Reuse) ->
         states.update(_states(stored.only(shards - replaced), spool))
     states.update(spool.states())
     done = states.done | states.failed if reuse.keep_failed else states.done
-    return Remaining(stored, plan.missing(done), tuple(sorted(replaced)), fresh)
+    kept = (
+        *(stored.manifest.sessions if stored is not None and not fresh else ()),
+        *(origin.sessions if origin is not None else ()),
+    )
+    return Remaining(stored, plan.missing(done), tuple(sorted(replaced)), fresh, kept)
 
 
 def _is_complete(stored: AnswerSet) -> bool:

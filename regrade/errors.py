@@ -78,6 +78,13 @@ class ModelError(UserError):
         return f"Model '{self.model}': {self.problem}"
 
 
+class AdapterError(ModelError):
+    """The LoRA adapter is missing, incomplete, or of a kind that vLLM does not apply."""
+
+    def __str__(self) -> str:
+        return f"Adapter '{self.model}': {self.problem}"
+
+
 class SourceError(UserError):
     """The data of a benchmark cannot be read, or lacks a required column or value."""
 

@@ -5,8 +5,9 @@ import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from time import monotonic
+from typing import Any
 
 from regrade import __version__
 from regrade.answers.manifest import Session
@@ -14,13 +15,15 @@ from regrade.answers.origin import SetDescription
 from regrade.answers.rows import RowKey
 from regrade.answers.spool import Spool
 from regrade.benchmarks.base import Benchmark
-from regrade.benchmarks.questions.prompting import chat_template_arguments, read_chat_template
+from regrade.benchmarks.questions.prompting import read_chat_template
 from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering
 from regrade.errors import EngineError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Request, Sample, generation_row
-from regrade.settings import PromptSettings, SamplingParams
+from regrade.sampling import choose_sampling
+from regrade.settings import PromptSettings, SamplingSettings
 from regrade.specification import Specification, effective_sampling, version_1
+from regrade.thinking import plan_reasoning
 
 logger = logging.getLogger("regrade.generate")
 
@@ -35,6 +38,8 @@ class Plan:
     samples: Sequence[Sample]
     version_1: Specification | None = None
     """Specification of the same answers in version 1 of the format; None if that had none."""
+    prints_the_day: bool = False
+    """The chat template can print today's date, which is that of the first session."""
 
     @property
     def description(self) -> SetDescription:
@@ -58,9 +63,20 @@ class Plan:
             (s, repeat) for s in self.samples for repeat in repeats if (s.id, repeat) not in done
         ]
 
-    def requests(self, missing: Sequence[tuple[Sample, int]]) -> "PlannedRequests":
-        """Return the requests of rows, such as all that are missing."""
-        return PlannedRequests(self, missing)
+    def requests(
+        self, missing: Sequence[tuple[Sample, int]], sessions: Sequence[Session] = ()
+    ) -> "PlannedRequests":
+        """Return the requests of rows.
+
+        Args:
+            missing: Pairs of sample and repeat.
+            sessions: Earlier sessions of the answer set, whose prompts print the same day.
+        """
+        day = None
+        if self.prints_the_day:
+            days = [s.prompt_day or s.started_at.astimezone().date() for s in sessions]
+            day = days[0] if days else datetime.now().astimezone().date()
+        return PlannedRequests(self, missing, day)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +86,8 @@ class PlannedRequests:
     plan: Plan
     rows: Sequence[tuple[Sample, int]]
     """Pairs of sample and repeat."""
+    day: date | None = None
+    """Day that the chat template prints as today; None if it prints none, or only a server knows."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -82,6 +100,7 @@ class PlannedRequests:
                 f"Answer set '{specification.answer_set_id}' was imported without sampling parameters, so no answers "
                 "can be added. Generate a new answer set instead."
             )
+        template_arguments = specification.prompt.chat_template_args
         rendered: tuple[Sample, Request] | None = None
         for key, (sample, repeat) in enumerate(self.rows):
             params = sampling
@@ -92,7 +111,7 @@ class PlannedRequests:
                 request = replace(rendered[1], key=key, sampling=params)
             else:
                 prompt, labels = benchmark.prompt(sample), benchmark.labels(sample)
-                request = Request(key, prompt, params, labels)
+                request = Request(key, prompt, params, labels, template_arguments, self.day)
             rendered = sample, request
             yield request
 
@@ -102,7 +121,7 @@ def make_plan(
     model: ResolvedModel,
     engine: BaseEngineSettings,
     *,
-    sampling: SamplingParams | None,
+    sampling: SamplingSettings | None,
     prompt: PromptSettings,
     repeats: int,
 ) -> Plan:
@@ -112,20 +131,36 @@ def make_plan(
         benchmark: The benchmark, opened with `prompt` and the limit.
         model: The model that answers.
         engine: Settings of the engine that runs it.
-        sampling: Fields that are set replace the benchmark's sampling params. None: use the benchmark's.
+        sampling: Fields that are set replace the defaults; see `choose_sampling`. None: nothing is set.
         prompt: Settings that turn questions into prompts.
         repeats: Answers per question.
 
     Raises:
-        SettingsError: If `repeats` exceeds 1 with greedy decoding, or a chat benchmark meets a model without chat
-            template.
+        SettingsError: If `repeats` exceeds 1 with greedy decoding, a chat benchmark meets a model without chat template,
+            or the model cannot be asked as the settings say.
         SourceError: If the benchmark's data cannot be read.
     """
-    chosen = benchmark.sampling
-    if sampling is not None:
-        chosen = SamplingParams.model_validate(
-            {**chosen.model_dump(), **sampling.model_dump(exclude_unset=True)}
+    prompt_identity = benchmark.prompt_identity.model_copy(update={"truncate": prompt.truncate})
+    is_chat = prompt_identity.format == "chat"
+    if is_chat and model.answers_chats is False and prompt.chat_template is None:
+        raise SettingsError(
+            f"Benchmark '{benchmark.name}' uses chat prompts, but model '{model.identity.name}' has no chat template. "
+            "Use format 'completion' (`--format completion`), or give a template (`--chat-template FILE`)."
         )
+    reasoning = plan_reasoning(
+        model,
+        prompt,
+        "chat" if is_chat else "completion",
+        benchmark.method,
+        benchmark.name,
+        budget=None if sampling is None else sampling.thinking_token_budget,
+    )
+    if is_chat:
+        changes: dict[str, Any] = {"chat_template_args": dict(reasoning.arguments)}
+        if benchmark.method == "rank" and model.identity.kind != "served":
+            changes["labels"] = "turn"
+        prompt_identity = prompt_identity.model_copy(update=changes)
+    chosen = choose_sampling(benchmark, model, sampling, reasons=reasoning.expected)
     if repeats > 1 and chosen.temperature == 0:
         raise SettingsError(
             f"repeats is {repeats}, but with temperature 0 all repeats would be the same. "
@@ -135,16 +170,6 @@ def make_plan(
     identity = benchmark.identity
     if identity.limit is not None and len(samples) < identity.limit:
         identity = identity.model_copy(update={"limit": None})  # the limit leaves out nothing
-    prompt_identity = benchmark.prompt_identity.model_copy(update={"truncate": prompt.truncate})
-    if (
-        prompt_identity.format == "chat"
-        and model.has_chat_template is False
-        and prompt.chat_template is None
-    ):
-        raise SettingsError(
-            f"Benchmark '{benchmark.name}' uses chat prompts, but model '{model.identity.name}' has no chat template. "
-            "Use format 'completion' (`--format completion`), or give a template (`--chat-template FILE`)."
-        )
     specification = Specification(
         model=model.identity,
         benchmark=identity,
@@ -154,19 +179,24 @@ def make_plan(
         repeats=repeats,
         engine=engine.identity(model, truncate=prompt.truncate),
     )
-    return Plan(benchmark, model, specification, samples, version_1(specification, chosen))
+    return Plan(
+        benchmark,
+        model,
+        specification,
+        samples,
+        version_1(specification, chosen),
+        prints_the_day=reasoning.prints_the_day,
+    )
 
 
 def prompt_rendering(prompt: PromptSettings) -> PromptRendering:
     """Return the chat template and its options for the engine.
 
     Raises:
-        SettingsError: If the chat template cannot be read, or an argument is not `name=value`.
+        SettingsError: If the chat template cannot be read.
     """
     return PromptRendering(
-        chat_template=read_chat_template(prompt.chat_template),
-        arguments=chat_template_arguments(prompt.chat_template_args),
-        truncate=prompt.truncate,
+        chat_template=read_chat_template(prompt.chat_template), truncate=prompt.truncate
     )
 
 
@@ -257,8 +287,14 @@ def generate(
     return progress
 
 
-def session_of(engine: Engine, settings: BaseEngineSettings) -> Session:
-    """Return the manifest's record of a generation session that begins now, without counts."""
+def session_of(engine: Engine, settings: BaseEngineSettings, *, day: date | None = None) -> Session:
+    """Return the manifest's record of a generation session that begins now, without counts.
+
+    Args:
+        engine: The loaded engine.
+        settings: Its settings.
+        day: `PlannedRequests.day`.
+    """
     info = engine.info
     return Session(
         id=secrets.token_hex(6),
@@ -270,6 +306,9 @@ def session_of(engine: Engine, settings: BaseEngineSettings) -> Session:
         dtype=info.dtype,
         max_model_len=info.max_model_len,
         chat_template_sha256=info.chat_template_sha256,
-        engine_settings=settings.model_dump(mode="json"),
+        prompt_day=day,
+        reasoning_parser=info.reasoning_parser,
+        # The adapter is part of the model's identity; a path of this machine would be published.
+        engine_settings=settings.model_dump(mode="json", exclude={"lora"}),
         load_seconds=info.load_seconds,
     )

@@ -16,7 +16,7 @@ from regrade.settings import (
     GateSettings,
     PromptSettings,
     Reuse,
-    SamplingParams,
+    SamplingSettings,
     Settings,
     SourceOverride,
 )
@@ -50,7 +50,7 @@ class GenerationJob(Settings):
     sources: tuple[SourceOverride, ...] = ()
     limit: int | None = Field(None, ge=1)
     repeats: int = Field(1, ge=1)
-    sampling: SamplingParams | None = None
+    sampling: SamplingSettings | None = None
     prompt: PromptSettings = PromptSettings()
     engine: EngineSettings = VllmEngine()
     reuse: Reuse = Reuse()

@@ -4,7 +4,8 @@ docs/answer-format.md describes every column; a test compares that page with the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -55,6 +56,10 @@ class Request:
     """All decoding settings, with the seed of this request."""
     labels: tuple[str, ...] = ()
     """Continuations of the prompt, such as ` A`, to rank by log-probability instead of generating text."""
+    template_arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the chat template, such as `enable_thinking`."""
+    day: date | None = None
+    """Day that chat templates print as today; None: the real one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,9 @@ class Completion:
     prompt_kind: Literal["text", "messages"] = "text"
     text: str | None = None
     reasoning: str | None = None
-    """Reasoning that a server returned separately from the text."""
+    """Reasoning before the text, if the engine tells it apart."""
+    reasoning_open: bool | None = None
+    """The reasoning never ended, so that there is no text after it. None: the engine does not tell it apart."""
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -116,8 +123,9 @@ GENERATION_SCHEMA = pa.schema(
 )
 """One row per sample and repeat."""
 
-Outcome = Literal["scored", "unparsed", "failed"]
+Outcome = Literal["scored", "unparsed", "unfinished", "failed"]
 """`scored`: a value was read from the answer. `unparsed`: none could be read; the answer counts as wrong.
+`unfinished`: the model's reasoning never ended, so that there is nothing to read; it counts as wrong.
 `failed`: there is no answer because the request failed, or no target to compare with; its value is null and it is not
 counted."""
 
@@ -160,7 +168,9 @@ def generation_row(
         "prompt": completion.prompt,
         "prompt_kind": completion.prompt_kind,
         "prompt_truncated": completion.prompt_truncated,
-        "reasoning_open": completion.prompt.rstrip().endswith("<think>"),
+        "reasoning_open": completion.prompt.rstrip().endswith("<think>")
+        if completion.reasoning_open is None
+        else completion.reasoning_open,
         "target": sample.target,
         "choices": list(sample.choices),
         "text": completion.text,

@@ -1,4 +1,4 @@
-"""Retries of failed HTTP calls: classify errors, and choose the wait.
+"""Retries of failed calls to the Hub: classify errors, and choose the wait.
 
 huggingface_hub retries only uploads and listings: not the commit, `repo_info`, `paths-info`, `create_repo` or the
 first request of a download. Answer repositories, models and datasets share this classification.
@@ -6,11 +6,8 @@ first request of a download. Answer repositories, models and datasets share this
 
 import json
 import logging
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import TypeVar
 
@@ -36,6 +33,7 @@ from tenacity import (
 )
 
 from regrade.errors import HeadMovedError, HubError, RegradeError
+from regrade.http_client import Failure, failure_of, retry_after
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -77,7 +75,11 @@ _PROBLEMS: tuple[tuple[type[BaseException], Problem], ...] = (
     (RepositoryNotFoundError, Problem.NO_REPOSITORY),
     (RevisionNotFoundError, Problem.NO_REVISION),
 )
-_STATUSES = {401: Problem.UNAUTHORIZED, 403: Problem.FORBIDDEN}
+_STATUSES = {
+    Failure.TRANSIENT: Problem.TEMPORARY,
+    Failure.UNAUTHORIZED: Problem.UNAUTHORIZED,
+    Failure.FORBIDDEN: Problem.FORBIDDEN,
+}
 _NETWORK = (httpx2.TransportError, ConnectionError, TimeoutError, NotSettledError)
 _GARBLED = (json.JSONDecodeError, UnicodeDecodeError)
 """Raised for a gateway's page, or damaged bytes, instead of JSON."""
@@ -136,11 +138,6 @@ def status_of(error: BaseException | None) -> int | None:
     return None if response is None else response.status_code
 
 
-def is_transient_status(status: int) -> bool:
-    """Return True if the same request may succeed later: 408, 429 and 5xx."""
-    return status in (408, 429) or status >= 500
-
-
 def is_transient(error: BaseException) -> bool:
     """Return True if the same call may succeed later."""
     return problem_of(error) is Problem.TEMPORARY
@@ -184,9 +181,7 @@ def _problem(cause: BaseException, outer: BaseException, reads_files: bool) -> P
         status = cause.response.status_code
         # huggingface_hub wraps errors of storage servers in RuntimeError; 400 means that bytes were lost.
         lost = status == 400 and isinstance(outer, RuntimeError)
-        if is_transient_status(status) or lost:
-            return Problem.TEMPORARY
-        return _STATUSES.get(status, Problem.OTHER)
+        return Problem.TEMPORARY if lost else _STATUSES.get(failure_of(status), Problem.OTHER)
     if isinstance(cause, httpx2.LocalProtocolError):
         return Problem.OTHER
     if isinstance(cause, _NETWORK):
@@ -207,23 +202,6 @@ def seconds_asked(error: BaseException | None) -> float | None:
     if response.status_code == 429 and limit is not None and limit.remaining == 0:
         return float(limit.reset_in_seconds)
     return retry_after(response.headers)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the wait in seconds (at least 0) of a `Retry-After` header with seconds or a date; None if it has neither.
-
-    Args:
-        headers: Headers of a response, with case-insensitive names (as in httpx and aiohttp).
-    """
-    value = headers.get("Retry-After", "")
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-        except (TypeError, ValueError):  # not a date, or a date without a time zone
-            return None
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 def brief(error: BaseException | None) -> str:

@@ -6,7 +6,14 @@ Sampling params and engine settings have the same names as in vLLM (https://docs
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -31,6 +38,8 @@ Seconds = Annotated[float, Field(ge=0, le=1e9)]
 """Duration in stored data: at most 30 years, so that a sum of them is finite."""
 PromptFormat = Literal["chat", "completion"]
 Method = Literal["generate", "rank"]
+SamplingDefaults = Literal["auto", "benchmark", "model"]
+Thinking = Literal["auto", "on", "off"]
 Difference = Literal["prompt", "chat_template", "few_shot", "sampling", "questions", "overlap"]
 """Differences between two answer sets, other than the model, that can be allowed: see docs/compare.md."""
 
@@ -78,6 +87,24 @@ class SamplingParams(Settings):
     """Above 0: discourages tokens in proportion to their count in the answer."""
     seed: int = Field(0, ge=0)
     """Base seed of sampling; each sample and repeat gets a different seed derived from it."""
+    thinking_token_budget: int | None = Field(None, ge=1)
+    """Most tokens of the reasoning before an answer; then it is ended. Default: no limit of its own."""
+
+
+class SamplingSettings(SamplingParams):
+    """Decoding settings, named as in vLLM. A value set here replaces the chosen default."""
+
+    model_config = ConfigDict(title="Set by hand")
+
+    defaults: SamplingDefaults = "auto"
+    """Values that are not set here. `model`: the checkpoint's `generation_config.json`; `benchmark`: the benchmark's;
+    `auto`: the model's if it reasons before it answers, else the benchmark's."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_word(cls, values: object) -> object:
+        """Accept `sampling: model` for `sampling: {defaults: model}`."""
+        return {"defaults": values} if isinstance(values, str) else values
 
 
 class PromptSettings(Settings):
@@ -94,7 +121,9 @@ class PromptSettings(Settings):
     chat_template: str | None = None
     """File with a Jinja chat template to use instead of the model's."""
     chat_template_args: tuple[str, ...] = ()
-    """Arguments of the chat template, each `name=value`, such as `enable_thinking=false`."""
+    """Arguments of the chat template, each `name=value`, such as `reasoning_effort=high`."""
+    thinking: Thinking = "auto"
+    """Reasoning before a chat answer, switched by the chat template. `auto`: as the model does it by default."""
     truncate: bool = False
     """Cut the start of prompts that are too long for the context, instead of recording an error."""
 

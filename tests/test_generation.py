@@ -8,6 +8,7 @@ import pytest
 from regrade.answers.spool import Spool
 from regrade.engines.base import EngineInfo
 from regrade.engines.openai import OpenAIEngine
+from regrade.engines.vllm import VllmEngine
 from regrade.errors import EngineError, SettingsError
 from regrade.generation import (
     Plan,
@@ -15,10 +16,17 @@ from regrade.generation import (
     generate,
     make_plan,
     request_seed,
+    session_of,
 )
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Message, Request, Sample
-from regrade.settings import Method, PromptSettings, SamplingParams, ScorerName
+from regrade.settings import (
+    Method,
+    PromptSettings,
+    SamplingParams,
+    SamplingSettings,
+    ScorerName,
+)
 from regrade.specification import BenchmarkIdentity, PromptIdentity
 from tests.builders import specification
 
@@ -92,14 +100,14 @@ MODEL = ResolvedModel(
     identity=specification().model,
     path="org/tiny",
     revision="a" * 40,
-    has_chat_template=True,
+    answers_chats=True,
     max_position_embeddings=64,
 )
 
 SERVER = OpenAIEngine()  # has no identity of its own
 
 
-def plan_of(n: int, *, repeats: int = 1, sampling: SamplingParams | None = None) -> Plan:
+def plan_of(n: int, *, repeats: int = 1, sampling: SamplingSettings | None = None) -> Plan:
     return make_plan(
         Sums(n), MODEL, SERVER, sampling=sampling, prompt=PromptSettings(), repeats=repeats
     )
@@ -162,12 +170,12 @@ def test_an_answer_that_comes_twice_is_an_error(spool: Spool):
 
 def test_what_is_set_by_hand_replaces_the_benchmarks_own_sampling_params():
     assert plan_of(1).specification.sampling == SamplingParams(max_tokens=64, stop=("\n",))
-    chosen = plan_of(1, sampling=SamplingParams(temperature=0.6)).specification.sampling
+    chosen = plan_of(1, sampling=SamplingSettings(temperature=0.6)).specification.sampling
     assert chosen == SamplingParams(temperature=0.6, max_tokens=64, stop=("\n",))
 
 
 def test_repeats_draw_from_different_seeds_and_the_same_ones_each_time():
-    hot = SamplingParams(temperature=1.0)
+    hot = SamplingSettings(temperature=1.0)
     plan = plan_of(2, repeats=3, sampling=hot)
     seeds = [request.sampling.seed for request in plan.requests(plan.missing(set()))]
     again = [request.sampling.seed for request in plan.requests(plan.missing(set()))]
@@ -184,7 +192,7 @@ def test_repeats_with_greedy_decoding_are_refused():
 
 
 def test_repeats_are_rendered_once():
-    plan = plan_of(3, repeats=4, sampling=SamplingParams(temperature=1.0))
+    plan = plan_of(3, repeats=4, sampling=SamplingSettings(temperature=1.0))
     rendered = []
     prompt = plan.benchmark.prompt
     plan.benchmark.prompt = lambda sample: rendered.append(sample.id) or prompt(sample)
@@ -227,3 +235,10 @@ def test_cutting_prompts_is_part_of_the_specification():
 
 def test_time_left_is_unknown_before_the_first_answer():
     assert Progress(10).seconds_left is None
+
+
+def test_a_session_records_no_path_of_an_adapter():
+    session = session_of(Answering(), VllmEngine(lora="/home/me/secret", max_num_seqs=8))
+
+    assert session.engine_settings["max_num_seqs"] == 8
+    assert "secret" not in session.model_dump_json()

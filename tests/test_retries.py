@@ -1,8 +1,6 @@
 import json
 import logging
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 
 import httpx2
 import pytest
@@ -25,7 +23,6 @@ from regrade.retries import (
     causes,
     is_transient,
     problem_of,
-    retry_after,
     seconds_asked,
     status_of,
 )
@@ -203,29 +200,6 @@ def test_each_retry_is_one_warning_that_says_why_and_when(
     assert record.getMessage() == (
         "The Hub failed while reading its head (HTTP status 503); retrying in 7.0 s"
     )
-
-
-@pytest.mark.parametrize(
-    ("value", "seconds"), [("7", 7.0), (" 7 ", 7.0), ("1.5", 1.5), ("-3", 0.0), ("0", 0.0)]
-)
-def test_retry_after_may_be_seconds(value: str, seconds: float) -> None:
-    assert retry_after({"Retry-After": value}) == seconds
-
-
-def test_retry_after_may_be_a_date() -> None:
-    now = datetime.now(UTC)
-
-    later = {"Retry-After": format_datetime(now + timedelta(seconds=90), usegmt=True)}
-    earlier = {"Retry-After": format_datetime(now - timedelta(days=1), usegmt=True)}
-
-    assert retry_after(later) == pytest.approx(90, abs=5)
-    assert retry_after(earlier) == 0.0
-
-
-@pytest.mark.parametrize("value", ["", "soon", "nan", "inf", "Wed, 21 Oct 2015 07:28:00 -0000"])
-def test_anything_else_is_no_time_to_wait(value: str) -> None:
-    assert retry_after({"Retry-After": value}) is None
-    assert retry_after({}) is None
 
 
 def test_hidden_errors_are_causes_only_if_asked_for() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from regrade.settings import SamplingParams
 from regrade.specification import (
+    AdapterIdentity,
     BenchmarkIdentity,
     ModelIdentity,
     PromptIdentity,
@@ -18,13 +19,14 @@ from tests.builders import specification
 
 DEFAULTS = {
     Specification: {"specification_version": 2, "repeats": 1, "engine": {}},
-    ModelIdentity: {"quantization": None},
+    ModelIdentity: {"quantization": None, "adapter": None},
     BenchmarkIdentity: {"config": None, "limit": None, "parameters": {}},
     PromptIdentity: {
         "system": None,
         "chat_template": None,
         "chat_template_args": {},
         "truncate": False,
+        "labels": "appended",
     },
     SamplingParams: {
         "temperature": 0.0,
@@ -37,6 +39,7 @@ DEFAULTS = {
         "presence_penalty": 0.0,
         "frequency_penalty": 0.0,
         "seed": 0,
+        "thinking_token_budget": None,
     },
 }
 
@@ -95,8 +98,26 @@ def test_every_part_of_the_specification_changes_the_id():
         specification(method="rank").answer_set_id,
         specification(engine={"dtype": "float16"}).answer_set_id,
         specification(engine={"load_format": "dummy"}).answer_set_id,
+        *(_adapted(revision).answer_set_id for revision in ("1", "2")),
     }
-    assert len(ids) == 9
+    assert len(ids) == 11
+
+
+def _adapted(revision: str) -> Specification:
+    adapter = AdapterIdentity(name="adapter", revision=revision)
+    model = specification().model.model_copy(update={"adapter": adapter})
+    return specification().model_copy(update={"model": model})
+
+
+def test_a_model_without_an_adapter_is_stored_as_before_there_were_any():
+    assert "adapter" not in specification().model_dump()["model"]
+    assert _adapted("1").model_dump()["model"]["adapter"] == {"name": "adapter", "revision": "1"}
+    again = Specification.model_validate_json(_adapted("1").model_dump_json())
+    assert again.answer_set_id == _adapted("1").answer_set_id
+
+
+def test_version_1_knew_no_adapters():
+    assert version_1(_adapted("1"), SamplingParams()) is None
 
 
 def test_a_served_model_was_not_identified_by_version_1():

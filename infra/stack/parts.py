@@ -5,8 +5,6 @@ import json
 import os
 import pwd
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from infra.stack import postgres
 from infra.stack.layout import HOST, ROOT, Layout
 from infra.stack.login import NAME, mlflow_protection, read_login
 from infra.stack.users import as_user, worker_variables
+from regrade.http_client import NoResponseError, send
 from regrade.orchestration.prefect_app import protection, server_command
 from regrade.processes.environment import LIBRARY_DEFAULTS
 
@@ -160,9 +159,8 @@ def _answer(
     url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> bytes | None:
     known = {"Content-Type": "application/json", **(headers or {})}
-    request = urllib.request.Request(url, body, known)
     try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
-            return bytes(answer.read())
-    except (urllib.error.URLError, OSError):
+        response = send(url, seconds=5, headers=known, body=body)
+    except NoResponseError:
         return None
+    return response.content if response.status < 400 else None

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from infra.stack.layout import ROOT, StackError
+from regrade.files import atomic_write
 from regrade.processes.tree import end_tree, is_running
 
 TAIL = 2000
@@ -98,9 +99,8 @@ def reap() -> None:
 def write_state(path: Path, supervisor: Known, parts: Sequence[Known]) -> None:
     """Write the state file atomically."""
     text = json.dumps({"supervisor": asdict(supervisor), "parts": [asdict(part) for part in parts]})
-    new = path.with_suffix(".new")
-    new.write_text(text)
-    new.replace(path)
+    with atomic_write(path) as file:
+        file.write(text.encode())
 
 
 def read_state(path: Path) -> tuple[Known | None, list[Known]]:

@@ -5,6 +5,7 @@ A manifest is untrusted input: it is validated on reading, and shard names are s
 
 from collections import Counter
 from collections.abc import Iterable
+from datetime import date
 from typing import Any, Literal, Self
 
 from pydantic import Field
@@ -54,6 +55,10 @@ class Session(Settings):
     dtype: str | None
     max_model_len: int | None
     chat_template_sha256: str | None
+    prompt_day: date | None = None
+    """Day that the chat template printed as today; None if it printed none, or only the server knows."""
+    reasoning_parser: str | None = None
+    """vLLM's parser that told reasoning and answer apart; None without one."""
     engine_settings: dict[str, Any]
     load_seconds: Seconds
     generate_seconds: Seconds = 0.0

@@ -17,6 +17,7 @@ from regrade.answers.manifest import Manifest
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, manifest_paths
 from regrade.errors import DamagedAnswersError
+from regrade.stats.repeats import average_name
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +118,12 @@ def _row(
         rows=manifest.rows,
         state=manifest.state + (f", {manifest.failed:,} failed" if manifest.failed else ""),
         scores=[
-            (file.title, overall.accuracy, overall.accuracy_stderr, overall.n)
+            (
+                f"{file.title} {average_name(manifest.specification.repeats)}".strip(),
+                overall.accuracy,
+                overall.accuracy_stderr,
+                overall.n,
+            )
             for file in files
             for overall in [file.summary.overall]
         ],

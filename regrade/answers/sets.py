@@ -161,7 +161,6 @@ def list_sets(
     revision: str,
     *,
     benchmark: str | None = None,
-    model: str | None = None,
     answer_set_id: str | None = None,
 ) -> list[AnswerSet]:
     """Return the answer sets at a revision, oldest first.
@@ -170,7 +169,6 @@ def list_sets(
         repository: Repository to read from.
         revision: 40-digit revision.
         benchmark: Only this benchmark.
-        model: Only this model, given as name, last part of a name (`org/name` or `name`) or folder.
         answer_set_id: Only this answer set; the first digits are enough if they are unambiguous.
 
     Raises:
@@ -178,7 +176,7 @@ def list_sets(
         DamagedAnswersError: If a manifest cannot be read.
     """
     sets, damaged = readable_sets(
-        repository, revision, benchmark=benchmark, model=model, answer_set_id=answer_set_id
+        repository, revision, benchmark=benchmark, answer_set_id=answer_set_id
     )
     if damaged:
         raise damaged[0]
@@ -195,7 +193,15 @@ def readable_sets(
 ) -> tuple[list[AnswerSet], list[DamagedAnswersError]]:
     """Return the answer sets with a readable manifest, oldest first, and the errors of the others.
 
-    Arguments: see `list_sets`.
+    Args:
+        repository: Repository to read from.
+        revision: 40-digit revision.
+        benchmark: Only this benchmark.
+        model: Only this model, given as name, last part of a name (`org/name` or `name`) or folder.
+        answer_set_id: Only this answer set; see `list_sets`.
+
+    Raises:
+        RepositoryError: If `answer_set_id` matches no answer set, or several.
     """
     files = repository.files(revision, "answers")
     paths = [

@@ -7,7 +7,8 @@ Dataset:  https://huggingface.co/datasets/cais/mmlu (config `all`), from https:/
 Licence:  MIT
 
 The worked examples are the first dev questions of the same subject. Questions of a subject stay together, so that
-an engine computes their shared prefix once.
+an engine computes their shared prefix once. Prompts and labels are those of lm-evaluation-harness' task `mmlu` with
+`--num_fewshot 5`, character by character (tests/benchmarks/test_harness_prompts.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ class Mmlu(PublishedBenchmark):
     """MMLU as plain text: worked examples of the subject, then the question; the most likely letter is the answer."""
 
     name = "mmlu"
-    version = 1
+    version = 2
     description = "Multiple choice questions of 57 subjects, answered by the likeliest letter."
     paper = "https://arxiv.org/abs/2009.03300"
     method: Method = "rank"
@@ -73,8 +74,12 @@ class Mmlu(PublishedBenchmark):
     def question(self, sample: Sample) -> str:
         """Return the question as it appears in the prompt."""
         return self.question_template.format(
-            question=sample.fields["question"].strip(), choices=listed(sample.choices)
+            question=sample.fields["question"].strip(), choices=self.listed_choices(sample)
         )
+
+    def listed_choices(self, sample: Sample) -> str:
+        """Return the choices as lines, with the white space around them that the dataset has."""
+        return listed(sample.choices, strip=False)
 
     def answer(self, sample: Sample) -> str:
         """Return the letter."""

@@ -10,6 +10,7 @@ their answers are the letter, without reasoning.
 """
 
 from regrade.benchmarks import mmlu
+from regrade.benchmarks.questions.targets import listed
 from regrade.records import Sample
 from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
 
@@ -46,6 +47,10 @@ class MmluGenerative(mmlu.Mmlu):
         """Greedy decoding; a completion ends with its first paragraph."""
         stop = ("\n\n",) if self.format == "completion" else ()
         return SamplingParams(temperature=0.0, max_tokens=512, stop=stop)
+
+    def listed_choices(self, sample: Sample) -> str:
+        """Return the choices as lines, without white space around them."""
+        return listed(sample.choices)
 
     def answer(self, sample: Sample) -> str:
         """Return the letter; for chat in the form that the instruction requires."""

@@ -8,7 +8,7 @@ from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_table, stdout
 from regrade.errors import DamagedAnswersError
-from regrade.reporting.tables import accuracy_text
+from regrade.reporting.tables import average_text, repeats_text
 from regrade.reporting.text import visible
 from regrade.scoring.score import is_stale
 
@@ -60,6 +60,7 @@ def _answer_set(answers: AnswerSet) -> tuple[dict[str, Any], list[DamagedAnswers
         "expected_rows": manifest.expected,
         "failed": manifest.failed,
         "refused": manifest.refused,
+        "repeats": manifest.specification.repeats,
         "complete": manifest.state == "complete",
         "updated_at": manifest.updated_at.isoformat(timespec="seconds"),
         "scores": [
@@ -71,6 +72,7 @@ def _answer_set(answers: AnswerSet) -> tuple[dict[str, Any], list[DamagedAnswers
                 "accuracy": file.summary.overall.accuracy,
                 "accuracy_stderr": file.summary.overall.accuracy_stderr,
                 "n": file.summary.overall.n,
+                "averages": file.summary.averages(),
                 "stale": is_stale(file, answers),
                 "original": file.original.model_dump() if file.original else None,
                 "intact_only": file.intact_only,
@@ -90,11 +92,12 @@ def _row(answers: dict[str, Any]) -> tuple[str, ...]:
         + (f", {answers['failed']} failed" if answers["failed"] else "")
         + (f", {answers['refused']} refused" if answers["refused"] else ""),
         "yes" if answers["complete"] else "no",
-        ", ".join(_score(score) for score in answers["scores"]) or "none",
+        ", ".join(_score(score, answers["repeats"]) for score in answers["scores"]) or "none",
     )
 
 
-def _score(score: dict[str, Any]) -> str:
+def _score(score: dict[str, Any], repeats: int) -> str:
     note = score["intact_only"] or ("stale" if score["stale"] else "")
-    shown = accuracy_text(score["accuracy"], score["accuracy_stderr"])
-    return f"{score['title']} {shown} (n={score['n']}{note and f', {note}'})"
+    shown = average_text(score["accuracy"], score["accuracy_stderr"], repeats)
+    details = (f"n={score['n']}", repeats_text(score["averages"], repeats), note)
+    return f"{score['title']} {shown} ({', '.join(filter(None, details))})"

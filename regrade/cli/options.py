@@ -14,7 +14,9 @@ from regrade.settings import (
     Difference,
     EngineName,
     PromptSettings,
+    SamplingDefaults,
     SamplingParams,
+    Settings,
 )
 
 WHAT = Group("What to evaluate", sort_key=1)
@@ -64,6 +66,13 @@ class GenerationOptions:
             "generation, here or in the `--config` file.",
         ),
     ] = None
+    lora: Annotated[
+        str | None,
+        Parameter(
+            group=WHAT,
+            help="LoRA adapter for the model, on the Hub or in a folder; the same as `--engine.lora`.",
+        ),
+    ] = None
     benchmark: Annotated[
         tuple[str, ...],
         Parameter(
@@ -106,6 +115,15 @@ class GenerationOptions:
     ] = False
     answers: Answers = None
     sampling: Annotated[
+        SamplingDefaults | None,
+        Parameter(
+            name="--sampling",
+            group=SAMPLING,
+            help="Defaults: `model` is the checkpoint's generation_config.json, `benchmark` the benchmark's, `auto` the "
+            "model's if it reasons before it answers.",
+        ),
+    ] = None
+    sampling_params: Annotated[
         SamplingParams | None, Parameter(name="*", group=SAMPLING, show_default=False)
     ] = None
     prompt: Annotated[
@@ -168,12 +186,18 @@ class GenerationOptions:
             "answers": self.answers,
         }
         chosen.update({name: value for name, value in options.items() if value is not None})
-        for name, settings in (("sampling", self.sampling), ("prompt", self.prompt)):
-            if settings is not None:
-                chosen[name] = {
-                    **(chosen.get(name) or {}),
-                    **settings.model_dump(exclude_unset=True),
-                }
+        if isinstance(chosen.get("sampling"), str):
+            chosen["sampling"] = {"defaults": chosen["sampling"]}
+        given = {
+            "sampling": {
+                **({} if self.sampling is None else {"defaults": self.sampling}),
+                **_set(self.sampling_params),
+            },
+            "prompt": _set(self.prompt),
+        }
+        for name, settings in given.items():
+            if settings:
+                chosen[name] = {**(chosen.get(name) or {}), **settings}
         if engine := self._engine(chosen.get("engine") or {}):
             chosen["engine"] = engine
         reuse = {n: True for n in ("fresh", "heal", "keep_failed") if getattr(self, n)}
@@ -208,6 +232,8 @@ class GenerationOptions:
         )
         server = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         vllm = self.vllm.model_dump(exclude_unset=True) if self.vllm else {}
+        if self.lora is not None:
+            vllm["lora"] = self.lora
         kind = self.engine or file.get("kind") or "vllm"
         if kind == "openai" and vllm:
             raise SettingsError(
@@ -235,6 +261,10 @@ def read_config(path: Path) -> dict[str, Any]:
             f"Configuration '{path}' should be a mapping of parameters, such as `model: ...`."
         )
     return content
+
+
+def _set(settings: Settings | None) -> dict[str, Any]:
+    return {} if settings is None else settings.model_dump(exclude_unset=True)
 
 
 def _source(text: str) -> dict[str, str]:

@@ -139,15 +139,15 @@ def print_evaluation(evaluation: "Evaluation") -> None:
     """Print reasons to doubt a score on stderr, then the table of results on stdout."""
     # Only commands with results need this import, which takes 0.2 s.
     from regrade.reporting.tables import (  # noqa: PLC0415
-        COLUMNS,
         TEXT_COLUMNS,
+        columns,
         notes,
         table_rows,
     )
 
     for benchmark, note in notes(evaluation):
         stderr.print(plain(f"{benchmark}: {note}"), style="yellow", soft_wrap=True)
-    print_table(COLUMNS, table_rows(evaluation), text=TEXT_COLUMNS)
+    print_table(columns(evaluation), table_rows(evaluation), text=TEXT_COLUMNS)
 
 
 def print_table(

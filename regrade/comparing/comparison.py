@@ -191,6 +191,7 @@ def _side(side: ScoredSide) -> ComparedSide:
         questions=manifest.n_samples,
         rows=manifest.rows,
         expected_rows=manifest.n_samples * manifest.specification.repeats,
+        repeats=manifest.specification.repeats,
         accuracy=overall.accuracy,
         accuracy_stderr=overall.accuracy_stderr,
         unparsed=overall.unparsed,

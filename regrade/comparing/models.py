@@ -29,6 +29,8 @@ class ComparedSide(Part):
     """Questions of the answer set, answered or not."""
     rows: int
     expected_rows: int
+    repeats: int = 1
+    """Answers per question."""
     accuracy: float | None
     """Mean over all answers of this side."""
     accuracy_stderr: float | None = None

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
@@ -36,6 +36,8 @@ class EngineInfo:
     """Hash of the chat template in use; None if it has none or only the server knows it."""
     load_seconds: float
     """Time from the start of the engine until it was ready."""
+    reasoning_parser: str | None = None
+    """vLLM's parser that told reasoning and answer apart; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,6 @@ class PromptRendering:
 
     chat_template: str | None = None
     """Text of a Jinja chat template to use instead of the model's own."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the chat template, such as `enable_thinking`."""
     truncate: bool = False
     """Cut prompts that exceed the context from the left. Otherwise their rows fail."""
 

@@ -1,7 +1,9 @@
 """Resolve a model name to one exact model: in a folder, on the Hub, or on a server."""
 
+from regrade.models.adapters import with_adapter
 from regrade.models.base import ResolvedModel
+from regrade.models.remote_code import with_pinned_code
 from regrade.models.resolving import resolve_here
 from regrade.models.served import resolve_served
 
-__all__ = ["ResolvedModel", "resolve_here", "resolve_served"]
+__all__ = ["ResolvedModel", "resolve_here", "resolve_served", "with_adapter", "with_pinned_code"]

@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from regrade.errors import ModelError
+from regrade.models.chat_template import ChatTemplate
 from regrade.specification import ModelIdentity
+
+ADAPTER_CONFIG = "adapter_config.json"
+"""File that tells an adapter of the PEFT library from a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +23,28 @@ class ResolvedModel:
     """Name for the engine: a folder, a Hub id, or a name on the server."""
     revision: str | None = None
     """Commit on the Hub; None for other models."""
-    has_chat_template: bool | None = None
-    """None if only the server knows."""
+    answers_chats: bool | None = None
+    """False without a chat template; None if only the server knows."""
+    chat_template: ChatTemplate | None = None
+    """None if there is none, if vLLM renders chats in code, or if only the server knows."""
+    generation_config: Mapping[str, Any] | None = None
+    """Content of `generation_config.json`; None without one."""
+    served_by: str | None = None
+    """Software of the model's server, such as `vllm`; None if it does not tell, and without a server."""
     max_position_embeddings: int | None = None
     """Context length in tokens of the model (or the server); None if unknown."""
     dtype: str | None = None
     """Precision of the weights that the checkpoint states, such as `bfloat16`; None if unknown."""
+    adapter: str | None = None
+    """Folder of the LoRA adapter to apply; None: none."""
+    model_code: Mapping[str, str] = field(default_factory=dict)
+    """Repositories with code for the model, and a file in each; "" is the model's own. Runs only if it is trusted."""
+    tokenizer_code: Mapping[str, str] = field(default_factory=dict)
+    """The same for the tokenizer."""
+    code_revision: str | None = None
+    """Commit of the repository with the model's code; None: not trusted, or in the model's folder."""
+    code_commits: Mapping[str, str] = field(default_factory=dict)
+    """Commit of each repository from which trusted code is run, unless it is the model's own at its commit."""
 
 
 def context_length(config: Mapping[str, Any]) -> int | None:
@@ -45,9 +65,30 @@ def stored_dtype(config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def has_chat_template(tokenizer_config: Mapping[str, Any], template_files: bool) -> bool:
-    """Return True if a tokenizer has a chat template, in its configuration or as a file."""
-    return template_files or bool(tokenizer_config.get("chat_template"))
+def code_files(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the repositories from which the `auto_map` of a configuration takes code, and a file in each.
+
+    An entry is `module.Class` for the configuration's own repository (""), or `org/name--module.Class`.
+    """
+    entries = config.get("auto_map") or {}
+    files = {}
+    for value in entries.values() if isinstance(entries, dict) else ():
+        for reference in value if isinstance(value, list) else [value]:
+            if isinstance(reference, str):
+                repository, _, name = reference.rpartition("--")
+                files[repository] = f"{name.rpartition('.')[0]}.py"
+    return files
+
+
+def adapter_hint(name: str, config: Mapping[str, Any]) -> str:
+    """Return advice for a user who named an adapter as the model.
+
+    Args:
+        name: The adapter, as the user named it.
+        config: Its `adapter_config.json`.
+    """
+    base = config.get("base_model_name_or_path") or "BASE_MODEL"
+    return f"It holds an adapter, which needs its base model: `--model {base} --lora {name}`."
 
 
 def read_json(path: Path, model: str) -> dict[str, Any]:
@@ -57,11 +98,23 @@ def read_json(path: Path, model: str) -> dict[str, Any]:
         ModelError: If the file is not a JSON object.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(read_text(path, model))
+    except ValueError as error:
         raise ModelError(model, f"'{path.name}' cannot be read as JSON: {error}") from error
     if not isinstance(content, dict):
         raise ModelError(
             model, f"'{path.name}' should be a JSON object, found {type(content).__name__}."
         )
     return content
+
+
+def read_text(path: Path, model: str) -> str:
+    """Return the text of a file of a model.
+
+    Raises:
+        ModelError: If the file cannot be read, or is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(model, f"'{path.name}' cannot be read: {error}") from error

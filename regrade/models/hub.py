@@ -1,7 +1,9 @@
 """Models on the Hugging Face Hub: their commit, and properties from their small files."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import HfApi, constants, get_token, hf_hub_download, snapshot_download
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
@@ -9,18 +11,28 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 from regrade.errors import HubError, ModelError, OperationError
 from regrade.hub_client import bound_requests
 from regrade.models.base import (
+    ADAPTER_CONFIG,
     ResolvedModel,
+    adapter_hint,
+    code_files,
     context_length,
-    has_chat_template,
     read_json,
+    read_text,
     stored_dtype,
+)
+from regrade.models.chat_template import (
+    FILES,
+    ChatTemplate,
+    RenderedInCode,
+    find_template,
+    rendered_in_code,
 )
 from regrade.retries import FAILURES, Problem, RetryPolicy, brief, is_transient, problem_of
 from regrade.specification import ModelIdentity
 
 RETRIES = RetryPolicy(attempts=4)
 """Retries of a request; the task that plans a run tries again later."""
-_TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
+_MISTRAL_TOKENIZERS = ("tekken.json", "tokenizer.model.v3", "tokenizer.model.v7")
 
 
 def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
@@ -36,36 +48,78 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
     """
     bound_requests()
     repository, _, revision = name.partition("@")
-    commit = _commit(name, repository, revision or None)
+    commit = hub_commit(name, repository, revision or None)
     # By branch or tag, so that the cache stores its commit for offline use.
-    config = _file(repository, revision or None, "config.json")
+    config = hub_file(repository, revision or None, "config.json") or hub_file(
+        repository, revision or None, "params.json"
+    )
     if config is not None and config.parent.name != commit:
         commit = config.parent.name  # the branch moved meanwhile
     if config is None:
-        raise ModelError(name, "it has no 'config.json' on the Hub, so vLLM cannot load it.")
-    tokenizer_config = _file(repository, commit, "tokenizer_config.json")
-    templates = [_file(repository, commit, file) for file in _TEMPLATE_FILES]
+        adapter = hub_file(repository, commit, ADAPTER_CONFIG)
+        hint = "" if adapter is None else f" {adapter_hint(name, read_json(adapter, name))}"
+        raise ModelError(
+            name,
+            f"it has neither 'config.json' nor 'params.json' on the Hub, so vLLM cannot load it.{hint}",
+        )
     content = read_json(config, name)
+    in_code = _is_rendered_in_code(repository, commit)
+    template = RenderedInCode() if in_code else _chat_template(name, commit, content)
+    tokenizer_config = hub_file(repository, commit, "tokenizer_config.json")
+    generation_config = hub_file(repository, commit, "generation_config.json")
     return ResolvedModel(
         identity=ModelIdentity(
             name=repository, kind="hub", revision=commit, quantization=quantization
         ),
         path=repository,
         revision=commit,
-        has_chat_template=has_chat_template(
-            read_json(tokenizer_config, name) if tokenizer_config is not None else {},
-            any(template is not None for template in templates),
-        ),
+        answers_chats=template is not None,
+        chat_template=template,
+        generation_config=None if generation_config is None else read_json(generation_config, name),
         max_position_embeddings=context_length(content),
         dtype=stored_dtype(content),
+        model_code=code_files(content),
+        tokenizer_code={}
+        if tokenizer_config is None
+        else code_files(read_json(tokenizer_config, name)),
     )
+
+
+def _is_rendered_in_code(repository: str, commit: str) -> bool:
+    """Return True if vLLM uses Mistral's own tokenizer, which has no template."""
+    if (
+        hub_file(repository, commit, "params.json") is None
+    ):  # it is beside weights in Mistral's own format
+        return False
+    return any(hub_file(repository, commit, file) is not None for file in _MISTRAL_TOKENIZERS)
+
+
+def _chat_template(name: str, commit: str, config: Mapping[str, Any]) -> ChatTemplate | None:
+    repository = name.partition("@")[0]
+    found = {file: hub_file(repository, commit, file) for file in FILES}
+    files = {file: read_text(path, name) for file, path in found.items() if path is not None}
+    tokenizer_config = hub_file(repository, commit, "tokenizer_config.json")
+    model_type = str(config.get("model_type"))
+    content = {} if tokenizer_config is None else read_json(tokenizer_config, name)
+    return find_template(content, files, model_type) or rendered_in_code(model_type)
 
 
 def _endpoint() -> str | None:
     return os.environ.get("HF_ENDPOINT") or None
 
 
-def _commit(name: str, repository: str, revision: str | None) -> str:
+def hub_commit(name: str, repository: str, revision: str | None) -> str:
+    """Return the current commit of a model repository's branch or tag; None: of `main`.
+
+    Args:
+        name: The user's name for it, for messages.
+        repository: `org/name`.
+        revision: Branch, tag or commit.
+
+    Raises:
+        ModelError: If the repository or revision does not exist, or the token has no access.
+        HubError: If the Hub cannot be reached or fails.
+    """
     try:
         return RETRIES.call(
             "asking for a model's commit", lambda: _ask_commit(repository, revision)
@@ -115,8 +169,12 @@ def _who() -> str:
     return "the current token" if get_token() else "a user without a token"
 
 
-def _file(repository: str, revision: str | None, file: str) -> Path | None:
-    """Return a local copy of a file at a revision, or None if it does not exist."""
+def hub_file(repository: str, revision: str | None, file: str) -> Path | None:
+    """Return a local copy of a file at a revision, or None if it does not exist.
+
+    Raises:
+        HubError: If the Hub cannot be reached or fails.
+    """
     try:
         return Path(
             RETRIES.call(

@@ -1,16 +1,27 @@
 """Models in a folder: check that they are complete, and compute their fingerprint."""
 
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from regrade.errors import ModelError
 from regrade.models.base import (
+    ADAPTER_CONFIG,
     ResolvedModel,
+    adapter_hint,
+    code_files,
     context_length,
-    has_chat_template,
     read_json,
+    read_text,
     stored_dtype,
+)
+from regrade.models.chat_template import (
+    FILES,
+    ChatTemplate,
+    RenderedInCode,
+    find_template,
+    rendered_in_code,
 )
 from regrade.models.fingerprints import files_sha256
 from regrade.specification import CHECKPOINT, ModelIdentity
@@ -20,11 +31,15 @@ _TOKENIZERS = (
     "tokenizer.model",
     "spiece.model",
     "tekken.json",
+    "tokenizer.model.v*",
     "vocab.json",
     "vocab.txt",
     "*.tiktoken",
 )
-_TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates/*.jinja")
+_TEMPLATES = (*FILES, "additional_chat_templates/*.jinja")
+_MISTRAL_WEIGHTS = "consolidated*.safetensors"
+_MISTRAL_TOKENIZERS = ("tekken.json", "tokenizer.model.v*")
+"""Files of Mistral's own format; vLLM renders the chats of models with these and with such weights in code."""
 _SETTINGS = (
     "config.json",
     "generation_config.json",
@@ -58,8 +73,8 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
     """
     name = str(folder)
     config = check_folder(folder, needs_weights=needs_weights)
-    tokenizer_config = folder / "tokenizer_config.json"
-    templates = _matching(folder, _TEMPLATES)
+    in_code = _is_rendered_in_code(folder)
+    template = RenderedInCode() if in_code else _chat_template(folder, config)
     files = {*_weights(folder), *_matching(folder, (*_TOKENIZERS, *_TEMPLATES, *_SETTINGS))}
     try:
         revision = files_sha256(folder, files)
@@ -68,24 +83,30 @@ def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: boo
             name,
             f"the user of this process may not read '{error.filename}'. Make it readable: `chmod --recursive a+rX {folder}`.",
         ) from error
-    resolved = folder.resolve()
-    is_checkpoint = CHECKPOINT.fullmatch(resolved.name) is not None
     return ResolvedModel(
         identity=ModelIdentity(
-            # Every training has a `checkpoint-500`: the name of the parent folder makes it unique.
-            name=f"{resolved.parent.name}/{resolved.name}" if is_checkpoint else resolved.name,
+            name=folder_name(folder),
             kind="local",
             revision=revision,
             quantization=quantization,
         ),
-        path=str(resolved),
-        has_chat_template=has_chat_template(
-            read_json(tokenizer_config, name) if tokenizer_config.is_file() else {},
-            bool(templates),
-        ),
+        path=str(folder.resolve()),
+        answers_chats=template is not None,
+        chat_template=template,
+        generation_config=_optional_json(folder / "generation_config.json", name),
         max_position_embeddings=context_length(config),
         dtype=stored_dtype(config),
+        model_code=code_files(config),
+        tokenizer_code=code_files(_optional_json(folder / "tokenizer_config.json", name) or {}),
     )
+
+
+def folder_name(folder: Path) -> str:
+    """Return the name of a model in a folder, for people: the last part of its path, and a checkpoint's parent."""
+    resolved = folder.resolve()
+    # Every training has a `checkpoint-500`: the name of the parent folder makes it unique.
+    is_checkpoint = CHECKPOINT.fullmatch(resolved.name) is not None
+    return f"{resolved.parent.name}/{resolved.name}" if is_checkpoint else resolved.name
 
 
 def check_folder(folder: Path, *, needs_weights: bool) -> dict[str, Any]:
@@ -95,20 +116,47 @@ def check_folder(folder: Path, *, needs_weights: bool) -> dict[str, Any]:
         ModelError: If a part is missing.
     """
     name = str(folder)
-    if not (folder / "config.json").is_file():
-        adapter = (folder / "adapter_config.json").is_file()
-        hint = " It holds an adapter: merge it into its base model first." if adapter else ""
-        raise ModelError(name, f"the folder has no 'config.json'.{hint} {_EXPECTED}")
+    config = _config_file(folder)
+    if not config.is_file():
+        adapter = folder / ADAPTER_CONFIG
+        what = adapter_hint(name, read_json(adapter, name)) if adapter.is_file() else _EXPECTED
+        raise ModelError(name, f"the folder has no 'config.json'. {what}")
     if needs_weights:
         _check_weights(folder, _weights(folder))
     if not _matching(folder, _TOKENIZERS):
         raise ModelError(
             name, f"the folder has no tokenizer ({', '.join(_TOKENIZERS[:3])} ...). {_EXPECTED}"
         )
-    return read_json(folder / "config.json", name)
+    return read_json(config, name)
 
 
 _EXPECTED = "Expected a folder written by `save_pretrained`: config.json, weights (*.safetensors or *.bin) and a tokenizer."
+
+
+def _config_file(folder: Path) -> Path:
+    """Return the path of the configuration: `params.json` for weights in Mistral's own format without `config.json`."""
+    config, params = folder / "config.json", folder / "params.json"
+    only_mistral = (
+        not config.is_file() and params.is_file() and _matching(folder, (_MISTRAL_WEIGHTS,))
+    )
+    return params if only_mistral else config
+
+
+def _is_rendered_in_code(folder: Path) -> bool:
+    """Return True if vLLM uses Mistral's own tokenizer, which has no template."""
+    return bool(_matching(folder, (_MISTRAL_WEIGHTS,)) and _matching(folder, _MISTRAL_TOKENIZERS))
+
+
+def _chat_template(folder: Path, config: Mapping[str, Any]) -> ChatTemplate | None:
+    name = str(folder)
+    files = {file: read_text(folder / file, name) for file in FILES if (folder / file).is_file()}
+    tokenizer_config = _optional_json(folder / "tokenizer_config.json", name) or {}
+    model_type = str(config.get("model_type"))
+    return find_template(tokenizer_config, files, model_type) or rendered_in_code(model_type)
+
+
+def _optional_json(path: Path, name: str) -> dict[str, Any] | None:
+    return read_json(path, name) if path.is_file() else None
 
 
 def _weights(folder: Path) -> list[Path]:

@@ -1,14 +1,12 @@
 """Models behind a server with an OpenAI-compatible API."""
 
-import http.client
 import json
 import os
-import urllib.error
-import urllib.request
 from difflib import get_close_matches
 from typing import Any
 
 from regrade.errors import ModelError, OperationError, SettingsError
+from regrade.http_client import Failure, NoResponseError, failure_of, send
 from regrade.models.base import ResolvedModel
 from regrade.models.weights import served_weights
 from regrade.specification import ModelIdentity
@@ -56,6 +54,7 @@ def resolve_served(
         ),
         path=name,
         max_position_embeddings=length if isinstance(length, int) else None,
+        served_by=owner if isinstance(owner := entry.get("owned_by"), str) else None,
     )
 
 
@@ -83,18 +82,19 @@ def _list_models(base_url: str, api_key_env: str) -> tuple[list[dict[str, Any]],
     """Return the server's list of models, and the `Date` header of its reply."""
     url = f"{base_url.rstrip('/')}/models"
     key = api_key(api_key_env)
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
-            content, date = json.load(response), response.headers.get("Date")
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise _refused(api_key_env, url, error.code) from error
-    except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
+        response = send(url, headers=headers, seconds=_TIMEOUT_SECONDS)
+    except NoResponseError as error:
         raise SettingsError(
-            f"No server answers at {url}: {reason}. Start a server (such as `vllm serve MODEL`), or set engine.base_url."
+            f"No server answers at {url}: {error}. Start a server (such as `vllm serve MODEL`), or set engine.base_url."
         ) from error
+    if response.status >= 400:
+        raise not_accepted(url, response.status, api_key_env) or OperationError(
+            f"{url} answers {response.status}."
+        )
+    try:
+        content = json.loads(response.content)
     except ValueError as error:
         raise OperationError(
             f"{url} does not answer with JSON: is it an OpenAI-compatible API?"
@@ -102,15 +102,27 @@ def _list_models(base_url: str, api_key_env: str) -> tuple[list[dict[str, Any]],
     data = content.get("data") if isinstance(content, dict) else None
     if not isinstance(data, list):
         raise OperationError(f"{url} does not list models: is it an OpenAI-compatible API?")
-    return [entry for entry in data if isinstance(entry, dict)], date
+    return [entry for entry in data if isinstance(entry, dict)], response.headers.get("Date")
 
 
-def _refused(api_key_env: str, url: str, status: int) -> Exception:
-    if status in (401, 403):
-        state = "is refused" if os.environ.get(api_key_env) else "is not set"
-        return SettingsError(
-            f"{url} answers {status}: the key in environment variable {api_key_env} {state}."
-        )
-    if status == 404:
-        return SettingsError(f"{url} answers 404. engine.base_url usually ends in '/v1'.")
-    return OperationError(f"{url} answers {status}.")
+def not_accepted(
+    url: str, status: int, api_key_env: str, message: str = ""
+) -> SettingsError | None:
+    """Return the error for a status with which a server rejects the API key or the address; None for any other.
+
+    Args:
+        url: Address of the request.
+        status: Status from 400 on.
+        api_key_env: Environment variable that holds the key.
+        message: Message of the server.
+    """
+    said = f" The server says: {message}" if message else ""
+    match failure_of(status):
+        case Failure.UNAUTHORIZED | Failure.FORBIDDEN:
+            state = "is rejected" if os.environ.get(api_key_env) else "is not set"
+            problem = f"the API key in environment variable {api_key_env} {state}.{said}"
+        case Failure.NOT_FOUND:
+            problem = f"check engine.base_url, which usually ends in '/v1', and the model.{said}"
+        case _:
+            return None
+    return SettingsError(f"{url} answers {status}: {problem}")

@@ -7,11 +7,12 @@ import logging
 import re
 import secrets
 import time
-import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
+
+from regrade.http_client import NoResponseError, send
 
 logger = logging.getLogger("regrade.plan")
 
@@ -70,8 +71,8 @@ def _is_now(created: int, date: str | None) -> bool:
 def _server_start(base_url: str) -> str | None:
     url = f"{base_url.rstrip('/').removesuffix('/v1')}/metrics"
     try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
-            found = _START.search(response.read(2**22).decode(errors="replace"))
-    except OSError:
+        response = send(url, seconds=_TIMEOUT_SECONDS)
+    except NoResponseError:
         return None
-    return found[1] if found else None
+    found = _START.search(response.content.decode(errors="replace"))
+    return found[1] if found and response.status == 200 else None

@@ -25,9 +25,9 @@ from pydantic import MISSING, BaseModel, ConfigDict, Field, JsonValue, create_mo
 from pydantic.fields import FieldInfo
 
 from regrade.orchestration.worker import set_up_if_under_worker
-from regrade.settings import SamplingParams, Settings
+from regrade.settings import SamplingParams, SamplingSettings, Settings
 
-OVERRIDES = (SamplingParams,)
+OVERRIDES = (SamplingParams, SamplingSettings)
 _F = TypeVar("_F", bound=Flow[Any, Any])
 _NONE = type(None)
 

@@ -101,17 +101,17 @@ class TemporaryServer:
         Raises:
             TemporaryServerError: If the server ended, or does not answer in time.
         """
-        import httpx  # noqa: PLC0415 - the server starts before slow imports
+        import httpx2  # noqa: PLC0415 - the server starts before slow imports
 
         deadline = time.monotonic() + STARTUP_SECONDS
-        with httpx.Client() as client:
+        with httpx2.Client() as client:
             while time.monotonic() < deadline:
                 if self._process.has_ended():
                     raise TemporaryServerError("ended while it was starting", self._log)
                 try:
                     if client.get(f"{self.api_url}/health").is_success:
                         return
-                except httpx.TransportError:
+                except httpx2.TransportError:
                     time.sleep(0.05)
         raise TemporaryServerError(f"did not answer in {STARTUP_SECONDS} s", self._log)
 
@@ -163,7 +163,7 @@ def flow_result(flow: Callable[..., Evaluation], parameters: dict[str, Any]) -> 
         PrefectGoneError: If the Prefect server cannot be reached, at the start or later.
         PrefectLoginError: If it wants another login.
     """
-    import httpx  # noqa: PLC0415 - see above
+    import httpx  # noqa: PLC0415 - the server starts before slow imports
     from prefect.settings import PREFECT_API_URL  # noqa: PLC0415
 
     try:

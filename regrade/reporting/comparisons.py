@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from regrade.comparing.models import Comparison, Comparisons, FlipExample
-from regrade.reporting.tables import accuracy_text, escape, markdown_table, percent
+from regrade.reporting.tables import average_text, escape, markdown_table, percent
 from regrade.reporting.text import code_block, tail
 
 COLUMNS = (
@@ -66,7 +66,7 @@ def remarks(comparison: Comparison) -> Iterator[str]:
         rows = f"{side.rows:,} answers"
         if side.rows < side.expected_rows:
             rows += f" of {side.expected_rows:,}"
-        accuracy = accuracy_text(side.accuracy, side.accuracy_stderr, 2)
+        accuracy = average_text(side.accuracy, side.accuracy_stderr, side.repeats, 2)
         yield f"{name}: {side.model}, answer set {side.answer_set_id}, {accuracy} of {rows}; {counts}"
     together = f", in {comparison.clusters:,} groups" if comparison.clusters < comparison.n else ""
     by = "" if comparison.paired_by == "sample_id" else ", paired by prompt, target and choices"

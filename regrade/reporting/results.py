@@ -46,6 +46,8 @@ class AnswerSetResult(Result):
     """Rows whose request failed and may succeed if it is sent again."""
     refused: int = 0
     """Rows whose request cannot succeed, such as a prompt longer than the model's own context."""
+    repeats: int = 1
+    """Answers per question."""
     generated: int
     """Rows that this flow run generated; 0 if all were stored already."""
     scores: tuple[ScoreResult, ...] = ()

@@ -1,26 +1,40 @@
 """The table of results: accuracy with its standard error, counts, seconds."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from regrade.reporting.results import AnswerSetResult, Evaluation, ScoreResult
 from regrade.scoring.fit import is_cut_short
+from regrade.stats.repeats import average_name, further_averages
 
 TEXT_COLUMNS = ("model", "benchmark", "scorer")
-RESULT_COLUMNS = (*TEXT_COLUMNS, "accuracy", "n", "unparsed", "truncated", "failed")
 STAGES = ("load", "generate", "publish", "score", "track")
-COLUMNS = (*RESULT_COLUMNS, *(f"{stage} s" for stage in STAGES), "tokens/s")
 _SPECIAL = re.compile(r"[&\\`*_{}\[\]<>#|!~$]")
 _COMMON = "_#~!{}$\\"
 
 
+def columns(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return the names of the columns of `table_rows`."""
+    return (*_result_columns(evaluation), *(f"{stage} s" for stage in STAGES), "tokens/s")
+
+
 def table_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
-    """Yield a row per scoring, in the order of `COLUMNS`; seconds and speed only in an answer set's first row."""
+    """Yield a row per scoring, in the order of `columns`; seconds and speed only in an answer set's first row."""
+    repeated = _has_repeats(evaluation)
     for answers in evaluation.answer_sets:
         costs = _costs(answers)
         for score in answers.scores:
-            yield *_results(answers, score), *costs
+            yield *_results(answers, score, repeated=repeated), *costs
             costs = ("",) * len(costs)
+
+
+def _result_columns(evaluation: Evaluation) -> tuple[str, ...]:
+    repeated = ("with repeats",) if _has_repeats(evaluation) else ()
+    return (*TEXT_COLUMNS, "accuracy", *repeated, "n", "unparsed", "truncated", "failed")
+
+
+def _has_repeats(evaluation: Evaluation) -> bool:
+    return any(answers.repeats > 1 for answers in evaluation.answer_sets)
 
 
 def percent(value: float | int | None, digits: int = 1) -> str:
@@ -35,9 +49,20 @@ def accuracy_text(accuracy: float | None, error: float | None, digits: int = 1) 
     return f"{100 * accuracy:.{digits}f} ± {100 * error:.{digits}f} %"
 
 
-def _results(answers: AnswerSetResult, score: ScoreResult) -> tuple[str, ...]:
+def average_text(accuracy: float | None, error: float | None, repeats: int, digits: int = 1) -> str:
+    """Return an accuracy as `accuracy_text` does, with its name if questions had several answers: `avg@8 74.5 ± 2.2 %`."""
+    return f"{average_name(repeats)} {accuracy_text(accuracy, error, digits)}".strip()
+
+
+def repeats_text(metrics: Mapping[str, float | int | None], repeats: int) -> str:
+    """Return what several answers show besides their average: `pass@8 85.0 ± 2.1 %, maj@8 78.0 ± 2.4 %`; "" without."""
+    averages = further_averages(metrics, repeats)
+    return ", ".join(f"{name} {accuracy_text(value, error)}" for name, value, error in averages)
+
+
+def _results(answers: AnswerSetResult, score: ScoreResult, *, repeated: bool) -> tuple[str, ...]:
     metrics = score.metrics
-    shown = accuracy_text(metrics["accuracy"], metrics["accuracy_stderr"])
+    shown = average_text(metrics["accuracy"], metrics["accuracy_stderr"], answers.repeats)
     expected = f"{metrics['n']}"
     if answers.rows < answers.expected_rows:
         expected += f" (of {answers.expected_rows}: incomplete)"
@@ -47,6 +72,7 @@ def _results(answers: AnswerSetResult, score: ScoreResult) -> tuple[str, ...]:
         f"{score.scorer} v{score.version}"
         + (f", {score.intact_only}" if score.intact_only else ""),
         shown,
+        *((repeats_text(metrics, answers.repeats),) if repeated else ()),
         expected,
         percent(metrics["unparsed_rate"]),
         percent(metrics["truncated_rate"]),
@@ -71,15 +97,19 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
         evaluation: Results of a flow run.
         plot: `data:` URI of an image.
     """
+    repeated = _has_repeats(evaluation)
     rows = [
-        _results(answers, score) for answers in evaluation.answer_sets for score in answers.scores
+        _results(answers, score, repeated=repeated)
+        for answers in evaluation.answer_sets
+        for score in answers.scores
     ]
     doubts = [f"**{escape(benchmark)}**: {escape(note)}" for benchmark, note in notes(evaluation)]
     lines = [
         *(line for doubt in doubts for line in (doubt, "")),
-        *markdown_table(RESULT_COLUMNS, rows, text=TEXT_COLUMNS),
+        *markdown_table(_result_columns(evaluation), rows, text=TEXT_COLUMNS),
         "",
         "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing.",
+        *([_REPEATS] if repeated else []),
         "",
     ]
     if plot is not None:
@@ -93,13 +123,19 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
         f"regrade score --answers {evaluation.repository} --answer-set {answers.answer_set_id}"
         for answers in evaluation.answer_sets
     ]
-    costs = [
+    seconds = [
         (answers.benchmark, *cells)
         for answers in evaluation.answer_sets
         if answers.scores and any(cells := _costs(answers))
     ]
-    columns = ("seconds", *STAGES, "tokens/s")
-    return "\n".join([*lines, "```", "", *markdown_table(columns, costs), ""])
+    names = ("seconds", *STAGES, "tokens/s")
+    return "\n".join([*lines, "```", "", *markdown_table(names, seconds), ""])
+
+
+_REPEATS = (
+    "avg@k: mean over k answers to each question, with an error clustered by question. pass@k: at least one of k answers "
+    "is right. maj@k: the most frequent answer is right."
+)
 
 
 def notes(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
@@ -110,9 +146,9 @@ def notes(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 
 
 def headline(evaluation: Evaluation) -> str:
-    """Return one line: the model, and each benchmark with its headline accuracy, standard error and n."""
+    """Return one line: the model, and each benchmark with its headline accuracy, standard error, n, pass@k and maj@k."""
     accuracies = [
-        f"{answers.benchmark} {_headline(score)}"
+        f"{answers.benchmark} {_headline(answers, score)}"
         for answers in evaluation.answer_sets
         for score in answers.scores
         if score.headline
@@ -121,11 +157,16 @@ def headline(evaluation: Evaluation) -> str:
     return f"{models}: {', '.join(accuracies)}" if accuracies else models
 
 
-def _headline(score: ScoreResult) -> str:
-    shown = accuracy_text(score.metrics["accuracy"], score.metrics["accuracy_stderr"])
-    truncated = score.metrics["truncated_rate"]
-    cut = f", {percent(truncated)} truncated" if is_cut_short(truncated) else ""
-    return f"{shown} (n={score.metrics['n']}{cut})"
+def _headline(answers: AnswerSetResult, score: ScoreResult) -> str:
+    metrics, repeats = score.metrics, answers.repeats
+    shown = average_text(metrics["accuracy"], metrics["accuracy_stderr"], repeats)
+    truncated = metrics["truncated_rate"]
+    details = [f"n={metrics['n']}"]
+    if repeats > 1:
+        details.append(repeats_text(metrics, repeats))
+    if is_cut_short(truncated):
+        details.append(f"{percent(truncated)} truncated")
+    return f"{shown} ({', '.join(filter(None, details))})"
 
 
 def markdown_table(

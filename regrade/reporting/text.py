@@ -11,9 +11,9 @@ def visible(text: str) -> str:
     )
 
 
-def tail(text: str, length: int = SHOWN_CHARACTERS) -> str:
+def tail(text: str) -> str:
     """Return the end of a text, with an ellipsis if it was cut."""
-    return text if len(text) <= length else f"… {text[-length:]}"
+    return text if len(text) <= SHOWN_CHARACTERS else f"… {text[-SHOWN_CHARACTERS:]}"
 
 
 def code_block(heading: str, text: str) -> list[str]:

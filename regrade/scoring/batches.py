@@ -8,7 +8,8 @@ import pyarrow as pa
 from regrade.answers.sets import AnswerSet
 from regrade.errors import SettingsError
 from regrade.records import SCORE_SCHEMA
-from regrade.scorers.base import PROMPT_FORMAT, SHARED_COLUMNS, Scorer
+from regrade.scorers.base import PROMPT_FORMAT, SHARED_COLUMNS, Scorer, answer_part
+from regrade.scorers.extraction import columns as c
 
 
 def batches_for(answers: AnswerSet, scorer: Scorer) -> Iterator[pa.RecordBatch]:
@@ -39,14 +40,17 @@ def with_prompt_format(batch: pa.RecordBatch, answers: AnswerSet) -> pa.RecordBa
 
 
 def score_batch(scorer: Scorer, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Score a batch. An answer whose target is unknown has no value: it is missing, not wrong.
+    """Score a batch.
+
+    An answer whose target is unknown has no value: it is missing, not wrong. An answer that is unparsed because its
+    reasoning never ended is `unfinished`.
 
     Args:
         scorer: Any scorer.
         batch: As `batches_for` yields it.
     """
     if "target" not in scorer.columns or not batch["target"].null_count:
-        return scorer.score(batch)
+        return _with_unfinished(scorer.score(batch), batch)
     known = np.asarray(batch["target"].is_valid())
     unknown = batch.filter(pa.array(~known))
     missing = {
@@ -61,7 +65,25 @@ def score_batch(scorer: Scorer, batch: pa.RecordBatch) -> pa.RecordBatch:
         },
         schema=SCORE_SCHEMA,
     )
-    scored = [scorer.score(batch.filter(pa.array(known)))] if known.any() else []
+    answerable = batch.filter(pa.array(known))
+    scored = [_with_unfinished(scorer.score(answerable), answerable)] if known.any() else []
     order = np.argsort(np.concatenate([np.flatnonzero(known), np.flatnonzero(~known)]))
     [batch] = pa.Table.from_batches([*scored, nothing]).take(order).combine_chunks().to_batches()
     return batch
+
+
+def _with_unfinished(scores: pa.RecordBatch, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the scores with the outcome `unfinished` where a thought is still open at the end of the answer."""
+    unparsed = c.is_equal(c.column(scores, "outcome"), "unparsed")
+    if "text" not in batch.schema.names or not c.is_any(unparsed):
+        return scores
+    # The only texts without an answer part are those in which a thought is open.
+    has_answer = answer_part(batch).present
+    unfinished = c.both(
+        unparsed, c.both(c.is_present(c.column(batch, "text")), c.negated(has_answer))
+    )
+    if not c.is_any(unfinished):
+        return scores
+    outcome = c.choose(unfinished, "unfinished", c.column(scores, "outcome"))
+    columns = {**{name: scores[name] for name in scores.schema.names}, "outcome": outcome}
+    return pa.record_batch(list(columns.values()), schema=scores.schema)

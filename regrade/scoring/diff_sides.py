@@ -93,7 +93,7 @@ def earlier_scoring(scored: Scored) -> ScoreFile | None:
     return max(earlier, key=lambda file: file.scored_at, default=None)
 
 
-def diff_with_before(scored: Scored, *, examples: int = 3) -> Diff | None:
+def diff_with_before(scored: Scored) -> Diff | None:
     """Compare a new scoring with the `earlier_scoring`; None if there is none.
 
     Raises:
@@ -103,7 +103,7 @@ def diff_with_before(scored: Scored, *, examples: int = 3) -> Diff | None:
     if earlier is None or scored.table is None:
         return None
     table = scored.answers.score_table(earlier.label)
-    return compare(scored.answers, (earlier, table), (scored.file, scored.table), examples=examples)
+    return compare(scored.answers, (earlier, table), (scored.file, scored.table), examples=3)
 
 
 def _stored(answers: AnswerSet, files: list[ScoreFile], name: str | None) -> ScoreFile | None:

@@ -62,6 +62,11 @@ def notes(answers: AnswerSet, file: ScoreFile) -> Iterator[str]:
         return
     if is_cut_short(overall.truncated_rate):
         yield _truncated(answers, overall)
+    if overall.unfinished:
+        yield (
+            f"{overall.unfinished:,} of {overall.rows:,} answers never ended their reasoning. They count as wrong, and not as "
+            "unparsed. Raise `--max-tokens`, or limit the reasoning with `--thinking-token-budget`."
+        )
     counted = f"scorer '{file.scorer}' finds 0 of {overall.n:,} answers right ({overall.unparsed:,} unparsed)"
     if file.better_scorers:
         names = ", ".join(f"`--scorer {name}`" for name in file.better_scorers)

@@ -28,11 +28,11 @@ class Metrics(Settings):
     rows: int
     """All generations."""
     n: int
-    """Rows that are scored or unparsed. The other `rows - n` rows failed: they are missing, not wrong."""
+    """Rows that are scored, unparsed or unfinished. The other `rows - n` rows failed: they are missing, not wrong."""
     samples: int
     """Questions behind `n`; fewer than `n` if questions were repeated."""
     accuracy: float | None
-    """Mean value of the `n` rows (unparsed counts 0); None if n is 0."""
+    """Mean value of the `n` rows (unparsed and unfinished count 0); None if n is 0."""
     accuracy_stderr: float | None
     """Standard error of the mean, clustered by sample if questions were repeated; None below 2 samples."""
     accuracy_low: float | None
@@ -41,6 +41,10 @@ class Metrics(Settings):
     accuracy_high: float | None
     unparsed: int
     unparsed_rate: float | None
+    unfinished: int | None = None
+    """Rows whose reasoning never ended; `unparsed` does not include them. None in scorings stored before regrade told
+    them apart: they are among `unparsed`."""
+    unfinished_rate: float | None = None
     truncated: int
     truncated_rate: float | None
     failed: int
@@ -111,10 +115,17 @@ class _Rows:
     value: FloatArray
     """NaN if missing."""
     unparsed: NDArray[np.bool_]
+    unfinished: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
 
     def at(self, rows: IntArray) -> "_Rows":
-        return _Rows(self.sample[rows], self.value[rows], self.unparsed[rows], self.truncated[rows])
+        return _Rows(
+            self.sample[rows],
+            self.value[rows],
+            self.unparsed[rows],
+            self.unfinished[rows],
+            self.truncated[rows],
+        )
 
 
 def summarise(scores: pa.Table, groups: Mapping[str, Sequence[str]]) -> Summary:
@@ -186,8 +197,11 @@ def _macro(subsets: Sequence[Metrics]) -> dict[str, Any]:
 def _rows(scores: pa.Table) -> _Rows:
     sample, _ = _codes(scores, "sample_id")
     value = score_values(scores)
-    unparsed = (scores["outcome"].to_numpy() == "unparsed") & ~np.isnan(value)
-    return _Rows(sample, value, unparsed, scores["truncated"].to_numpy())
+    outcome = scores["outcome"].to_numpy()
+    unparsed, unfinished = (
+        (outcome == name) & ~np.isnan(value) for name in ("unparsed", "unfinished")
+    )
+    return _Rows(sample, value, unparsed, unfinished, scores["truncated"].to_numpy())
 
 
 def _codes(scores: pa.Table, column: str) -> tuple[IntArray, list[str]]:
@@ -202,7 +216,9 @@ def _metrics(rows: _Rows) -> Metrics:
     value, sample = rows.value[counted], rows.sample[counted]
     n_rows, n, n_samples = len(rows.value), len(counted), len(np.unique(sample))
     error, low, high = _uncertainty(value, sample, n_samples)
-    unparsed, truncated = int(rows.unparsed.sum()), int(rows.truncated.sum())
+    unparsed, unfinished, truncated = (
+        int(counted.sum()) for counted in (rows.unparsed, rows.unfinished, rows.truncated)
+    )
     return Metrics(
         rows=n_rows,
         n=n,
@@ -213,6 +229,8 @@ def _metrics(rows: _Rows) -> Metrics:
         accuracy_high=high,
         unparsed=unparsed,
         unparsed_rate=unparsed / n_rows if n_rows else None,
+        unfinished=unfinished,
+        unfinished_rate=unfinished / n_rows if n_rows else None,
         truncated=truncated,
         truncated_rate=truncated / n_rows if n_rows else None,
         failed=n_rows - n,
@@ -285,7 +303,7 @@ def _majority_values(rows: _Rows, repeat: IntArray, scores: pa.Table) -> FloatAr
     """Return the value of the most frequent answer of each scored sample."""
     answer, _ = _codes(scores, "extracted")
     counted = ~np.isnan(rows.value)
-    votes = np.flatnonzero(counted & ~rows.unparsed & (answer >= 0))
+    votes = np.flatnonzero(counted & ~rows.unparsed & ~rows.unfinished & (answer >= 0))
     votes = votes[np.argsort(repeat[votes], kind="stable")]
     values = np.full(int(rows.sample.max(initial=-1)) + 1, np.nan)
     values[rows.sample[counted]] = 0.0

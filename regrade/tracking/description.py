@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from regrade.stats.repeats import Average
 from regrade.tracking.scoring import MAX_TAG, Scoring
 
 # Stored in existing descriptions: must not change.
@@ -25,6 +26,10 @@ class Row:
     url: str | None
     headline: bool
     """The accuracy is the headline number of the benchmark."""
+    average: str = ""
+    """Name of the accuracy over several answers per question, such as `avg@8`; "" for one answer."""
+    further: tuple[Average, ...] = ()
+    """pass@k and maj@k; empty for one answer per question."""
 
 
 def evaluation_text(
@@ -35,7 +40,11 @@ def evaluation_text(
     Rows beyond MLflow's limit on the length of a tag are counted instead of shown.
     """
     notes = existing.partition(NOTES)[2].strip()
-    best = [f"{escape(row.benchmark)} **{_accuracy(row)}**" for row in rows if row.headline]
+    best = [
+        ", ".join([f"{escape(row.benchmark)} **{_accuracy(row)}**", *_further(row)])
+        for row in rows
+        if row.headline
+    ]
     head = [
         # The page folds the text after about five lines, so the headline numbers come first.
         " · ".join(best[:8]),
@@ -97,15 +106,22 @@ def _visible(text: str) -> str:
 def _accuracy(row: Row) -> str:
     if row.accuracy is None:
         return "none"
-    error = "" if row.stderr is None else f" ± {row.stderr:.4f}"
-    return f"{row.accuracy:.4f}{error}"
+    return f"{row.average} {_value(row.accuracy, row.stderr)}".strip()
+
+
+def _further(row: Row) -> list[str]:
+    return [f"{name} {_value(value, error)}" for name, value, error in row.further]
+
+
+def _value(value: float, error: float | None) -> str:
+    return f"{value:.4f}" + ("" if error is None else f" ± {error:.4f}")
 
 
 def _line(row: Row) -> str:
     cells = (
         escape(row.benchmark),
         escape(row.scorer),
-        f"**{_accuracy(row)}**" if row.headline else _accuracy(row),
+        ", ".join([f"**{_accuracy(row)}**" if row.headline else _accuracy(row), *_further(row)]),
         *(f"{count:,}" for count in row.counts),
         _link(row.answer_set, row.url),
     )

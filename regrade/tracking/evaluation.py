@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from regrade.stats.repeats import average_name, further_averages
 from regrade.tracking.description import Row
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def table_rows(runs: Iterable["Run"], best: Mapping[str, "Run"]) -> list[Row]:
 
 def _row(run: "Run", headline: bool) -> Row:
     tags, metrics = run.data.tags, run.data.metrics
+    repeats = int(run.data.params.get("repeats", 1))
     return Row(
         benchmark=tags["regrade.benchmark"],
         scorer=", ".join(
@@ -72,4 +74,6 @@ def _row(run: "Run", headline: bool) -> Row:
         answer_set=tags["regrade.answer_set"],
         url=tags.get("regrade.url"),
         headline=headline,
+        average=average_name(repeats),
+        further=tuple(further_averages(metrics, repeats)),
     )

@@ -1,4 +1,4 @@
-"""Run MLflow and matplotlib in a second process, because importing them takes seconds.
+"""Run MLflow and matplotlib in a second process, because importing them takes seconds (docs/decisions/0006-mlflow-process.md).
 
 `python -m regrade.tracking.process FD` executes the calls that arrive through a pipe, and ends when the pipe is closed;
 the kernel closes it whenever the owner ends. Calls and results are pickled: only regrade's processes use the pipe.

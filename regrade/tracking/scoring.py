@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from regrade.answers.manifest import Manifest
+from regrade.specification import ModelIdentity
 from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
 
 # Limits of MLflow in characters (mlflow.utils.validation); MAX_NAME leaves room for the rest of a metric's key.
@@ -116,6 +117,7 @@ class Scoring:
             "regrade.dataset_revision": specification.benchmark.source_revision,
             "regrade.model": self.model_label,
             "regrade.model_revision": specification.model.revision,
+            **adapter_tags(specification.model),
             "regrade.scorer": self.scorer,
             "regrade.scorer_version": str(self.version),
             "regrade.scorer_hash": self.source_hash,
@@ -135,9 +137,11 @@ class Scoring:
 
     @property
     def model_label(self) -> str:
-        """Name of the model with the start of its revision, and its quantization and engine settings if any."""
+        """Name of the model with the start of its revision and its adapter's, quantization and engine settings if any."""
         model = self.manifest.specification.model
         label = f"{model.name}@{model.revision if model.kind == 'served' else model.revision[:12]}"
+        if model.adapter is not None:
+            label += f"+{model.adapter.revision[:12]}"
         engine = [f"{name}={value}" for name, value in self.manifest.specification.engine.items()]
         notes = [*filter(None, [model.quantization]), *engine]
         return f"{label} ({', '.join(notes)})" if notes else label
@@ -157,6 +161,11 @@ class Scoring:
                 for level, row in rows
             ],
         }
+
+
+def adapter_tags(model: ModelIdentity) -> dict[str, str]:
+    """Return the tag with the revision of the model's adapter, if it has one."""
+    return {"regrade.adapter_revision": model.adapter.revision} if model.adapter else {}
 
 
 def cut(text: str, limit: int) -> str:

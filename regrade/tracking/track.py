@@ -14,7 +14,14 @@ from regrade.stats.charts import DRAWING_ERRORS, accuracy_chart
 from regrade.tracking.connection import PARENT_TAG, connect, experiment_id, run_url, scoring_runs
 from regrade.tracking.description import evaluation_text, scoring_text
 from regrade.tracking.evaluation import headline_metrics, headlines, table_rows
-from regrade.tracking.scoring import MAX_NAME, MAX_PARAMETER, MAX_TAG, Scoring, cut
+from regrade.tracking.scoring import (
+    MAX_NAME,
+    MAX_PARAMETER,
+    MAX_TAG,
+    Scoring,
+    adapter_tags,
+    cut,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -110,6 +117,7 @@ def _evaluation(
         "regrade.model_id": scoring.model_id,
         "regrade.model": cut(scoring.model_label, MAX_TAG),
         "regrade.model_revision": model.revision,
+        **adapter_tags(model),
     }
     name = model.name if not family or family == model.name else f"{family}/{model.name}"
     return _create(client, experiment, query, name, tags)

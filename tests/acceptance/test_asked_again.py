@@ -1,9 +1,7 @@
 """Answers that are asked for again: failed requests, lost shards, everything with `--fresh`, and another checkpoint on the same port."""
 
-import http.server
 import json
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import Ran, regrade
+from tests.http_server import Handler, serving
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
 QUESTIONS = 6
@@ -33,44 +32,29 @@ class Server:
 def server() -> Iterator[Server]:
     state = Server()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Api(Handler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             if self.path == "/v1/models":
-                self.reply(200, {"data": [{"id": "m", "root": state.root}]})
+                self.reply({"data": [{"id": "m", "root": state.root}]})
             else:
-                self.reply(404, {})
+                self.reply({}, 404)
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             question = body["messages"][-1]["content"]
             state.asked[question] += 1
             if question in state.refused:
-                self.reply(400, {"error": {"message": "not today"}})
+                self.reply({"error": {"message": "not today"}}, 400)
                 return
             choice = {"index": 0, "message": {"content": "#### 1"}, "finish_reason": "stop"}
             usage = {"prompt_tokens": 3, "completion_tokens": 2}
-            self.reply(200, {"choices": [choice], "usage": usage})
+            self.reply({"choices": [choice], "usage": usage})
 
-        def reply(self, status: int, document: dict[str, Any]) -> None:
-            content = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        thread = threading.Thread(target=listening.serve_forever)
-        thread.start()
-        state.url = f"http://127.0.0.1:{listening.server_port}/v1"
+    with serving(Api) as address:
+        state.url = f"{address}/v1"
         yield state
-        listening.shutdown()
-        thread.join()
 
 
 class Command:

@@ -17,7 +17,7 @@ from regrade.answers.publishing import (
     retry_on_conflict,
 )
 from regrade.answers.sealed import seal_table
-from regrade.answers.sets import AnswerSet, find_set, list_sets
+from regrade.answers.sets import AnswerSet, find_set, list_sets, readable_sets
 from regrade.answers.spool import Spool
 from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.records import GENERATION_SCHEMA
@@ -201,7 +201,7 @@ def test_a_model_is_found_by_its_name_or_the_last_part(repository: LocalReposito
     answers = published(repository, spool, range(5), 5)
 
     for name in ("org/tiny", "tiny", "some/folder/tiny"):
-        found = list_sets(repository, answers.revision, model=name)
+        found, _ = readable_sets(repository, answers.revision, model=name)
         assert bool(found) == (name != "some/folder/tiny")
 
 
@@ -214,7 +214,7 @@ def test_a_model_from_a_folder_is_found_by_its_path_too(
     def found(asked: str) -> list[str]:
         head = repository.head()
         assert head is not None
-        sets = list_sets(repository, head, model=asked)
+        sets, _ = readable_sets(repository, head, model=asked)
         return [answers.manifest.specification.model.name for answers in sets]
 
     (tmp_path / "link").symlink_to(tmp_path / "out/merged")

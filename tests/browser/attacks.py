@@ -1,14 +1,14 @@
 """Pages of an attacker: on another port of this machine, and on a name that leads to a server of this machine (DNS rebinding)."""
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from selenium import webdriver
+
+from tests.http_server import Handler, serving
 
 FOREIGN = "attacker.example"
 """Name that a browser with the flag `REBINDING` resolves to 127.0.0.1."""
@@ -58,24 +58,11 @@ class Attacker:
 def hostile_page() -> Iterator[str]:
     """Address of an empty page on a free port of 127.0.0.1."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Page(Handler):
         def do_GET(self) -> None:
-            body = b"<!doctype html><title>a page</title>"
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.reply(
+                b"<!doctype html><title>a page</title>", headers={"Content-Type": "text/html"}
+            )
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Page) as address:
+        yield f"{address}/"

@@ -4,10 +4,13 @@ import subprocess
 import sys
 from importlib import import_module
 from inspect import getdoc
+from pathlib import Path
 
 import pytest
 
 from regrade.cli.main import COMMANDS, command_line, run
+from regrade.cli.options import GenerationOptions
+from regrade.errors import SettingsError
 
 ALL_MODULES = {f"regrade.cli.{function.partition(':')[0]}" for function, _ in COMMANDS.values()}
 
@@ -49,3 +52,20 @@ def test_a_switch_that_is_on_can_be_switched_off():
     options = bound.arguments["options"]
     assert not options.vllm.enable_prefix_caching
     assert options.prompt.model_dump(exclude_unset=True) == {"truncate": False}
+
+
+def test_an_adapter_is_a_setting_of_the_engine(tmp_path: Path):
+    file = tmp_path / "run.yaml"
+    file.write_text("model: org/base\nengine: {kind: vllm, lora: org/old, dtype: float16}\n")
+
+    assert GenerationOptions(model="org/base", lora="org/new").parameters() == {
+        "model": "org/base",
+        "engine": {"kind": "vllm", "lora": "org/new"},
+    }
+    assert GenerationOptions(config=file, lora="org/new").parameters()["engine"] == {
+        "kind": "vllm",
+        "lora": "org/new",
+        "dtype": "float16",
+    }
+    with pytest.raises(SettingsError, match=r"Engine 'openai' does not take `--engine\.lora`"):
+        GenerationOptions(model="served", engine="openai", lora="org/new").parameters()

@@ -11,7 +11,8 @@ import pytest
 from regrade.answers.local import LocalRepository
 from tests.crash.conftest import LIMIT, Reference
 from tests.crash.harness import Command, accuracy, answer_set, stored
-from tests.prefect_fixtures import free_port, running_server
+from tests.prefect_fixtures import running_server
+from tests.server_process import free_port
 
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
 

@@ -23,7 +23,7 @@ from regrade.orchestration.artifacts import COMPARISON_KEY, read_report
 from regrade.reporting.results import Evaluation
 from regrade.settings import DatasetBenchmark, GateSettings
 from tests.comparing.sides import answer
-from tests.prefect_fixtures import free_port
+from tests.server_process import free_port
 from tests.stored import score
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]

@@ -19,8 +19,8 @@ from infra.stack.layout import Layout
 from infra.stack.login import read_login
 from infra.stack.processes import Known, read_state
 from tests.command_line import ROOT, Ran, run
-from tests.prefect_fixtures import free_port
 from tests.prefect_login import Login
+from tests.server_process import free_port
 
 
 def stack_python() -> tuple[str, dict[str, str]]:

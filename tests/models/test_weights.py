@@ -1,17 +1,14 @@
 """The identity of a served model's weights."""
 
-import http.server
-import json
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from email.utils import formatdate
 from typing import Any
 
 import pytest
 
 from regrade.models import resolve_served
+from tests.http_server import Handler, serving
 
 
 @dataclass
@@ -27,31 +24,19 @@ class Server:
 def server() -> Iterator[Server]:
     served = Server()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Api(Handler):
         def do_GET(self) -> None:
             if self.path == "/v1/models":
                 now = {"created": int(time.time())} | served.entry
-                body = json.dumps({"data": [{"id": "m", **now}]})
+                self.reply({"data": [{"id": "m", **now}]})
             elif self.path == "/metrics" and served.started is not None:
-                body = f"# HELP x\nprocess_start_time_seconds {served.started}\n"
+                self.reply(f"# HELP x\nprocess_start_time_seconds {served.started}\n".encode())
             else:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            self.send_header("Date", formatdate(usegmt=True))
-            self.end_headers()
-            self.wfile.write(body.encode())
+                self.reply({}, 404)
 
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        thread = threading.Thread(target=listening.serve_forever)
-        thread.start()
-        served.url = f"http://127.0.0.1:{listening.server_port}/v1"
+    with serving(Api) as address:
+        served.url = f"{address}/v1"
         yield served
-        listening.shutdown()
-        thread.join()
 
 
 def revision(server: Server) -> str:

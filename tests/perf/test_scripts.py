@@ -62,6 +62,13 @@ def test_requests_to_the_hub_are_counted_for_each_size(results: Path) -> None:
     assert all(row["requests"] > 0 for row in rows)
 
 
+def test_all_clients_get_the_same_answers(results: Path) -> None:
+    rows = rows_of(results, "clients", "--requests", "40", "--in-flight", "8", "--repetitions", "1")
+
+    assert len(rows) == 5
+    assert {row["characters"] for row in rows} == {40 * 16 * len(" seven")}
+
+
 def test_planning_ends_the_engine_when_it_begins_to_load(results: Path) -> None:
     (row,) = rows_of(results, "planning", "--questions", "500", "--repetitions", "1")
 

@@ -83,10 +83,11 @@ def choice_texts(row: int, value: object) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def listed(choices: Sequence[str]) -> str:
-    """Return the choices as lines such as `A. Paris`."""
+def listed(choices: Sequence[str], *, strip: bool = True) -> str:
+    """Return the choices as lines such as `A. Paris`, by default without white space around a choice."""
     return "\n".join(
-        f"{letter}. {text.strip()}" for letter, text in zip(LETTERS, choices, strict=False)
+        f"{letter}. {text.strip() if strip else text}"
+        for letter, text in zip(LETTERS, choices, strict=False)
     )
 
 

@@ -13,7 +13,7 @@ from regrade.settings import SamplingParams
 
 Body = dict[str, Any]
 
-_NEUTRAL = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+_NEUTRAL = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "thinking_token_budget": None}
 """vLLM-only sampling params, with the value that disables each."""
 
 
@@ -36,7 +36,7 @@ def sampling_body(sampling: SamplingParams, *, is_vllm: bool) -> Body:
         body["stop"] = list(sampling.stop)
     for name, neutral in _NEUTRAL.items():
         value = getattr(sampling, name)
-        if is_vllm or value != neutral:
+        if value is not None and (is_vllm or value != neutral):
             body[name] = value
     return body
 
@@ -93,10 +93,12 @@ def completion(
         text = as_text(content)
     except ValueError as error:
         raise RefusedError(None, str(error)) from error
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
     return Completion(
         **prompt_fields(request),
         text=text,
-        reasoning=message.get("reasoning_content") or message.get("reasoning"),
+        reasoning=reasoning,
+        reasoning_open=not text if reasoning else None,
         finish_reason=choice.get("finish_reason"),
         prompt_tokens=usage.get("prompt_tokens"),
         completion_tokens=usage.get("completion_tokens"),

@@ -41,8 +41,6 @@ class OpenAIClient:
         self._chat: bodies.Body = {}
         if rendering.chat_template is not None:
             self._chat["chat_template"] = rendering.chat_template
-        if rendering.arguments:
-            self._chat["chat_template_kwargs"] = dict(rendering.arguments)
         self._info: EngineInfo | None = None
         self._is_vllm = False
         self._batch_size = settings.batch_size
@@ -247,6 +245,8 @@ class OpenAIClient:
         body = {"model": self._model.path, **body}
         if not isinstance(group[0].prompt, str):
             body["messages"] = [dict(message) for message in group[0].prompt]
+            if group[0].template_arguments:
+                body["chat_template_kwargs"] = dict(group[0].template_arguments)
             return await send("chat/completions", body | self._chat)
         prompts = [request.prompt for request in group]
         body["prompt"] = prompts if len(prompts) > 1 else prompts[0]

@@ -1,14 +1,30 @@
 """Settings of the engine `openai`."""
 
-from pydantic import Field
+from typing import Annotated
+from urllib.parse import urlsplit
 
+from pydantic import AfterValidator, Field
+
+from regrade.errors import SettingsError
 from regrade.settings import Settings
+
+
+def _without_login(address: str) -> str:
+    if "@" in urlsplit(address).netloc:
+        # Not a ValueError, whose message would repeat the value.
+        raise SettingsError(
+            "engine.base_url has a user or a password, but engine settings are stored with the answers, "
+            "where others read them. Put the key into an environment variable, and its name into engine.api_key_env."
+        )
+    return address
 
 
 class ServerSettings(Settings):
     """Address of a server with an OpenAI-compatible API, and limits of its use."""
 
-    base_url: str = Field("http://127.0.0.1:8000/v1", pattern=r"^https?://")
+    base_url: Annotated[str, AfterValidator(_without_login)] = Field(
+        "http://127.0.0.1:8000/v1", pattern=r"^https?://"
+    )
     """Address of the API, ending in `/v1`."""
     model_revision: str | None = Field(None, min_length=1)
     """Revision of the served weights, such as a commit or a training step. Default: what the server tells."""

@@ -1,7 +1,6 @@
 """HTTP requests with retries; an error fails either one row or the whole run."""
 
 import math
-import os
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -21,9 +20,9 @@ from tenacity import (
 
 from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.streaming import END, StreamedResponse, events
-from regrade.errors import EngineError, SettingsError
-from regrade.models.served import api_key
-from regrade.retries import retry_after
+from regrade.errors import EngineError
+from regrade.http_client import Failure, failure_of, retry_after
+from regrade.models.served import api_key, not_accepted
 
 _LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds, if the server names none."""
@@ -78,7 +77,7 @@ class Server:
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return the JSON response.
 
-        Retries 429, 5xx, timeouts and broken connections, after the wait that the server requests or with
+        Retries 408, 429, 5xx, timeouts and broken connections, after the wait that the server requests or with
         exponential backoff. Other errors are not retried.
 
         Raises:
@@ -176,19 +175,12 @@ class Server:
 
     def _error(self, url: str, response: aiohttp.ClientResponse, content: bytes) -> Exception:
         status, message = response.status, _message(content)
-        if status == 429 or status >= 500:
+        if failure_of(status) is Failure.TRANSIENT:
             return _RetryableError(f"{status}: {message}", status, retry_after(response.headers))
-        if status in (401, 403):
-            state = "is rejected" if self._settings.api_key_env in os.environ else "is not set"
-            return SettingsError(
-                f"{url} answers {status}: the API key in environment variable {self._settings.api_key_env} {state}. "
-                f"The server says: {message}"
-            )
-        if status == 404:
-            return SettingsError(
-                f"{url} answers 404: {message} Check engine.base_url and the model."
-            )
-        return RefusedError(status, f"The server rejected the request ({status}): {message}")
+        settings_error = not_accepted(url, status, self._settings.api_key_env, message)
+        return settings_error or RefusedError(
+            status, f"The server rejected the request ({status}): {message}"
+        )
 
     def _final_error(self, error: _RetryableError, started: float) -> Exception:
         problem = f"{self._settings.max_retries + 1} times: {error.problem}."
@@ -223,7 +215,7 @@ def _error_of(event: Mapping[str, Any], data: bytes) -> Exception:
     details = event["error"]
     code = details.get("code") if isinstance(details, dict) else None
     status = code if isinstance(code, int) else None
-    if status is None or status == 429 or status >= 500:
+    if status is None or failure_of(status) is Failure.TRANSIENT:
         return _RetryableError(f"error in the middle of the answer: {_message(data)}", status)
     return RefusedError(status, f"The server rejected the request ({status}): {_message(data)}")
 

@@ -26,6 +26,8 @@ class Summary:
     """A request has a temperature above 0."""
     ranked: bool = False
     """A request ranks labels."""
+    budgeted: bool = False
+    """A request has a budget for its reasoning."""
     first_error: str | None = None
 
     @property
@@ -38,6 +40,7 @@ class Summary:
         self.requests += 1
         self.sampled = self.sampled or request.sampling["temperature"] > 0
         self.ranked = self.ranked or bool(request.ranking)
+        self.budgeted = self.budgeted or request.sampling.get("thinking_token_budget") is not None
         if request.error is not None:
             self.first_error = self.first_error or request.error
             return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psutil
 
+from regrade.engines.vllm_process.adapter import adapter_arguments
 from regrade.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -54,15 +55,20 @@ def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "Engin
     """Return vLLM's engine arguments for the settings and `engine.extra`.
 
     Raises:
-        SettingsError: If vLLM does not know an extra argument, or has a setting for it, or rejects a value.
+        SettingsError: If vLLM does not know an extra argument, or has a setting for it, or rejects a value or the
+            adapter.
     """
     from regrade.engines.vllm_process.internals import EngineArgs
 
     settings: dict[str, Any] = dict(open_message["settings"])
+    del settings["reasoning_parser"]  # applied to answers, not by the engine
     extra: dict[str, Any] = dict(open_message["extra"])
+    adapter: dict[str, Any] = {}
+    if open_message["adapter"]:
+        adapter = adapter_arguments(open_message["adapter"], is_cpu=is_cpu)
     known = [field.name for field in dataclasses.fields(EngineArgs)]
     for name in extra:
-        if name in settings or name in ("model", "revision"):
+        if name in settings or name in ("model", "revision", *adapter):
             raise SettingsError(f"engine.extra cannot set '{name}', because another setting does.")
         if name not in known:
             close = get_close_matches(name, known, n=1)
@@ -80,7 +86,9 @@ def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "Engin
     values |= {"model": open_message["model"], "revision": open_message["revision"]}
     if open_message["revision"] is not None:
         values["tokenizer_revision"] = open_message["revision"]
-    return _accepted(lambda: EngineArgs(**(values | {"disable_log_stats": False} | extra)))
+    return _accepted(
+        lambda: EngineArgs(**(values | {"disable_log_stats": False} | adapter | extra))
+    )
 
 
 def _cpu_cache_bytes(workers: int) -> int:

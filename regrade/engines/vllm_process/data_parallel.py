@@ -12,6 +12,7 @@ from regrade.engines.vllm_process.loop import RejectedRequest, rejection
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import (
         AsyncLLM,
+        LoRARequest,
         RequestOutput,
         SamplingParams,
         VllmConfig,
@@ -30,10 +31,23 @@ class DataParallelEngine:
         opening = asyncio.run_coroutine_threadsafe(_open(config), self._loop)
         self._engine: AsyncLLM = opening.result()
 
-    def add_request(self, request_id: str, prompt: Any, params: "SamplingParams") -> None:  # noqa: ANN401
+    def add_request(
+        self,
+        request_id: str,
+        prompt: Any,  # noqa: ANN401
+        params: "SamplingParams",
+        *,
+        lora_request: "LoRARequest | None" = None,
+    ) -> None:
         """Start a request; vLLM picks the copy of the model."""
-        generating = self._generate(request_id, prompt, params)
+        generating = self._generate(request_id, prompt, params, lora_request)
         self._running[request_id] = asyncio.run_coroutine_threadsafe(generating, self._loop)
+
+    def add_lora(self, lora_request: "LoRARequest") -> bool:
+        """Load an adapter into all copies."""
+        return asyncio.run_coroutine_threadsafe(
+            self._engine.add_lora(lora_request), self._loop
+        ).result()
 
     def abort_request(self, request_ids: Sequence[str]) -> None:
         """Abort requests."""
@@ -53,12 +67,20 @@ class DataParallelEngine:
                 outputs.append(result)
         return outputs
 
-    async def _generate(self, request_id: str, prompt: Any, params: "SamplingParams") -> None:  # noqa: ANN401
+    async def _generate(
+        self,
+        request_id: str,
+        prompt: Any,  # noqa: ANN401
+        params: "SamplingParams",
+        lora_request: "LoRARequest | None",
+    ) -> None:
         """Put the answer, the request's error or the engine's end; `step` waits for exactly one of them."""
         from regrade.engines.vllm_process.internals import EngineDeadError
 
         try:
-            async for output in self._engine.generate(prompt, params, request_id):
+            async for output in self._engine.generate(
+                prompt, params, request_id, lora_request=lora_request
+            ):
                 if output.finished:
                     self._finished.put(output)
                     return

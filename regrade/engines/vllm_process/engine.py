@@ -44,6 +44,8 @@ class VllmProcess:
     ) -> None:
         extra = parse_extra(settings.extra)
         refuse_code(extra)
+        if model.code_revision is not None:
+            extra["code_revision"] = model.code_revision
         self._model = model
         self._log = log
         self._on_progress = on_progress
@@ -56,11 +58,11 @@ class VllmProcess:
             "type": "open",
             "model": model.path,
             "revision": model.revision,
-            "settings": settings.model_dump(exclude={"kind", "extra"}),
+            "adapter": model.adapter,
+            "settings": settings.model_dump(exclude={"kind", "extra", "lora"}),
             "extra": extra,
             "rendering": {
                 "chat_template": rendering.chat_template,
-                "arguments": dict(rendering.arguments),
                 "truncate": rendering.truncate,
             },
         }
@@ -258,6 +260,8 @@ def _to_wire(request: Request) -> dict[str, Any]:
         else [dict(m) for m in request.prompt],
         "sampling": dict(request.sampling),
         "labels": request.labels,
+        "template_arguments": dict(request.template_arguments),
+        "day": None if request.day is None else request.day.isoformat(),
     }
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 Tokens = list[int]
-Tokenize = Callable[[Sequence[str]], list[Tokens]]
-"""Converts texts to token ids, including the special tokens that the model expects."""
 
 MAX_SINGLE_TOKENS = 128
 """vLLM's limit on `logprob_token_ids`."""
@@ -59,23 +57,29 @@ def _common_length(left: Tokens, right: Tokens) -> int:
 class LabelTokens:
     """Chooses one-pass or per-label ranking for a prompt; cached by labels and the prompt's last characters."""
 
-    def __init__(self, tokenize: Tokenize) -> None:
-        self._tokenize = tokenize
+    def __init__(self) -> None:
         self._cache: dict[tuple[tuple[str, ...], str], Tokens | None] = {}
 
-    def of(self, text: str, prompt: Tokens, labels: tuple[str, ...]) -> Tokens | Choices:
+    def of(
+        self,
+        text: str,
+        prompt: Tokens,
+        labels: tuple[str, ...],
+        continued: Callable[[Sequence[str]], list[Tokens]],
+    ) -> Tokens | Choices:
         """Return the token of each label, or the sequences to score separately.
 
         Args:
             text: The prompt.
             prompt: The prompt's token ids.
             labels: Texts to rank as continuations.
+            continued: Returns the token ids of the prompt with each of the labels after it.
         """
         ending = (labels, text[-_TAIL:])
         tokens = self._cache.get(ending)
         if tokens is not None:
             return tokens
-        sequences = self._tokenize([text + label for label in labels])
+        sequences = continued(labels)
         if ending not in self._cache:
             self._cache[ending] = single_tokens(prompt, sequences)
         return self._cache[ending] or choices(prompt, sequences)

@@ -11,15 +11,18 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from regrade.engines.vllm_process.adapter import AdapterEngine, load_adapter
 from regrade.engines.vllm_process.ahead import PromptsAhead
 from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
 from regrade.engines.vllm_process.channel import Message
+from regrade.engines.vllm_process.chat import open_chat
 from regrade.engines.vllm_process.context import choose_max_model_len
 from regrade.engines.vllm_process.cpu_priority import lower_priority
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
 from regrade.engines.vllm_process.prefetch import prefetch_weights
 from regrade.engines.vllm_process.prompts import Prompts, WireRequest
+from regrade.engines.vllm_process.reasoning import ReasoningReader, open_reader
 from regrade.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ class Loaded:
 
     engine: SteppedEngine
     prompts: Prompts
+    reader: ReasoningReader | None
     ahead: PromptsAhead
     max_model_len: int
     model_limit: int
@@ -58,7 +62,7 @@ def load(
 
     Raises:
         SettingsError: If vLLM or the model does not allow the settings. Raised before the weights are read, unless only
-            a request that is tokenised later shows it.
+            a request that is tokenised later shows it, or the adapter does not fit the model's layers.
     """
     started = time.monotonic()
     prefetch_weights(open_message)
@@ -73,15 +77,11 @@ def load(
     # A copy, because the engine uses the original in another thread.
     tokenizer = copy.deepcopy(vllm.cached_tokenizer_from_config(model))
     rendering = open_message["rendering"]
-    template = rendering["chat_template"] or getattr(tokenizer, "chat_template", None)
-    prompts = Prompts(
-        tokenizer, chat_template=rendering["chat_template"], arguments=rendering["arguments"]
-    )
+    chat = open_chat(model, tokenizer, chat_template=rendering["chat_template"])
+    reader = open_reader(open_message["settings"]["reasoning_parser"], model, tokenizer)
+    prompts = Prompts(tokenizer, chat, thought=reader.start if reader is not None else None)
     tokenise = partial(
-        _tokenise_ahead,
-        prompts=prompts,
-        model=open_message["model"],
-        has_template=template is not None,
+        _tokenise_ahead, prompts=prompts, model=open_message["model"], has_chats=chat is not None
     )
     explicit = open_message["settings"]["max_model_len"]
     sample = tokenise(_as_messages(open_message["sample"])).summary
@@ -100,9 +100,20 @@ def load(
     # On a CPU, vLLM 0.32 fails with chunked prefill and sampling: it resets the request's random generator, which torch
     # does not support there ("Generator does not use offset").
     unchunked = is_cpu and (summary.sampled or not summary.requests)
+    if summary.budgeted:
+        if reader is None:
+            raise SettingsError(
+                "A thinking budget needs a model whose reasoning vLLM can tell apart; this one has no reasoning parser."
+            )
+        # vLLM learns from it where a thought begins and ends.
+        arguments.reasoning_parser = reader.name
     config = engine_config(arguments, context, chunked_prefill=False if unchunked else None)
     on_progress("loading the model")
-    engine = _engine(config, copies=arguments.data_parallel_size)
+    engine: SteppedEngine
+    engine = base = _engine(config, copies=arguments.data_parallel_size)
+    if open_message["adapter"]:
+        on_progress("loading the adapter")
+        engine = load_adapter(base, open_message["adapter"], config.model_config.max_model_len)
     on_progress("warming up")
     _warm_up(engine, ranks=summary.ranked)
     on_progress("tokenising the prompts")
@@ -115,6 +126,7 @@ def load(
     return Loaded(
         engine=engine,
         prompts=prompts,
+        reader=reader,
         ahead=ahead,
         max_model_len=config.model_config.max_model_len,
         model_limit=model.max_model_len,
@@ -125,9 +137,10 @@ def load(
             "device": vllm.current_platform.get_device_name(),
             "dtype": str(config.model_config.dtype).removeprefix("torch."),
             "max_model_len": config.model_config.max_model_len,
-            "chat_template_sha256": hashlib.sha256(template.encode()).hexdigest()
-            if isinstance(template, str)
+            "chat_template_sha256": hashlib.sha256(chat.template.encode()).hexdigest()
+            if chat is not None and chat.template is not None
             else None,
+            "reasoning_parser": None if reader is None else reader.name,
             "load_seconds": time.monotonic() - started,
         },
     )
@@ -152,7 +165,7 @@ def _import_vllm() -> ModuleType:
     return internals
 
 
-def _engine(config: "VllmConfig", *, copies: int) -> SteppedEngine:
+def _engine(config: "VllmConfig", *, copies: int) -> AdapterEngine:
     from regrade.engines.vllm_process.internals import LLMEngine, UsageContext
 
     if copies > 1:
@@ -201,7 +214,7 @@ def _in_thread(call: Callable[[], _T]) -> Future[_T]:
 
 
 def _tokenise_ahead(
-    messages: Iterator[Message], prompts: Prompts, *, model: str, has_template: bool
+    messages: Iterator[Message], prompts: Prompts, *, model: str, has_chats: bool
 ) -> PromptsAhead:
     """Return the planned requests, tokenised."""
     ahead = PromptsAhead()
@@ -209,7 +222,7 @@ def _tokenise_ahead(
         if message["type"] == "load":
             break
         requests = message["requests"]
-        if not has_template and any(isinstance(request["prompt"], list) for request in requests):
+        if not has_chats and any(isinstance(request["prompt"], list) for request in requests):
             raise SettingsError(
                 f"Benchmarks use chat prompts, but the tokenizer of '{model}' has no chat template. "
                 "Use format 'completion', or set prompt.chat_template."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from regrade.engines.vllm_process.labels import Choices
 from regrade.engines.vllm_process.prompts import Prepared
+from regrade.engines.vllm_process.reasoning import ReasoningReader, UnreadAnswer
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import (
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     )
 
 WireCompletion = dict[str, Any]
-"""The fields of a `Completion` that are not None."""
+"""The fields of a `Completion` that are not None; with `unread` until a `ReasoningReader` has read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,22 @@ class Loop:
         finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]],
         *,
         max_running: int,
+        reader: ReasoningReader | None = None,
     ) -> None:
+        """Connect the engine with the queues.
+
+        Args:
+            engine: The engine.
+            queued: Requests; None only wakes the loop.
+            finished: Completions by round. Those of chats are not read yet if there is a `reader`.
+            max_running: Most requests that vLLM has at a time.
+            reader: Separates the reasoning of chat answers.
+        """
         self._engine = engine
         self._queued = queued
         self._finished = finished
         self._max_running = max_running
+        self._reader = reader
         self._running: dict[str, tuple[_Running, int]] = {}
         self._added = 0
         self._cancelled = 0
@@ -122,7 +134,7 @@ class Loop:
         if isinstance(request.ranking, Choices):
             sequences = request.ranking.sequences
         try:
-            params = _params(request)
+            params = _params(request, self._reader_of(request))
             for part, sequence in enumerate(sequences):
                 self._start(running, part, sequence, params)
         except EngineDeadError:
@@ -161,7 +173,12 @@ class Loop:
         running.outputs[part] = output
         parts = len(ranking.sequences) if isinstance(ranking, Choices) else 1
         if len(running.outputs) == parts:
-            done.setdefault(running.round, []).append(_completion(running))
+            done.setdefault(running.round, []).append(
+                _completion(running, self._reader_of(running.request))
+            )
+
+    def _reader_of(self, request: Prepared) -> ReasoningReader | None:
+        return self._reader if request.chat and request.ranking is None else None
 
     def _abort(self, ids: list[str]) -> None:
         if ids:
@@ -177,7 +194,7 @@ def rejection(error: Exception) -> str:
     return f"vLLM rejected the request: {reason}"
 
 
-def _params(request: Prepared) -> "SamplingParams":
+def _params(request: Prepared, reader: ReasoningReader | None) -> "SamplingParams":
     from regrade.engines.vllm_process.internals import RequestOutputKind, SamplingParams
 
     final = RequestOutputKind.FINAL_ONLY
@@ -187,6 +204,9 @@ def _params(request: Prepared) -> "SamplingParams":
             del sampling[
                 "seed"
             ]  # greedy decoding needs none, and a seed costs a generator per request
+        if reader is not None:
+            # A stop text in the reasoning does not end the answer: `reader` applies them to what follows.
+            sampling |= {"stop": [], "skip_special_tokens": not reader.keeps_special_tokens}
         return SamplingParams(**sampling, output_kind=final)
     if isinstance(request.ranking, Choices):
         return _choice_params(reads_cache=True)
@@ -213,7 +233,7 @@ def _choice_params(*, reads_cache: bool) -> "SamplingParams":
     )
 
 
-def _completion(running: _Running) -> WireCompletion:
+def _completion(running: _Running, reader: ReasoningReader | None) -> WireCompletion:
     request = running.request
     outputs = [running.outputs[part] for part in sorted(running.outputs)]
     answers = [output.outputs[0] for output in outputs]
@@ -226,7 +246,11 @@ def _completion(running: _Running) -> WireCompletion:
         **_times(outputs),
     }
     if request.ranking is None:
-        return completion | {"text": answers[0].text, "finish_reason": answers[0].finish_reason}
+        completion |= {"text": answers[0].text, "finish_reason": answers[0].finish_reason}
+        if reader is not None:
+            stop = tuple(request.sampling.get("stop", ()))
+            completion["unread"] = UnreadAnswer(stop, answers[0].token_ids)
+        return completion
     logprobs = _label_logprobs(request.ranking, outputs)
     if any(math.isnan(logprob) for logprob in logprobs):
         return _failed(request, "The model returned log-probabilities that are not numbers.")

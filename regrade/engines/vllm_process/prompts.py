@@ -1,18 +1,24 @@
 """Worker side: render and tokenise requests in batches."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
 from itertools import groupby
-from operator import itemgetter
 from typing import Any, Protocol
 
-import jinja2
-
+from regrade.engines.vllm_process.chat import Chat, RenderedChat, TemplateVariables
 from regrade.engines.vllm_process.context import Need, too_long
 from regrade.engines.vllm_process.labels import Choices, LabelTokens, Tokens
 
 WireRequest = Mapping[str, Any]
-"""A `Request` as JSON: `key`, `prompt` (text or list of messages), `sampling`, `labels`."""
+"""A `Request` as JSON; `prompt` is a text, or a list of messages."""
+_THOUGHT = "<think>"
+"""The usual begin of a thought; see `Prompts`."""
+_OPENS_A_THOUGHT = (
+    "The chat template opens a thought, so that no label can follow the prompt. Use `--thinking off` or "
+    "`--format completion`."
+)
 
 
 class Tokenizer(Protocol):
@@ -23,11 +29,6 @@ class Tokenizer(Protocol):
 
     def decode(self, ids: list[int]) -> str:
         """Return the text of tokens."""
-
-    def apply_chat_template(
-        self, conversation: list[Mapping[str, str]], **arguments: object
-    ) -> object:
-        """Return the text of a chat; call it with `tokenize=False`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Prepared:
     ids: Tokens
     ranking: Tokens | Choices | None = None
     """Token of each label, or sequences to score separately. None if text is generated."""
+    chat: bool = False
+    """The prompt is a chat, in which the model may reason before its answer."""
     truncated: bool = False
     error: str | None = None
     error_permanent: bool = False
@@ -60,42 +63,69 @@ class Prompts:
     """Renders and tokenises requests for one model."""
 
     def __init__(
-        self, tokenizer: Tokenizer, *, chat_template: str | None, arguments: Mapping[str, Any]
+        self, tokenizer: Tokenizer, chat: Chat | None, *, thought: str | None = None
     ) -> None:
-        self._tokenizer = tokenizer
-        self._chat_template = chat_template
-        self._arguments = arguments
-        self._labels = {chat: LabelTokens(self._tokenize(chat)) for chat in (False, True)}
+        """Prepare for a model.
+
+        Args:
+            tokenizer: The model's tokenizer.
+            chat: Renders its chats; None if the model has none.
+            thought: Text with which its thoughts begin. None: the usual one.
+        """
+        self._tokenizer, self._chat, self._thought = tokenizer, chat, thought or _THOUGHT
+        self._labels = {is_chat: LabelTokens() for is_chat in (False, True)}
 
     def prepare(self, requests: Sequence[WireRequest]) -> list[Prepared]:
         """Return the requests in the same order, with text and token ids; nothing is cut yet."""
         prepared: dict[int, Prepared] = {}
-        for chat in (False, True):
-            group = [r for r in requests if isinstance(r["prompt"], list) is chat]
+        for is_chat in (False, True):
+            group = [r for r in requests if isinstance(r["prompt"], list) is is_chat]
             # Repeats of a question follow each other.
-            runs = [[*run] for _, run in groupby(group, key=itemgetter("prompt"))]
-            prompts = [run[0]["prompt"] for run in runs]
-            texts = [self._render(p) if chat else (p, None) for p in prompts]
-            ids = self._tokenize(chat)([text for text, _ in texts]) if texts else []
-            expanded = (
-                (request, text, error, tokens)
-                for run, (text, error), tokens in zip(runs, texts, ids, strict=True)
-                for request in run
-            )
-            for request, text, error, tokens in expanded:
-                ranking = None
-                if request["labels"] and error is None:
-                    ranking = self._labels[chat].of(text, tokens, tuple(request["labels"]))
-                prepared[request["key"]] = Prepared(
-                    request["key"],
-                    text,
-                    request["sampling"],
-                    tokens,
-                    ranking,
-                    error=error,
-                    error_permanent=error is not None,
+            runs = [
+                _Run(prompt, variables, list(run))
+                for (prompt, variables), run in groupby(
+                    group, key=lambda request: (request["prompt"], _variables(request))
                 )
+            ]
+            for run, rendered in zip(runs, self._rendered(runs), strict=True):
+                for request in run.requests:
+                    prepared[request["key"]] = self._prepared(request, run, rendered)
         return [prepared[request["key"]] for request in requests]
+
+    def _rendered(self, runs: "Sequence[_Run]") -> Iterator[RenderedChat]:
+        """Yield the prompts with their tokens; all are text, or all are chats."""
+        for variables, equal in groupby(runs, key=lambda run: run.variables):
+            prompts = [run.prompt for run in equal]
+            if isinstance(prompts[0], str):
+                texts = [str(prompt) for prompt in prompts]
+                pairs = zip(texts, self._tokenize(texts), strict=True)
+                yield from (RenderedChat(text, ids) for text, ids in pairs)
+            else:
+                yield from self._chats.render(prompts, variables)
+
+    def _prepared(self, request: WireRequest, run: "_Run", rendered: RenderedChat) -> Prepared:
+        is_chat = not isinstance(run.prompt, str)
+        error, ranking = rendered.error, None
+        if error is None and request["labels"]:
+            if is_chat and rendered.text.rstrip().endswith(self._thought):
+                error = _OPENS_A_THOUGHT
+            else:
+                ranking = self._labels[is_chat].of(
+                    rendered.text,
+                    rendered.ids,
+                    tuple(request["labels"]),
+                    partial(self._continued, run, rendered),
+                )
+        return Prepared(
+            request["key"],
+            rendered.text,
+            request["sampling"],
+            rendered.ids,
+            ranking,
+            is_chat,
+            error=error,
+            error_permanent=error is not None,
+        )
 
     def fit(self, prepared: Prepared, context: int, *, limit: int, truncate: bool) -> Prepared:
         """Return the request if it fits into the context; otherwise cut from the left if allowed, or with an error.
@@ -129,24 +159,37 @@ class Prompts:
             prepared, ids=ids, text=self._tokenizer.decode(ids), ranking=ranking, truncated=True
         )
 
-    def _render(self, messages: list[Mapping[str, str]]) -> tuple[str, str | None]:
-        """Return the text of a chat and None, or "" and the error of the chat template."""
-        try:
-            text = self._tokenizer.apply_chat_template(
-                messages,
-                chat_template=self._chat_template,
-                tokenize=False,
-                add_generation_prompt=True,
-                **self._arguments,
-            )
-        except jinja2.TemplateError as error:
-            return "", f"The chat template rejects the messages: {error}"
-        return str(text), None
+    @property
+    def _chats(self) -> Chat:
+        if self._chat is None:  # `loading` refuses chats for such a model
+            raise RuntimeError("the model has no chat template")
+        return self._chat
 
-    def _tokenize(self, chat: bool) -> Callable[[Sequence[str]], list[Tokens]]:
-        # A chat template writes the special tokens itself.
-        def tokenize(texts: Sequence[str]) -> list[Tokens]:
-            encoded = self._tokenizer(list(texts), add_special_tokens=not chat)
-            return list(encoded["input_ids"])
+    def _continued(
+        self, run: "_Run", rendered: RenderedChat, labels: Sequence[str]
+    ) -> list[Tokens]:
+        """Return the tokens of a prompt with each of the labels after it."""
+        if isinstance(run.prompt, str):
+            return self._tokenize([rendered.text + label for label in labels])
+        return self._chats.answered(run.prompt, rendered, labels, run.variables)
 
-        return tokenize
+    def _tokenize(self, texts: Sequence[str]) -> list[Tokens]:
+        """Return the tokens of plain texts, with the special tokens that the model expects."""
+        return list(self._tokenizer(list(texts), add_special_tokens=True)["input_ids"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Requests with the same prompt."""
+
+    prompt: Any
+    """Text, or messages."""
+    variables: TemplateVariables
+    requests: list[WireRequest]
+
+
+def _variables(request: WireRequest) -> TemplateVariables:
+    day = request["day"]
+    return TemplateVariables(
+        request["template_arguments"], None if day is None else date.fromisoformat(day)
+    )

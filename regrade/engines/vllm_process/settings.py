@@ -48,10 +48,14 @@ class VllmSettings(Settings):
     """Most tokens processed in a step. Default: chosen by vLLM."""
     quantization: str | None = None
     """Quantization method, such as `fp8`. Default: the checkpoint's."""
+    lora: str | None = None
+    """LoRA adapter (PEFT) for the model: a folder, or a name on the Hub (`org/name`, or `org/name@revision`)."""
     kv_cache_dtype: str = "auto"
     """Precision of the KV cache."""
     enable_prefix_caching: bool | None = None
     """Process the common beginning of prompts only once. Default: if vLLM supports it for the model."""
+    reasoning_parser: str = Field("auto", min_length=1)
+    """vLLM's parser that tells the reasoning of a chat answer from what follows it. `auto`: the model's; `none`: no parser."""
     enforce_eager: bool = False
     """Skip compilation and CUDA graphs: a faster start, but slower generation."""
     extra: Annotated[tuple[str, ...], AfterValidator(_without_secrets)] = ()

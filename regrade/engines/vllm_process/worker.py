@@ -21,6 +21,7 @@ from regrade.engines.vllm_process.channel import Channel, Message
 from regrade.engines.vllm_process.loading import Loaded, load
 from regrade.engines.vllm_process.loop import Loop, QueuedRequest, WireCompletion
 from regrade.engines.vllm_process.prompts import Prepared
+from regrade.engines.vllm_process.reasoning import ReasoningReader
 from regrade.errors import SettingsError
 from regrade.processes.supervised import end_with_supervisor, take_descriptor
 from regrade.processes.supervisor import CHANNEL_VARIABLE
@@ -61,10 +62,10 @@ def main() -> int:
     truncate = open_message["rendering"]["truncate"]
     queued: queue.SimpleQueue[QueuedRequest | None] = queue.SimpleQueue()
     finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
-    loop = Loop(loaded.engine, queued, finished, max_running=max_running)
+    loop = Loop(loaded.engine, queued, finished, max_running=max_running, reader=loaded.reader)
     _start("engine cores", _wait_for_engine_core)
     _start("requests", lambda: _read(messages, loaded, truncate, queued, loop))
-    _start("completions", lambda: _write(channel, finished))
+    _start("completions", lambda: _write(channel, finished, loaded.reader))
     loop.run()
     return 0
 
@@ -137,8 +138,12 @@ def _read(
             queued.put(QueuedRequest(message["round"], fitting))
 
 
-def _write(channel: Channel, finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]]) -> int:
-    """Send finished completions forever, as many at once as are ready."""
+def _write(
+    channel: Channel,
+    finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]],
+    reader: ReasoningReader | None,
+) -> int:
+    """Read and send finished completions forever, as many at once as are ready."""
     while True:
         round_, completions = finished.get()
         batches: dict[int, list[WireCompletion]] = {round_: list(completions)}
@@ -146,7 +151,8 @@ def _write(channel: Channel, finished: queue.SimpleQueue[tuple[int, list[WireCom
             round_, completions = finished.get()
             batches.setdefault(round_, []).extend(completions)
         for round_, completions in batches.items():
-            channel.send({"type": "completions", "round": round_, "completions": completions})
+            read = [reader.read(c) if reader and "unread" in c else c for c in completions]
+            channel.send({"type": "completions", "round": round_, "completions": read})
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from prefect.utilities.urls import url_for
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from regrade.errors import OperationError, SettingsError
+from regrade.http_client import Failure, failure_of
 from regrade.orchestration.remote.access import address, client_settings, unexpected
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def page(flow_run_id: UUID) -> str:
 
 def _is_away(error: BaseException) -> bool:
     if isinstance(error, PrefectHTTPStatusError):
-        return error.response.status_code >= 500 or error.response.status_code == 429
+        return failure_of(error.response.status_code) is Failure.TRANSIENT
     return isinstance(error, httpx.TransportError) and _BAD_CERTIFICATE not in str(error)
 
 

@@ -1,17 +1,16 @@
 """`regrade trigger` in a process of its own, and what stands between it and the server."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from tests.command_line import Ran, regrade
+from tests.http_server import Handler, serving
 from tests.prefect_login import Login
 
 
@@ -50,7 +49,7 @@ def between(
     """
     seen: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Between(Handler):
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
@@ -73,25 +72,10 @@ def between(
             if replied is None:
                 self.close_connection = True
                 return
-            self.send_response(replied.status)
-            self.send_header("Content-Type", replied.kind)
-            self.send_header("Content-Length", str(len(replied.content)))
-            if replied.location:
-                self.send_header("Location", replied.location)
-            self.end_headers()
-            self.wfile.write(replied.content)
+            location = {"Location": replied.location} if replied.location else {}
+            self.reply(replied.content, replied.status, {"Content-Type": replied.kind, **location})
 
-        do_GET = do_POST = answer  # noqa: N815 - the names of BaseHTTPRequestHandler
+        do_GET = do_POST = answer
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/api", seen
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Between) as address:
+        yield f"{address}/api", seen

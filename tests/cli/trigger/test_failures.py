@@ -10,7 +10,7 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary
 
 from regrade.cli.main import run
 from tests.cli.trigger.helpers import Reply, between, read_run, trigger
-from tests.prefect_fixtures import free_port
+from tests.server_process import free_port
 
 LOGIN_PAGE = Reply(200, b"<html><form>Log in</form></html>", "text/html; charset=utf-8")
 EVALUATE = ("trigger", "evaluate-model", "--model", "m", "--wait", "--patience", "30")

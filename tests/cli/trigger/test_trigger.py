@@ -19,8 +19,8 @@ from regrade.cli.main import run
 from tests.cli.trigger.helpers import Reply, between, read_run, trigger, wait_for
 from tests.command_line import ROOT
 from tests.crash.harness import restore_sigint
-from tests.prefect_fixtures import free_port
 from tests.prefect_login import Login
+from tests.server_process import free_port
 from tests.stored import numbers, publish
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]

@@ -148,7 +148,7 @@ def test_every_request_gets_one_completion(server):
     assert completions[0].latency is not None
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
 def test_a_temporary_failure_is_retried(server, status):
     server.behaviour = failing(2, lambda: error(status))
 
@@ -321,6 +321,13 @@ def test_a_rejected_key_ends_the_run_and_the_error_names_its_variable(server, st
     assert "very-secret" not in str(caught.value)
     assert server.headers[0]["Authorization"] == "Bearer very-secret"
     assert len(server.bodies) <= 2
+
+
+def test_a_password_in_the_address_is_refused_because_settings_are_stored():
+    with pytest.raises(SettingsError, match="has a user or a password") as caught:
+        OpenAIEngine(base_url="http://user:very-secret@127.0.0.1:9/v1")
+
+    assert "very-secret" not in str(caught.value)
 
 
 def test_an_unknown_model_ends_the_run(server):

@@ -29,7 +29,8 @@ def open_message(model: Path, settings: VllmEngine) -> dict[str, Any]:
     return {
         "model": str(model),
         "revision": None,
-        "settings": settings.model_dump(exclude={"kind", "extra"}),
+        "adapter": None,
+        "settings": settings.model_dump(exclude={"kind", "extra", "lora"}),
         "extra": parse_extra(settings.extra),
         "longest": [{"sampling": {"temperature": 0.0}}],
     }

@@ -34,7 +34,7 @@ def test_the_installed_vllm_has_all_names():
 
     assert internals.unknown() == []
     fields = {field.name for field in dataclasses.fields(internals.EngineArgs)}
-    assert fields >= {*VllmSettings.model_fields} - {"extra"}
+    assert fields >= {*VllmSettings.model_fields} - {"extra", "lora"}
 
 
 @pytest.mark.vllm

@@ -52,9 +52,14 @@ def tokenize_with(tokenizer: Tokenizer):
     return lambda texts: [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
 
 
+def after(tokenize, text: str):
+    """The tokens of the text with each of the labels after it."""
+    return lambda labels: tokenize([text + label for label in labels])
+
+
 def _decide(tokenizer: Tokenizer, text: str, labels=LABELS):
     tokenize = tokenize_with(tokenizer)
-    return LabelTokens(tokenize).of(text, tokenize([text])[0], labels)
+    return LabelTokens().of(text, tokenize([text])[0], labels, after(tokenize, text))
 
 
 @pytest.mark.parametrize("make", [byte_level, metaspace, whitespace_dropping])
@@ -126,10 +131,11 @@ def test_prompts_with_the_same_ending_share_a_decision():
         calls.append(len(texts))
         return tokenize(texts)
 
-    labels = LabelTokens(counting)
+    labels = LabelTokens()
     ending = "\nWhat is it, then, this time?\nAnswer:"
     found = [
-        labels.of(t, tokenize([t])[0], LABELS) for t in (f"{n} apples{ending}" for n in range(9))
+        labels.of(t, tokenize([t])[0], LABELS, after(counting, t))
+        for t in (f"{n} apples{ending}" for n in range(9))
     ]
 
     assert calls == [4]
@@ -138,10 +144,11 @@ def test_prompts_with_the_same_ending_share_a_decision():
 
 def test_prompts_with_another_ending_get_a_new_decision():
     tokenize = tokenize_with(byte_level())
-    labels = LabelTokens(tokenize)
+    labels = LabelTokens()
+    letters = ("A", "B", "C", "D")
 
-    clean = labels.of("Answer:", tokenize(["Answer:"])[0], LABELS)
-    merged = labels.of("Answer: ", tokenize(["Answer: "])[0], ("A", "B", "C", "D"))
+    clean = labels.of("Answer:", tokenize(["Answer:"])[0], LABELS, after(tokenize, "Answer:"))
+    merged = labels.of("Answer: ", tokenize(["Answer: "])[0], letters, after(tokenize, "Answer: "))
 
     assert isinstance(clean, list)
     assert isinstance(merged, Choices)

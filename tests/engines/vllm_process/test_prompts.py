@@ -2,11 +2,13 @@
 
 import warnings
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pytest
 from tokenizers.processors import TemplateProcessing
 
+from regrade.engines.vllm_process.chat import TemplateChat
 from regrade.engines.vllm_process.context import Need
 from regrade.engines.vllm_process.labels import Choices
 from regrade.engines.vllm_process.prompts import Prompts
@@ -36,11 +38,20 @@ def small() -> Small:
     begin = ("<s>", inner.token_to_id("<s>"))
     inner.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[begin])
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, chat_template=TEMPLATE)
-    return Small(Prompts(tokenizer, chat_template=None, arguments={}), tokenizer)
+    return Small(Prompts(tokenizer, TemplateChat(tokenizer, TEMPLATE)), tokenizer)
 
 
-def request(key: int, prompt: Any, labels: tuple[str, ...] = ()) -> dict:
-    return {"key": key, "prompt": prompt, "sampling": SAMPLING, "labels": list(labels)}
+def request(
+    key: int, prompt: Any, labels: tuple[str, ...] = (), day: str | None = None, **arguments: Any
+) -> dict:
+    return {
+        "key": key,
+        "prompt": prompt,
+        "sampling": SAMPLING,
+        "labels": list(labels),
+        "template_arguments": arguments,
+        "day": day,
+    }
 
 
 def chat(*turns: tuple[str, str]) -> list[dict[str, str]]:
@@ -65,16 +76,49 @@ def test_the_order_of_requests_is_kept(small: Small):
 
 
 def test_a_given_template_and_its_arguments_are_used(small: Small):
-    prompts = Prompts(small.tokenizer, chat_template=f"other {TEMPLATE}", arguments={"loud": True})
+    prompts = Prompts(small.tokenizer, TemplateChat(small.tokenizer, f"other {TEMPLATE}"))
 
-    (prepared,) = prompts.prepare([request(0, chat(("user", "q")))])
+    loud, quiet = prompts.prepare(
+        [request(0, chat(("user", "q")), loud=True), request(1, chat(("user", "q")))]
+    )
 
-    assert prepared.text == "other <user>q</><assistant>!"
+    assert loud.text == "other <user>q</><assistant>!"
+    assert quiet.text == "other <user>q</><assistant>"
+
+
+def test_the_day_that_a_template_prints_is_the_one_of_the_request(small: Small):
+    dated = "{{ strftime_now('%d %b %Y') }}: {{ messages[0].content }}"
+    prompts = Prompts(small.tokenizer, TemplateChat(small.tokenizer, dated))
+
+    first, later, today = prompts.prepare(
+        [
+            request(0, chat(("user", "q")), day="2026-01-31"),
+            request(1, chat(("user", "q")), day="2026-02-01"),
+            request(2, chat(("user", "q"))),
+        ]
+    )
+
+    assert first.text == "31 Jan 2026: q"
+    assert later.text == "01 Feb 2026: q"
+    assert today.text == f"{datetime.now().astimezone():%d %b %Y}: q"
+
+
+def test_a_label_after_an_open_thought_fails_its_row_for_good(small: Small):
+    opening = TemplateChat(small.tokenizer, TEMPLATE + "<think>\n")
+    prompts = Prompts(small.tokenizer, opening)
+
+    ranked, generated = prompts.prepare(
+        [request(0, chat(("user", "q")), ("A", "B")), request(1, chat(("user", "q")))]
+    )
+
+    assert "opens a thought" in str(ranked.error)
+    assert ranked.error_permanent
+    assert generated.error is None
 
 
 def test_an_error_of_the_template_fails_only_its_row(small: Small):
     refusing = "{% if messages|length > 1 %}{{ raise_exception('no system message') }}{% endif %}ok"
-    prompts = Prompts(small.tokenizer, chat_template=refusing, arguments={})
+    prompts = Prompts(small.tokenizer, TemplateChat(small.tokenizer, refusing))
 
     refused, fine = prompts.prepare(
         [request(0, chat(("system", "s"), ("user", "q"))), request(1, chat(("user", "q")))]

@@ -2,15 +2,15 @@
 
 import json
 import sys
-import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.http_server import Handler, serving
 
 # Each command appends its words to `calls` in the home folder. `verdict` there says what `trigger` and `gate` do.
 _PACKAGE = """
@@ -164,7 +164,7 @@ def gitlab_api() -> Iterator[Notes]:
     """Server with the notes of merge request 7 in project 5; user 1 has the token `api-token`."""
     notes = Notes()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Api(Handler):
         def answer(self) -> None:
             url = urlsplit(self.path)
             length = int(self.headers.get("Content-Length") or 0)
@@ -188,26 +188,10 @@ def gitlab_api() -> Iterator[Notes]:
                 found.update(body)
             else:
                 status, found = 404, {"message": "404 Not Found"}
-            content = json.dumps(found).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.send_header("X-Next-Page", further)
-            self.end_headers()
-            self.wfile.write(content)
+            self.reply(found, status, {"X-Next-Page": further})
 
-        do_GET = do_POST = do_PUT = answer  # noqa: N815 - the names of BaseHTTPRequestHandler
+        do_GET = do_POST = do_PUT = answer
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    notes.url = f"http://127.0.0.1:{server.server_port}/api/v4"
-    try:
+    with serving(Api) as address:
+        notes.url = f"{address}/api/v4"
         yield notes
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -1,0 +1,196 @@
+"""Worker side: a LoRA adapter, which vLLM applies to every request without merging it into the model."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
+
+from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
+from regrade.errors import SettingsError
+
+if TYPE_CHECKING:
+    from regrade.engines.vllm_process.internals import (
+        LoRARequest,
+        PoolingRequestOutput,
+        RequestOutput,
+        SamplingParams,
+    )
+
+_WEIGHTS = "adapter_model.safetensors"
+_PROBE_TOKENS = 16
+"""Largest number of tokens whose log-probabilities show if an adapter has an effect."""
+
+
+class AdapterEngine(SteppedEngine, Protocol):
+    """The methods of vLLM's `LLMEngine` for an adapter, besides those that the loop uses."""
+
+    def add_request(
+        self,
+        request_id: str,
+        prompt: Any,  # noqa: ANN401
+        params: "SamplingParams",
+        *,
+        lora_request: "LoRARequest | None" = None,
+    ) -> object:
+        """Start a request."""
+
+    def add_lora(self, lora_request: "LoRARequest") -> bool:
+        """Load an adapter."""
+
+
+class AdaptedEngine:
+    """vLLM's engine with the same adapter for every request; implements `SteppedEngine`."""
+
+    def __init__(self, engine: AdapterEngine, adapter: "LoRARequest", *, has_head: bool) -> None:
+        """Wrap the engine; `has_head`: the adapter changes the output layer."""
+        self._engine, self._adapter, self._has_head = engine, adapter, has_head
+
+    def add_request(self, request_id: str, prompt: Any, params: "SamplingParams") -> None:  # noqa: ANN401
+        """Start a request.
+
+        Raises:
+            ValueError: If vLLM would compute wrong log-probabilities.
+        """
+        if self._has_head and params.prompt_logprobs is not None:
+            raise ValueError(
+                "the adapter changes 'lm_head', which vLLM leaves out of the log-probabilities of prompts, by which labels "
+                f"of several tokens are ranked. {_MERGE}"
+            )
+        self._engine.add_request(request_id, prompt, params, lora_request=self._adapter)
+
+    def abort_request(self, request_ids: list[str]) -> None:
+        """Abort requests."""
+        self._engine.abort_request(request_ids)
+
+    def step(self) -> "Sequence[RequestOutput | PoolingRequestOutput | RejectedRequest]":
+        """Return finished requests; may block while requests are running."""
+        return self._engine.step()
+
+
+def adapter_arguments(folder: str, *, is_cpu: bool) -> dict[str, Any]:
+    """Return vLLM's engine arguments for an adapter.
+
+    On a CPU, vLLM 0.32 fails at requests with log-probabilities of the prompt if its output layer may have an adapter.
+    There, only the kinds of layers that the adapter has are made ready for it.
+
+    Raises:
+        SettingsError: If the adapter has a rank or features that vLLM does not support.
+    """
+    from regrade.engines.vllm_process.internals import LoRAConfig, MaxLoRARanks, PEFTHelper
+
+    try:
+        helper = PEFTHelper.from_local_dir(folder, None)
+        needed = max(helper.r, *helper.rank_pattern.values(), 0)
+        ranks = get_args(MaxLoRARanks)
+        rank = next((allowed for allowed in ranks if allowed >= needed), None)
+        if rank is None:
+            raise SettingsError(
+                f"The adapter in '{folder}' has rank {needed}; vLLM applies ranks up to {max(ranks)}. {_MERGE}"
+            )
+        helper.validate_legal(LoRAConfig(max_lora_rank=rank))
+        layers = {name.partition(".lora_")[0] for name in _tensors(Path(folder))}
+    except (KeyError, TypeError, ValueError) as error:
+        raise SettingsError(
+            f"vLLM does not apply the adapter in '{folder}': {' '.join(str(error).split())} {_MERGE}"
+        ) from error
+    arguments = {"enable_lora": True, "max_lora_rank": rank, "max_loras": 1}
+    if is_cpu:
+        kinds = {layer.rpartition(".")[2] for layer in layers}
+        experts = {"experts"} if any(".experts" in layer for layer in layers) else set()
+        arguments["lora_target_modules"] = sorted(kinds | experts)
+    return arguments
+
+
+_MERGE = "Merge it into its base model, and evaluate the merged model."
+
+
+def load_adapter(engine: AdapterEngine, folder: str, max_model_len: int) -> AdaptedEngine:
+    """Load an adapter, and return the engine that applies it to every request.
+
+    vLLM ignores weights of an adapter whose names are those of no layer, without a word. An adapter of another model
+    would so get the base model's answers; a prompt with and without the adapter shows it.
+
+    Raises:
+        SettingsError: If the adapter does not fit the model's layers.
+    """
+    from regrade.engines.vllm_process.internals import EngineDeadError, LoRARequest
+
+    request = LoRARequest(lora_name="adapter", lora_int_id=1, lora_path=folder)
+    try:
+        engine.add_lora(request)
+    except EngineDeadError:
+        raise
+    except Exception as error:  # the engine's process raises any kind, and sends it here as text
+        raise SettingsError(
+            f"vLLM cannot apply the adapter in '{folder}' to this model: {' '.join(str(error).split())}"
+        ) from error
+    tokens = list(range(min(_PROBE_TOKENS, max_model_len - 1)))
+    without, with_adapter = (_probe(engine, tokens, adapter) for adapter in (None, request))
+    if without == with_adapter and not _is_zero(Path(folder)):
+        raise SettingsError(
+            f"The adapter in '{folder}' changes nothing: the names of its weights are those of no layer of this model. "
+            "Is it an adapter of another model?"
+        )
+    names = _tensors(Path(folder))
+    return AdaptedEngine(engine, request, has_head=any("lm_head" in name for name in names))
+
+
+def _probe(
+    engine: AdapterEngine, tokens: list[int], adapter: "LoRARequest | None"
+) -> list[tuple[int, float]]:
+    """Return the log-probability of each token after the first, and that of the next one."""
+    from regrade.engines.vllm_process.internals import (
+        RequestOutputKind,
+        SamplingParams,
+        tokens_input,
+    )
+
+    params = SamplingParams(
+        max_tokens=1,
+        temperature=0,
+        logprobs=0,
+        prompt_logprobs=0,
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+    engine.add_request("probe", tokens_input(tokens), params, lora_request=adapter)
+    while True:
+        for output in engine.step():
+            if isinstance(output, RejectedRequest):
+                raise SettingsError(output.message)
+            if output.finished:
+                finished: Any = cast("RequestOutput", output)
+                positions = [*finished.prompt_logprobs[1:], *finished.outputs[0].logprobs]
+                return [
+                    (token, entry.logprob)
+                    for position in positions
+                    for token, entry in position.items()
+                ]
+
+
+def _is_zero(folder: Path) -> bool:
+    """Return True if all matrices B of an adapter are zero, as before its training."""
+    tensors = _tensors(folder)
+    with (folder / _WEIGHTS).open("rb") as file:
+        for name, (begin, end) in tensors.items():
+            if "lora_B" in name or "lora_embedding_B" in name:
+                file.seek(begin)
+                if file.read(end - begin).strip(b"\x00\x80"):  # 0 and -0
+                    return False
+    return True
+
+
+def _tensors(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return the first byte of each tensor of an adapter and the one after its last, by name.
+
+    The file has a length in 8 bytes, a header in JSON, and the tensors (https://github.com/huggingface/safetensors).
+    """
+    with (folder / _WEIGHTS).open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    start = 8 + length
+    return {
+        name: (start + tensor["data_offsets"][0], start + tensor["data_offsets"][1])
+        for name, tensor in header.items()
+        if name != "__metadata__"
+    }

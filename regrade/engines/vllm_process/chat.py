@@ -1,0 +1,265 @@
+"""Worker side: chats as the model's own tokens, from its Jinja template or from vLLM's code for models without one."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Protocol
+
+import jinja2
+
+from regrade.engines.vllm_process.labels import Tokens
+from regrade.errors import SettingsError
+
+if TYPE_CHECKING:
+    from regrade.engines.vllm_process.internals import BaseRenderer, ModelConfig, TokenizerLike
+
+Messages = Sequence[Mapping[str, str]]
+_ENDING = 32
+"""Characters at the end of a prompt that determine the white space after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateVariables:
+    """Values that a chat template reads, besides the messages."""
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the template, such as `enable_thinking`."""
+    day: date | None = None
+    """Day that the template prints as today; None: the real one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedChat:
+    """A chat up to where the model answers; `error` is set if the model's template rejects it."""
+
+    text: str
+    ids: Tokens
+    error: str | None = None
+
+
+class Chat(Protocol):
+    """Turns chats into tokens."""
+
+    @property
+    def template(self) -> str | None:
+        """Text of the Jinja template; None if vLLM renders in code."""
+
+    def render(self, chats: Sequence[Messages], variables: TemplateVariables) -> list[RenderedChat]:
+        """Return chats up to where the model answers, in the same order."""
+
+    def answered(
+        self,
+        messages: Messages,
+        rendered: RenderedChat,
+        answers: Sequence[str],
+        variables: TemplateVariables,
+    ) -> list[Tokens]:
+        """Return the tokens of a chat with each of these answers, as the model's own turn would begin with it."""
+
+
+def open_chat(
+    model: "ModelConfig",
+    tokenizer: "TokenizerLike",
+    *,
+    chat_template: str | None,
+) -> Chat | None:
+    """Return the way in which a model's chats are rendered; None if the model has none.
+
+    Args:
+        model: The model's configuration.
+        tokenizer: Its tokenizer.
+        chat_template: Text of a Jinja template to use instead of the model's.
+
+    Raises:
+        SettingsError: If a template is given for a model whose chats vLLM renders in code.
+    """
+    from regrade.engines.vllm_process import internals
+
+    mode = internals.tokenizer_args_from_config(model)[0]
+    if mode != "hf":
+        if chat_template is not None:
+            raise SettingsError(
+                f"vLLM renders the chats of this model in code (tokenizer mode '{mode}'), so that prompt.chat_template "
+                "would have no effect. Leave it out, or set `engine.extra tokenizer_mode=hf`."
+            )
+        renderer = internals.renderer_from_config(internals.VllmConfig(model_config=model))
+        return CodeChat(renderer, tokenizer)
+    hf: Any = tokenizer
+    template = internals.resolve_chat_template(hf, chat_template, None, model_config=model)
+    if template is None:
+        return None
+    parts = internals.resolve_chat_template_content_format(
+        template, None, "auto", hf, model_config=model
+    )
+    return TemplateChat(tokenizer, template, content_parts=parts == "openai")
+
+
+class TemplateChat:
+    """Chats by a Jinja template."""
+
+    def __init__(
+        self,
+        tokenizer: Any,  # noqa: ANN401 - any tokenizer of transformers
+        template: str,
+        *,
+        content_parts: bool = False,
+    ) -> None:
+        """Prepare the template.
+
+        Args:
+            tokenizer: The model's tokenizer.
+            template: Text of the template.
+            content_parts: The template expects the content of a message as a list of parts.
+        """
+        self._tokenizer = tokenizer
+        self.template = template
+        self._content_parts = content_parts
+        self._spaces: dict[str, str] = {}
+        # A tokenizer with a method of its own may write other tokens than those of its text.
+        own = inspect.unwrap(type(tokenizer).apply_chat_template)
+        self._from_text = own.__module__ == "transformers.tokenization_utils_base"
+
+    def render(self, chats: Sequence[Messages], variables: TemplateVariables) -> list[RenderedChat]:
+        """Return chats up to where the model answers; see `Chat.render`."""
+        rendered: list[tuple[str, str | None]] = []
+        for messages in chats:
+            try:
+                rendered.append((self._before_answer(messages, variables, tokenize=False), None))
+            except jinja2.TemplateError as error:
+                rendered.append(("", f"The chat template rejects the messages: {error}"))
+        if self._from_text:  # what `apply_chat_template(tokenize=True)` does, for all chats at once
+            ids = self._tokenize([text for text, _ in rendered])
+        else:
+            ids = [
+                [] if error else self._before_answer(messages, variables, tokenize=True)
+                for messages, (_, error) in zip(chats, rendered, strict=True)
+            ]
+        return [
+            RenderedChat(text, tokens, error)
+            for (text, error), tokens in zip(rendered, ids, strict=True)
+        ]
+
+    def answered(
+        self,
+        messages: Messages,
+        rendered: RenderedChat,
+        answers: Sequence[str],
+        variables: TemplateVariables,
+    ) -> list[Tokens]:
+        """Return the tokens of a chat with each of these answers; see `Chat.answered`."""
+        ending = rendered.text[-_ENDING:]
+        if ending not in self._spaces:
+            self._spaces[ending] = self._space_before(answers[0], messages, rendered, variables)
+        space = self._spaces[ending]
+        return self._tokenize([rendered.text + space + answer for answer in answers])
+
+    def _space_before(
+        self,
+        answer: str,
+        messages: Messages,
+        rendered: RenderedChat,
+        variables: TemplateVariables,
+    ) -> str:
+        """Return the white space that the template writes before an answer of the model, often none."""
+        turns = [*messages, {"role": "assistant", "content": answer}]
+        try:
+            text = self._apply(turns, variables, tokenize=False, add_generation_prompt=False)
+        except jinja2.TemplateError:
+            return ""
+        if not text.startswith(rendered.text):
+            return ""  # it writes earlier turns in another way than the one to come
+        before, found, _ = text[len(rendered.text) :].partition(answer)
+        return before if found and not before.strip() else ""
+
+    def _before_answer(
+        self, messages: Messages, variables: TemplateVariables, *, tokenize: bool
+    ) -> Any:  # noqa: ANN401 - text or tokens
+        return self._apply(messages, variables, tokenize=tokenize, add_generation_prompt=True)
+
+    def _apply(self, messages: Messages, variables: TemplateVariables, **options: object) -> Any:  # noqa: ANN401 - text or tokens
+        conversation: list[dict[str, Any]] = [dict(message) for message in messages]
+        if self._content_parts:
+            for message in conversation:
+                message["content"] = [{"type": "text", "text": message["content"]}]
+        day = variables.day
+        pinned: dict[str, Any] = {} if day is None else {"strftime_now": partial(_written, day)}
+        return self._tokenizer.apply_chat_template(
+            conversation,
+            chat_template=self.template,
+            return_dict=False,
+            **{**pinned, **variables.arguments, **options},
+        )
+
+    def _tokenize(self, texts: Sequence[str]) -> list[Tokens]:
+        """Return the tokens of rendered texts: a template writes the special tokens itself."""
+        if not texts:
+            return []
+        return list(self._tokenizer(list(texts), add_special_tokens=False)["input_ids"])
+
+
+class CodeChat:
+    """Chats by vLLM's renderer in code, such as Mistral's own tokenizers and DeepSeek-V3.2. None prints the day."""
+
+    template: str | None = None
+
+    def __init__(self, renderer: "BaseRenderer", tokenizer: "TokenizerLike") -> None:
+        self._renderer, self._tokenizer = renderer, tokenizer
+
+    def render(self, chats: Sequence[Messages], variables: TemplateVariables) -> list[RenderedChat]:
+        """Return chats up to where the model answers; see `Chat.render`."""
+        rendered = []
+        for messages in chats:
+            try:
+                ids = self._ids(messages, variables, add_generation_prompt=True)
+            except ValueError as error:
+                rejected = f"vLLM's renderer rejects the messages: {error}"
+                rendered.append(RenderedChat("", [], rejected))
+            else:
+                rendered.append(RenderedChat(self._text(ids), ids))
+        return rendered
+
+    def answered(
+        self,
+        messages: Messages,
+        rendered: RenderedChat,  # noqa: ARG002 - the renderer writes it again
+        answers: Sequence[str],
+        variables: TemplateVariables,
+    ) -> list[Tokens]:
+        """Return the tokens of a chat with each of these answers; see `Chat.answered`."""
+        options = {"continue_final_message": True, "add_generation_prompt": False}
+        end = self._tokenizer.eos_token_id
+        sequences = []
+        for answer in answers:
+            turns = [*messages, {"role": "assistant", "content": answer}]
+            ids = self._ids(turns, variables, **options)
+            sequences.append(ids[:-1] if ids[-1] == end else ids)
+        return sequences
+
+    def _text(self, ids: Tokens) -> str:
+        """Return the text of tokens. Special tokens are decoded apart: SentencePiece shows its marks beside them."""
+        special = set(self._tokenizer.all_special_ids)
+        return "".join(
+            self._tokenizer.decode([*run], skip_special_tokens=not is_special)
+            for is_special, run in groupby(ids, key=special.__contains__)
+        )
+
+    def _ids(self, messages: Messages, variables: TemplateVariables, **options: object) -> Tokens:
+        from regrade.engines.vllm_process.internals import ChatParams
+
+        conversation: Any = [dict(message) for message in messages]
+        arguments = {**variables.arguments, "tokenize": True, **options}
+        prompt: Any
+        _, prompt = self._renderer.render_messages(
+            conversation, ChatParams(chat_template_kwargs=arguments)
+        )
+        if "prompt_token_ids" in prompt:
+            return list(prompt["prompt_token_ids"])
+        return list(self._tokenizer.encode(prompt["prompt"], add_special_tokens=False))
+
+
+def _written(day: date, form: str) -> str:
+    """Return a day in the form of `strftime`."""
+    return day.strftime(form)

@@ -1,0 +1,225 @@
+"""Worker side: separate the reasoning of answers from what follows it, by vLLM's own parsers.
+
+Parsers and the models they are for: https://docs.vllm.ai/en/latest/features/reasoning_outputs.html
+"""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from regrade.engines.vllm_process.labels import Tokens
+from regrade.errors import SettingsError
+
+if TYPE_CHECKING:
+    from regrade.engines.vllm_process.internals import (
+        ModelConfig,
+        ReasoningParser,
+        TokenizerLike,
+    )
+
+logger = logging.getLogger("regrade.engine")
+
+HARMONY = "openai_gptoss"
+"""Parser of gpt-oss, whose channels can be read only from tokens: https://cookbook.openai.com/articles/openai-harmony."""
+_OF_MODEL_TYPE: Mapping[str, str] = {
+    "deepseek_v32": "deepseek_v3",
+    "deepseek_v4": "deepseek_v4",
+    "ernie4_5": "ernie45",
+    "ernie4_5_moe": "ernie45",
+    "gemma4": "gemma4",
+    "glm4_moe": "glm45",
+    "glm4_moe_lite": "glm45",
+    "glm_moe_dsa": "glm45",
+    "gpt_oss": HARMONY,
+    "hunyuan_v1_moe": "hunyuan_a13b",
+    "kimi_k2": "kimi_k2",
+    "mimo": "mimo",
+    "mimo_v2_flash": "mimo",
+    "minimax_m2": "minimax_m2",
+    "nemotron_h": "nemotron_v3",
+    "olmo3": "olmo3",
+    "qwen3": "qwen3",
+    "qwen3_5": "qwen3",
+    "qwen3_5_moe": "qwen3",
+    "qwen3_moe": "qwen3",
+    "qwen3_next": "qwen3",
+    "seed_oss": "seed_oss",
+    "step3_text": "step3",
+    "step3p5": "step3p5",
+}
+_OF_TOKENS: Mapping[tuple[str, str], str] = {
+    ("[THINK]", "[/THINK]"): "mistral",
+    ("<think>", "</think>"): "deepseek_r1",
+}
+"""Parsers of models of other types, by the tokens that begin and end a thought."""
+
+
+def parser_of(model_type: str, vocabulary: Collection[str]) -> str | None:
+    """Return vLLM's name of the parser for a model; None if the model has no tokens for reasoning.
+
+    Args:
+        model_type: `model_type` in the model's configuration.
+        vocabulary: The tokens of its tokenizer.
+    """
+    if model_type in _OF_MODEL_TYPE:
+        return _OF_MODEL_TYPE[model_type]
+    tokens = (tags for tags in _OF_TOKENS if all(tag in vocabulary for tag in tags))
+    return next((_OF_TOKENS[tags] for tags in tokens), None)
+
+
+def open_reader(
+    setting: str, model: "ModelConfig", tokenizer: "TokenizerLike"
+) -> "ReasoningReader | None":
+    """Return the reader of reasoning that a setting names, or that fits the model; None without one.
+
+    Args:
+        setting: vLLM's name of a parser, `auto` or `none`.
+        model: The model's configuration.
+        tokenizer: Its tokenizer.
+
+    Raises:
+        SettingsError: If the named one cannot be used.
+    """
+    if setting != "auto":
+        return None if setting == "none" else ReasoningReader(setting, tokenizer)
+    vocabulary = tokenizer.get_vocab()
+    name = parser_of(model.hf_config.model_type, vocabulary.keys())
+    if name is None:
+        return None
+    try:
+        reader = ReasoningReader(name, tokenizer)
+    except SettingsError as error:  # a model of this type without reasoning
+        logger.info("the reasoning is not told apart: %s", error)
+        return None
+    has_tokens = reader.start is None or reader.start in vocabulary
+    return reader if has_tokens else None
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadAnswer:
+    """What the parser needs of an answer besides its text."""
+
+    stop: tuple[str, ...]
+    """Texts that end the answer after its reasoning."""
+    token_ids: Sequence[int]
+
+
+class _HarmonyParser(Protocol):
+    def parse(
+        self, model_output: str, request: object, *, model_output_token_ids: Sequence[int]
+    ) -> tuple[str | None, str | None, object]: ...
+
+
+class ReasoningReader:
+    """Reads chat answers of one model: reasoning, and the text after it."""
+
+    start: str | None = None
+    """Text that begins a thought; None for channels."""
+    end: str | None = None
+    keeps_special_tokens: bool = False
+    """Without special tokens, the text does not show where the reasoning ends."""
+
+    def __init__(self, name: str, tokenizer: "TokenizerLike") -> None:
+        """Open vLLM's parser.
+
+        Args:
+            name: vLLM's name of the parser.
+            tokenizer: The model's tokenizer.
+
+        Raises:
+            SettingsError: If vLLM has no such parser, or it does not fit the tokenizer.
+        """
+        from regrade.engines.vllm_process.internals import ParserManager, ReasoningParserManager
+
+        self.name = name
+        self._harmony: _HarmonyParser | None = None
+        if name not in (known := ReasoningParserManager.list_registered()):
+            raise SettingsError(
+                f"engine.reasoning_parser is '{name}', but vLLM has {', '.join(sorted(known))}. Use one of them, `auto` or "
+                "`none`."
+            )
+        if name == HARMONY:
+            harmony: Any = ParserManager.get_parser(reasoning_parser_name=name, is_harmony=True)
+            self._harmony = harmony(tokenizer)
+            return
+        parser = ReasoningParserManager.get_reasoning_parser(name)
+        try:
+            # `_has_reasoning` finds the answers that are none, prompt by prompt.
+            switched_on = {"enable_thinking": True, "thinking": True}
+            self._parser: ReasoningParser = parser(tokenizer, chat_template_kwargs=switched_on)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise SettingsError(
+                f"vLLM's reasoning parser '{name}' does not fit the tokenizer of this model ({error}). Choose another one "
+                "with engine.reasoning_parser, or `none`."
+            ) from error
+        self.start = self._parser.reasoning_start_str
+        self.end = self._parser.reasoning_end_str
+        self.keeps_special_tokens = any(
+            _is_special(tag, tokenizer) for tag in (self.start, self.end) if tag
+        )
+
+    def read(self, completion: dict[str, Any]) -> dict[str, Any]:
+        """Return a completion whose text and reasoning are apart. The text of an unended thought is empty.
+
+        Args:
+            completion: Fields of a `Completion`, and an `UnreadAnswer` as `unread`.
+        """
+        unread: UnreadAnswer = completion["unread"]
+        read = {name: value for name, value in completion.items() if name != "unread"}
+        try:
+            reasoning, text, is_open = self._split(completion, unread)
+        except Exception as error:  # noqa: BLE001 - vLLM's parsers raise anything; one answer must not end the others
+            failed = {"text", "finish_reason"}
+            kept = {name: value for name, value in read.items() if name not in failed}
+            return kept | {
+                "error": f"vLLM's reasoning parser '{self.name}' cannot read the answer: {error!r}"
+            }
+        cut = _cut(text, unread.stop)
+        read |= {"text": cut, "reasoning_open": is_open}
+        if cut != text:
+            read["finish_reason"] = "stop"
+        if reasoning is not None:
+            read["reasoning"] = reasoning
+        return read
+
+    def _split(
+        self, completion: Mapping[str, Any], unread: UnreadAnswer
+    ) -> tuple[str | None, str, bool]:
+        """Return the reasoning, the text after it, and True if the reasoning never ended."""
+        text: str = completion["text"]
+        if self._harmony is not None:
+            reasoning, content, _ = self._harmony.parse(
+                text, None, model_output_token_ids=unread.token_ids
+            )
+            return reasoning, content or "", content is None and reasoning is not None
+        if not self._has_reasoning(completion["prompt"], text):
+            return None, text, False
+        no_request: Any = None
+        # Not all parsers know that a thought may have been opened by the prompt.
+        opened = text if self.start is None or self.start in text else self.start + text
+        reasoning, content = self._parser.extract_reasoning(opened, no_request)
+        if self.end is not None and self.end not in text:
+            return reasoning or text, "", True
+        return reasoning, content or "", False
+
+    def _has_reasoning(self, prompt: str, text: str) -> bool:
+        """Return True if an answer begins with reasoning. vLLM's parsers take any answer for reasoning."""
+        if self.start is None or self.end is None:
+            return True
+        before, answer = prompt.rstrip(), text.lstrip()
+        if before.endswith(self.end):
+            return False  # the template skips it
+        opened = before.endswith(self.start) or answer.startswith(self.start)
+        return opened or (self.end in answer and self.start not in answer)
+
+
+def _is_special(tag: str, tokenizer: "TokenizerLike") -> bool:
+    ids: Tokens = tokenizer.encode(tag, add_special_tokens=False)
+    return tag not in tokenizer.decode(ids, skip_special_tokens=True)
+
+
+def _cut(text: str, stop: Sequence[str]) -> str:
+    """Return the text before the first of the stop texts."""
+    found = [place for place in map(text.find, filter(None, stop)) if place >= 0]
+    return text[: min(found)] if found else text

@@ -1,0 +1,114 @@
+"""LoRA adapters of the PEFT library: in a folder, or on the Hub. vLLM applies them to the model without merging."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from regrade.errors import AdapterError, ModelError
+from regrade.files import file_sha256
+from regrade.hub_client import bound_requests
+from regrade.models.base import ADAPTER_CONFIG, ResolvedModel, read_json
+from regrade.models.fingerprints import files_sha256
+from regrade.models.hub import hub_commit, hub_file
+from regrade.models.local import folder_name
+from regrade.specification import AdapterIdentity
+
+logger = logging.getLogger("regrade.plan")
+
+_WEIGHTS = "adapter_model.safetensors"
+"""File of weights; older ones (`adapter_model.bin`) are pickles, whose names are not known before they are loaded."""
+_TEMPLATE = "chat_template.jinja"
+_EXPECTED = f"Expected what PEFT's `save_pretrained` writes: {ADAPTER_CONFIG} and {_WEIGHTS}."
+
+
+def with_adapter(model: ResolvedModel, name: str) -> ResolvedModel:
+    """Return a model with a LoRA adapter, which becomes part of its identity and its name.
+
+    vLLM itself refuses adapters that it cannot apply, before it reads the model's weights.
+
+    Args:
+        model: The base model.
+        name: A folder, or a Hub id (`org/name`, or `org/name@revision`).
+
+    Raises:
+        AdapterError: If the adapter does not exist, is incomplete, or is no LoRA adapter.
+        OperationError: If the Hub cannot be reached.
+    """
+    path = Path(name).expanduser()
+    if path.is_dir():
+        identity, folder = _in_folder(name, path)
+    elif name.startswith((".", "/", "~")) or name.count("/") != 1:
+        raise AdapterError(name, f"there is no folder '{path}'.")
+    else:
+        identity, folder = _on_hub(name)
+    try:
+        config = read_json(folder / ADAPTER_CONFIG, name)
+    except ModelError as error:
+        raise AdapterError(name, error.problem) from error
+    kind = config.get("peft_type")
+    if kind != "LORA":
+        raise AdapterError(
+            name, f"'{ADAPTER_CONFIG}' has peft_type {kind!r}; vLLM applies only 'LORA'."
+        )
+    base = config.get("base_model_name_or_path")
+    if isinstance(base, str) and base and Path(base).name != Path(model.path).name:
+        logger.warning(
+            "Adapter '%s' was trained on '%s', but is applied to '%s'.", name, base, model.path
+        )
+    _warn_of_template(name, folder, model)
+    joined = f"{model.identity.name}+{identity.name}"
+    return replace(
+        model,
+        identity=model.identity.model_copy(update={"name": joined, "adapter": identity}),
+        adapter=str(folder.resolve()),
+    )
+
+
+def _in_folder(name: str, folder: Path) -> tuple[AdapterIdentity, Path]:
+    config = folder / ADAPTER_CONFIG
+    if not config.is_file():
+        raise AdapterError(name, f"the folder has no '{ADAPTER_CONFIG}'. {_EXPECTED}")
+    weights = folder / _WEIGHTS
+    if not weights.is_file():
+        raise AdapterError(name, f"the folder has no '{_WEIGHTS}'. {_EXPECTED}")
+    try:
+        revision = files_sha256(folder, (config, weights))
+    except PermissionError as error:
+        raise AdapterError(
+            name, f"the user of this process may not read '{error.filename}'."
+        ) from error
+    return AdapterIdentity(name=folder_name(folder), revision=revision), folder
+
+
+def _on_hub(name: str) -> tuple[AdapterIdentity, Path]:
+    """Return the adapter at a commit, downloaded: vLLM would read the newest one."""
+    bound_requests()
+    repository, _, revision = name.partition("@")
+    try:
+        commit = hub_commit(name, repository, revision or None)
+    except ModelError as error:
+        raise AdapterError(name, error.problem) from error
+    # By branch or tag, so that the cache stores its commit for offline use.
+    config = hub_file(repository, revision or None, ADAPTER_CONFIG)
+    if config is None:
+        raise AdapterError(name, f"it has no '{ADAPTER_CONFIG}' on the Hub. {_EXPECTED}")
+    commit = config.parent.name  # the branch may have moved meanwhile
+    if hub_file(repository, commit, _WEIGHTS) is None:
+        raise AdapterError(name, f"it has no '{_WEIGHTS}' on the Hub. {_EXPECTED}")
+    hub_file(repository, commit, _TEMPLATE)
+    return AdapterIdentity(name=repository, revision=commit), config.parent
+
+
+def _warn_of_template(name: str, folder: Path, model: ResolvedModel) -> None:
+    """Warn of a chat template in the adapter's folder: vLLM uses the tokenizer and template of the base model."""
+    template, of_base = folder / _TEMPLATE, Path(model.path) / _TEMPLATE
+    if not template.is_file():
+        return
+    if of_base.is_file() and file_sha256(of_base) == file_sha256(template):
+        return
+    logger.warning(
+        "Adapter '%s' has a chat template of its own. The base model's is used; for the adapter's: "
+        "`--chat-template %s`.",
+        name,
+        template,
+    )

@@ -1,0 +1,207 @@
+"""Facts about a model's chat template: whether the model reasons before it answers, and how to switch that.
+
+The template is rendered without the model's tokenizer, so that a run can be planned on a machine that has none.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Literal
+
+import jinja2
+import jinja2.meta
+from jinja2.ext import loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from regrade.errors import SettingsError
+
+logger = logging.getLogger("regrade.plan")
+
+FILES = ("chat_template.jinja", "chat_template.json")
+"""Files that replace the template in `tokenizer_config.json`."""
+SWITCHES = ("enable_thinking", "thinking")
+"""Arguments by which templates switch reasoning on and off."""
+BUDGETS = ("thinking_budget", "reasoning_budget")
+"""Arguments by which templates state a number of tokens for reasoning."""
+_ALWAYS = frozenset({"gpt_oss", "seed_oss"})
+"""Types of models that reason, although their templates do not open a thought."""
+_IN_CODE: Mapping[str, str | None] = {
+    "deepseek_v32": "thinking",
+    "deepseek_v4": "thinking",
+    "inkling": None,
+    "kimi_k3": None,
+}
+"""Types of models whose chats vLLM renders in code, with the argument that switches reasoning on."""
+_OPEN = ("<think>", "[THINK]", "<seed:think>", "<|channel|>analysis<|message|>", "◁think▷")
+_CLOSED = ("</think>", "[/THINK]", "</seed:think>", "◁/think▷")
+_BEGUN = r"\[THINK\]|<\|channel\|>analysis"
+"""Text in a default system message that asks for reasoning."""
+_GENERATION = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")
+_PROBE = ({"role": "user", "content": "?"},)
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """Jinja chat template of a model."""
+
+    text: str
+    model_type: str = ""
+    """`model_type` in the model's `config.json`."""
+    special_tokens: Mapping[str, str] = field(default_factory=dict)
+    """Special tokens by the name that templates use, such as `bos_token`."""
+
+    @cached_property
+    def arguments(self) -> frozenset[str]:
+        """Names that the template reads; empty if it is no valid template."""
+        environment = _environment()
+        del environment.globals["strftime_now"]  # jinja leaves out the names that it knows
+        try:
+            parsed = environment.parse(_GENERATION.sub("", self.text))
+        except jinja2.TemplateError:
+            return frozenset()
+        return frozenset(jinja2.meta.find_undeclared_variables(parsed))
+
+    @property
+    def prints_the_day(self) -> bool:
+        """True if the template can print today's date."""
+        return "strftime_now" in self.arguments
+
+    @property
+    def switch(self) -> str | None:
+        """Argument that switches reasoning on and off; None if there is none."""
+        return next((name for name in SWITCHES if name in self.arguments), None)
+
+    @property
+    def budget(self) -> str | None:
+        """Argument that limits the tokens of the reasoning; None if there is none."""
+        return next((name for name in BUDGETS if name in self.arguments), None)
+
+    def thinks(self, arguments: Mapping[str, Any]) -> bool:
+        """Return True if a model is expected to reason before its answer.
+
+        It is if its prompt opens a thought; if its prompt can skip the thought, and does not; or if models of its type
+        always reason.
+
+        Args:
+            arguments: Arguments of the template.
+        """
+        prompt = self._render(arguments)
+        if prompt is None or prompt.endswith(_CLOSED):
+            return False
+        if prompt.endswith(_OPEN) or self.model_type in _ALWAYS or re.search(_BEGUN, prompt):
+            return True
+        if self.switch is None:
+            return self.model_type == "kimi_k2" and "<think>" in self.text
+        skipped = self._render({**arguments, self.switch: False})
+        return skipped is not None and skipped.endswith(_CLOSED)
+
+    def switched(self, thinking: Literal["on", "off"]) -> dict[str, Any]:
+        """Return the arguments that switch reasoning on or off; empty if it is so without them.
+
+        Raises:
+            SettingsError: If the template cannot.
+        """
+        wanted = thinking == "on"
+        if self.thinks({}) is wanted:
+            return {}
+        if self.switch is None or self.thinks({self.switch: wanted}) is not wanted:
+            raise SettingsError(
+                f"`--thinking {thinking}`: the model's chat template cannot switch reasoning {thinking}. "
+                f"It reads the arguments {', '.join(sorted(self.arguments)) or '(none)'}; `--chat-template-args NAME=VALUE` "
+                "sets one of them, and `--chat-template FILE` replaces the template."
+            )
+        return {self.switch: wanted}
+
+    def _render(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return the text before an answer, without white space at its end; None if the template fails."""
+        try:
+            template = _environment().from_string(_GENERATION.sub("", self.text))
+            text = template.render(
+                messages=_PROBE,
+                add_generation_prompt=True,
+                **{**self.special_tokens, **arguments},
+            )
+        except (jinja2.TemplateError, TypeError, ValueError, KeyError) as error:
+            logger.debug("the chat template cannot be rendered here: %s", error)
+            return None
+        return text.rstrip()
+
+
+@dataclass(frozen=True)
+class RenderedInCode(ChatTemplate):
+    """Stands for the template of a model whose chats vLLM renders in code."""
+
+    text: str = ""
+    code_switch: str | None = None
+    """Argument that switches reasoning on; it is off without."""
+
+    @cached_property
+    def arguments(self) -> frozenset[str]:
+        """Names that the code reads."""
+        return frozenset({self.code_switch} if self.code_switch else ())
+
+    def thinks(self, arguments: Mapping[str, Any]) -> bool:
+        """Return True if the reasoning is switched on."""
+        return self.code_switch is not None and bool(arguments.get(self.code_switch))
+
+
+def rendered_in_code(model_type: str) -> RenderedInCode | None:
+    """Return what stands for the template if vLLM renders the chats of such models in code; else None."""
+    if model_type not in _IN_CODE:
+        return None
+    return RenderedInCode(model_type=model_type, code_switch=_IN_CODE[model_type])
+
+
+def _environment() -> jinja2.Environment:
+    """Return an environment with what transformers offers to templates."""
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+    )
+    environment.filters["tojson"] = lambda value, **options: json.dumps(
+        value, ensure_ascii=False, **options
+    )
+    environment.globals["raise_exception"] = _raise
+    environment.globals["strftime_now"] = _today
+    return environment
+
+
+def _raise(message: str) -> str:
+    raise jinja2.TemplateError(message)
+
+
+def _today(form: str) -> str:
+    return datetime.now().astimezone().strftime(form)
+
+
+def find_template(
+    tokenizer_config: Mapping[str, Any], files: Mapping[str, str], model_type: str
+) -> ChatTemplate | None:
+    """Return a model's chat template, as transformers finds it; None without one.
+
+    Args:
+        tokenizer_config: Content of `tokenizer_config.json`.
+        files: Text of `chat_template.jinja` and `chat_template.json`, if there are any.
+        model_type: `model_type` in `config.json`.
+    """
+    stored = tokenizer_config.get("chat_template")
+    if isinstance(stored, list):  # several, by name
+        named = {str(entry.get("name")): entry.get("template") for entry in stored}
+        stored = named.get("default")
+    if FILES[1] in files:
+        try:
+            stored = json.loads(files[FILES[1]])["chat_template"]
+        except (ValueError, KeyError, TypeError):
+            logger.warning("'%s' holds no chat template, and is not used", FILES[1])
+    text = files.get(FILES[0], stored)
+    if not isinstance(text, str) or not text:
+        return None
+    tokens = {
+        name: str(value.get("content") if isinstance(value, Mapping) else value)
+        for name, value in tokenizer_config.items()
+        if name.endswith("_token") and isinstance(value, (str, Mapping))
+    }
+    return ChatTemplate(text, model_type, tokens)

@@ -1,0 +1,83 @@
+"""Prompts that are said to be a reference's, compared with the reference's own package."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from regrade.benchmarks import open_benchmark
+from regrade.benchmarks.questions.targets import LETTERS
+from tests.benchmarks.files import Rows, shared, write_parquet
+
+CHOICES = (["left ", " right", "None", "0"], ["$20", " $ 20", "½", "a\tb"])
+SUBJECTS = ("high_school_us_history", "virology")
+
+
+def _made(split: str, subject: str, count: int) -> Iterator[dict[str, Any]]:
+    for number in range(count):
+        yield {
+            "question": f" {split} {number} of {subject}, {{{{ braces }}}}\nwith lines? \n",
+            "subject": subject,
+            "choices": CHOICES[number % 2],
+            "answer": number % 4,
+        }
+
+
+@pytest.fixture(scope="module", params=["made", "real"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows in the columns of the Hub dataset: hand-made ones, and some of each subject of the real ones."""
+    folder = tmp_path_factory.mktemp("mmlu")
+    dev: Rows
+    test: Rows
+    if request.param == "made":
+        dev = [row for subject in SUBJECTS for row in _made("dev", subject, 7)]
+        test = [row for number in range(6) for row in _made("test", SUBJECTS[number % 2], 1)]
+        test += [row for subject in SUBJECTS for row in _made("test", subject, 5)]
+    else:
+        real = shared("mmlu")
+        dev = pq.read_table(real / "dev.parquet").to_pylist()
+        test, taken = [], Counter[str]()
+        for row in pq.read_table(real / "test.parquet").to_pylist():
+            taken[row["subject"]] += 1
+            # The worked examples of 2 subjects have white space that makes all of their prompts differ.
+            if taken[row["subject"]] <= 3 or any(c != c.strip() for c in row["choices"]):
+                test.append(row)
+    write_parquet(folder / "dev.parquet", dev)
+    write_parquet(folder / "test.parquet", test)
+    return folder
+
+
+def test_the_harness_is_the_version_that_the_docs_name() -> None:
+    docs = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+
+    assert f"lm-evaluation-harness {version('lm_eval')}" in docs.read_text()
+
+
+def test_mmlu_asks_what_the_harness_asks_with_5_worked_examples(folder: Path) -> None:
+    benchmark = open_benchmark("mmlu", source=str(folder))
+    samples = benchmark.samples()
+    subjects = list(dict.fromkeys(sample.subset for sample in samples))
+
+    harness = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.harness_mmlu", str(folder), *subjects],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert harness.returncode == 0, harness.stderr
+    asked = json.loads(harness.stdout)
+
+    assert len(asked) == len(samples) > 10
+    for sample, reference in zip(samples, asked, strict=True):
+        assert benchmark.prompt(sample) == reference["context"]
+        assert list(benchmark.labels(sample)) == reference["continuations"]
+        assert LETTERS.index(sample.target) == reference["right"]

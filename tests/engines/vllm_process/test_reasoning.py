@@ -1,0 +1,180 @@
+"""vLLM's own parsers, with tokenizers that are trained here."""
+
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from regrade.engines.vllm_process.reasoning import (
+    HARMONY,
+    ReasoningReader,
+    UnreadAnswer,
+    open_reader,
+    parser_of,
+)
+from regrade.errors import SettingsError
+from tests.engines.vllm_process.test_labels import byte_level
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # while vLLM imports torch
+]
+THINK = ("<think>", "</think>")
+MISTRAL = ("[THINK]", "[/THINK]")
+
+
+def tokenizer_with(*tokens: str, special: bool = False) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # importing torch warns
+        from tokenizers import AddedToken
+        from transformers import PreTrainedTokenizerFast
+
+    inner = byte_level()
+    inner.add_tokens(
+        [AddedToken(token, special=special) for token in (*tokens, "<|im_end|>", "[TOOL_CALLS]")]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=inner)
+
+
+def read(reader: ReasoningReader, text: str, prompt: str = "q", **changes: Any) -> dict[str, Any]:
+    stop = tuple(changes.pop("stop", ()))
+    completion = {"prompt": prompt, "text": text, "finish_reason": "stop", **changes}
+    return reader.read({**completion, "unread": UnreadAnswer(stop, changes.get("token_ids", ()))})
+
+
+@pytest.fixture(scope="module", params=["qwen3", "deepseek_r1", "glm45", "kimi_k2", "mistral"])
+def case(request: pytest.FixtureRequest) -> tuple[ReasoningReader, str, str]:
+    """A reader, and the texts that begin and end a thought."""
+    start, end = MISTRAL if request.param == "mistral" else THINK
+    return ReasoningReader(request.param, tokenizer_with(start, end)), start, end
+
+
+def test_reasoning_and_answer_are_apart(case):
+    reader, start, end = case
+
+    written = read(reader, f"{start}2 and 2{end}It is 4.")
+    opened = read(reader, f"2 and 2{end}It is 4.", prompt=f"q{start}\n")
+
+    for answer in (written, opened):
+        assert answer["reasoning"] == "2 and 2"
+        assert answer["text"] == "It is 4."
+        assert not answer["reasoning_open"]
+        assert "unread" not in answer
+
+
+def test_a_thought_that_never_ends_has_no_answer(case):
+    reader, start, _ = case
+
+    answer = read(reader, f"{start}2 and 2, wait", finish_reason="length")
+
+    assert answer["text"] == ""
+    assert "2 and 2, wait" in answer["reasoning"]
+    assert answer["reasoning_open"]
+    assert answer["finish_reason"] == "length"
+
+
+def test_an_answer_without_a_thought_is_no_thought(case):
+    """vLLM's parsers take a text without an end of a thought for a thought."""
+    reader, start, end = case
+
+    plain = read(reader, "It is 4.")
+    skipped = read(reader, "It is 4.", prompt=f"q{start}\n\n{end}\n\n")
+
+    for answer in (plain, skipped):
+        assert answer["text"] == "It is 4."
+        assert "reasoning" not in answer
+        assert not answer["reasoning_open"]
+
+
+def test_a_stop_text_ends_the_answer_but_not_the_thought(case):
+    reader, start, end = case
+
+    answer = read(
+        reader, f"{start}a\n\nQ: b{end}4.\n\nQ: and?", stop=["\n\n", "Q:"], finish_reason="length"
+    )
+
+    assert answer["reasoning"] == "a\n\nQ: b"
+    assert answer["text"] == "4."
+    assert answer["finish_reason"] == "stop"
+
+
+def test_an_answer_of_several_channels_is_read_from_its_tokens():
+    from openai_harmony import load_harmony_encoding
+
+    encoding = load_harmony_encoding("HarmonyGptOss")
+    text = (
+        "<|channel|>analysis<|message|>2 and 2<|end|><|start|>assistant"
+        "<|channel|>final<|message|>It is 4.<|return|>"
+    )
+    ids = encoding.encode(text, allowed_special="all")
+    reader = ReasoningReader(HARMONY, tokenizer_with())
+
+    whole = read(reader, "analysis2 and 2assistantfinalIt is 4.", token_ids=ids)
+    cut = read(reader, "analysis2 an", token_ids=ids[:5], finish_reason="length")
+
+    assert (whole["reasoning"], whole["text"]) == ("2 and 2", "It is 4.")
+    assert not whole["reasoning_open"]
+    assert (cut["reasoning"], cut["text"], cut["reasoning_open"]) == ("2 and", "", True)
+
+
+def test_special_tokens_are_kept_where_they_are_the_marks_of_a_thought():
+    assert ReasoningReader("mistral", tokenizer_with(*MISTRAL, special=True)).keeps_special_tokens
+    assert not ReasoningReader("qwen3", tokenizer_with(*THINK)).keeps_special_tokens
+
+
+def test_an_answer_that_a_parser_cannot_read_fails_its_row_alone():
+    reader = ReasoningReader("qwen3", tokenizer_with(*THINK))
+    reader._parser = SimpleNamespace(extract_reasoning=lambda *_: 1 / 0)  # type: ignore[assignment]
+
+    answer = read(reader, "<think>a</think>4", key=7)
+
+    assert "parser 'qwen3' cannot read the answer" in answer["error"]
+    assert (answer["key"], answer.get("text")) == (7, None)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "vocabulary", "parser"),
+    [
+        ("qwen3", THINK, "qwen3"),
+        ("gpt_oss", (), HARMONY),
+        ("glm4_moe", THINK, "glm45"),
+        ("kimi_k2", THINK, "kimi_k2"),
+        ("qwen2", THINK, "deepseek_r1"),
+        ("mistral", MISTRAL, "mistral"),
+        ("llama", ("a", "<think>"), None),
+    ],
+)
+def test_the_parser_is_that_of_the_model(
+    model_type: str, vocabulary: tuple[str, ...], parser: str | None
+):
+    assert parser_of(model_type, vocabulary) == parser
+
+
+def test_every_parser_of_a_model_is_one_of_vllms():
+    from vllm.reasoning import ReasoningParserManager
+
+    from regrade.engines.vllm_process import reasoning
+
+    named = {*reasoning._OF_MODEL_TYPE.values(), *reasoning._OF_TOKENS.values()}
+    assert named <= set(ReasoningParserManager.list_registered())
+
+
+def test_a_model_of_a_reasoning_type_without_the_tokens_has_no_reader():
+    qwen3 = SimpleNamespace(hf_config=SimpleNamespace(model_type="qwen3"))
+
+    assert open_reader("auto", qwen3, tokenizer_with()) is None  # type: ignore[arg-type]
+    assert open_reader("none", qwen3, tokenizer_with(*THINK)) is None  # type: ignore[arg-type]
+    found = open_reader("auto", qwen3, tokenizer_with(*THINK))  # type: ignore[arg-type]
+    assert found is not None
+    assert (found.name, found.start) == ("qwen3", "<think>")
+
+
+def test_an_unknown_parser_is_refused_with_the_known_ones():
+    with pytest.raises(SettingsError, match=r"is 'qwen9', but vLLM has .*qwen3.*`none`"):
+        ReasoningReader("qwen9", tokenizer_with(*THINK))
+
+
+def test_a_parser_that_does_not_fit_the_tokenizer_is_refused():
+    with pytest.raises(SettingsError, match="does not fit the tokenizer"):
+        ReasoningReader("deepseek_r1", tokenizer_with())

@@ -1,0 +1,127 @@
+"""Facts about chat templates in the forms of well-known models, rendered without their tokenizers."""
+
+import json
+from datetime import datetime
+
+import pytest
+
+from regrade.errors import SettingsError
+from regrade.models.chat_template import ChatTemplate, find_template, rendered_in_code
+
+TURNS = "{%- for m in messages -%}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{%- endfor -%}"
+PLAIN = TURNS + "{%- if add_generation_prompt -%}<|im_start|>assistant\n{%- endif -%}"
+HYBRID = (
+    TURNS + "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}"
+    "{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}"
+    "{%- endif %}"
+)
+"""Like Qwen3: the model begins the thought itself, unless the prompt skips it."""
+OPENED = TURNS + "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
+"""Like DeepSeek-R1 and QwQ."""
+OFF_BY_DEFAULT = (
+    TURNS
+    + "{%- if thinking is defined and thinking -%}<|im_start|><think>{%- else -%}<|im_start|></think>{%- endif -%}"
+)
+"""Like DeepSeek-V3.1."""
+SYSTEM = "[SYSTEM_PROMPT]Think first: [THINK]draft[/THINK]answer[/SYSTEM_PROMPT]" + PLAIN
+"""Like Magistral."""
+BUDGETED = HYBRID + "{% if thinking_budget is defined %}{{ thinking_budget }}{% endif %}"
+
+
+@pytest.mark.parametrize(
+    ("text", "model_type", "arguments", "thinks"),
+    [
+        (PLAIN, "llama", {}, False),
+        (HYBRID, "qwen3", {}, True),
+        (HYBRID, "qwen3", {"enable_thinking": False}, False),
+        (OPENED, "qwen2", {}, True),
+        (OFF_BY_DEFAULT, "deepseek_v3", {}, False),
+        (OFF_BY_DEFAULT, "deepseek_v3", {"thinking": True}, True),
+        (SYSTEM, "mistral", {}, True),
+        (PLAIN, "gpt_oss", {}, True),
+        (PLAIN + "{# <think> #}", "kimi_k2", {}, True),
+        (PLAIN, "kimi_k2", {}, False),
+    ],
+)
+def test_a_model_is_known_to_reason(text: str, model_type: str, arguments: dict, thinks: bool):
+    assert ChatTemplate(text, model_type).thinks(arguments) is thinks
+
+
+def test_what_transformers_offers_to_templates_is_there():
+    text = (
+        "{%- generation -%}{{ bos_token }}{{ messages | tojson }}{{ strftime_now('%Y') }}{% for m in messages %}"
+        "{% if loop.first %}{% continue %}{% endif %}{% endfor %}{%- endgeneration -%}<think>"
+    )
+    template = ChatTemplate(text, special_tokens={"bos_token": "<s>"})
+
+    assert template._render({}) == (
+        f'<s>[{{"role": "user", "content": "?"}}]{datetime.now().astimezone():%Y}<think>'
+    )
+    assert template.prints_the_day
+    assert template.thinks({})
+
+
+def test_a_template_that_cannot_be_rendered_is_not_known_to_reason():
+    assert not ChatTemplate("{{ raise_exception('no') }}<think>").thinks({})
+    assert not ChatTemplate("{% broken").thinks({})
+    assert ChatTemplate("{% broken").arguments == frozenset()
+
+
+def test_reasoning_is_switched_by_the_argument_that_the_template_reads():
+    assert ChatTemplate(HYBRID).switched("off") == {"enable_thinking": False}
+    assert ChatTemplate(HYBRID).switched("on") == {}
+    assert ChatTemplate(OFF_BY_DEFAULT).switched("on") == {"thinking": True}
+    assert ChatTemplate(OFF_BY_DEFAULT).switched("off") == {}
+    assert ChatTemplate(OPENED).switched("on") == {}
+
+
+@pytest.mark.parametrize(("text", "thinking"), [(OPENED, "off"), (PLAIN, "on")])
+def test_what_a_template_cannot_do_is_refused(text: str, thinking):
+    with pytest.raises(SettingsError, match=f"`--thinking {thinking}`.*cannot switch.*messages"):
+        ChatTemplate(text).switched(thinking)
+
+
+def test_a_budget_is_the_templates_argument():
+    assert ChatTemplate(BUDGETED).budget == "thinking_budget"
+    assert ChatTemplate(HYBRID).budget is None
+
+
+def test_a_file_replaces_the_template_in_the_tokenizers_configuration():
+    stored = {"chat_template": "old", "bos_token": {"content": "<s>"}, "eos_token": "</s>"}
+
+    found = find_template(stored, {}, "llama")
+    jinja = find_template(stored, {"chat_template.jinja": "new"}, "llama")
+    as_json = find_template(
+        stored, {"chat_template.json": json.dumps({"chat_template": "j"})}, "llama"
+    )
+
+    assert found is not None
+    assert (found.text, dict(found.special_tokens)) == (
+        "old",
+        {"bos_token": "<s>", "eos_token": "</s>"},
+    )
+    assert jinja is not None
+    assert jinja.text == "new"
+    assert as_json is not None
+    assert as_json.text == "j"
+
+
+def test_of_several_templates_the_default_one_is_used():
+    several = [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]
+
+    found = find_template({"chat_template": several}, {}, "")
+
+    assert found is not None
+    assert found.text == "d"
+    assert find_template({"chat_template": several[:1]}, {}, "") is None
+    assert find_template({}, {}, "") is None
+
+
+def test_chats_that_vllm_renders_in_code_have_a_switch_but_no_template():
+    found = rendered_in_code("deepseek_v32")
+
+    assert found is not None
+    assert not found.thinks({})
+    assert found.thinks({"thinking": True})
+    assert found.switched("on") == {"thinking": True}
+    assert rendered_in_code("llama") is None

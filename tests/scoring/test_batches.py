@@ -1,0 +1,61 @@
+"""Answers whose reasoning never ended are neither scored nor unparsed."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from regrade.records import GENERATION_SCHEMA, SCORE_SCHEMA
+from regrade.scorers import load_scorer
+from regrade.scorers.base import PROMPT_FORMAT
+from regrade.scoring.batches import score_batch
+from regrade.stats.metrics import summarise
+from tests.builders import row
+
+
+def chats(*rows: dict[str, Any]) -> pa.RecordBatch:
+    batch = pa.RecordBatch.from_pylist(list(rows), schema=GENERATION_SCHEMA)
+    return batch.append_column(PROMPT_FORMAT, pa.array(["chat"] * len(rows)))
+
+
+def outcome(scorer: str = "number", **changes: Any) -> str:
+    scores = score_batch(load_scorer(scorer), chats(row(0) | changes))
+    assert scores.schema.equals(SCORE_SCHEMA)
+    return str(scores["outcome"][0].as_py())
+
+
+@pytest.mark.parametrize("scorer", ["number", "number_strict", "exact", "text"])
+def test_a_thought_that_never_ended_is_unfinished(scorer: str):
+    apart = {"text": "", "reasoning": "is it 7? or", "reasoning_open": True}
+    in_text = {"text": "<think>is it 7? or", "reasoning_open": False}
+    opened_by_the_prompt = {"text": "is it 7? or", "reasoning_open": True}
+
+    for changes in (apart, in_text, opened_by_the_prompt):
+        assert outcome(scorer, target="7", **changes) == "unfinished"
+
+
+def test_an_answer_after_a_thought_is_read_or_unparsed():
+    assert outcome(text="It is 7.", reasoning="hm", reasoning_open=False, target="7") == "scored"
+    assert outcome(text="Who knows?", reasoning="hm", reasoning_open=False) == "unparsed"
+    assert outcome(text="hm</think> Who knows?", reasoning_open=True) == "unparsed"
+    assert outcome(text="", reasoning="hm", reasoning_open=False) == "unparsed"
+
+
+def test_a_failed_row_is_failed():
+    assert outcome(text=None, error="503", reasoning_open=False) == "failed"
+
+
+def test_unfinished_answers_count_as_wrong_and_not_as_unparsed():
+    rows = [
+        row(0),
+        row(1) | {"text": "", "reasoning": "hm", "reasoning_open": True},
+        row(2) | {"text": "Who knows?"},
+        row(3) | {"text": None, "error": "503"},
+    ]
+    scores = score_batch(load_scorer("number"), chats(*rows))
+
+    metrics = summarise(pa.Table.from_batches([scores]), {}).overall
+
+    assert (metrics.n, metrics.unparsed, metrics.unfinished, metrics.failed) == (3, 1, 1, 1)
+    assert metrics.accuracy == pytest.approx(1 / 3)
+    assert metrics.unfinished_rate == 0.25
