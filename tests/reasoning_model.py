@@ -29,7 +29,12 @@ def reasoning_model(demo_model: Path, folder: Path, **generation_config: object)
     for old, new in zip(rarest, THOUGHT, strict=True):
         vocabulary[new] = vocabulary.pop(old)
         tokenizer["added_tokens"].append(
-            {**tokenizer["added_tokens"][0], "id": vocabulary[new], "content": new, "special": False}
+            {
+                **tokenizer["added_tokens"][0],
+                "id": vocabulary[new],
+                "content": new,
+                "special": False,
+            }
         )
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     (folder / "chat_template.jinja").write_text(TEMPLATE)

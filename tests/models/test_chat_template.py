@@ -8,7 +8,9 @@ import pytest
 from regrade.errors import SettingsError
 from regrade.models.chat_template import ChatTemplate, find_template, rendered_in_code
 
-TURNS = "{%- for m in messages -%}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{%- endfor -%}"
+TURNS = (
+    "{%- for m in messages -%}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{%- endfor -%}"
+)
 PLAIN = TURNS + "{%- if add_generation_prompt -%}<|im_start|>assistant\n{%- endif -%}"
 HYBRID = (
     TURNS + "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}"
