@@ -109,6 +109,9 @@ def send(
                     break
     except httpx2.TimeoutException as error:
         raise NoResponseError(f"nothing came for {seconds:g} s") from error
+    except httpx2.LocalProtocolError:
+        # The message would repeat a header, which may be a key.
+        raise NoResponseError("a header has a character that is not allowed in it") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
         raise NoResponseError(str(error) or type(error).__name__) from error
     return Response(response.status_code, response.headers, bytes(content[:most_bytes]))

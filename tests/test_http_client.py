@@ -123,6 +123,14 @@ def test_a_server_that_hangs_up_is_no_response():
         thread.join()
 
 
+def test_a_header_that_cannot_be_sent_is_not_shown(url: str):
+    with pytest.raises(NoResponseError, match="a header has a character") as caught:
+        send(url, seconds=5, headers={"Authorization": "Bearer secret\n"})
+
+    assert "secret" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
 @pytest.mark.parametrize("address", [CLOSED, "http://a..b/", "http://", "nonsense", "http://[::"])
 def test_an_address_without_a_server_is_no_response(address: str):
     with pytest.raises(NoResponseError, match="."):

@@ -62,7 +62,7 @@ def api_key(name: str) -> str | None:
     """Return the API key in an environment variable, or None.
 
     Raises:
-        SettingsError: If this machine does not allow that the variable is sent to a server.
+        SettingsError: If this machine does not allow that the variable is sent to a server, or if the key is none.
     """
     allowed = os.environ.get(API_KEYS)
     if allowed is not None and name not in [known.strip() for known in allowed.split(",")]:
@@ -70,7 +70,13 @@ def api_key(name: str) -> str | None:
             f"engine.api_key_env is '{name}', but this worker sends only these variables to a server: {allowed}. Start it "
             f"with the name in {API_KEYS}."
         )
-    return os.environ.get(name)
+    key = os.environ.get(name)
+    if key and not all("!" <= character <= "~" for character in key):
+        raise SettingsError(
+            f"The API key in environment variable {name} has a space, a line break or another character that is not part "
+            "of a key, perhaps at its end. Set it without."
+        )
+    return key
 
 
 def served_models(base_url: str, api_key_env: str) -> list[dict[str, Any]]:

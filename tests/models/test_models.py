@@ -448,6 +448,18 @@ def test_a_worker_sends_no_other_credential_as_a_key(url: str, monkeypatch: pyte
         resolve_served("no-such-model", base_url=url, api_key_env="OURS")
 
 
+@pytest.mark.parametrize("key", ["very-secret\n", " very-secret", "very secret", "very-sécret"])
+def test_a_key_that_is_none_is_named_by_its_variable_and_not_shown(
+    url: str, monkeypatch: pytest.MonkeyPatch, key: str
+):
+    monkeypatch.setenv("MY_KEY", key)
+
+    with pytest.raises(SettingsError, match="environment variable MY_KEY has a space") as caught:
+        resolve_served("small", base_url=url, api_key_env="MY_KEY")
+
+    assert "cret" not in str(caught.value)
+
+
 @pytest.mark.parametrize(("key", "state"), [(None, "is not set"), ("secret", "is rejected")])
 def test_a_refused_key_is_bad_input_and_its_variable_is_named(
     url: str, monkeypatch: pytest.MonkeyPatch, key: str | None, state: str
