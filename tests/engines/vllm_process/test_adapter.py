@@ -1,5 +1,4 @@
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +50,9 @@ def adapter(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def adapted(
-    demo_model: Path, adapter: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Answers]:
+def adapted(demo_model: Path, adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     with opened(demo_model, tmp_path_factory.mktemp("engine"), adapter) as engine:
-        yield answers(engine)
+        return answers(engine)
 
 
 def test_every_request_is_answered_with_the_adapter(adapted: Answers, vllm_engine: Engine):
