@@ -54,6 +54,12 @@ def choose_sampling(
     return chosen
 
 
+def with_sampling(settings: SamplingSettings | None, less: SamplingParams) -> SamplingSettings:
+    """Return settings in which the fields that `less` sets are set, too, unless `settings` sets them."""
+    given = {} if settings is None else settings.model_dump(exclude_unset=True)
+    return SamplingSettings.model_validate({**less.model_dump(exclude_unset=True), **given})
+
+
 def _defaults(
     defaults: SamplingDefaults,
     benchmark: Benchmark,

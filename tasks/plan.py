@@ -13,6 +13,8 @@ from regrade.continuing import remaining, stored_plan
 from regrade.errors import SettingsError
 from regrade.generation import Plan, make_plan
 from regrade.job import GenerationJob
+from regrade.sampling import with_sampling
+from regrade.settings import SamplingSettings
 from tasks.work import RETRIED, Work
 
 logger = logging.getLogger("regrade.plan")
@@ -32,11 +34,11 @@ def plan_answers(job: GenerationJob) -> list[Work]:
             benchmark,
             model,
             job.engine,
-            sampling=job.sampling,
+            sampling=sampling,
             prompt=job.prompt,
             repeats=job.repeats,
         )
-        for benchmark in _open_benchmarks(job)
+        for benchmark, sampling in _open_benchmarks(job)
     ]
     ids = [plan.specification.answer_set_id for plan in plans]
     if len(set(ids)) < len(ids):
@@ -46,13 +48,20 @@ def plan_answers(job: GenerationJob) -> list[Work]:
     return [_work(plan, repository, job) for plan in plans]
 
 
-def _open_benchmarks(job: GenerationJob) -> list[Benchmark]:
+def _open_benchmarks(job: GenerationJob) -> list[tuple[Benchmark, SamplingSettings | None]]:
+    """Return the benchmarks with what is set by hand: what a dataset's own settings set is, too."""
     named = [
         open_benchmark(name, prompt=job.prompt, limit=job.limit, source=job.source_of(name))
         for name in job.benchmarks
     ]
-    datasets = [open_dataset(entry, prompt=job.prompt, limit=job.limit) for entry in job.datasets]
-    return named + datasets
+    datasets = [
+        (
+            open_dataset(entry, prompt=job.prompt, limit=job.limit),
+            with_sampling(job.sampling, entry.sampling),
+        )
+        for entry in job.datasets
+    ]
+    return [*((benchmark, job.sampling) for benchmark in named), *datasets]
 
 
 def _work(plan: Plan, repository: Repository, job: GenerationJob) -> Work:

@@ -11,6 +11,7 @@ from regrade.errors import SettingsError
 from regrade.generation import Plan, make_plan
 from regrade.models import ResolvedModel
 from regrade.models.chat_template import ChatTemplate, RenderedInCode
+from regrade.sampling import with_sampling
 from regrade.settings import PromptSettings, SamplingParams, SamplingSettings
 from regrade.specification import ModelIdentity, PromptIdentity
 from tests.models.test_chat_template import BUDGETED, HYBRID, OPENED, PLAIN
@@ -91,6 +92,19 @@ def test_what_is_set_by_hand_wins():
 
     assert greedy == SamplingParams(max_tokens=99, stop=("\n",))  # greedy: top_p has no effect
     assert benchmarks == SamplingParams(max_tokens=64, stop=("\n",))
+
+
+def test_what_a_dataset_sets_is_set_by_hand():
+    dataset = SamplingParams(max_tokens=96, stop=("x",))
+    job = SamplingSettings(stop=("y",))
+
+    both = with_sampling(job, dataset)
+    alone = with_sampling(None, dataset)
+
+    assert both.model_dump(exclude_unset=True) == {"max_tokens": 96, "stop": ("y",)}
+    chosen = plan(sampling=alone).specification.sampling
+    assert chosen is not None
+    assert (chosen.max_tokens, chosen.stop, chosen.temperature) == (96, ("x",), 0.7)
 
 
 def test_the_models_sampling_can_be_chosen_for_any_model():

@@ -36,7 +36,8 @@ _IN_CODE: Mapping[str, str | None] = {
     "kimi_k3": None,
 }
 """Types of models whose chats vLLM renders in code, with the argument that switches reasoning on."""
-_OPEN = ("<think>", "[THINK]", "<seed:think>", "<|channel|>analysis<|message|>", "◁think▷")
+OPEN_THOUGHTS = ("<think>", "[THINK]", "<seed:think>", "<|channel|>analysis<|message|>", "◁think▷")
+"""Texts with which a prompt opens a thought."""
 _CLOSED = ("</think>", "[/THINK]", "</seed:think>", "◁/think▷")
 _BEGUN = r"\[THINK\]|<\|channel\|>analysis"
 """Text in a default system message that asks for reasoning."""
@@ -92,7 +93,11 @@ class ChatTemplate:
         prompt = self._render(arguments)
         if prompt is None or prompt.endswith(_CLOSED):
             return False
-        if prompt.endswith(_OPEN) or self.model_type in _ALWAYS or re.search(_BEGUN, prompt):
+        if (
+            prompt.endswith(OPEN_THOUGHTS)
+            or self.model_type in _ALWAYS
+            or re.search(_BEGUN, prompt)
+        ):
             return True
         if self.switch is None:
             return self.model_type == "kimi_k2" and "<think>" in self.text

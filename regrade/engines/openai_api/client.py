@@ -16,6 +16,7 @@ from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.transport import RefusedError, Server
 from regrade.errors import SettingsError
 from regrade.models import ResolvedModel
+from regrade.models.chat_template import OPEN_THOUGHTS
 from regrade.models.served import served_models
 from regrade.records import Completion, LabelMethod, Request
 
@@ -43,6 +44,7 @@ class OpenAIClient:
             self._chat["chat_template"] = rendering.chat_template
         self._info: EngineInfo | None = None
         self._is_vllm = False
+        self._ending_known = False
         self._batch_size = settings.batch_size
         self._top = _TOPS[0]
         self._streaming = bodies.STREAMING
@@ -167,6 +169,7 @@ class OpenAIClient:
     async def _rank(self, group: list[Request]) -> list[Completion]:
         """Rank labels by the likeliest first tokens; if a label is missing, by echoing prompt and label."""
         started = time.monotonic()
+        await self._refuse_open_thought(group[0])
         response = await self._post_tops(group)
         ranked = []
         for request, choice in zip(
@@ -187,6 +190,23 @@ class OpenAIClient:
             )
             for request, logprobs, method in ranked
         ]
+
+    async def _refuse_open_thought(self, request: Request) -> None:
+        """Refuse to rank labels where the server's chat template opens a thought; asked once, of vLLM's server only.
+
+        Raises:
+            SettingsError: If it does.
+        """
+        if self._ending_known or not self._is_vllm or isinstance(request.prompt, str):
+            return
+        body = {"model": self._model.path, **self._chat_fields(request)}
+        ending = await self._server.prompt_ending(body)
+        if ending is not None and ending.endswith(OPEN_THOUGHTS):
+            raise SettingsError(
+                f"The server's chat template opens a thought ('{ending[-20:]}'), where letters would be ranked. Use "
+                "`--thinking off` if the template can switch it off, else `--format completion`."
+            )
+        self._ending_known = True
 
     async def _rank_by_echo(self, request: Request) -> tuple[float, ...]:
         missing = (
@@ -244,13 +264,17 @@ class OpenAIClient:
         send = self._server.stream if "stream" in body else self._server.post
         body = {"model": self._model.path, **body}
         if not isinstance(group[0].prompt, str):
-            body["messages"] = [dict(message) for message in group[0].prompt]
-            if group[0].template_arguments:
-                body["chat_template_kwargs"] = dict(group[0].template_arguments)
-            return await send("chat/completions", body | self._chat)
+            return await send("chat/completions", body | self._chat_fields(group[0]))
         prompts = [request.prompt for request in group]
         body["prompt"] = prompts if len(prompts) > 1 else prompts[0]
         return await send("completions", body)
+
+    def _chat_fields(self, request: Request) -> bodies.Body:
+        """Return the fields of a body that make up a chat."""
+        messages = [dict(message) for message in request.prompt if not isinstance(message, str)]
+        arguments = dict(request.template_arguments)
+        switched = {"chat_template_kwargs": arguments} if arguments else {}
+        return {"messages": messages, **switched, **self._chat}
 
     async def _close(self) -> None:
         unfinished = asyncio.all_tasks() - {asyncio.current_task()}

@@ -28,6 +28,10 @@ _LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds, if the server names none."""
 _LONGEST_RETRY_AFTER = 300.0
 """Longest wait that a server may request (`Retry-After`), in seconds."""
+_ENDING_TOKENS = 16
+"""Tokens at the end of a prompt in which the begin of a thought is looked for."""
+_SPACES = " \n\N{LATIN CAPITAL LETTER C WITH DOT ABOVE}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}\N{LOWER ONE EIGHTH BLOCK}"
+"""White space, also as byte-level and SentencePiece tokens write it."""
 _CONTEXT = re.compile(r"context[ _]length", re.IGNORECASE)
 
 
@@ -128,6 +132,24 @@ class Server:
             return None
         version = content.get("version") if isinstance(content, dict) else None
         return version if isinstance(version, str) else None
+
+    async def prompt_ending(self, body: Mapping[str, Any]) -> str | None:
+        """Return the end of a chat as a vLLM server renders it, without white space after it; None if it cannot tell.
+
+        Args:
+            body: `model`, `messages` and the fields of the chat template.
+        """
+        url = f"{self._base.removesuffix('/v1')}/tokenize"
+        request = {**body, "add_generation_prompt": True, "return_token_strs": True}
+        try:
+            async with self._session.post(url, json=request) as response:
+                content = orjson.loads(await response.read()) if response.status == 200 else {}
+        except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError):
+            return None
+        tokens = content.get("token_strs") if isinstance(content, dict) else None
+        if not isinstance(tokens, list):
+            return None
+        return "".join(map(str, tokens[-_ENDING_TOKENS:])).rstrip(_SPACES)
 
     async def close(self) -> None:
         """Close all connections."""

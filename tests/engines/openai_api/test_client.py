@@ -34,8 +34,19 @@ class Misbehaving:
     most_in_flight: int = 0
     delay: float = 0.0
 
+    owner: str | None = None
+    rendered: tuple[str, ...] | None = None
+    """Tokens that `/tokenize` answers with; None: it does not exist."""
+
     async def models(self, request: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": "small"}, {"id": "other"}]})
+        owner = {"owned_by": self.owner} if self.owner else {}
+        return web.json_response({"data": [{"id": "small", **owner}, {"id": "other"}]})
+
+    async def tokenize(self, request: web.Request) -> web.Response:
+        self.asked = await request.json()
+        if self.rendered is None:
+            return error(404)
+        return web.json_response({"tokens": [1], "token_strs": list(self.rendered)})
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
@@ -105,6 +116,7 @@ def server() -> Iterator[Misbehaving]:
     loop = asyncio.new_event_loop()
     app = web.Application()
     app.router.add_get("/v1/models", misbehaving.models)
+    app.router.add_post("/tokenize", misbehaving.tokenize)
     app.router.add_post("/v1/completions", misbehaving.complete)
     app.router.add_post("/v1/chat/completions", misbehaving.complete)
     runner = web.AppRunner(app)
@@ -438,6 +450,48 @@ def test_labels_are_read_from_the_likeliest_tokens(server):
     assert completion.label_logprobs == (-0.5, -1.5, -3.0)
     assert completion.label_method == "single_token"
     assert completion.text is None
+
+
+CHAT = ({"role": "user", "content": "A or B?"},)
+
+
+def rank_chat(server: Misbehaving, **arguments: bool) -> list[Completion]:
+    engine = OpenAIEngine(base_url=server.url, model_revision="1", max_retries=0)
+    client = OpenAIClient(engine, engine.resolve("small"), rendering=PromptRendering())
+    request = Request(0, CHAT, SAMPLING, labels=("A", "B"), template_arguments=arguments)
+    with client:
+        return [c for batch in client.generate([request]) for c in batch]
+
+
+def top(body: dict) -> web.Response:
+    tops = [{"token": token, "logprob": -1.0} for token in "AB"]
+    logprobs = {"content": [{"token": "A", "logprob": -1.0, "top_logprobs": tops}]}
+    choice = {"index": 0, "message": {"content": "A"}, "finish_reason": "stop"}
+    return web.json_response({"choices": [{**choice, "logprobs": logprobs}]})
+
+
+def test_labels_after_a_thought_that_vllms_server_opens_are_refused(server):
+    server.owner, server.behaviour = "vllm", top
+    server.rendered = ("<|im_start|>", "assistant", "Ċ", "<think>", "Ċ")
+
+    with pytest.raises(SettingsError, match="chat template opens a thought"):
+        rank_chat(server, enable_thinking=False)
+
+    assert server.asked["chat_template_kwargs"] == {"enable_thinking": False}
+    assert server.asked["add_generation_prompt"] is True
+    assert server.bodies == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "rendered"),
+    [("vllm", ("<think>", "ĊĊ", "</think>", "ĊĊ")), ("vllm", None), (None, ("<think>",))],
+)
+def test_other_labels_in_a_chat_are_ranked(server, owner, rendered):
+    server.owner, server.rendered, server.behaviour = owner, rendered, top
+
+    (ranked,) = rank_chat(server)
+
+    assert ranked.label_logprobs == (-1.0, -1.0)
 
 
 def test_labels_that_are_not_among_the_likeliest_tokens_are_read_from_an_echo(server):

@@ -1,11 +1,14 @@
 """The engine `openai` against a real `vllm serve`."""
 
+import asyncio
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
 from regrade.engines.base import Engine, PromptRendering
 from regrade.engines.openai import OpenAIEngine
+from regrade.engines.openai_api.client import OpenAIClient
 from regrade.errors import ModelError
 from regrade.records import Completion, Request
 from regrade.settings import SamplingParams
@@ -98,3 +101,18 @@ def test_a_prompt_that_is_too_long_is_a_failed_row(engine: Engine):
     assert done.error is None
     assert "400" in str(failed.error)
     assert "512" in str(failed.error)
+
+
+def test_the_server_tells_how_a_chat_ends(
+    served_settings: OpenAIEngine, tmp_path_factory: pytest.TempPathFactory
+):
+    chat = ({"role": "user", "content": "What is 2 plus 3?"},)
+    with _open(served_settings, tmp_path_factory) as engine:
+        (ranked,) = ask(engine, [Request(0, chat, SAMPLING, labels=("A", "B"))])
+        client = cast("OpenAIClient", engine)
+        body = {"model": SERVED_NAME, "messages": [dict(message) for message in chat]}
+        asking = client._server.prompt_ending(body)
+        ending = asyncio.run_coroutine_threadsafe(asking, client._loop).result()
+
+    assert str(ending).endswith("<|im_start|>assistant")
+    assert "opens a thought" not in str(ranked.error)
