@@ -50,7 +50,7 @@ def choose_sampling(
     values = _defaults(defaults, benchmark, model, settings.defaults, reasons=reasons)
     chosen = SamplingParams.model_validate({**values, **given})
     if defaults != "benchmark":
-        _tell(benchmark, chosen, asked=settings.defaults)
+        _tell(benchmark, chosen, reasons=reasons)
     return chosen
 
 
@@ -72,15 +72,24 @@ def _defaults(
         return benchmark.sampling.model_dump()
     stated = _stated(model)
     if asked == "model" and not stated:
+        known = (
+            "only its server knows the sampling of its card"
+            if model.identity.kind == "served"
+            else "it has no 'generation_config.json' with sampling params"
+        )
         raise SettingsError(
-            f"`--sampling model`: '{model.identity.name}' has no 'generation_config.json' with sampling params. Use "
-            "`--sampling benchmark`, or set `--temperature` and others by hand."
+            f"`--sampling model`: '{model.identity.name}': {known}. Use `--sampling benchmark`, or set `--temperature` and "
+            "others by hand."
         )
     if not reasons:
         return {**benchmark.sampling.model_dump(), **stated}
-    values = {**benchmark.sampling.model_dump(), **REASONING, **stated}
-    if values["temperature"] == 0 and asked == "auto":
-        values["temperature"] = REASONING["temperature"]
+    if asked == "auto" and not stated.get("temperature"):
+        stated = {name: REASONING[name] for name in ("temperature", "top_p")}
+    values = {
+        **benchmark.sampling.model_dump(),
+        "max_tokens": REASONING["max_tokens"],
+        **stated,
+    }
     context = model.max_position_embeddings
     if context is not None:
         values["max_tokens"] = max(1, min(values["max_tokens"], context - context // _SHARE))
@@ -91,31 +100,35 @@ def _stated(model: ResolvedModel) -> dict[str, Any]:
     """Return the sampling params in the checkpoint's `generation_config.json`."""
     config: Mapping[str, Any] = model.generation_config or {}
     stated = {name: config[name] for name in _OF_MODEL if config.get(name) is not None}
-    if config.get("do_sample") is False and "temperature" not in stated:
-        stated["temperature"] = 0.0
-    if stated and "temperature" not in stated:
-        stated["temperature"] = 1.0  # the default of vLLM and transformers
+    if stated.get("top_k") == -1:  # as vLLM writes that all tokens are allowed
+        stated["top_k"] = 0
+    if config.get("do_sample") is False:
+        stated.setdefault("temperature", 0.0)
+    if stated or config.get("do_sample") is True:
+        stated.setdefault("temperature", 1.0)  # the default of vLLM and transformers
     try:
         SamplingParams.model_validate(stated)
     except ValidationError as error:
         problems = "; ".join(f"{e['loc'][0]}: {e['msg']}" for e in error.errors())
         raise SettingsError(
             f"'generation_config.json' of '{model.identity.name}' has a value that cannot be used ({problems}). Use "
-            "`--sampling benchmark`, or set it by hand."
+            "`--sampling benchmark`."
         ) from error
     return stated
 
 
-def _tell(benchmark: Benchmark, chosen: SamplingParams, *, asked: SamplingDefaults) -> None:
+def _tell(benchmark: Benchmark, chosen: SamplingParams, *, reasons: bool) -> None:
     values = chosen.model_dump(exclude_defaults=True, exclude={"stop"})
     shown = ", ".join(
         f"{name} {value:,}" if name == "max_tokens" else f"{name} {value}"
         for name, value in values.items()
     )
-    why = "the model's sampling" if asked == "model" else "the model reasons before it answers"
+    why = "the model reasons before it answers" if reasons else "the model's sampling"
+    off = ", `--thinking off` switches reasoning off where it can be" if reasons else ""
     logger.info(
-        "%s: %s: %s (`--sampling benchmark` uses the benchmark's, `--thinking off` switches reasoning off where it can be)",
+        "%s: %s: %s (`--sampling benchmark` uses the benchmark's%s)",
         benchmark.name,
         why,
         shown,
+        off,
     )

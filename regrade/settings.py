@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from pydantic import (
     AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -107,6 +108,11 @@ class SamplingSettings(SamplingParams):
         return {"defaults": values} if isinstance(values, str) else values
 
 
+def _as_word(switch: object) -> object:
+    """Return `on` or `off` for what YAML makes of these words: true or false."""
+    return {True: "on", False: "off"}[switch] if isinstance(switch, bool) else switch
+
+
 class PromptSettings(Settings):
     """Changes to a benchmark's prompts. Default: no changes."""
 
@@ -122,7 +128,7 @@ class PromptSettings(Settings):
     """File with a Jinja chat template to use instead of the model's."""
     chat_template_args: tuple[str, ...] = ()
     """Arguments of the chat template, each `name=value`, such as `reasoning_effort=high`."""
-    thinking: Thinking = "auto"
+    thinking: Annotated[Thinking, BeforeValidator(_as_word)] = "auto"
     """Reasoning before a chat answer, switched by the chat template. `auto`: as the model does it by default."""
     truncate: bool = False
     """Cut the start of prompts that are too long for the context, instead of recording an error."""

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from regrade.benchmarks.questions.prompting import chat_template_arguments, read_chat_template
@@ -59,9 +59,10 @@ def plan_reasoning(
             )
         return Reasoning(False, {})
     arguments = chat_template_arguments(prompt.chat_template_args)
-    if prompt.thinking != "auto" and (given := sorted(set(SWITCHES) & set(arguments))):
+    by_hand = sorted(set(SWITCHES) & set(arguments))
+    if prompt.thinking != "auto" and by_hand:
         raise SettingsError(
-            f"`--thinking {prompt.thinking}` and chat_template_args '{given[0]}' both switch the reasoning. Give one."
+            f"`--thinking {prompt.thinking}` and chat_template_args '{by_hand[0]}' both switch the reasoning. Give one."
         )
     if model.identity.kind == "served":
         return _of_a_server(model, prompt, method, arguments, benchmark)
@@ -73,7 +74,15 @@ def plan_reasoning(
     if budget is not None and template.budget is not None:
         arguments.setdefault(template.budget, budget)
     expected = template.thinks(arguments)
+    if budget is not None and prompt.thinking == "off":
+        raise SettingsError(
+            "`--thinking-token-budget` limits reasoning that `--thinking off` switches off. Give one of them."
+        )
     if method == "rank" and expected:
+        if by_hand:
+            raise SettingsError(
+                f"{_cannot_rank(benchmark)} Leave out chat_template_args '{by_hand[0]}'."
+            )
         expected, arguments = False, arguments | _switched_off(template, prompt, benchmark)
     return Reasoning(expected, arguments, template.prints_the_day)
 
@@ -99,7 +108,8 @@ def _template(model: ResolvedModel, prompt: PromptSettings) -> ChatTemplate | No
     text = read_chat_template(prompt.chat_template)
     if text is None:
         return model.chat_template
-    return replace(model.chat_template or ChatTemplate(""), text=text)
+    known = model.chat_template or ChatTemplate("")
+    return ChatTemplate(text, known.model_type, known.special_tokens)
 
 
 def _switched_off(template: ChatTemplate, prompt: PromptSettings, benchmark: str) -> dict[str, Any]:

@@ -71,6 +71,24 @@ def test_a_model_that_reasons_gets_its_own_sampling_and_the_log_says_so(
     assert "--sampling benchmark" in line
 
 
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"do_sample": True}, {"temperature": 1.0}),  # like gpt-oss
+        ({"temperature": 0.6}, {"temperature": 0.6}),
+        ({"temperature": 0.6, "top_k": -1}, {"temperature": 0.6}),
+        ({"do_sample": False}, {"temperature": 0.6, "top_p": 0.95}),
+        ({}, {"temperature": 0.6, "top_p": 0.95}),
+    ],
+)
+def test_sampling_is_that_of_the_card_or_the_usual_one_and_never_a_mixture(
+    config: Any, expected: Any
+):
+    chosen = plan(model_with(HYBRID, generation_config=config)).specification.sampling
+
+    assert chosen == SamplingParams(**expected, max_tokens=30_720, stop=("\n",))
+
+
 def test_without_values_of_its_own_the_usual_ones_for_reasoning_hold():
     bare = model_with(HYBRID, generation_config=None, max_position_embeddings=131_072)
 
@@ -170,7 +188,14 @@ def test_letters_are_ranked_with_reasoning_switched_off(caplog: pytest.LogCaptur
     assert "reasoning is switched off" in caplog.text
 
 
-@pytest.mark.parametrize(("template", "prompt"), [(OPENED, {}), (HYBRID, {"thinking": "on"})])
+@pytest.mark.parametrize(
+    ("template", "prompt"),
+    [
+        (OPENED, {}),
+        (HYBRID, {"thinking": "on"}),
+        (HYBRID, {"chat_template_args": ("enable_thinking=true",)}),
+    ],
+)
 def test_letters_after_an_open_thought_are_refused(template: str, prompt: dict):
     with pytest.raises(SettingsError, match="ranks letters right after the prompt"):
         plan(model_with(template), Ranked(1), **prompt)
@@ -199,6 +224,21 @@ def test_a_budget_is_told_to_a_template_that_can_state_it():
         assert specification.sampling is not None
         assert specification.sampling.thinking_token_budget == 512
         assert specification.answer_set_id != plan().specification.answer_set_id
+
+
+def test_a_budget_for_reasoning_that_is_switched_off_is_refused():
+    with pytest.raises(SettingsError, match="limits reasoning that `--thinking off` switches off"):
+        plan(sampling=SamplingSettings(thinking_token_budget=5), thinking="off")
+
+
+def test_the_words_that_yaml_takes_for_true_and_false_are_read():
+    assert PromptSettings.model_validate({"thinking": False}).thinking == "off"
+    assert PromptSettings.model_validate({"thinking": True}).thinking == "on"
+
+
+def test_the_sampling_of_a_served_models_card_is_not_known():
+    with pytest.raises(SettingsError, match="only its server knows"):
+        plan(served(), sampling=SamplingSettings(defaults="model"))
 
 
 def served(owner: str | None = "vllm") -> ResolvedModel:
@@ -234,3 +274,13 @@ def test_a_template_of_ones_own_decides(tmp_path: Path):
     chosen = plan(chat_template=str(file)).specification.sampling
 
     assert chosen == SamplingParams(max_tokens=64, stop=("\n",))
+
+
+def test_a_template_of_ones_own_counts_where_vllm_renders_in_code(tmp_path: Path):
+    file = tmp_path / "opened.jinja"
+    file.write_text(OPENED)
+
+    chosen = plan(replace(QWEN, chat_template=RenderedInCode()), chat_template=str(file))
+
+    assert chosen.specification.sampling is not None
+    assert chosen.specification.sampling.temperature == 0.7

@@ -1,5 +1,6 @@
 """Options shared by commands, and options of generation, which override the parameters in a YAML file."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +23,7 @@ from regrade.settings import (
 WHAT = Group("What to evaluate", sort_key=1)
 WHERE = Group("Storage and output", sort_key=2)
 STORED = Group("Stored answers", sort_key=3)
-SAMPLING = Group("Sampling params (default: the benchmark's)", sort_key=4)
+SAMPLING = Group("Sampling params (default: see `--sampling`)", sort_key=4)
 PROMPT = Group("Prompts (default: the benchmark's)", sort_key=5)
 ENGINE = Group("Engine", sort_key=6)
 SERVER = Group("Engine `openai`", sort_key=7)
@@ -186,8 +187,7 @@ class GenerationOptions:
             "answers": self.answers,
         }
         chosen.update({name: value for name, value in options.items() if value is not None})
-        if isinstance(chosen.get("sampling"), str):
-            chosen["sampling"] = {"defaults": chosen["sampling"]}
+        chosen |= _spelled_out(chosen)
         given = {
             "sampling": {
                 **({} if self.sampling is None else {"defaults": self.sampling}),
@@ -261,6 +261,18 @@ def read_config(path: Path) -> dict[str, Any]:
             f"Configuration '{path}' should be a mapping of parameters, such as `model: ...`."
         )
     return content
+
+
+def _spelled_out(file: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that a file may write in short, as the schema of a deployment has them."""
+    spelled: dict[str, Any] = {}
+    if isinstance(file.get("sampling"), str):
+        spelled["sampling"] = {"defaults": file["sampling"]}
+    prompt = file.get("prompt")
+    if isinstance(prompt, Mapping) and isinstance(prompt.get("thinking"), bool):
+        # YAML 1.1 reads the words `on` and `off` as true and false.
+        spelled["prompt"] = {**prompt, "thinking": "on" if prompt["thinking"] else "off"}
+    return spelled
 
 
 def _set(settings: Settings | None) -> dict[str, Any]:

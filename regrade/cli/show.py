@@ -53,7 +53,7 @@ def show(
     Args:
         answer_set: Id of the answer set; the first digits are enough.
         wrong: Only wrong answers; unparsed ones are wrong too.
-        unparsed: Only answers from which nothing could be extracted.
+        unparsed: Only answers from which nothing could be extracted, or whose reasoning never ended.
         sample: Only this sample; the first digits of its id are enough.
         scorer: Scorer to use; the benchmark's first installed scorer if not given.
         limit: Largest number of answers to show.
@@ -69,7 +69,7 @@ def show(
         row
         for row in _scored_rows(entry, name)
         if not (wrong and (row["value"] is None or row["value"] >= 1))
-        and not (unparsed and row["outcome"] != "unparsed")
+        and not (unparsed and row["outcome"] not in ("unparsed", "unfinished"))
         and (sample is None or row["sample_id"].startswith(sample))
     )
     rows = list(islice(matching, limit))

@@ -194,7 +194,7 @@ def _side(side: ScoredSide) -> ComparedSide:
         repeats=manifest.specification.repeats,
         accuracy=overall.accuracy,
         accuracy_stderr=overall.accuracy_stderr,
-        unparsed=overall.unparsed,
+        unparsed=overall.unparsed + (overall.unfinished or 0),
         truncated=overall.truncated,
         failed=overall.failed,
     )

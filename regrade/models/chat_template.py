@@ -115,11 +115,17 @@ class ChatTemplate:
             return {}
         if self.switch is None or self.thinks({self.switch: wanted}) is not wanted:
             raise SettingsError(
-                f"`--thinking {thinking}`: the model's chat template cannot switch reasoning {thinking}. "
-                f"It reads the arguments {', '.join(sorted(self.arguments)) or '(none)'}; `--chat-template-args NAME=VALUE` "
-                "sets one of them, and `--chat-template FILE` replaces the template."
+                f"`--thinking {thinking}`: the model's chat template cannot switch reasoning {thinking}. {self._advice}"
             )
         return {self.switch: wanted}
+
+    @property
+    def _advice(self) -> str:
+        known = sorted(self.arguments - {"messages", "add_generation_prompt", "tools"})
+        named = (
+            f"It reads {', '.join(known)} (`--chat-template-args NAME=VALUE`). " if known else ""
+        )
+        return f"{named}`--chat-template FILE` replaces the template."
 
     def _render(self, arguments: Mapping[str, Any]) -> str | None:
         """Return the text before an answer, without white space at its end; None if the template fails."""
@@ -127,11 +133,17 @@ class ChatTemplate:
             template = _environment().from_string(_GENERATION.sub("", self.text))
             text = template.render(
                 messages=_PROBE,
+                tools=None,
+                documents=None,
                 add_generation_prompt=True,
                 **{**self.special_tokens, **arguments},
             )
         except (jinja2.TemplateError, TypeError, ValueError, KeyError) as error:
-            logger.debug("the chat template cannot be rendered here: %s", error)
+            logger.warning(
+                "whether the model reasons is not known, because its chat template cannot be rendered here (%s): "
+                "`--sampling model` asks it as its card says",
+                error,
+            )
             return None
         return text.rstrip()
 
@@ -148,6 +160,10 @@ class RenderedInCode(ChatTemplate):
     def arguments(self) -> frozenset[str]:
         """Names that the code reads."""
         return frozenset({self.code_switch} if self.code_switch else ())
+
+    @property
+    def _advice(self) -> str:
+        return "vLLM renders its chats in code. Leave the option out."
 
     def thinks(self, arguments: Mapping[str, Any]) -> bool:
         """Return True if the reasoning is switched on."""
@@ -167,7 +183,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
     )
     environment.filters["tojson"] = lambda value, **options: json.dumps(
-        value, ensure_ascii=False, **options
+        value, **{"ensure_ascii": False, **options}
     )
     environment.globals["raise_exception"] = _raise
     environment.globals["strftime_now"] = _today

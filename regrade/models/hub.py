@@ -32,7 +32,10 @@ from regrade.specification import ModelIdentity
 
 RETRIES = RetryPolicy(attempts=4)
 """Retries of a request; the task that plans a run tries again later."""
-_MISTRAL_TOKENIZERS = ("tekken.json", "tokenizer.model.v3", "tokenizer.model.v7")
+_MISTRAL_TOKENIZERS = (
+    "tekken.json",
+    *(f"tokenizer.model.{version}" for version in ("v1", "v2", "v3", "v7", "v7m1")),
+)
 
 
 def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:

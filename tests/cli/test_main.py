@@ -11,6 +11,8 @@ import pytest
 from regrade.cli.main import COMMANDS, command_line, run
 from regrade.cli.options import GenerationOptions
 from regrade.errors import SettingsError
+from regrade.job import GenerationJob, make_job
+from regrade.settings import SamplingParams, SamplingSettings
 
 ALL_MODULES = {f"regrade.cli.{function.partition(':')[0]}" for function, _ in COMMANDS.values()}
 
@@ -69,3 +71,17 @@ def test_an_adapter_is_a_setting_of_the_engine(tmp_path: Path):
     }
     with pytest.raises(SettingsError, match=r"Engine 'openai' does not take `--engine\.lora`"):
         GenerationOptions(model="served", engine="openai", lora="org/new").parameters()
+
+
+def test_a_file_may_name_the_sampling_in_a_word_and_switch_reasoning_off(tmp_path: Path):
+    file = tmp_path / "run.yaml"
+    file.write_text("model: m\nbenchmarks: [gsm8k]\nsampling: model\nprompt: {thinking: off}\n")
+    more = GenerationOptions(config=file, sampling_params=SamplingParams(max_tokens=8192))
+
+    job = make_job(GenerationJob, more.parameters())
+
+    assert GenerationOptions(config=file).parameters()["prompt"] == {"thinking": "off"}
+    assert job.sampling == SamplingSettings(defaults="model", max_tokens=8192)
+    assert job.prompt.thinking == "off"
+    other = GenerationOptions(config=file, sampling="benchmark").parameters()["sampling"]
+    assert other == {"defaults": "benchmark"}

@@ -21,6 +21,7 @@ def answer(
     total: int = TOTAL,
     start: int = 0,
     unparsed: int = 0,
+    unparsed_text: str = "I do not know.",
     repeats: int = 1,
     temperature: float = 0.0,
     n_shots: int = 0,
@@ -35,7 +36,7 @@ def answer(
         for repeat in range(repeats):
             text = f"#### {number + 1}" if bad else ""
             if number - start >= total - unparsed:
-                text = "I do not know."
+                text = unparsed_text
             rows.append(row(number, text, repeat=repeat, **(row_changes or {})))
     changes.setdefault(
         "prompt", PromptIdentity(format="chat", template="{{ question }}", n_shots=n_shots)

@@ -210,13 +210,15 @@ def test_a_partial_run_says_what_it_covers(repository: LocalRepository) -> None:
     assert verdict(repository, name, min_coverage=50.0, max_drop=3.0).verdict == "pass"
 
 
+@pytest.mark.parametrize("text", ["I do not know.", "<think>I do not know"])
 @pytest.mark.parametrize(
     ("unparsed", "expected"), [(0, "pass"), (4, "pass"), (7, "cannot tell"), (40, "regression")]
 )
 def test_a_limit_on_unparsed_answers_is_tested_like_the_rest(
-    repository: LocalRepository, unparsed: int, expected: str
+    repository: LocalRepository, unparsed: int, expected: str, text: str
 ) -> None:
-    answer(repository, "org/mute", right=380, unparsed=unparsed)  # the last 20 are wrong anyway
+    # The last 20 are wrong anyway. Reasoning that never ended counts, too.
+    answer(repository, "org/mute", right=380, unparsed=unparsed, unparsed_text=text)
 
     report = verdict(repository, "mute", "sums", max_unparsed=1.0, max_drop=20)
 

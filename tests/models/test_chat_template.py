@@ -63,6 +63,12 @@ def test_what_transformers_offers_to_templates_is_there():
     assert template.thinks({})
 
 
+def test_a_template_may_look_at_tools_and_choose_the_form_of_json():
+    text = "{% if tools is not none %}{{ tools }}{% endif %}{{ messages | tojson(ensure_ascii=False) }}<think>"
+
+    assert ChatTemplate(text).thinks({})
+
+
 def test_a_template_that_cannot_be_rendered_is_not_known_to_reason():
     assert not ChatTemplate("{{ raise_exception('no') }}<think>").thinks({})
     assert not ChatTemplate("{% broken").thinks({})
@@ -79,7 +85,7 @@ def test_reasoning_is_switched_by_the_argument_that_the_template_reads():
 
 @pytest.mark.parametrize(("text", "thinking"), [(OPENED, "off"), (PLAIN, "on")])
 def test_what_a_template_cannot_do_is_refused(text: str, thinking):
-    with pytest.raises(SettingsError, match=f"`--thinking {thinking}`.*cannot switch.*messages"):
+    with pytest.raises(SettingsError, match=f"`--thinking {thinking}`.*cannot switch"):
         ChatTemplate(text).switched(thinking)
 
 

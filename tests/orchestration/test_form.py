@@ -9,7 +9,7 @@ from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
 from flows.evaluate_model import evaluate_model
-from regrade.settings import SamplingParams
+from regrade.settings import SamplingSettings
 from tests.command_line import ROOT
 
 ENTRYPOINTS = [
@@ -47,10 +47,10 @@ def test_the_things_that_matter_come_first(schema: dict[str, Any]):
 
 
 def test_only_the_decoding_settings_that_were_filled_in_are_sent(schema: dict[str, Any]):
-    for name, field in schema["definitions"]["SamplingParams"]["properties"].items():
+    for name, field in schema["definitions"]["SamplingSettings"]["properties"].items():
         assert "default" not in field, name
     assert refusals(schema, model="m", sampling={"temperature": 0.7}) == []
-    sent = SamplingParams.model_validate({"temperature": 0.7})
+    sent = SamplingSettings.model_validate({"temperature": 0.7})
     assert sent.model_dump(exclude_unset=True) == {"temperature": 0.7}
 
 

@@ -55,7 +55,7 @@ class PromptsAhead:
     """Tokenised requests of the owner's streams, kept in the order in which they came."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the worker runs
         self._starts: dict[int, int] = {}
         self.summary = Summary()
 

@@ -91,7 +91,7 @@ MEMBERS: Mapping[type, str] = {
     ),
     SchedulerConfig: "max_num_seqs",
     UsageContext: "LLM_CLASS",
-    VllmConfig: "model_config scheduler_config",
+    VllmConfig: "model_config reasoning_config scheduler_config",
 }
 """Methods, fields and constructor arguments that are used, by class."""
 

@@ -108,6 +108,11 @@ def load(
         # vLLM learns from it where a thought begins and ends.
         arguments.reasoning_parser = reader.name
     config = engine_config(arguments, context, chunked_prefill=False if unchunked else None)
+    if summary.budgeted and not (config.reasoning_config and config.reasoning_config.enabled):
+        raise SettingsError(
+            f"vLLM cannot limit the reasoning of this model: its parser '{arguments.reasoning_parser}' names no begin and "
+            "end. Leave out `--thinking-token-budget`."
+        )
     on_progress("loading the model")
     engine: SteppedEngine
     engine = base = _engine(config, copies=arguments.data_parallel_size)

@@ -24,7 +24,9 @@ def prefetch_weights(open_message: Message) -> threading.Thread | None:
     folder = Path(open_message["model"])
     if open_message["extra"].get("load_format", "auto") not in ("auto", "safetensors"):
         return None
-    files = sorted(file for file in folder.glob("*.safetensors") if file.is_file())
+    found = sorted(file for file in folder.glob("*.safetensors") if file.is_file())
+    # Beside other weights, those in Mistral's own format are the same once more.
+    files = [file for file in found if not file.name.startswith("consolidated")] or found
     size = sum(file.stat().st_size for file in files)
     if not files or size > _SHARE * psutil.virtual_memory().available:
         return None

@@ -116,6 +116,8 @@ class Prompts:
                     tuple(request["labels"]),
                     partial(self._continued, run, rendered),
                 )
+                if isinstance(ranking, Choices) and ranking.start < 1:
+                    error = "The tokenizer writes the prompt in another way with a label after it."
         return Prepared(
             request["key"],
             rendered.text,

@@ -22,6 +22,8 @@ logger = logging.getLogger("regrade.engine")
 
 HARMONY = "openai_gptoss"
 """Parser of gpt-oss, whose channels can be read only from tokens: https://cookbook.openai.com/articles/openai-harmony."""
+_ANSWERING = ("final", "commentary")
+"""Channels of an answer, whose names are text."""
 _OF_MODEL_TYPE: Mapping[str, str] = {
     "deepseek_v32": "deepseek_v3",
     "deepseek_v4": "deepseek_v4",
@@ -173,7 +175,8 @@ class ReasoningReader:
             failed = {"text", "finish_reason"}
             kept = {name: value for name, value in read.items() if name not in failed}
             return kept | {
-                "error": f"vLLM's reasoning parser '{self.name}' cannot read the answer: {error!r}"
+                "error": f"vLLM's reasoning parser '{self.name}' cannot read the answer: {error!r}",
+                "error_permanent": True,  # it would be generated again with the same seed
             }
         cut = _cut(text, unread.stop)
         read |= {"text": cut, "reasoning_open": is_open}
@@ -192,6 +195,8 @@ class ReasoningReader:
             reasoning, content, _ = self._harmony.parse(
                 text, None, model_output_token_ids=unread.token_ids
             )
+            if reasoning is None and not any(channel in text for channel in _ANSWERING):
+                return None, text, False  # no channels; the parser would lose the first words
             return reasoning, content or "", content is None and reasoning is not None
         if not self._has_reasoning(completion["prompt"], text):
             return None, text, False

@@ -214,3 +214,16 @@ def test_repeats_of_a_prompt_are_rendered_and_tokenised_once(
     assert [p.key for p in prepared] == [*range(6)]
     assert prepared[0].ids == prepared[1].ids == prepared[5].ids != prepared[2].ids
     assert prepared[3].ids == prepared[4].ids == small.tokenizer("plain")["input_ids"]
+
+
+def test_a_label_that_changes_the_whole_prompt_fails_its_row_alone(small: Small):
+    class Other(TemplateChat):
+        def answered(self, messages, rendered, answers, variables):
+            return [[7, *rendered.ids, number] for number, _ in enumerate(answers)]
+
+    prompts = Prompts(small.tokenizer, Other(small.tokenizer, TEMPLATE))
+
+    (ranked,) = prompts.prepare([request(0, chat(("user", "q")), ("A", "B"))])
+
+    assert "in another way with a label" in str(ranked.error)
+    assert ranked.error_permanent

@@ -110,12 +110,14 @@ def test_an_answer_of_several_channels_is_read_from_its_tokens():
     ids = encoding.encode(text, allowed_special="all")
     reader = ReasoningReader(HARMONY, tokenizer_with())
 
+    plain = read(reader, "It is 4.", token_ids=encoding.encode("It is 4."))
     whole = read(reader, "analysis2 and 2assistantfinalIt is 4.", token_ids=ids)
     cut = read(reader, "analysis2 an", token_ids=ids[:5], finish_reason="length")
 
     assert (whole["reasoning"], whole["text"]) == ("2 and 2", "It is 4.")
     assert not whole["reasoning_open"]
     assert (cut["reasoning"], cut["text"], cut["reasoning_open"]) == ("2 and", "", True)
+    assert (plain.get("reasoning"), plain["text"]) == (None, "It is 4.")
 
 
 def test_special_tokens_are_kept_where_they_are_the_marks_of_a_thought():
@@ -130,6 +132,7 @@ def test_an_answer_that_a_parser_cannot_read_fails_its_row_alone():
     answer = read(reader, "<think>a</think>4", key=7)
 
     assert "parser 'qwen3' cannot read the answer" in answer["error"]
+    assert answer["error_permanent"]
     assert (answer["key"], answer.get("text")) == (7, None)
 
 
