@@ -61,6 +61,25 @@ def choose_max_model_len(
     return min(limit, math.ceil(longest.total / _MULTIPLE) * _MULTIPLE)
 
 
+def check_memory(needs: Sequence[Need], context: int) -> None:
+    """Check that the KV cache holds the longest request.
+
+    Args:
+        needs: Tokens of the requests, at least of the longest ones.
+        context: Context length in tokens that the memory allows.
+
+    Raises:
+        SettingsError: If it does not; the message has the numbers and the options.
+    """
+    longest = max(needs, key=lambda need: need.total, default=None)
+    if longest is not None and longest.total > context:
+        raise SettingsError(
+            f"The longest prompt has {longest.prompt:,} tokens and max_tokens is {longest.new:,}, {longest.total:,} together, "
+            f"but the memory for the KV cache holds a context of {context:,}. Lower sampling.max_tokens, share the model "
+            f"between more GPUs, or set engine.max_model_len to {context:,} to let such rows fail."
+        )
+
+
 def too_long(need: Need, context: int) -> str:
     """Return the error message of a row whose prompt does not fit."""
     return (

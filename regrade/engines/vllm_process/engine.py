@@ -1,7 +1,7 @@
 """Owner side of the engine `vllm`: send requests to a worker process and receive completions."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -155,7 +155,9 @@ class VllmProcess:
         streams = [iter(requests) for requests in self._planned]
         firsts = [[*islice(stream, 1)] for stream in streams]
         sample = [_to_wire(request) for first in firsts for request in first]
-        self._send(process, {**self._open_message, "sample": sample}, _NOT_STARTED)
+        planned = sum(len(requests) for requests in self._planned if isinstance(requests, Sized))
+        opening = {**self._open_message, "sample": sample, "planned": planned}
+        self._send(process, opening, _NOT_STARTED)
         self._sent = []
         for stream, requests in enumerate(map(chain, firsts, streams)):
             self._sent.append(0)

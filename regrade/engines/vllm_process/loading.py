@@ -16,7 +16,7 @@ from regrade.engines.vllm_process.ahead import PromptsAhead
 from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.chat import open_chat
-from regrade.engines.vllm_process.context import choose_max_model_len
+from regrade.engines.vllm_process.context import check_memory, choose_max_model_len
 from regrade.engines.vllm_process.cpu_priority import lower_priority
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
@@ -28,6 +28,10 @@ from regrade.errors import SettingsError
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import VllmConfig
 
+MANY = 20_000
+"""Planned requests from which the model is loaded while they are tokenised, which takes seconds."""
+AS_MEMORY_ALLOWS = -1
+"""vLLM's `max_model_len` for the longest context, up to the model's own, of which the KV cache holds one sequence."""
 SUPPORTED = ">=0.32,<0.33"
 """Versions of vLLM with which regrade works; the extra `cuda` has the same bound."""
 _T = TypeVar("_T")
@@ -86,8 +90,16 @@ def load(
     explicit = open_message["settings"]["max_model_len"]
     sample = tokenise(_as_messages(open_message["sample"])).summary
     tokenising = _in_thread(partial(tokenise, messages))
-    # If the context is given, the model is loaded meanwhile.
-    summary = sample if explicit and sample.needs else tokenising.result().summary
+    # If the context is given, the model is loaded meanwhile; else for many requests, in the context that memory allows.
+    # vLLM's CPU backend needs a small one for sampling, because it then computes each prompt at once.
+    as_memory_allows = (
+        explicit is None
+        and open_message["planned"] >= MANY
+        and not rendering["truncate"]
+        and not (is_cpu and sample.sampled)
+    )
+    meanwhile = bool(sample.needs) and (explicit is not None or as_memory_allows)
+    summary = sample if meanwhile else tokenising.result().summary
     if summary.requests and not summary.needs:
         raise SettingsError(str(summary.first_error))
     choose = partial(
@@ -97,6 +109,8 @@ def load(
         truncate=rendering["truncate"],
     )
     context = choose(summary.needs)
+    if meanwhile and as_memory_allows:
+        context = AS_MEMORY_ALLOWS
     # On a CPU, vLLM 0.32 fails with chunked prefill and sampling: it resets the request's random generator, which torch
     # does not support there ("Generator does not use offset").
     unchunked = is_cpu and (summary.sampled or not summary.requests)
@@ -124,6 +138,8 @@ def load(
     on_progress("tokenising the prompts")
     ahead = tokenising.result()
     choose(ahead.summary.needs)
+    if context == AS_MEMORY_ALLOWS:
+        check_memory(ahead.summary.needs, config.model_config.max_model_len)
     if is_cpu and ahead.summary.sampled and not unchunked:
         raise SettingsError(
             "Some requests of a benchmark are sampled, others are greedy. Unset engine.max_model_len."

@@ -1,6 +1,6 @@
 import pytest
 
-from regrade.engines.vllm_process.context import Need, choose_max_model_len, too_long
+from regrade.engines.vllm_process.context import Need, check_memory, choose_max_model_len, too_long
 from regrade.errors import SettingsError
 
 
@@ -72,3 +72,13 @@ def test_max_tokens_that_leave_no_room_for_a_prompt_are_always_refused(explicit,
 def test_the_error_of_a_row_has_the_numbers_of_tokens():
     assert "5,012 tokens" in too_long(Need(5012, 64), 4096)
     assert "4,096" in too_long(Need(5012, 64), 4096)
+
+
+def test_a_request_for_which_the_memory_is_too_small_is_refused_with_the_numbers():
+    check_memory([Need(10, 6), Need(100, 28)], 128)
+    check_memory([], 1)
+
+    with pytest.raises(
+        SettingsError, match=r"128 together, .* a context of 127\. .* to 127 to let"
+    ):
+        check_memory([Need(10, 6), Need(100, 28)], 127)

@@ -341,6 +341,30 @@ def test_impossible_settings_are_refused_before_the_weights_are_read(
     assert "Starting to load model" not in log.read_text()
 
 
+class Many(Late):
+    """Requests that are told to be so many that the model is loaded meanwhile."""
+
+    def __len__(self) -> int:
+        return 100_000
+
+
+@pytest.mark.slow
+@pytest.mark.vllm
+def test_many_requests_are_tokenised_while_the_model_loads_in_the_context_that_memory_allows(
+    resolved_model: ResolvedModel, tmp_path: Path
+):
+    cache = 256 * 2**20
+    settings = VllmEngine(enforce_eager=True, extra=(f"kv_cache_memory_bytes={cache}",))
+    many = Many(Request(k, f"{k} plus 1", SAMPLING) for k in range(700))
+
+    with _open(resolved_model, tmp_path / "log", settings, many) as engine:
+        answers = ask(engine, many)
+        assert engine.info.max_model_len == resolved_model.max_position_embeddings
+
+    assert many.rendered == 700
+    assert all(answer.error is None for answer in answers)
+
+
 @pytest.mark.slow
 @pytest.mark.vllm
 def test_a_killed_engine_is_an_error_that_names_the_log_and_leaves_no_process(
