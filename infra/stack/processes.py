@@ -1,6 +1,8 @@
 """Start processes, record them in a state file, and end exactly these processes.
 
-A process is identified by its id and start time, because the system reuses the id of an ended process.
+They have no supervisor (regrade/processes/supervisor.py), which ends its command with the owner: the parts of a stack
+outlive the command that started them. A process is identified by its id and start time, because the system reuses the id
+of an ended process.
 """
 
 import json
