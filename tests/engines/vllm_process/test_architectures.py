@@ -1,0 +1,65 @@
+"""Real vLLM with tiny models of real architectures; transformers' forward pass gives the expected answers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from regrade.engines.base import PromptRendering
+from regrade.engines.vllm import VllmEngine
+from regrade.records import Request
+from regrade.settings import SamplingParams
+from tests.architectures import ARCHITECTURES, Reference, random_model
+
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600)]
+EXTRA = ("kv_cache_memory_bytes=268435456",)
+SETTINGS = VllmEngine(enforce_eager=True, max_model_len=512, extra=EXTRA)
+TOLERANCE = 1e-2
+"""Largest difference of log-probabilities."""
+CHAT = (
+    {"role": "user", "content": "What is 2 plus 3? Count from the first number, step by step."},
+)
+TEXT = "Question: what is the sum of the numbers 2 and 3?\nA. 5\nB. 6\nAnswer:"
+TOKENS = 8
+GREEDY = SamplingParams(temperature=0, max_tokens=TOKENS)
+ONE = SamplingParams(max_tokens=1)
+ANSWERED = [Request(0, CHAT, GREEDY), Request(1, TEXT, GREEDY)]
+RANKED = [Request(2, CHAT, ONE, labels=("A", "B")), Request(3, TEXT, ONE, labels=(" A", " B"))]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Folder that all engines share; otherwise each compiles the same kernels again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("kernels")))
+        yield
+
+
+@pytest.mark.parametrize("model_type", ARCHITECTURES)
+def test_answers_are_those_of_the_forward_pass(model_type: str, demo_model: Path, tmp_path: Path):
+    folder = random_model(model_type, demo_model, tmp_path / "model")
+    reference = Reference(folder)
+    engine = SETTINGS.open(
+        SETTINGS.resolve(str(folder)),
+        requests=(),
+        rendering=PromptRendering(),
+        log=tmp_path / "vllm.log",
+    )
+
+    with engine:
+        info = engine.info
+        batches = engine.generate([*ANSWERED, *RANKED])
+        answers = {answer.key: answer for batch in batches for answer in batch}
+
+    assert (info.engine, info.device, info.dtype) == ("vllm", "cpu", "float32")
+    assert info.max_model_len == SETTINGS.max_model_len
+    assert [answers[key].error for key in range(4)] == [None] * 4
+    for request in ANSWERED:
+        answer = answers[request.key]
+        assert answer.text == reference.greedy(answer.prompt, TOKENS)
+        assert answer.completion_tokens == TOKENS
+    for request in RANKED:
+        answer = answers[request.key]
+        expected = reference.label_logprobs(answer.prompt, request.labels)
+        assert answer.label_method == "single_token"
+        assert answer.label_logprobs == pytest.approx(expected, abs=TOLERANCE)
