@@ -36,6 +36,10 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "mixtral": {"num_experts_per_tok": 2, "num_local_experts": 4},
     "gemma2": {**_WINDOW, "query_pre_attn_scalar": 32, "tie_word_embeddings": True},
     "gemma3_text": {**_WINDOW, "query_pre_attn_scalar": 32, "tie_word_embeddings": True},
+    "phi3": {},
+    "olmo3": _WINDOW,
+    "granite": {"embedding_multiplier": 2.0, "logits_scaling": 4.0, "residual_multiplier": 0.5},
+    "glm4": {},
     "gpt_oss": {**_WINDOW, "num_experts_per_tok": 2, "num_local_experts": 4},
 }
 """Values of the configuration beside the common ones, by `model_type`."""

@@ -1,4 +1,13 @@
-"""Real vLLM with tiny models of real architectures; transformers' forward pass gives the expected answers."""
+"""Real vLLM with tiny models of real architectures; transformers' forward pass gives the expected answers.
+
+Not among them (vLLM 0.32 on the CPU):
+
+- `deepseek_v3`: with AMX, vLLM chooses an attention that needs bfloat16; with `attention_backend=CPU_MLA` it starts, but its
+  answers differ from those of transformers. The cause is not known: it may be the configuration used here.
+- `nemotron_h`: opened without requests, regrade switches chunked prefill off on the CPU, and vLLM needs it for Mamba.
+- `olmo2`, `qwen3_next`: not tried.
+- `qwen3`: the demo model, which the other tests use.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
