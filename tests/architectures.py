@@ -18,7 +18,6 @@ _COMMON: dict[str, Any] = {
     "head_dim": 32,  # vLLM has no attention on the CPU for 16
     "max_position_embeddings": 512,
     "tie_word_embeddings": False,
-    "bos_token_id": None,
     "eos_token_id": 2,
     "pad_token_id": 0,
 }
@@ -27,6 +26,12 @@ _WINDOW: dict[str, Any] = {
     "layer_types": ["sliding_attention", "full_attention"],
 }
 _EXPERTS: dict[str, Any] = {"num_experts_per_tok": 2, "moe_intermediate_size": 64}
+_MAMBA: dict[str, Any] = {
+    "mamba_num_heads": 8,
+    "mamba_head_dim": 32,
+    "ssm_state_size": 32,
+    "n_groups": 2,
+}
 
 ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "llama": {},
@@ -41,6 +46,7 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "granite": {"embedding_multiplier": 2.0, "logits_scaling": 4.0, "residual_multiplier": 0.5},
     "glm4": {},
     "gpt_oss": {**_WINDOW, "num_experts_per_tok": 2, "num_local_experts": 4},
+    "nemotron_h": {**_MAMBA, "hybrid_override_pattern": "M*"},
 }
 """Values of the configuration beside the common ones, by `model_type`."""
 
@@ -54,10 +60,7 @@ def random_model(model_type: str, demo_model: Path, folder: Path) -> Path:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(0)
-    values = {**_COMMON, **ARCHITECTURES[model_type]}
-    config = AutoConfig.for_model(
-        model_type, **{name: value for name, value in values.items() if value is not None}
-    )
+    config = AutoConfig.for_model(model_type, **{**_COMMON, **ARCHITECTURES[model_type]})
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
