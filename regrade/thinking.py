@@ -1,4 +1,4 @@
-"""Whether a model reasons before a chat answer, and the arguments of its chat template that decide it."""
+"""Reasoning before chat answers: if a model does it, and the arguments of its chat template that decide it."""
 
 import logging
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def plan_reasoning(
     *,
     budget: int | None = None,
 ) -> Reasoning:
-    """Return whether a model reasons before its answers to a benchmark, and the arguments that switch it.
+    """Return if a model reasons before its answers to a benchmark, and the arguments that decide it.
 
     Labels cannot be ranked after a prompt that opens a thought; therefore it is switched off for them.
 

@@ -100,7 +100,7 @@ def open_reader(
 
 @dataclass(frozen=True, slots=True)
 class UnreadAnswer:
-    """What the parser needs of an answer besides its text."""
+    """Parts of an answer, besides its text, that a `ReasoningReader` needs."""
 
     stop: tuple[str, ...]
     """Texts that end the answer after its reasoning."""
