@@ -42,7 +42,7 @@ class Copies:
     def __init__(self, failing: dict[int, Exception]) -> None:
         self.failing = failing
 
-    async def generate(self, prompt, params, request_id):
+    async def generate(self, prompt, params, request_id, lora_request=None):
         token = prompt["prompt_token_ids"][0]
         if token in self.failing:
             raise self.failing[token]
