@@ -55,6 +55,7 @@ def adapted(demo_model: Path, adapter: Path, tmp_path_factory: pytest.TempPathFa
         return answers(engine)
 
 
+@pytest.mark.slow
 def test_every_request_is_answered_with_the_adapter(adapted: Answers, vllm_engine: Engine):
     without = answers(vllm_engine)
 
@@ -63,6 +64,7 @@ def test_every_request_is_answered_with_the_adapter(adapted: Answers, vllm_engin
         assert mine[1] != pytest.approx(other[1], abs=0.01)
 
 
+@pytest.mark.slow
 def test_log_probabilities_are_those_of_transformers_with_the_adapter_merged(
     adapted: Answers, demo_model: Path, adapter: Path, tmp_path: Path
 ):
