@@ -1,4 +1,4 @@
-"""What a run asks of a model that reasons: template arguments, sampling, and what is refused."""
+"""Settings of a run with a model that reasons: template arguments, sampling, and refusals."""
 
 import logging
 from dataclasses import replace
