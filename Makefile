@@ -42,7 +42,7 @@ check: .venv/installed-dev  ## Check lint, types, import rules, dependencies, CI
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/deptry flows regrade tasks
-	$(BIN)/shellcheck .ci/run infra/*.sh infra/*/*.sh
+	$(BIN)/shellcheck .ci/run infra/*.sh infra/*/*.sh infra/slurm/*.sbatch
 	$(BIN)/actionlint -config-file infra/ci/actionlint.yaml -shellcheck $(BIN)/shellcheck $(WORKFLOWS)
 	$(BIN)/zizmor --offline --quiet --persona pedantic $(WORKFLOWS)
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
@@ -63,7 +63,7 @@ audit: .venv/installed-dev  ## Look up known vulnerabilities; exit code 3: could
 	@touch $@
 
 perf: .peers/installed  ## Compare the speed with other tools on this machine (an hour; docs/performance.md)
-	@for script in scoring code_scoring math_scoring startup planning growth hub_requests generate_stage multiple_choice lm_eval_tasks server "server --table" clients viewing; do \
+	@for script in scoring code_scoring math_scoring startup planning growth hub_requests generate_stage metering multiple_choice lm_eval_tasks server "server --table" clients viewing tune tune_simulation; do \
 	    echo "== $$script"; $(BIN)/python -m perf.$$script || exit 1; done
 
 .venv/installed-mutants: .venv/installed-dev requirements/mutants.txt

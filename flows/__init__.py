@@ -1,1 +1,1 @@
-"""The five flows, one per file, and their shared modules: generating, scoring, gating."""
+"""The flows, one per file, and their shared modules: generating, judging, scoring, gating, sweeping."""

@@ -66,6 +66,10 @@ def compare_models(
     """
     answers = answers or default_answers()
     settings = gate or GateSettings()
+    if settings.promote:
+        raise SettingsError(
+            "`gate.promote` is for `evaluate-model`. Here, run `regrade promote` after the verdict."
+        )
     coverage = settings.min_coverage
     options = CompareOptions(
         allow=(*allow, *settings.allow),
@@ -87,7 +91,7 @@ def compare_models(
     if gate is not None:
         report = gate_report(together, settings)
         announce(report, answers, tracking_uri)
-        return completed(report, report)
+        return completed(report.summary, report)
     if not comparisons.compared:
         reasons = "; ".join(
             f"{refusal.benchmark}: {refusal.reason}" for refusal in comparisons.refused

@@ -7,6 +7,8 @@ from typing import Any
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
+from regrade.answers.aliases import aliased_sets, move_alias, read_alias
+from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.comparing.gate import gate as judge
 from regrade.comparing.gate_report import GateReport, tag_candidate
@@ -14,6 +16,7 @@ from regrade.comparing.sides import Side, find_side
 from regrade.errors import TrackingError
 from regrade.settings import GateSettings
 from regrade.tracking.connection import default_tracking_uri, may_have_runs
+from regrade.tracking.labels import move_alias_tag
 from tasks.gate import show_verdict
 
 logger = logging.getLogger("regrade.gate")
@@ -56,6 +59,48 @@ def gate_answers(
     return report
 
 
+def is_first(settings: GateSettings, answers: str) -> bool:
+    """Return True if the alias to move does not exist yet, so that nothing can be compared."""
+    if not settings.promote:
+        return False
+    repository = open_repository(answers, create=False, empty=True)
+    head = repository.head()
+    return head is None or read_alias(repository, head, settings.baseline) is None
+
+
+def promote(sets: Sequence[AnswerSet], alias: str, tracking_uri: str | None) -> str:
+    """Move an alias to complete answer sets, unless it names newer ones; return a sentence about it.
+
+    A run that ends late must not take the alias back to an older revision.
+
+    Args:
+        sets: Answer sets of one model, at most one per benchmark.
+        alias: Name of the alias.
+        tracking_uri: MLflow server or database. None: the worker's default.
+    """
+    repository = sets[0].repository
+    if incomplete := [one for one in sets if one.manifest.state != "complete"]:
+        return (
+            f"alias {alias} not moved: {incomplete[0].manifest.specification.title} is incomplete"
+        )
+    head = repository.head()
+    stored = read_alias(repository, head, alias) if head else None
+    current = aliased_sets(repository, head, stored) if stored and head else {}
+    for answers in sets:
+        manifest = answers.manifest
+        known = current.get(manifest.specification.benchmark.name)
+        if known is not None and known.manifest.created_at > manifest.created_at:
+            return f"alias {alias} not moved: it names newer answers than those of {manifest.specification.title}"
+    moved, _ = move_alias(repository, alias, sets)
+    uri = tracking_uri or default_tracking_uri(repository.uri)
+    try:
+        if may_have_runs(uri):
+            move_alias_tag(uri, alias, moved.answer_sets)
+    except TrackingError as error:
+        logger.warning("the alias is not in MLflow: %s", error)
+    return f"alias {alias} names {sets[0].manifest.specification.model.name} now"
+
+
 def announce(report: GateReport, answers: str, tracking_uri: str | None) -> None:
     """Show a verdict on the flow run's page and on the candidate's MLflow runs."""
     logger.info("%s", report.summary)
@@ -69,9 +114,8 @@ def announce(report: GateReport, answers: str, tracking_uri: str | None) -> None
         logger.warning("the verdict is not in MLflow: %s", error)
 
 
-def completed(report: GateReport, result: object) -> State[Any]:
-    """Final state of the flow run: completed even on a regression, which its message reports."""
-    message = report.summary
+def completed(message: str, result: object) -> State[Any]:
+    """Final state of the flow run with the result or the verdict as its message; completed even on a regression."""
     if len(message) > MAX_MESSAGE:
         message = f"{message[: MAX_MESSAGE - 1]}…"
     return Completed(message=message, data=result)

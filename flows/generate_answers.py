@@ -2,22 +2,31 @@
 
 from prefect import flow
 
-from flows.generating import GENERATION_FORM, generate, plan, publish, run_name
+from flows.generating import (
+    GENERATION_FORM,
+    finish_unscored,
+    generate,
+    is_to_be_scored,
+    plan,
+    publish,
+    run_name,
+)
 from regrade.job import EngineSettings, GenerationJob, make_job
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form
-from regrade.reporting.display import current_display
-from regrade.reporting.results import AnswerSetResult, Evaluation, check_answered
+from regrade.reporting.results import Evaluation
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
+    GoodputLimits,
     HarnessTasks,
     PromptSettings,
     Reuse,
     SamplingSettings,
     SourceOverride,
+    TokenPrice,
 )
-from tasks.work import Work
+from regrade.shares import ShareText
 
 
 @form(**GENERATION_FORM)
@@ -35,6 +44,9 @@ def generate_answers(
     lm_eval: HarnessTasks | None = None,
     sources: tuple[SourceOverride, ...] | None = None,
     reuse: Reuse | None = None,
+    price: TokenPrice | None = None,
+    share: ShareText | None = None,
+    goodput: GoodputLimits | None = None,
 ) -> Evaluation:
     """Generate the missing answers of a model and publish them. Nothing is scored.
 
@@ -51,39 +63,14 @@ def generate_answers(
         lm_eval: Tasks of lm-evaluation-harness to run as benchmarks. None: none.
         sources: Files or folders to use instead of a benchmark's dataset on the Hub.
         reuse: Use of stored answers. None: they are kept, and failed requests are sent again.
+        price: Price of the model's tokens. None: no cost is shown.
+        share: Part of the questions with which this machine begins, such as `2/4`, if several machines generate the same
+            answers; `auto` in a Slurm array or an indexed Job. None: it is alone.
+        goodput: Longest latencies of answers that are counted as goodput. None: goodput is not measured.
     """
     job = make_job(GenerationJob, locals())
     with plan(job) as works:
         generate(job, works)
         published = publish(works)
-    answers_published(published)
-    evaluation = Evaluation(
-        answer_sets=tuple(_result(work) for work in works),
-        repository=works[0].repository.uri,
-    )
-    current_display().finished(evaluation)
-    check_answered(evaluation)
-    return evaluation
-
-
-def _result(work: Work) -> AnswerSetResult:
-    published, progress = work.published, work.progress
-    return AnswerSetResult(
-        benchmark=work.plan.specification.benchmark.name,
-        model=work.plan.specification.model.name,
-        answer_set_id=work.plan.specification.answer_set_id,
-        revision=published.revision if published else None,
-        url=work.repository.url(published.revision, published.folder) if published else None,
-        rows=published.manifest.rows if published else 0,
-        expected_rows=work.plan.rows,
-        failed=published.manifest.failed if published else 0,
-        refused=published.manifest.refused if published else 0,
-        repeats=work.plan.specification.repeats,
-        generated=progress.new if progress else 0,
-        seconds={
-            "load": work.load_seconds,
-            "generate": work.generate_seconds,
-            "publish": work.publish_seconds,
-        },
-        tokens_per_second=progress.tokens_per_second if progress else None,
-    )
+    answers_published([answers for answers in published if is_to_be_scored(answers, works)])
+    return finish_unscored(works)

@@ -6,22 +6,31 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from prefect.futures import wait
 from prefect.runtime import flow_run
 
 from regrade.answers.durations import remember
-from regrade.answers.sets import AnswerSet
+from regrade.answers.leftovers import publish_siblings
+from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError, spool_root
-from regrade.engines.base import WAITING
+from regrade.engines.base import WAITING, Engine
 from regrade.errors import EngineError, OperationError, RegradeError, SettingsError, UserError
 from regrade.generation import prompt_rendering
-from regrade.job import GenerationJob
+from regrade.job import EngineJob, EvaluationJob, GenerationJob
+from regrade.monitoring.endpoint import ports, show
+from regrade.orchestration.machines import (
+    machines_ended_early,
+    start_machines,
+    wait_for_machines,
+)
 from regrade.orchestration.waiting import Stages
 from regrade.orchestration.worker import engine_no_longer_needed, runs_under_worker
 from regrade.reporting.display import current_display, log_file
+from regrade.reporting.results import AnswerSetResult, Evaluation, check_answered
 from regrade.settings import HarnessTasks
+from regrade.tuning.lookup import with_tuned
 from tasks.generate import generate_missing, publish_seconds
 from tasks.plan import find_missing, plan_answers
 from tasks.publish import publish_answers
@@ -37,9 +46,17 @@ GENERATION_FORM: dict[str, dict[str, Any]] = {
     "datasets": {"title": "Benchmarks of your own"},
     "lm_eval": {"title": "Tasks of lm-evaluation-harness"},
     "sources": {"title": "Questions from files"},
+    "share": {
+        "title": "Share, if several machines work together",
+        "pattern": "^(auto|[0-9]+/[0-9]+)$",
+    },
+    "goodput": {"title": "Goodput"},
 }
 """JSON schema of form fields, in addition to their types."""
 
+_Job = TypeVar("_Job", bound=EngineJob)
+SCORED_ELSEWHERE = "The machine whose answers completed it scores it"
+"""Message of a run whose answer sets another machine completed."""
 SPOOL_POLL = 2.0
 """Seconds between two attempts to open a spool that another run has."""
 
@@ -62,7 +79,14 @@ def run_name() -> str:
 def plan(job: GenerationJob) -> Iterator[list[Work]]:
     """Plan the answer sets of a job; their spools are open and locked while the block runs."""
     publish_seconds()  # fails early if the setting is invalid
-    works = plan_answers(job)
+    ports()
+    with opened(plan_answers(job)) as works:
+        yield works
+
+
+@contextmanager
+def opened(works: list[Work]) -> Iterator[list[Work]]:
+    """Open the spools of planned answer sets, and find the missing answers; they are locked while the block runs."""
     with ExitStack() as stack:
         stages = Stages()
         # In the same order in all runs: two that wait for each other would wait forever.
@@ -70,11 +94,13 @@ def plan(job: GenerationJob) -> Iterator[list[Work]]:
             _open_spool(work.spool, stack, stages)
         stages.show("reading the stored answers")
         for work in works:
+            _publish_siblings(work)
             find_missing(work)
+        show(lambda: [work.state for work in works])
         yield works
 
 
-def generate(job: GenerationJob, works: Sequence[Work]) -> None:
+def generate(job: EngineJob, works: Sequence[Work]) -> None:
     """Generate missing answers; each answer set is published while the next one is generated.
 
     Must run on the main thread: it owns the engine and stops it on any exit. One engine serves all benchmarks. On
@@ -103,6 +129,35 @@ def generate(job: GenerationJob, works: Sequence[Work]) -> None:
                 find_missing(work)
             todo = [work for work in left if work.requests]
     engine_no_longer_needed()
+
+
+def generate_on_machines(job: EvaluationJob, machines: int) -> tuple[list[Work], list[AnswerSet]]:
+    """Have other machines generate the answers of a job, wait for them, and return what is complete.
+
+    No machine is asked if all answers are stored.
+
+    Raises:
+        MachinesEndedError: If they all ended before all answers were published.
+    """
+    works = plan_answers(job)
+    engine_no_longer_needed()
+    stored = _complete_sets(works)
+    if stored is not None:
+        return works, stored
+    runs = start_machines(machines, job.generation_parameters)
+    wait_for_machines(runs, lambda: _complete_sets(works) is not None)
+    sets = _complete_sets(works)
+    if sets is None:
+        raise machines_ended_early(runs)
+    return works, sets
+
+
+def _complete_sets(works: Sequence[Work]) -> list[AnswerSet] | None:
+    """Return the answer sets at the head of their repository; None if one is not complete."""
+    head = works[0].repository.head()
+    found = [find_set(work.repository, work.plan.specification, head) for work in works]
+    sets = [stored for stored in found if stored and stored.manifest.state == "complete"]
+    return sets if len(sets) == len(works) else None
 
 
 def publish(works: Sequence[Work]) -> list[AnswerSet]:
@@ -147,10 +202,44 @@ def _open_spool(spool: Spool, stack: ExitStack, stages: Stages) -> None:
             return
 
 
-def _generate(job: GenerationJob, todo: Sequence[Work]) -> None:
+def _publish_siblings(work: Work) -> None:
+    """Publish answers that earlier runs of this machine left in the spools of other shares."""
+    for left in publish_siblings(work.spool.folder):
+        if left.published is not None:
+            logger.info("%s: answers that an earlier run left are published", work.title)
+        elif left.error is not None and not isinstance(left.error, SpoolBusyError):
+            logger.warning(
+                "%s: answers in '%s' are not published: %s", work.title, left.folder, left.error
+            )
+
+
+def _generate(job: EngineJob, todo: Sequence[Work]) -> None:
+    job = tuned(job, todo)
+    with loaded_engine(job, todo) as engine:
+        for work in todo:
+            generate_missing(work, engine, job.engine, job.goodput)
+            work.publishing = publish_answers.submit(work)
+
+
+def tuned(job: _Job, works: Sequence[Work]) -> _Job:
+    """Return the job with the engine settings that were measured best for its largest work, if it asks for them."""
+    largest = max(works, key=lambda work: len(work.requests))
+    engine = with_tuned(job.engine, largest.plan, largest.repository)
+    return job if engine is job.engine else job.model_copy(update={"engine": engine})
+
+
+@contextmanager
+def loaded_engine(job: EngineJob, works: Sequence[Work]) -> Iterator[Engine]:
+    """Load the engine of a job for the missing answers of some works, and stop it when the block ends.
+
+    Must run on the main thread.
+
+    Raises:
+        SettingsError: If earlier answers of a work were computed in another precision.
+    """
     engine = job.engine.open(
-        todo[0].plan.model,
-        requests=[work.requests for work in todo],
+        works[0].plan.model,
+        requests=[work.requests for work in works],
         rendering=prompt_rendering(job.prompt),
         log=log_file("engine"),
         on_progress=Stages().show,
@@ -159,7 +248,7 @@ def _generate(job: GenerationJob, todo: Sequence[Work]) -> None:
     display.loading(job.model)
     with engine:
         display.loaded()
-        check_dtype(engine.info.dtype, todo)
+        check_dtype(engine.info.dtype, works)
         logger.info(
             "%s is ready after %.1f s (%s %s on %s)",
             job.model,
@@ -168,9 +257,7 @@ def _generate(job: GenerationJob, todo: Sequence[Work]) -> None:
             engine.info.version or "",
             engine.info.device or "the server's device",
         )
-        for work in todo:
-            generate_missing(work, engine, job.engine)
-            work.publishing = publish_answers.submit(work)
+        yield engine
 
 
 def check_dtype(dtype: str | None, works: Sequence[Work]) -> None:
@@ -197,3 +284,65 @@ def _publish_finished(works: Sequence[Work]) -> None:
             logger.warning(
                 "%s: not published, the answers are kept in the spool: %s", work.title, error
             )
+
+
+def is_to_be_scored(answers: AnswerSet, works: Sequence[Work]) -> bool:
+    """Return True if this run has the last word on an answer set; logs who has, if it is another machine."""
+    answer_set_id = answers.manifest.answer_set_id
+    (work,) = (w for w in works if w.plan.specification.answer_set_id == answer_set_id)
+    if work.ends_here:
+        return True
+    if answers.manifest.state == "complete":
+        logger.info("%s: complete. %s; `regrade score` does the same", work.title, SCORED_ELSEWHERE)
+    return False
+
+
+def unscored(works: Sequence[Work]) -> Evaluation:
+    """Return the answer sets of a run that scores none."""
+    return Evaluation(
+        answer_sets=tuple(_unscored(work) for work in works), repository=works[0].repository.uri
+    )
+
+
+def finish_unscored(works: Sequence[Work]) -> Evaluation:
+    """Show and return the answer sets of a run that scores none.
+
+    Raises:
+        SomeUnansweredError: If an answer is missing that could be generated.
+    """
+    evaluation = unscored(works)
+    current_display().finished(evaluation)
+    check_answered(evaluation)
+    return evaluation
+
+
+def _unscored(work: Work) -> AnswerSetResult:
+    published, progress = work.published, work.progress
+    sessions = published.manifest.sessions if published else ()
+    prompt_tokens = sum(session.prompt_tokens for session in sessions)
+    completion_tokens = sum(session.completion_tokens for session in sessions)
+    stages = {
+        "load": work.load_seconds,
+        "generate": work.generate_seconds,
+        "publish": work.publish_seconds,
+    }
+    return AnswerSetResult(
+        benchmark=work.plan.specification.benchmark.name,
+        model=work.plan.specification.model.name,
+        model_revision=work.plan.specification.model.revision,
+        answer_set_id=work.plan.specification.answer_set_id,
+        revision=published.revision if published else None,
+        url=work.repository.url(published.revision, published.folder) if published else None,
+        rows=published.manifest.rows if published else 0,
+        expected_rows=work.plan.rows,
+        failed=published.manifest.failed if published else 0,
+        refused=published.manifest.refused if published else 0,
+        repeats=work.plan.specification.repeats,
+        generated=progress.new if progress else 0,
+        seconds={stage: seconds for stage, seconds in stages.items() if seconds},
+        tokens_per_second=progress.tokens_per_second if progress and progress.new else None,
+        speed=work.speed,
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        cost=None if work.price is None else work.price.cost(prompt_tokens, completion_tokens),
+    )

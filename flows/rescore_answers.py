@@ -1,13 +1,14 @@
 """Flow `rescore-answers`: score stored answers again after a scorer changed."""
 
 from datetime import date
+from typing import Any
 
 from prefect import flow
+from prefect.client.schemas.objects import State
 
-from flows.scoring import run_name, score_stored
+from flows.scoring import run_name, score_stored, scored
 from regrade.job import ScoringJob, make_job
 from regrade.orchestration.form import form
-from regrade.reporting.results import Evaluation
 from regrade.settings import ScorerName, ScoringOptions
 
 
@@ -23,7 +24,7 @@ def rescore_answers(
     stale: bool = True,
     scoring: ScoringOptions | None = None,
     tracking_uri: str | None = None,
-) -> Evaluation:
+) -> State[Any]:
     """Score stored answers with stale scores again, and show the changes. Old scores are kept.
 
     Args:
@@ -37,4 +38,4 @@ def rescore_answers(
         scoring: How scorers run that need processes or a sandbox. None: on all cores, in bubblewrap.
         tracking_uri: MLflow server or database. None: the worker's default.
     """
-    return score_stored(make_job(ScoringJob, {**locals(), "force": not stale}))
+    return scored(score_stored(make_job(ScoringJob, {**locals(), "force": not stale})))

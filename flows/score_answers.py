@@ -1,13 +1,14 @@
 """Flow `score-answers`: score stored answers, without a model."""
 
 from datetime import date
+from typing import Any
 
 from prefect import flow
+from prefect.client.schemas.objects import State
 
-from flows.scoring import run_name, score_stored
+from flows.scoring import run_name, score_stored, scored
 from regrade.job import ScoringJob, make_job
 from regrade.orchestration.form import form
-from regrade.reporting.results import Evaluation
 from regrade.settings import ScorerName, ScoringOptions
 
 
@@ -27,7 +28,7 @@ def score_answers(
     intact: bool = False,
     scoring: ScoringOptions | None = None,
     tracking_uri: str | None = None,
-) -> Evaluation:
+) -> State[Any]:
     """Score stored answers, all at one commit. Nothing is generated, and answers are never changed.
 
     Args:
@@ -45,4 +46,4 @@ def score_answers(
         scoring: How scorers run that need processes or a sandbox. None: on all cores, in bubblewrap.
         tracking_uri: MLflow server or database. None: the worker's default.
     """
-    return score_stored(make_job(ScoringJob, locals()))
+    return scored(score_stored(make_job(ScoringJob, locals())))

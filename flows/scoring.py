@@ -3,16 +3,18 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC
 from time import monotonic
+from typing import Any
 
+from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 
-from regrade.answers.opening import open_repository
-from regrade.answers.sets import AnswerSet, readable_sets
-from regrade.errors import DamagedAnswersError, RegradeError, RepositoryError
+from flows.gating import completed
+from regrade.answers.sets import AnswerSet
+from regrade.errors import DamagedAnswersError, RegradeError
 from regrade.job import ScoringJob
 from regrade.orchestration import artifacts
+from regrade.orchestration.naming import name_run
 from regrade.reporting.display import current_display
 from regrade.reporting.results import (
     AnswerSetResult,
@@ -22,10 +24,14 @@ from regrade.reporting.results import (
     SomeUnfitError,
     score_result,
 )
-from regrade.scorers import stored_name
+from regrade.reporting.tables import headline
+from regrade.rubrics.facts import answers_per_question, judge_run
+from regrade.scorers import JUDGE, stored_name
 from regrade.scoring.score import Scored, label_now, stale_scorers
 from regrade.settings import ScoringOptions
+from regrade.stored_sets import choose_sets
 from regrade.tracking.connection import default_tracking_uri, public_uri
+from tasks.calling import call, error_of, in_flow_run, start
 from tasks.publish import publish_scores
 from tasks.score import ScoredSet, compare_set, score_set
 from tasks.track import Tracked, track_scorings
@@ -55,6 +61,8 @@ class Scorings:
     """Commit of the answers, and of the scores once they are published."""
     tracking_uri: str | None = None
     tracked: Tracked = field(default_factory=Tracked)
+    report_urls: dict[str, str] = field(default_factory=dict)
+    """Pages of reports in MLflow, by answer set id."""
     track_seconds: float = 0.0
     tracking_error: RegradeError | None = None
 
@@ -73,6 +81,17 @@ class Scorings:
             "publish": work.publish_seconds if work else 0.0,
         }
 
+    def cost(self, answers: AnswerSet) -> float | None:
+        """Price of an answer set's tokens over all sessions; None if no price is given."""
+        work = self.works.get(answers.manifest.answer_set_id)
+        if work is None or work.price is None:
+            return None
+        sessions = answers.manifest.sessions
+        return work.price.cost(
+            sum(session.prompt_tokens for session in sessions),
+            sum(session.completion_tokens for session in sessions),
+        )
+
     def check_tracked(self) -> None:
         """Raise the error of tracking, if tracking failed."""
         if self.tracking_error is not None:
@@ -80,7 +99,7 @@ class Scorings:
 
 
 def score_stored(job: ScoringJob) -> Evaluation:
-    """Score the answer sets that match the filters, all at one commit.
+    """Score the answer sets that match the filters, all at one commit. Needs no flow run.
 
     Raises:
         RepositoryError: If the repository does not exist, or no answer set matches.
@@ -91,33 +110,23 @@ def score_stored(job: ScoringJob) -> Evaluation:
     """
     if job.scorer is not None:
         job = job.model_copy(update={"scorer": stored_name(job.scorer)})
-    repository = open_repository(job.answers, create=False)
-    pinned = repository.resolve(job.revision) if job.revision else repository.head()
-    if pinned is None:
-        raise RepositoryError(
-            repository.uri, "it holds no answers yet. Generate some with `regrade generate`."
-        )
-    readable, damaged = readable_sets(
-        repository,
-        pinned,
-        benchmark=job.benchmark,
-        model=job.model,
-        answer_set_id=job.answer_set,
-    )
-    sets = [answers for answers in readable if _is_between(answers, job)]
-    if not sets and not damaged:
-        raise RepositoryError(
-            repository.uri, "no answer set matches the filters. `regrade list` shows all."
-        )
-    chosen = [(answers, _scorers(answers, job)) for answers in sets]
-    if job.stale:
-        chosen = [(answers, scorers) for answers, scorers in chosen if scorers]
+    stored = choose_sets(job)
+    damaged = stored.damaged
+    chosen = [(answers, _scorers(answers, job)) for answers in stored.sets]
+    for answers, scorers in chosen:
+        if not scorers and not job.stale:
+            logger.info(
+                "%s: answer set %s waits for a judge: `regrade judge`",
+                answers.manifest.specification.title,
+                answers.manifest.answer_set_id,
+            )
+    chosen = [(answers, scorers) for answers, scorers in chosen if scorers]
     if not chosen:
-        if sets:
-            logger.info("nothing is stale in %s", repository.uri)
+        if stored.sets and job.stale:
+            logger.info("nothing is stale in %s", stored.uri)
         if damaged:
             raise damaged[0]
-        return Evaluation(answer_sets=(), repository=repository.uri)
+        return Evaluation(answer_sets=(), repository=stored.uri)
     scorings = score(
         chosen, force=job.force, intact=job.intact, damaged=damaged, options=job.scoring
     )
@@ -128,18 +137,18 @@ def score_stored(job: ScoringJob) -> Evaluation:
     return evaluation
 
 
-def _is_between(answers: AnswerSet, job: ScoringJob) -> bool:
-    created = answers.manifest.created_at.astimezone(UTC).date()
-    updated = answers.manifest.updated_at.astimezone(UTC).date()
-    return (job.since is None or updated >= job.since) and (
-        job.until is None or created <= job.until
-    )
-
-
 def _scorers(answers: AnswerSet, job: ScoringJob) -> tuple[str, ...]:
     if job.stale:
         return tuple(name for name in stale_scorers(answers) if job.scorer in (None, name))
-    return (job.scorer,) if job.scorer else answers.manifest.scorers
+    return (job.scorer,) if job.scorer else own_scorers(answers)
+
+
+def own_scorers(answers: AnswerSet) -> tuple[str, ...]:
+    """Return the scorers of a benchmark that read these answers: those of a judge read its verdicts."""
+    scorers = answers.manifest.scorers
+    if judge_run(answers.manifest.specification) is not None:
+        return scorers
+    return tuple(name for name in scorers if name != JUDGE)
 
 
 def score(
@@ -168,7 +177,7 @@ def score(
     for name in dict.fromkeys(name for _, names in chosen for name in names):
         label_now(name)  # imports and hashes the scorer once, before several threads use it
     futures = [
-        score_set.submit(hidden(answers), names, force=force, intact=intact, options=options)
+        start(score_set, hidden(answers), names, force=force, intact=intact, options=options)
         for answers, names in chosen
     ]
     sets = [future.result() for future in futures]
@@ -182,23 +191,22 @@ def score(
 def publish(scorings: Scorings) -> None:
     """Publish all new scores in one commit, then compare them with the previous scores."""
     repository = scorings.sets[0].answers.repository
-    scorings.revision = publish_scores(repository, hidden(scorings.scored)) or scorings.revision
+    revision = call(publish_scores, repository, hidden(scorings.scored))
+    scorings.revision = revision or scorings.revision
     _compare(scorings)
 
 
 def _compare(scorings: Scorings) -> None:
     """Compare new scorings with the previous ones; an error is logged and costs only this comparison."""
     running = [
-        (entry, compare_set.submit(hidden(entry), entry.title))
+        (entry, start(compare_set, hidden(entry), entry.title))
         for entry in scorings.sets
         if entry.replacing
     ]
-    for entry, future in running:
-        future.wait()
-        if not future.state.is_failed():
-            future.result()  # a cancellation or a crash ends the flow
+    for entry, started in running:
+        error = error_of(started)
+        if error is None:
             continue
-        error = future.state.result(raise_on_failure=False)
         expected = isinstance(error, RegradeError)
         logger.warning(
             "%s (answer set %s): scored and published, but not compared with the previous scoring: %s",
@@ -218,10 +226,16 @@ def track(scorings: Scorings, tracking_uri: str | None) -> None:
     """
     uri = tracking_uri or default_tracking_uri(scorings.sets[0].answers.repository.uri)
     seconds = {entry.answer_set_id: scorings.seconds(entry.answers) for entry in scorings.sets}
+    costs = {entry.answer_set_id: scorings.cost(entry.answers) for entry in scorings.sets}
     started = monotonic()
     try:
-        scorings.tracked = track_scorings(
-            uri, hidden(scorings.sets), scorings.revision, hidden(seconds)
+        scorings.tracked = call(
+            track_scorings,
+            uri,
+            hidden(scorings.sets),
+            scorings.revision,
+            hidden(seconds),
+            hidden(costs),
         )
         scorings.tracking_uri = public_uri(uri)
     except RegradeError as error:
@@ -238,7 +252,11 @@ def report(scorings: Scorings) -> Evaluation:
         SomeNotScoredError: If answers are damaged; raised after the result is shown.
     """
     evaluation = Evaluation(
-        answer_sets=tuple(_result(entry, scorings) for entry in scorings.sets if entry.scored),
+        answer_sets=tuple(
+            _result(entry, scorings)
+            for entry in scorings.sets
+            if entry.scored or (entry.answer_set_id in scorings.works and not entry.errors)
+        ),
         not_scored=(
             *(
                 NotScored(answer_set=error.path, reason=error.problem, damaged=True)
@@ -250,13 +268,29 @@ def report(scorings: Scorings) -> Evaluation:
         tracking_uri=scorings.tracking_uri,
     )
     current_display().finished(evaluation)
-    artifacts.report(evaluation)
-    changes = [change for entry in scorings.sets for change in entry.changes.values()]
-    artifacts.report_diffs([change.diff for change in changes])
+    if in_flow_run():
+        artifacts.report(evaluation)
+        changes = [change for entry in scorings.sets for change in entry.changes.values()]
+        artifacts.report_diffs([change.diff for change in changes])
     if evaluation.not_scored and scorings.tracking_error is None:
         is_damaged = any(entry.damaged for entry in evaluation.not_scored)
         raise (SomeNotScoredError if is_damaged else SomeUnfitError)(evaluation)
     return evaluation
+
+
+def scored(evaluation: Evaluation) -> State[Any]:
+    """Final state of a flow run that scored, with the results of a few answer sets as its message."""
+    sets = evaluation.answer_sets
+    if not sets:
+        return completed("nothing to score", evaluation)
+    if len(sets) > NAMED:
+        return completed(f"{len(sets)} answer sets scored", evaluation)
+    name_run(evaluation)
+    return completed(headline(evaluation), evaluation)
+
+
+NAMED = 3
+"""Answer sets whose results are the name of a run; more are only counted."""
 
 
 def _not_scored(scored_set: ScoredSet, scorer: str) -> NotScored:
@@ -274,15 +308,21 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
     answers, answer_set_id = scored_set.answers, scored_set.answer_set_id
     manifest = answers.manifest
     scores = tuple(
-        score_result(scored, scorings.tracked.run_ids.get((answer_set_id, scored.file.label)))
+        score_result(
+            scored,
+            scorings.tracked.run_ids.get((answer_set_id, scored.file.label)),
+            scored_set.calibrations.get(scored.file.label),
+            scored_set.biases.get(scored.file.label),
+        )
         for scored in scored_set.scored
     )
-    seconds = scorings.seconds(answers)
-    tokens = sum(session.completion_tokens for session in manifest.sessions)
     work = scorings.works.get(answer_set_id)
+    generated = work.progress.new if work and work.progress else 0
+    run = judge_run(manifest.specification)
     return AnswerSetResult(
         benchmark=manifest.specification.benchmark.name,
         model=manifest.specification.model.name,
+        model_revision=manifest.specification.model.revision,
         answer_set_id=answer_set_id,
         revision=scorings.revision,
         url=answers.repository.url(scorings.revision, answers.folder),
@@ -290,16 +330,33 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         expected_rows=manifest.expected,
         failed=manifest.failed,
         refused=manifest.refused,
-        repeats=manifest.specification.repeats,
-        generated=work.progress.new if work and work.progress else 0,
+        repeats=answers_per_question(manifest.specification),
+        generated=generated,
         scores=scores,
         mlflow_run_id=next((score.mlflow_run_id for score in scores if score.headline), None),
         mlflow_url=scorings.tracked.urls.get(answer_set_id),
-        seconds={
-            **seconds,
-            "track": scorings.track_seconds,
-            "score": sum(scored.file.score_seconds for scored in scored_set.scored),
-        },
-        tokens_per_second=tokens / seconds["generate"] if seconds["generate"] else None,
+        report_url=scorings.report_urls.get(answer_set_id),
+        seconds=_seconds_now(scored_set, scorings),
+        tokens_per_second=work.progress.tokens_per_second
+        if generated and work and work.progress
+        else None,
+        prompt_tokens=sum(session.prompt_tokens for session in manifest.sessions),
+        completion_tokens=sum(session.completion_tokens for session in manifest.sessions),
+        cost=scorings.cost(answers),
+        judged=run.judged.model if run is not None and run.judged is not None else None,
         speed=work.speed if work else None,
     )
+
+
+def _seconds_now(scored_set: ScoredSet, scorings: Scorings) -> dict[str, float]:
+    """Return the seconds of the stages of this run; what earlier runs did takes none."""
+    new = [scored.file.score_seconds for scored in scored_set.scored if scored.table is not None]
+    work = scorings.works.get(scored_set.answer_set_id)
+    stages = {
+        "load": work.load_seconds if work else 0.0,
+        "generate": work.generate_seconds if work else 0.0,
+        "publish": work.publish_seconds if work else 0.0,
+        "score": sum(new),
+        "track": scorings.track_seconds,
+    }
+    return {stage: seconds for stage, seconds in stages.items() if seconds}

@@ -34,6 +34,8 @@ if [ "${1:-}" = --dev ]; then
         say "installing bubblewrap for the tests of the sandbox"
         { apt-get update && apt-get install -y --no-install-recommends bubblewrap; } >>"$log" 2>&1 || fail
     fi
+    # Dashboards are tested with a real Prometheus; these tests are skipped without it.
+    infra/prometheus.sh >>"$log" 2>&1 || say "no Prometheus: the tests of the dashboards will be skipped"
 fi
 pip --no-build-isolation --editable . || fail
 .venv/bin/python -m compileall -q flows tasks regrade

@@ -9,6 +9,8 @@ variables=$(REGRADE_PREFECT_PORT=4200 REGRADE_MLFLOW_PORT=5000 .venv/bin/python 
 eval "$variables"
 store=${MLFLOW_TRACKING_URI:-sqlite:///$PWD/mlflow.db}
 {   .venv/bin/python -m infra.mlflow_upgrade "$store"
+    .venv/bin/python -c 'import sys; from regrade.tracking.run_list import prepared_list; print("MLflow ", prepared_list(*sys.argv[1:]))' \
+        "$store" http://127.0.0.1:5000 || echo "MLflow  http://127.0.0.1:5000/?workflowType=machine_learning"
     export PYTHONPATH="infra/mlflow${PYTHONPATH:+:$PYTHONPATH}"
     exec .venv/bin/python -m mlflow server --host 127.0.0.1 --port 5000 --workers 1 --app-name guarded \
         --backend-store-uri "$store" >mlflow-server.log 2>&1
@@ -17,7 +19,6 @@ mlflow=$!
 .venv/bin/python -m regrade.cli.main view --port 4300 --empty >viewer.log 2>&1 &
 viewer=$!
 trap 'kill "$mlflow" "$viewer"' EXIT
-echo "MLflow  http://127.0.0.1:5000/?workflowType=machine_learning"
 echo "answers http://127.0.0.1:4300"
 echo "Prefect http://127.0.0.1:4200, login: the value of PREFECT_API_AUTH_STRING in .stack/.env"
 .venv/bin/python -m uvicorn --factory regrade.orchestration.prefect_app:create_app --host 127.0.0.1 --port 4200 --log-level warning

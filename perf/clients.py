@@ -100,7 +100,7 @@ def stand_in(address: Connection, tokens: int, pause: float) -> None:
 def serving(options: argparse.Namespace) -> Iterator[str]:
     """Yield the address of a server without `/v1`."""
     if options.vllm:
-        with vllm_server("infra/demo/model", SERVER_OPTIONS) as address:
+        with vllm_server("infra/demo/regrade-demo", SERVER_OPTIONS) as address:
             yield address
         return
     context = get_context("spawn")

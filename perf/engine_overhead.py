@@ -1,6 +1,6 @@
 """Compare regrade's engine, which runs in a separate process, with bare `LLM.generate` on the same prompts.
 
-    python -m perf.engine_overhead [--model infra/demo/model] [--repeats 5] [--json FILE] [--extra load_format=dummy]
+    python -m perf.engine_overhead [--model infra/demo/regrade-demo] [--repeats 5] [--json FILE] [--extra load_format=dummy]
 
 Both sides are loaded with the same arguments and take turns, so that other work on the machine slows both. `ratio`
 compares the fastest times, because other work only adds time; `ratios` are those of all pairs. CPU seconds exclude
@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--model", default="infra/demo/model")
+    parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path)
     parser.add_argument(

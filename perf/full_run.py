@@ -1,6 +1,6 @@
 """Run `regrade evaluate` with real vLLM on all GSM8K and MMLU questions: rows, seconds per stage, peak memory.
 
-python perf/full_run.py --model infra/demo/model --data ../shared/data --answers /tmp/full/answers
+python perf/full_run.py --model infra/demo/regrade-demo --data ../shared/data --answers /tmp/full/answers
 """
 
 import argparse

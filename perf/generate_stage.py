@@ -131,7 +131,7 @@ def main() -> None:
     if options.bare:
         bare(options.model, *options.bare)
         return
-    model = options.model or endless("infra/demo/model")
+    model = options.model or endless("infra/demo/regrade-demo")
     rows = []
     for name, (requests, max_tokens, goal) in WORKLOADS.items():
         if options.only not in (None, name):

@@ -155,7 +155,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", default="infra/demo/model")
+    parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--generate", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--score", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--only", choices=KINDS)

@@ -2,6 +2,10 @@
 
     python -m perf.lm_eval_tasks --data ../shared/data                 # letters and endings, 0-shot and 5-shot
     python -m perf.lm_eval_tasks --questions-per-task 8 --repetitions 1
+    python -m perf.lm_eval_tasks --task hellaswag --shots 0 --extra block_size=32
+
+vLLM's prefix cache on a CPU has blocks of 128 tokens, more than a context of `hellaswag` without examples has, so that nothing is shared; on a GPU they have
+16. The last line measures with the smallest blocks that the CPU takes.
 
 Letters: `mmlu_virology` and `mmlu_professional_law`, real questions. Endings: `hellaswag`, whose rows are made of real texts of GSM8K in
 HellaSwag's columns: contexts of 50 words and more, four endings of 8 to 30 words. Contexts and continuations are equal on both sides; see
@@ -20,6 +24,7 @@ from perf.measuring import RESULTS, report
 from perf.multiple_choice import compare
 
 LETTERS = ("mmlu_virology", "mmlu_professional_law")
+ENDINGS = "hellaswag"
 GOALS = {"letters": 5.0, "endings": 2.0}
 """Lowest accepted speed-up."""
 
@@ -67,9 +72,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", default="infra/demo/model")
+    parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--questions-per-task", type=int, default=100)
+    parser.add_argument("--task", action="append", choices=(*LETTERS, ENDINGS), default=[])
     parser.add_argument("--shots", type=int, nargs="+", default=[0, 5])
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--max-model-len", type=int, default=4096)
@@ -79,9 +85,9 @@ def main() -> None:
     options.suffix = ""
     scratch = RESULTS / "lm_eval_tasks"
     rows: list[dict[str, Any]] = []
-    for task in (*LETTERS, "hellaswag"):
+    for task in options.task or (*LETTERS, ENDINGS):
         count, folder = options.questions_per_task, scratch / task
-        kind = "endings" if task == "hellaswag" else "letters"
+        kind = "endings" if task == ENDINGS else "letters"
         questions = (
             endings(options.data, count, folder)
             if kind == "endings"

@@ -167,7 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", default="infra/demo/model")
+    parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--data", type=Path, default=Path("../shared/data/mmlu"))
     parser.add_argument("--per-subject", type=int, default=10)
     parser.add_argument("--shots", type=int, nargs="+", default=[0, 5])

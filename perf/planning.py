@@ -108,7 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", default="infra/demo/model")
+    parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--questions", type=int, default=300_000)
     parser.add_argument("--repetitions", type=int, default=1)
     parser.add_argument("--extra", action="append", default=[], help="engine argument `name=value`")

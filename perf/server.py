@@ -180,7 +180,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", default="infra/demo/model")
+    parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--base-url", help="URL of a running server, without `/v1`")
     parser.add_argument("--served", default=NAME, help="name of the model on the server")
     parser.add_argument("--in-flight", type=int, nargs="+", default=[1, 16, 64, 256])

@@ -30,7 +30,9 @@ GOALS = {
     "help": 0.5,
     "benchmarks": 0.5,
     "list": 1.0,
-    "score": 10.0,
+    "refused score": 1.5,
+    "refused evaluate": 1.5,
+    "score": 4.0,
     "score, server": 4.0,
     "fixed cost of evaluate": 8.0,
 }
@@ -89,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", default="infra/demo/model")
+    parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--only", nargs="+", choices=[*GOALS], default=[*GOALS])
     parser.add_argument("--importtime", choices=["help", "benchmarks", "list"])
@@ -103,6 +105,16 @@ def main() -> None:
         "help": ["--help"],
         "benchmarks": ["benchmarks"],
         "list": ["list", "--answers", str(answers)],
+        "refused score": ["score", "--model", "nobody", "--answers", str(answers)],
+        "refused evaluate": [
+            "evaluate",
+            "--model",
+            options.model,
+            "--benchmark",
+            "gsm8k",
+            "--repeats",
+            "3",
+        ],
         "score": ["score", "--force", "--json", "--answers", str(answers)],
     }
     if options.importtime:

@@ -20,6 +20,7 @@ from regrade.errors import DamagedAnswersError
 from regrade.generation import Plan
 from regrade.records import Sample
 from regrade.settings import Reuse
+from regrade.shares import Share
 
 logger = logging.getLogger("regrade.plan")
 
@@ -70,8 +71,17 @@ def stored_plan(plan: Plan, repository: Repository, engine: BaseEngineSettings) 
     return replace(plan, specification=earlier)
 
 
-def remaining(plan: Plan, repository: Repository, spool: Spool, reuse: Reuse) -> Remaining:
+def remaining(
+    plan: Plan, repository: Repository, spool: Spool, reuse: Reuse, share: Share | None = None
+) -> Remaining:
     """Return the rows that are neither in the repository nor in the open spool.
+
+    Args:
+        plan: The answer set.
+        repository: Its repository.
+        spool: Its open spool.
+        reuse: Use of stored answers.
+        share: Place of this machine among several; it decides the order of the rows.
 
     Raises:
         DamagedAnswersError: If a stored shard cannot be read, unless `reuse.heal` is set.
@@ -105,7 +115,7 @@ def remaining(plan: Plan, repository: Repository, spool: Spool, reuse: Reuse) ->
         *(stored.manifest.sessions if stored is not None and not fresh else ()),
         *(origin.sessions if origin is not None else ()),
     )
-    return Remaining(stored, plan.missing(done), tuple(sorted(replaced)), fresh, kept)
+    return Remaining(stored, plan.missing(done, share), tuple(sorted(replaced)), fresh, kept)
 
 
 def _is_complete(stored: AnswerSet) -> bool:

@@ -4,7 +4,6 @@ RegradeError
 ├── UserError                    invalid input: the user has to change it (exit code 2)
 │   ├── SettingsError            settings contradict each other or the model
 │   │   ├── UnknownNameError     no benchmark, scorer or engine has this name
-│   │   │   └── NoScorerYetError the answers wait for a scorer that no version has yet
 │   │   ├── PluginError          an installed benchmark, scorer or engine cannot be used
 │   │   └── SandboxError         the sandbox for untrusted programs cannot be set up here
 │   ├── ModelError               the model is missing or incomplete
@@ -57,17 +56,6 @@ class UnknownNameError(SettingsError):
         hint = f" Did you mean '{close[0]}'?" if close else ""
         file = " Or a function in a file: `path/to/file.py:name`." if self.kind == "scorer" else ""
         return f"Unknown {self.kind} '{self.name}'.{hint} Known: {', '.join(sorted(self.known))}.{file}"
-
-
-class NoScorerYetError(UnknownNameError):
-    """The answers wait for a scorer that no version of regrade has yet."""
-
-    def __str__(self) -> str:
-        return (
-            f"No scorer yet: a judge model grades these answers (scorer '{self.name}'), which this version of regrade cannot "
-            "do. `regrade generate` keeps the answers, and a later version can score them; for a scorer of your own give "
-            "`--scorer path/to/file.py:name`."
-        )
 
 
 class PluginError(SettingsError):

@@ -3,9 +3,10 @@
 import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from itertools import chain
 from time import monotonic
 from typing import Any
 
@@ -15,16 +16,17 @@ from regrade.answers.origin import SetDescription
 from regrade.answers.rows import RowKey
 from regrade.answers.spool import Spool
 from regrade.answers.withheld import WithheldQuestions
+from regrade.asking import asked_as
 from regrade.benchmarks.base import Benchmark
 from regrade.benchmarks.questions.prompting import read_chat_template
-from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering
+from regrade.engines.base import BaseEngineSettings, Engine, LimitedEngine, PromptRendering
 from regrade.errors import EngineError, SettingsError
 from regrade.models import ResolvedModel
-from regrade.records import Request, Sample, generation_row
-from regrade.sampling import choose_sampling
+from regrade.records import Completion, Request, Sample, generation_row
 from regrade.settings import PromptSettings, SamplingSettings
+from regrade.shares import Share
 from regrade.specification import Specification, effective_sampling, version_1
-from regrade.thinking import plan_reasoning
+from regrade.stats.speed import GoodputCount
 
 logger = logging.getLogger("regrade.generate")
 
@@ -41,6 +43,8 @@ class Plan:
     """Specification of the same answers in version 1 of the format; None if that had none."""
     prints_the_day: bool = False
     """The chat template can print today's date, which is that of the first session."""
+    reasons: bool = False
+    """The model is expected to reason before its answers."""
 
     @property
     def description(self) -> SetDescription:
@@ -65,11 +69,17 @@ class Plan:
         """Number of rows of the complete answer set."""
         return len(self.samples) * self.specification.repeats
 
-    def missing(self, done: set[RowKey]) -> list[tuple[Sample, int]]:
-        """Return the pairs of sample and repeat that are not in `done`, ordered by sample."""
+    def missing(self, done: set[RowKey], share: Share | None = None) -> list[tuple[Sample, int]]:
+        """Return the pairs of sample and repeat that are not in `done`, ordered by sample, or as a share begins."""
         repeats = range(self.specification.repeats)
+        samples = self.samples
+        if share is not None:
+            samples = [self.samples[position] for position in share.order(len(self.samples))]
         return [
-            (s, repeat) for s in self.samples for repeat in repeats if (s.id, repeat) not in done
+            (s.of_repeat(repeat), repeat)
+            for s in samples
+            for repeat in repeats
+            if (s.id, repeat) not in done
         ]
 
     def requests(
@@ -88,15 +98,29 @@ class Plan:
         return PlannedRequests(self, missing, day)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class PlannedRequests:
-    """Requests of rows of an answer set, rendered while iterating; a request's key is the position of its row."""
+    """Requests of rows of an answer set, rendered while iterating; a request's key is the position of its row.
+
+    Rows whose question cannot be asked have no request.
+    Rows that another machine published meanwhile can be withdrawn; see `regrade.engines.base.Withdrawable`.
+    """
 
     plan: Plan
     rows: Sequence[tuple[Sample, int]]
     """Pairs of sample and repeat."""
     day: date | None = None
     """Day that the chat template prints as today; None if it prints none, or only a server knows."""
+    withdrawn: frozenset[int] = frozenset()
+    """Keys of requests that need no answer any more. It grows, and is replaced as a whole: engines read it in other threads."""
+
+    def withdraw(self, published: Collection[RowKey]) -> None:
+        """Withdraw the requests whose rows are published."""
+        self.withdrawn |= {
+            key
+            for key, (sample, repeat) in enumerate(self.rows)
+            if (sample.id, repeat) in published
+        }
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -112,6 +136,8 @@ class PlannedRequests:
         template_arguments = specification.prompt.chat_template_args
         rendered: tuple[Sample, Request] | None = None
         for key, (sample, repeat) in enumerate(self.rows):
+            if key in self.withdrawn or sample.error is not None:
+                continue
             params = sampling
             if sampling.temperature > 0:  # greedy decoding needs no seed
                 seed = request_seed(sampling.seed, sample.id, repeat)
@@ -129,6 +155,8 @@ class PlannedRequests:
                     benchmark.contexts(sample),
                     template_arguments,
                     self.day,
+                    sample.structure,
+                    self.plan.reasons,
                 )
             rendered = sample, request
             yield request
@@ -142,6 +170,7 @@ def make_plan(
     sampling: SamplingSettings | None,
     prompt: PromptSettings,
     repeats: int | None,
+    repeats_greedy: bool = False,
 ) -> Plan:
     """Return the plan for a model and a benchmark.
 
@@ -152,48 +181,27 @@ def make_plan(
         sampling: Fields that are set replace the defaults; see `choose_sampling`. None: nothing is set.
         prompt: Settings that turn questions into prompts.
         repeats: Answers per question. None: the benchmark's number; 1 with greedy decoding.
+        repeats_greedy: Several answers to a question make sense with greedy decoding, too.
 
     Raises:
         SettingsError: If `repeats` exceeds 1 with greedy decoding, a chat benchmark meets a model without chat template,
             or the model cannot be asked as the settings say.
         SourceError: If the benchmark's data cannot be read.
     """
-    prompt_identity = benchmark.prompt_identity.model_copy(update={"truncate": prompt.truncate})
-    is_chat = prompt_identity.format == "chat"
-    if is_chat and model.answers_chats is False and prompt.chat_template is None:
-        raise SettingsError(
-            f"Benchmark '{benchmark.name}' uses chat prompts, but model '{model.identity.name}' has no chat template. "
-            "Use format 'completion' (`--format completion`), or give a template (`--chat-template FILE`)."
-        )
-    reasoning = plan_reasoning(
+    asked = asked_as(
+        benchmark,
         model,
-        prompt,
-        "chat" if is_chat else "completion",
-        benchmark.method,
-        benchmark.name,
-        budget=None if sampling is None else sampling.thinking_token_budget,
+        sampling=sampling,
+        prompt=prompt,
+        repeats=repeats,
+        repeats_greedy=repeats_greedy,
     )
-    if is_chat:
-        changes: dict[str, Any] = {"chat_template_args": dict(reasoning.arguments)}
+    prompt_identity = benchmark.prompt_identity.model_copy(update={"truncate": prompt.truncate})
+    if prompt_identity.format == "chat":
+        changes: dict[str, Any] = {"chat_template_args": dict(asked.reasoning.arguments)}
         if _begins_turn(benchmark, model):
             changes["labels"] = "turn"
         prompt_identity = prompt_identity.model_copy(update=changes)
-    chosen = choose_sampling(benchmark, model, sampling, reasons=reasoning.expected)
-    if reasoning.expected and benchmark.cuts_when_scored:
-        chosen = chosen.model_copy(update={"stop": ()})
-    if repeats is None:
-        repeats = benchmark.repeats if chosen.temperature > 0 else 1
-        if repeats < benchmark.repeats:
-            logger.info(
-                "%s: 1 answer per question instead of %d, because greedy decoding repeats itself",
-                benchmark.name,
-                benchmark.repeats,
-            )
-    if repeats > 1 and chosen.temperature == 0:
-        raise SettingsError(
-            f"repeats is {repeats}, but with temperature 0 all repeats would be the same. "
-            "Set a temperature above 0, or repeats to 1."
-        )
     samples = benchmark.samples()
     if model.identity.kind == "served":
         _check_server(benchmark, samples[0])
@@ -205,8 +213,8 @@ def make_plan(
         benchmark=identity,
         prompt=prompt_identity,
         method=benchmark.method,
-        sampling=effective_sampling(chosen, benchmark.method),
-        repeats=repeats,
+        sampling=effective_sampling(asked.sampling, benchmark.method),
+        repeats=asked.repeats,
         engine=engine.identity(model, truncate=prompt.truncate),
     )
     return Plan(
@@ -214,8 +222,9 @@ def make_plan(
         model,
         specification,
         samples,
-        version_1(specification, chosen),
-        prints_the_day=reasoning.prints_the_day,
+        version_1(specification, asked.sampling),
+        prints_the_day=asked.reasoning.prints_the_day,
+        reasons=bool(asked.reasoning.expected),
     )
 
 
@@ -270,6 +279,8 @@ class Progress:
     done: int = 0
     resumed: int = 0
     """Rows from earlier sessions."""
+    elsewhere: int = 0
+    """Rows that other machines published meanwhile."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     failed: int = 0
@@ -287,12 +298,13 @@ class Progress:
     @property
     def new(self) -> int:
         """Rows generated in this session."""
-        return self.done - self.resumed
+        return self.done - self.resumed - self.elsewhere
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds until the end, from this session's rate; None before the first row."""
-        return (self.total - self.done) * self.seconds / self.new if self.new else None
+        """Estimated seconds until the end, from the rate of all machines since the start; None before the first row."""
+        since = self.done - self.resumed
+        return (self.total - self.done) * self.seconds / since if since else None
 
     @property
     def tokens_per_second(self) -> float:
@@ -305,8 +317,18 @@ def generate(
     engine: Engine,
     spool: Spool,
     on_progress: Callable[[Progress], None],
+    goodput: GoodputCount | None = None,
 ) -> Progress:
     """Generate rows of an answer set into the spool. `on_progress` is called after rows are on disk.
+
+    Requests that are withdrawn meanwhile may stay unanswered; a late answer to one is dropped.
+
+    Args:
+        requests: Requests of the missing rows.
+        engine: The loaded engine.
+        spool: Spool of the answer set, open.
+        on_progress: Called with the counts so far.
+        goodput: Counts the answers within limits.
 
     Raises:
         EngineError: If the engine ends early or answers an unknown request. Finished rows stay in the spool.
@@ -316,26 +338,56 @@ def generate(
     stored = requests.plan.rows - len(requests)
     progress = Progress(requests.plan.rows, done=stored, resumed=stored)
     unanswered = set(range(len(requests)))
-    for batch in engine.generate(requests):
+    varying = {sample.id for sample in requests.plan.samples if sample.by_repeat}
+    impossible = [
+        Completion(key, "", error=sample.error, error_permanent=True)
+        for key, (sample, _) in enumerate(requests.rows)
+        if sample.error is not None
+    ]
+    withdrawn: frozenset[int] = frozenset()
+
+    def leave_out_withdrawn() -> None:
+        nonlocal withdrawn
+        if requests.withdrawn is not withdrawn:
+            withdrawn = requests.withdrawn
+            elsewhere = unanswered & withdrawn
+            unanswered.difference_update(elsewhere)
+            progress.done += len(elsewhere)
+            progress.elsewhere += len(elsewhere)
+
+    for batch in chain([impossible] if impossible else [], engine.generate(requests)):
         rows = []
+        leave_out_withdrawn()
         finished_at = monotonic() - progress.started
         for completion in batch:
+            if completion.key in withdrawn and completion.key not in unanswered:
+                continue
             if completion.key not in unanswered:
                 raise EngineError(
                     f"The engine answered request {completion.key}, which is unknown or already answered."
                 )
             unanswered.remove(completion.key)
             sample, repeat = requests.rows[completion.key]
+            if withheld is not None and sample.id in varying:
+                completion = replace(completion, prompt="")  # noqa: PLW2901 - kept once for all repeats
             rows.append(generation_row(sample, repeat, completion, finished_at))
             progress.prompt_tokens += completion.prompt_tokens or 0
             progress.completion_tokens += completion.completion_tokens or 0
             if completion.error is not None and not (progress.failed or progress.refused):
                 logger.warning("the first request that failed: %s", completion.error)
+            if goodput is not None and completion.error is None:
+                goodput.add(
+                    completion.time_to_first_token, completion.latency, completion.completion_tokens
+                )
+            elif goodput is not None:
+                goodput.add_failed()
             progress.failed += completion.error is not None and not completion.error_permanent
             progress.refused += completion.error is not None and completion.error_permanent
-        spool.append(rows if withheld is None else withheld.take(rows))
+        if rows:
+            spool.append(rows if withheld is None else withheld.take(rows))
         progress.done += len(rows)
         on_progress(progress)
+    leave_out_withdrawn()
     if unanswered:
         raise EngineError(
             f"The engine ended with {len(unanswered)} of {len(requests)} requests unanswered."
@@ -365,6 +417,9 @@ def session_of(engine: Engine, settings: BaseEngineSettings, *, day: date | None
         chat_template_sha256=info.chat_template_sha256,
         prompt_day=day,
         reasoning_parser=info.reasoning_parser,
+        structured_outputs=info.structured_outputs,
+        in_flight=engine.in_flight if isinstance(engine, LimitedEngine) else None,
+        memory=info.memory,
         # The adapter is part of the model's identity; a path of this machine would be published.
         engine_settings=settings.model_dump(mode="json", exclude={"lora"}),
         load_seconds=info.load_seconds,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Self, TypeAlias, TypeVar, Union
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from regrade import registry
 from regrade.engines.vllm import VllmEngine
@@ -13,6 +13,7 @@ from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
     GateSettings,
+    GoodputLimits,
     HarnessTasks,
     PromptSettings,
     Reuse,
@@ -21,10 +22,14 @@ from regrade.settings import (
     ScoringOptions,
     Settings,
     SourceOverride,
+    TokenPrice,
 )
+from regrade.shares import ShareText
 from regrade.view_address import default_answers as default_answers
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from regrade.engines.openai import OpenAIEngine
 
     EngineSettings: TypeAlias = VllmEngine | OpenAIEngine
@@ -39,26 +44,46 @@ else:  # a broken engine raises an error only if its `kind` is given
 Answers = Annotated[str, BeforeValidator(lambda answers: answers or default_answers())]
 
 
-class GenerationJob(Settings):
-    """Answers to generate: model, benchmarks, settings and answer repository."""
+class EngineJob(Settings):
+    """Answers of a model to generate, whatever it is asked."""
 
     model: str = Field(min_length=1)
+    sampling: SamplingSettings | None = None
+    prompt: PromptSettings = PromptSettings()
+    engine: EngineSettings = VllmEngine()
+    reuse: Reuse = Reuse()
+    goodput: GoodputLimits | None = None
+    answers: Answers = Field(default_factory=default_answers)
+    price: TokenPrice | None = None
+
+
+class GenerationJob(EngineJob):
+    """Answers to generate: model, benchmarks, settings and answer repository."""
+
     benchmarks: tuple[BenchmarkName, ...] = ()
     datasets: tuple[DatasetBenchmark, ...] = ()
     lm_eval: HarnessTasks = HarnessTasks()
     sources: tuple[SourceOverride, ...] = ()
     limit: int | None = Field(None, ge=1)
     repeats: int | None = Field(None, ge=1)
-    sampling: SamplingSettings | None = None
-    prompt: PromptSettings = PromptSettings()
-    engine: EngineSettings = VllmEngine()
-    reuse: Reuse = Reuse()
-    answers: Answers = Field(default_factory=default_answers)
+    share: ShareText | None = None
+
+    @model_validator(mode="after")
+    def _share_is_possible(self) -> Self:
+        if self.share is not None and (self.reuse.fresh or self.reuse.heal):
+            raise ValueError(
+                "`--fresh` and `--heal` replace stored answers, also those of other machines: run them once without "
+                "`--share`"
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_work(self) -> Self:
         if not self.names:
-            raise ValueError("nothing to evaluate: choose a benchmark, or describe a dataset")
+            raise ValueError(
+                "nothing to evaluate: choose a benchmark (`--benchmark`) or a suite (`--suite`), or describe a dataset "
+                "(`--dataset.name`, `--dataset.path`)"
+            )
         sources = {source.benchmark for source in self.sources}
         if unused := sources - {*self.benchmarks, *self.lm_eval.names}:
             raise ValueError(
@@ -81,13 +106,93 @@ class GenerationJob(Settings):
         return next((source.path for source in self.sources if source.benchmark == benchmark), None)
 
 
+class JudgeSettings(Settings):
+    """Judges of stored answers, and the rubric by which they grade."""
+
+    model_config = ConfigDict(title="Judge")
+
+    judges: tuple[str, ...] = Field(min_length=1)
+    """Models that judge, one after the other; each makes an answer set of its own."""
+    rubric: str | None = None
+    """`accuracy_style`, `correct`, `criteria`, `pairwise`, or the path of a Jinja file. Default: the benchmark's."""
+    baseline: str | None = None
+    """Other side of the rubric `pairwise`: answer set id, model or alias."""
+    criteria: str | None = None
+    """YAML or JSON file for the rubric `criteria`. Default: the criteria are stored with the questions."""
+    limit: int | None = Field(None, ge=1)
+    """Number of questions whose answers are judged, spread evenly. Default: all."""
+    judge_repeats: int = Field(1, ge=1)
+    """Verdicts on each answer; more than one shows how often a judge changes its verdict."""
+    engine: EngineSettings = VllmEngine()
+    """Engine that runs the judges."""
+    sampling: SamplingSettings | None = None
+    """Decoding settings of the judges. Default: greedy, or the model's own if it reasons before it answers."""
+    prompt: PromptSettings = PromptSettings()
+    """Format, system message and reasoning of the judges."""
+    price: TokenPrice | None = None
+    """Price of the judges' tokens."""
+
+
+class JudgeJob(JudgeSettings):
+    """Stored answers to judge: answer sets, judges, rubric and answer repository."""
+
+    answer_sets: tuple[str, ...] = ()
+    self_test: bool = False
+    answers: Answers = Field(default_factory=default_answers)
+    reuse: Reuse = Reuse()
+    scoring: ScoringOptions = ScoringOptions()
+    tracking_uri: str | None = None
+
+    def of(self, judge: str) -> EngineJob:
+        """Return the job of one judge."""
+        return EngineJob(
+            model=judge,
+            sampling=self.sampling,
+            prompt=self.prompt,
+            engine=self.engine,
+            reuse=self.reuse,
+            answers=self.answers,
+            price=self.price,
+        )
+
+
 class EvaluationJob(GenerationJob):
-    """Generation job whose answers are also scored and tracked; with `gate`, compared with a baseline too."""
+    """Generation job whose answers are also scored and tracked; with `judge` and `gate`, judged and compared, too."""
 
     scorer: ScorerName | None = None
+    judge: JudgeSettings | None = None
     gate: GateSettings | None = None
     scoring: ScoringOptions = ScoringOptions()
     tracking_uri: str | None = None
+    machines: int | None = Field(None, ge=1, le=1000)
+
+    @model_validator(mode="after")
+    def _machines_are_possible(self) -> Self:
+        if self.machines is None:
+            return self
+        if self.share is not None:
+            raise ValueError("`machines` gives each machine its share: do not set `share` as well")
+        if self.reuse.fresh or self.reuse.heal:
+            raise ValueError(
+                "`fresh` and `heal` replace stored answers, also those of other machines: run them once without `machines`"
+            )
+        return self
+
+    @property
+    def generation_parameters(self) -> dict[str, object]:
+        """Parameters of `generate-answers` for the same answers, as JSON values: those that were set."""
+        names = {*GenerationJob.model_fields} - {"share"}
+        chosen = self.model_dump(mode="json", include=names, exclude_unset=True)
+        return {**chosen, "answers": self.answers}
+
+    @model_validator(mode="after")
+    def _gate_has_whole_result(self) -> Self:
+        if self.share is not None and self.gate is not None:
+            raise ValueError(
+                "a gate needs the whole result, which only one of the machines has: use `machines` instead of `share`, or "
+                "`regrade gate` afterwards"
+            )
+        return self
 
     @property
     def scoring_options(self) -> ScoringOptions:
@@ -144,12 +249,16 @@ def make_job(kind: type[_Settings], parameters: Mapping[str, object]) -> _Settin
 
 def one_line(error: ValidationError) -> str:
     """Return the problems of a validation error in one line."""
-    problems = []
-    for problem in error.errors():
-        message = problem["msg"].removeprefix("Value error, ")
-        if problem["loc"]:
-            message = f"{'.'.join(map(str, problem['loc']))}: {message}"
-        if problem["type"] not in ("missing", "value_error"):
-            message += f" (got {problem['input']!r})"
-        problems.append(message)
-    return "; ".join(problems)
+    return "; ".join(
+        problem_text(problem, ".".join(map(str, problem["loc"]))) for problem in error.errors()
+    )
+
+
+def problem_text(problem: "ErrorDetails", name: str) -> str:
+    """Return a problem of a validation error, with the name under which the value was given."""
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["loc"]:
+        message = f"{name}: {message}"
+    if problem["type"] not in ("missing", "value_error"):
+        message += f" (got {problem['input']!r})"
+    return message

@@ -34,6 +34,18 @@ windows if it is longer than the context."""
 
 
 @dataclass(frozen=True, slots=True)
+class Structure:
+    """Form that an answer must have. An engine uses the first of `choice`, `regex` and `schema` that is set and that it knows."""
+
+    schema: Mapping[str, Any]
+    """JSON schema of the answer."""
+    regex: str = ""
+    """Pattern of the whole answer, a text that fits `schema`; "" without one."""
+    choice: tuple[str, ...] = ()
+    """The only answers, which need not fit `schema`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """Question of a benchmark."""
 
@@ -55,6 +67,16 @@ class Sample:
     JSON text if the order of its keys matters."""
     continuations: tuple[str, ...] = ()
     """Continuations that are ranked, if they are not the letters of the choices."""
+    structure: Structure | None = None
+    """Form of the answer; None: free text."""
+    error: str | None = None
+    """Reason why the question cannot be asked: its row fails without a request, and is never asked again."""
+    by_repeat: tuple["Sample", ...] = ()
+    """Question of each repeat, with the same id, if they differ."""
+
+    def of_repeat(self, repeat: int) -> "Sample":
+        """Return the question of a repeat."""
+        return self.by_repeat[repeat] if self.by_repeat else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +98,14 @@ class Request:
     """Arguments of the chat template, such as `enable_thinking`."""
     day: date | None = None
     """Day that chat templates print as today; None: the real one."""
+    structure: Structure | None = None
+    """Form of the answer; None: free text."""
+    reasons: bool = False
+    """The model is expected to reason before its answer, which `structure` leaves free."""
+
+
+REFUSAL = "The model refused to answer"
+"""Begin of the error of a `Completion` whose model declined, as its server says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +177,15 @@ GENERATION_SCHEMA = pa.schema(
 )
 """One row per sample and repeat."""
 
-Outcome = Literal["scored", "unparsed", "unfinished", "timeout", "measured", "failed"]
+Outcome = Literal[
+    "scored", "unparsed", "unfinished", "timeout", "measured", "refused", "truncated", "failed"
+]
 """`scored`: a value was read from the answer. `unparsed`: none could be read; the answer counts as wrong.
 `unfinished`: the model's reasoning never ended, so that there is nothing to read; it counts as wrong.
 `timeout`: the scorer did not come to a result within its limits of time and memory; it counts as wrong.
 `measured`: the answer has `metrics`, such as a perplexity, but no value from 0 to 1, which is therefore null.
+In judge runs `unparsed` has no value and is not counted, and two more outcomes are told apart, without a value: `refused`, the
+judge declined to answer; `truncated`, the reply was cut off before its verdict.
 `failed`: there is no answer because the request failed, or no target to compare with; its value is null and it is not
 counted."""
 

@@ -24,7 +24,10 @@ IN_FILE = r"^.+\.py:[A-Za-z_]\w*$"
 """Pattern of `path/to/file.py:name`, a definition in a file that is not installed."""
 _MEMBERS: Mapping[Kind, tuple[str, ...]] = {
     "scorer": ("name", "version", "description", "unparsed", "columns", "targets"),
-    "benchmark": ("name", "version", "description", "card"),
+    "benchmark": (
+        *("name", "version", "description", "card"),
+        *("samples", "prompt", "ranking", "contexts"),
+    ),
     "engine": ("model_fields", "resolve", "open"),
 }
 """Attributes required of a class, by kind."""

@@ -5,7 +5,7 @@ Sampling params and engine settings have the same names as in vLLM (https://docs
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -52,6 +52,10 @@ HARNESS_TASK = r"^[A-Za-z0-9][\w.:+()-]{0,99}$"
 """Pattern of the name of such a task."""
 HARNESS_NAME = HARNESS_TASK.replace("^", f"^{HARNESS}", 1)
 """Pattern of such a name."""
+JUDGE_PREFIX = "judge:"
+"""Beginning of the name of a judge run's benchmark: `judge:<rubric>:<judged benchmark>`."""
+JUDGE_NAME = rf"^{JUDGE_PREFIX}[a-z0-9][a-z0-9_-]{{0,40}}:[A-Za-z0-9][A-Za-z0-9_.:+()-]{{0,120}}$"
+"""Pattern of such a name."""
 if TYPE_CHECKING:
     SourceName: TypeAlias = str
 else:  # one field in the form: a union would be two buttons
@@ -66,6 +70,8 @@ Timestamp = Annotated[
 """Time in stored data, with a time zone; in a range in which it can be converted to any other zone."""
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
 """Duration in stored data: at most 30 years, so that a sum of them is finite."""
+ALIAS_NAME = r"^[a-z][a-z0-9_-]{0,62}$"
+"""Pattern of the name of an alias of answer sets."""
 PromptFormat = Literal["chat", "completion"]
 Method = Literal["generate", "rank"]
 SamplingDefaults = Literal["auto", "benchmark", "model"]
@@ -231,7 +237,7 @@ class SourceOverride(Settings):
 
 
 class ScoringOptions(Settings):
-    """How scorers run that need child processes or a sandbox. Other scorers ignore it."""
+    """Settings of scorers that need child processes or a sandbox. Other scorers ignore them."""
 
     model_config = ConfigDict(title="Scoring")
 
@@ -242,9 +248,26 @@ class ScoringOptions(Settings):
     """Answers that are scored at the same time; all cores if it is not set."""
     lm_eval_path: str | None = None
     """Folder with yaml files of your own tasks of lm-evaluation-harness."""
+    min_coverage: float = Field(0.95, ge=0, le=1)
+    """Smallest share of judged answers with a verdict for which a judge's score is the headline number."""
     sources: tuple[SourceOverride, ...] = ()
     """Files with the tests of benchmarks whose questions came from a file and whose tests are too large to be stored with
     the answers; an evaluation uses the files of its questions."""
+
+
+class TokenPrice(Settings):
+    """Price of a model's tokens, in any currency, to show what answers cost."""
+
+    model_config = ConfigDict(title="Price per million tokens")
+
+    input: float = Field(0.0, ge=0)
+    """Price of a million tokens of prompts."""
+    output: float = Field(0.0, ge=0)
+    """Price of a million generated tokens, reasoning included."""
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Return the price of some tokens."""
+        return (prompt_tokens * self.input + completion_tokens * self.output) / 1e6
 
 
 class Reuse(Settings):
@@ -258,6 +281,42 @@ class Reuse(Settings):
     """Generate again what was in shards that are damaged or missing."""
     keep_failed: bool = False
     """Leave rows whose request failed as they are."""
+
+
+class GoodputLimits(Settings):
+    """Longest latencies, in seconds, of an answer that counts as goodput; at least one. Also as text: `ttft:2,tpot:0.05`."""
+
+    model_config = ConfigDict(title="Limits")
+
+    ttft: float | None = Field(None, gt=0)
+    """Time to first token."""
+    tpot: float | None = Field(None, gt=0)
+    """Time per output token after the first, the mean of an answer."""
+    e2el: float | None = Field(None, gt=0)
+    """End-to-end latency: time to the last token."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, values: object) -> object:
+        """Accept `ttft:2,tpot:0.05` for `{ttft: 2, tpot: 0.05}`."""
+        if not isinstance(values, str):
+            return values
+        limits = dict(part.strip().split(":", 1) for part in values.split(",") if ":" in part)
+        if len(limits) != values.count(",") + 1:
+            raise ValueError(
+                f"'{values}' should be latencies with their limits in seconds, each once, such as "
+                "`ttft:2,tpot:0.05,e2el:30`"
+            )
+        return limits
+
+    @model_validator(mode="after")
+    def _has_limit(self) -> Self:
+        if self.ttft is None and self.tpot is None and self.e2el is None:
+            raise ValueError("goodput needs a limit: ttft, tpot or e2el, in seconds")
+        return self
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name.upper()} {value:g} s" for name, value in self if value is not None)
 
 
 class GateSettings(Settings):
@@ -283,3 +342,19 @@ class GateSettings(Settings):
     """Largest rate of false regressions, and of false passes, in percent."""
     base_answers: str | None = None
     """Answer repository of the baseline, if it is not the candidate's."""
+    promote: bool = False
+    """Move the alias `baseline` to the model if the verdict is pass. An alias that does not exist yet is created without a
+    verdict, because there is nothing to compare with."""
+
+    @model_validator(mode="after")
+    def _can_promote(self) -> Self:
+        if self.promote and self.base_answers is not None:
+            raise ValueError(
+                "`promote` moves an alias of the candidate's own answer repository: leave `base_answers` empty"
+            )
+        if self.promote and re.fullmatch(ALIAS_NAME, self.baseline) is None:
+            raise ValueError(
+                f"`promote` moves an alias, and '{self.baseline}' cannot be one: up to 63 lower-case letters, digits, "
+                "`-` and `_`, beginning with a letter"
+            )
+        return self

@@ -6,13 +6,20 @@ never change; `tests/test_specification.py` holds them.
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 
-from regrade.settings import HARNESS_NAME, Method, PromptFormat, SamplingParams, Settings
+from regrade.settings import (
+    HARNESS_NAME,
+    JUDGE_NAME,
+    Method,
+    PromptFormat,
+    SamplingParams,
+    Settings,
+)
 
 SPECIFICATION_VERSION = 2
 CHECKPOINT = re.compile(r"/?checkpoint-(\d+)$")
@@ -33,6 +40,17 @@ def training_step(name: str) -> int | None:
 def model_family(name: str) -> str:
     """Return a model's name without its checkpoint, which all checkpoints of a training run share."""
     return CHECKPOINT.sub("", name) or name
+
+
+def named_apart(name: str, revision: str | None, revisions: Collection[str | None]) -> str:
+    """Return a model's name, with the begin of its revision if other models have the same name.
+
+    Args:
+        name: Name of the model.
+        revision: Its revision.
+        revisions: Revisions of all models with this name.
+    """
+    return f"{name}@{revision[:8]}" if revision and len(revisions) > 1 else name
 
 
 class AdapterIdentity(Settings):
@@ -78,7 +96,7 @@ class ModelIdentity(Settings):
 class BenchmarkIdentity(Settings):
     """Exact identity of a benchmark's questions."""
 
-    name: str = Field(pattern=rf"^[a-z0-9][a-z0-9_-]{{0,62}}$|{HARNESS_NAME}")
+    name: str = Field(pattern=rf"^[a-z0-9][a-z0-9_-]{{0,62}}$|{HARNESS_NAME}|{JUDGE_NAME}")
     version: int
     """Version of the benchmark's code: raised when prompts, targets or ids change. 0: the answers were imported."""
     source: str

@@ -14,12 +14,16 @@ from prefect.exceptions import PrefectException
 
 from regrade.answers.origin import begin_session, note_speed
 from regrade.answers.publishing import publish_answers
+from regrade.answers.sets import AnswerSet, find_set
 from regrade.engines.base import BaseEngineSettings, Engine, MeasuredEngine
 from regrade.errors import OperationError, SettingsError, UserError
 from regrade.generation import Progress, generate, session_of
 from regrade.processes.repeating import RepeatingThread
 from regrade.reporting.display import current_display
 from regrade.reporting.text import duration_text
+from regrade.settings import GoodputLimits
+from regrade.shares import publish_interval
+from regrade.stats.speed import GoodputCount, Speed
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.generate")
@@ -35,7 +39,12 @@ REPORT_PATIENCE = 5.0
 
 
 @task(name="generate", task_run_name="generate {work.title}", cache_policy=NO_CACHE)
-def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -> None:
+def generate_missing(
+    work: Work,
+    engine: Engine,
+    settings: BaseEngineSettings,
+    goodput: GoodputLimits | None = None,
+) -> None:
     """Generate missing answers; rows are on disk before the progress counts them.
 
     Must run on the main thread, in the flow that owns the engine. Rows are published every minute; if that fails, they
@@ -43,19 +52,34 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
     """
     display = current_display()
     progress = Progress(work.plan.rows)
+    work.live, work.load_seconds = None, engine.info.load_seconds
+    work.measured = engine if isinstance(engine, MeasuredEngine) else None
     artifact = ProgressArtifact(work)
 
     def publish() -> None:
         try:
-            publish_answers(work.repository, work.spool, work.plan.description, only_new=True)
+            published = publish_answers(
+                work.repository, work.spool, work.plan.description, only_new=True
+            )
+            if published is not None:
+                work.count_commit(published=True)
+            leave_out_published(work, published)
         except (OperationError, UserError) as error:
+            work.count_commit(published=False)
             logger.warning("not published yet, the answers are kept in the spool: %s", error)
 
     def advance(now: Progress) -> None:
         nonlocal progress
-        progress = now
+        progress = work.live = now
         display.advance(work.title, now)
 
+    seconds = publish_seconds(1 if work.share is None else work.share.of)
+    # Machines that begin together do not commit together.
+    first = None if work.share is None else seconds * work.share.number / work.share.of
+    try:
+        leave_out_published(work)  # loading, or another benchmark, took minutes
+    except (OperationError, UserError) as error:
+        logger.warning("what other machines published is left out later: %s", error)
     session = session_of(engine, settings, day=work.requests.day)
     begin_session(
         work.spool,
@@ -66,22 +90,26 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
         fresh=work.fresh,
     )
     with (
-        RepeatingThread(publish_seconds(), publish, "publish"),
+        RepeatingThread(seconds, publish, "publish", first=first),
         RepeatingThread(
             REPORT_SECONDS,
             lambda: artifact.update(progress),
             "report",
             patience=REPORT_PATIENCE,
             last=lambda: artifact.update(progress),
+            failed=lambda: artifact.update(progress, stopped=True),
         ),
     ):
-        progress = generate(work.requests, engine, work.spool, advance)
+        count = None if goodput is None else GoodputCount(goodput)
+        progress = generate(work.requests, engine, work.spool, advance, count)
     display.advance(work.title, progress)
-    work.progress = progress
-    if isinstance(engine, MeasuredEngine) and engine.speed is not None:
-        work.speed = engine.speed
-        note_speed(work.spool, str(session.id), engine.speed)
-    work.load_seconds = engine.info.load_seconds
+    work.progress = work.live = progress
+    work.speed = None if work.measured is None else work.measured.speed
+    if count is not None:
+        speed = work.speed or Speed(measured_by="client")
+        work.speed = speed.model_copy(update={"goodput": count.result(progress.seconds)})
+    if work.speed is not None:
+        note_speed(work.spool, str(session.id), work.speed)
     work.generate_seconds = progress.seconds
     logger.info(
         "%s: %d answers in %.1f s, %.0f tokens/s%s",
@@ -97,15 +125,37 @@ def generate_missing(work: Work, engine: Engine, settings: BaseEngineSettings) -
     )
 
 
-def publish_seconds() -> float:
-    """Seconds between two commits while generating: REGRADE_PUBLISH_SECONDS, or one minute.
+def leave_out_published(work: Work, published: AnswerSet | None = None) -> None:
+    """Withdraw the requests whose rows other machines have published, if there are others.
+
+    Args:
+        work: The answer set.
+        published: It at the head, if that was just read.
+
+    Raises:
+        OperationError, UserError: If the repository cannot be read.
+    """
+    if work.share is None:
+        return
+    if published is None:
+        repository = work.repository
+        published = find_set(repository, work.plan.specification, repository.head())
+    if published is not None:
+        work.requests.withdraw(published.states(work.spool.shard_states).done)
+
+
+def publish_seconds(machines: int = 1) -> float:
+    """Seconds between two commits while generating: REGRADE_PUBLISH_SECONDS, or one minute, or more for many machines.
+
+    Args:
+        machines: Machines that publish to the same repository.
 
     Raises:
         SettingsError: If the variable is not a number above 0.
     """
     text = os.environ.get(PUBLISH_VARIABLE)
     if not text:
-        return PUBLISH_SECONDS
+        return publish_interval(machines, PUBLISH_SECONDS)
     try:
         seconds = float(text)
     except ValueError:
@@ -125,15 +175,22 @@ class ProgressArtifact:
         self._title = work.title
         self._id: UUID | None = None
 
-    def update(self, progress: Progress) -> None:
-        """Show the progress; only warn if the Prefect server fails."""
+    def update(self, progress: Progress, *, stopped: bool = False) -> None:
+        """Show the progress; only warn if the Prefect server fails.
+
+        Args:
+            progress: Finished answers and speed.
+            stopped: The run was cancelled or failed, so that no time is left.
+        """
         left = progress.seconds_left
         time_left = "" if left is None or progress.finished else f", {duration_text(left)} left"
         # Changing numbers first, because the page shows only the beginning.
+        done = f"{progress.done:,} of {progress.total:,} answers"
         description = (
-            f"{progress.done:,} of {progress.total:,} answers{time_left}, "
-            f"{progress.tokens_per_second:,.0f} tokens/s: {self._title}"
+            f"{done}{time_left}, {progress.tokens_per_second:,.0f} tokens/s: {self._title}"
         )
+        if stopped:
+            description = f"{done}, stopped: they are kept. Submit the same form again for the rest: {self._title}"
         percent = 100.0 * progress.done / progress.total
         try:
             if self._id is None:

@@ -7,15 +7,14 @@ from prefect import task
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.spool import Spool, spool_folder
-from regrade.benchmarks import open_benchmark, open_dataset, open_harness_task
-from regrade.benchmarks.base import Benchmark
 from regrade.continuing import remaining, stored_plan
 from regrade.errors import SettingsError
-from regrade.generation import Plan, make_plan
-from regrade.job import EvaluationJob, GenerationJob
-from regrade.sampling import with_sampling
+from regrade.generation import Plan
+from regrade.job import EngineJob, EvaluationJob, GenerationJob
+from regrade.job_plans import plans_of
+from regrade.scorers import JUDGE
 from regrade.scoring.score import check_scorers
-from regrade.settings import SamplingSettings
+from regrade.shares import Share
 from tasks.work import RETRIED, Work
 
 logger = logging.getLogger("regrade.plan")
@@ -28,70 +27,44 @@ def plan_answers(job: GenerationJob) -> list[Work]:
     Returns:
         One `Work` per answer set; the spools are not open yet.
     """
+    share = None if job.share is None else Share.parse(job.share)
     repository = open_repository(job.answers, create=True)
     model = job.engine.resolve(job.model)
-    plans = [
-        make_plan(
-            benchmark,
-            model,
-            job.engine,
-            sampling=sampling,
-            prompt=job.prompt,
-            repeats=job.repeats,
-        )
-        for benchmark, sampling in _open_benchmarks(job)
-    ]
+    plans = plans_of(job, model)
     if isinstance(job, EvaluationJob):
         for plan in plans:
             chosen = plan.benchmark.scorers if job.scorer is None else (job.scorer,)
+            if JUDGE in chosen and job.judge is None:
+                raise SettingsError(
+                    f"A judge model grades the answers to '{plan.benchmark.name}': name one with `--judge`, or keep the answers "
+                    "with `regrade generate` and run `regrade judge` later."
+                )
             check_scorers(chosen, job.scoring)
     ids = [plan.specification.answer_set_id for plan in plans]
     if len(set(ids)) < len(ids):
         raise SettingsError(
             "A benchmark was given twice with the same settings; give each benchmark once."
         )
-    return [_work(plan, repository, job) for plan in plans]
+    return [as_work(plan, repository, job, share) for plan in plans]
 
 
-def _open_benchmarks(job: GenerationJob) -> list[tuple[Benchmark, SamplingSettings | None]]:
-    """Return the benchmarks with what is set by hand: what a dataset's own settings set is, too."""
-    named = [
-        open_benchmark(name, prompt=job.prompt, limit=job.limit, source=job.source_of(name))
-        for name in job.benchmarks
-    ]
-    named += [
-        open_harness_task(
-            name,
-            prompt=job.prompt,
-            limit=job.limit,
-            source=job.source_of(name),
-            path=job.lm_eval.path,
-        )
-        for name in job.lm_eval.names
-    ]
-    datasets = [
-        (
-            open_dataset(entry, prompt=job.prompt, limit=job.limit),
-            with_sampling(job.sampling, entry.sampling),
-        )
-        for entry in job.datasets
-    ]
-    return [*((benchmark, job.sampling) for benchmark in named), *datasets]
-
-
-def _work(plan: Plan, repository: Repository, job: GenerationJob) -> Work:
+def as_work(plan: Plan, repository: Repository, job: EngineJob, share: Share | None = None) -> Work:
+    """Return the work of a plan: of the answer set that exists, if one with the same answers does."""
     plan = stored_plan(plan, repository, job.engine)
     if (
         plan.withheld is not None
     ):  # all of them: a machine that adds nothing can then still show and score them
         plan.withheld.add_samples(plan.samples)
-    folder = spool_folder(repository.uri, plan.specification.answer_set_id)
-    return Work(plan, repository, Spool(folder), job.reuse)
+    suffix = "" if share is None else share.folder_suffix
+    folder = spool_folder(repository.uri, plan.specification.answer_set_id, suffix)
+    work = Work(plan, repository, Spool(folder), job.reuse, share)
+    work.price = job.price
+    return work
 
 
 def find_missing(work: Work) -> None:
     """Set `work.requests` to those whose answers are neither in the repository nor in the open spool."""
-    found = remaining(work.plan, work.repository, work.spool, work.reuse)
+    found = remaining(work.plan, work.repository, work.spool, work.reuse, work.share)
     work.requests = work.plan.requests(found.missing, found.sessions)
     work.replaced, work.fresh = found.replaced, found.fresh
     work.published = None
@@ -99,6 +72,8 @@ def find_missing(work: Work) -> None:
         work.sessions = found.stored.manifest.sessions
     if not found.missing:
         work.published = found.stored
+        if found.stored is not None and found.stored.manifest.state == "complete":
+            work.ends_here = True
         failed = found.stored.manifest.failed if found.stored else 0
         state = f"{failed} failed" if failed else "complete"
         logger.info("%s: %s, nothing to generate", work.title, state)

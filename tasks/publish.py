@@ -1,13 +1,16 @@
 """Publish answers from the spool, and scores; retried after temporary failures."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from time import monotonic
 
 from prefect import task
 
 from regrade.answers import publishing
 from regrade.answers.base import Repository
+from regrade.answers.manifest import Manifest
+from regrade.answers.origin import read_origin
+from regrade.errors import RegradeError
 from regrade.scoring.score import Scored
 from tasks.work import PUBLISHING_RETRIED, Work
 
@@ -18,22 +21,37 @@ logger = logging.getLogger("regrade.publish")
 def publish_answers(work: Work) -> None:
     """Publish the rows of the spool; remove the spool if the answer set is then complete."""
     started = monotonic()
-    work.published = published = publishing.publish_answers(
-        work.repository, work.spool, work.plan.description
-    )
+    origin = read_origin(work.spool)
+    sessions = {session.id for session in origin.sessions} if origin else set()
+    stored = work.published
+    try:
+        published = publishing.publish_answers(work.repository, work.spool, work.plan.description)
+    except RegradeError:
+        work.count_commit(published=False)
+        raise
+    work.published = published
+    work.count_commit(published=True)
     if work.plan.withheld is not None:
         publishing.publish_questions(work.plan.withheld)
-    work.publish_seconds = monotonic() - started
     if published is not None:
-        logger.info(
-            "%s: %d rows published, %s, at %s",
-            work.title,
-            published.manifest.rows,
-            published.manifest.state,
-            published.revision[:12],
-        )
+        if _completes(published.manifest, sessions):
+            work.ends_here = True
+        if stored is None or stored.manifest.shards != published.manifest.shards:
+            work.publish_seconds = monotonic() - started
+            logger.info(
+                "%s: %d rows published, %s, at %s",
+                work.title,
+                published.manifest.rows,
+                published.manifest.state,
+                published.revision[:12],
+            )
         if published.manifest.state == "complete":
             work.spool.remove()
+
+
+def _completes(manifest: Manifest, sessions: Set[str | None]) -> bool:
+    """Return True if an answer set is complete by rows of these sessions, whether or not the commit's reply was lost."""
+    return manifest.state == "complete" and manifest.shards[-1].session in sessions
 
 
 @task(name="publish scores", task_run_name="publish scores", **PUBLISHING_RETRIED)

@@ -10,9 +10,13 @@ from prefect.cache_policies import NO_CACHE
 from regrade.answers.problems import HEAL
 from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError, SettingsError
+from regrade.judging.bias import Bias, scored_bias
+from regrade.labels.calibrate import calibrate
+from regrade.labels.calibrated import Calibrated
 from regrade.reporting.diffs import diff_line, diff_markdown
 from regrade.reporting.display import current_display
 from regrade.reporting.tables import average_text
+from regrade.rubrics.facts import answers_per_question
 from regrade.scoring.diff import Diff
 from regrade.scoring.diff_sides import diff_with_before, earlier_scoring
 from regrade.scoring.fit import notes
@@ -43,6 +47,10 @@ class ScoredSet:
     """New scorings that have a previous one to compare with."""
     changes: dict[str, ScoreChange] = field(default_factory=dict)
     """Differences between a new scoring and the previous one, by label of the new scoring; see `compare_set`."""
+    calibrations: dict[str, Calibrated] = field(default_factory=dict)
+    """Figures corrected by people's labels, by label of the scoring; of judged and of labelled answers."""
+    biases: dict[str, Bias] = field(default_factory=dict)
+    """Signs of a judge's bias, by label of the scoring."""
     errors: dict[str, SettingsError | DamagedAnswersError] = field(default_factory=dict)
     """Reasons for missing scorings, by scorer."""
 
@@ -97,9 +105,15 @@ def score_set(
             result.errors[name] = error
             continue
         result.scored.append(scored)
+        bias = scored_bias(scored)
+        if bias is not None:
+            result.biases[scored.file.label] = bias
+        calibrated = calibrate(answers, scored.file, scored.table)
+        if calibrated is not None:
+            result.calibrations[scored.file.label] = calibrated
         if earlier_scoring(scored) is not None:
             result.replacing.append(scored)
-        _log(result.title, scored)
+        _log(result.title, scored, calibrated)
         for note in notes(answers, scored.file):
             logger.warning("%s: %s", result.title, note)
     return result
@@ -124,18 +138,21 @@ def compare_set(scored_set: ScoredSet, title: str) -> None:  # noqa: ARG001 - na
         logger.info("%s: %s", scored_set.title, change.line)
 
 
-def _log(title: str, scored: Scored) -> None:
+def _log(title: str, scored: Scored, calibrated: Calibrated | None) -> None:
     overall = scored.file.summary.overall
-    repeats = scored.answers.manifest.specification.repeats
+    repeats = answers_per_question(scored.answers.manifest.specification)
     accuracy = "no answers"
     if overall.accuracy is not None:
-        accuracy = average_text(overall.accuracy, overall.accuracy_stderr, repeats, 2)
+        accuracy = average_text(
+            overall.accuracy, overall.accuracy_stderr, repeats, 2, scored.file.scale
+        )
     logger.info(
-        "%s: %s %s of %d%s%s",
+        "%s: %s %s of %d%s%s%s",
         title,
         scored.file.scorer,
         accuracy,
         overall.n,
         f", {scored.file.intact_only}" if scored.file.intact_only else "",
+        "" if calibrated is None else f", by people's labels: {calibrated.text}",
         "" if scored.table is not None else " (scored before)",
     )

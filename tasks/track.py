@@ -1,13 +1,14 @@
 """Track scorings in MLflow; tracking them again updates the same runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from prefect import task
 
 from regrade.answers.scorefile import environment_suffix
 from regrade.errors import TrackingError
 from regrade.scoring.score import Scored, latency_percentiles
+from regrade.scoring.wrong import wrong_examples
 from regrade.specification import model_family, training_step
 from regrade.tracking import Scoring, TrackedRuns, track
 from regrade.tracking.connection import public_uri
@@ -24,6 +25,8 @@ class Tracked:
     """By answer set id and label of the scoring."""
     urls: dict[str, str | None] = field(default_factory=dict)
     """MLflow pages, by answer set id."""
+    parents: dict[str, str] = field(default_factory=dict)
+    """MLflow runs of the models' evaluations, by answer set id."""
 
 
 @task(name="track", task_run_name="track", **RETRIED)
@@ -32,6 +35,7 @@ def track_scorings(
     sets: Sequence[ScoredSet],
     revision: str,
     seconds: Mapping[str, Mapping[str, float]],
+    costs: Mapping[str, float | None],
 ) -> Tracked:
     """Track every scoring as an MLflow run.
 
@@ -40,6 +44,7 @@ def track_scorings(
         sets: Answer sets of one repository.
         revision: Commit that holds the scores.
         seconds: Wall-clock seconds per stage, by answer set id.
+        costs: Price of all tokens, by answer set id; None: not known.
 
     Raises:
         TrackingError: If MLflow cannot be reached or rejects a run.
@@ -54,6 +59,7 @@ def track_scorings(
             scoring = _scoring(
                 answer_set, scored, revision, seconds[answer_set.answer_set_id], latency
             )
+            scoring = replace(scoring, cost=costs[answer_set.answer_set_id])
             by_model.setdefault(scoring.model_id, []).append(scoring)
     tracked = Tracked()
     for scorings in by_model.values():
@@ -61,11 +67,12 @@ def track_scorings(
         for scoring, run_id in zip(scorings, runs.run_ids, strict=True):
             tracked.run_ids[scoring.manifest.answer_set_id, scoring.label] = run_id
             tracked.urls[scoring.manifest.answer_set_id] = runs.url
+            tracked.parents[scoring.manifest.answer_set_id] = runs.parent_run_id
     return tracked
 
 
 def _track(uri: str, scorings: list[Scoring]) -> TrackedRuns:
-    name = scorings[0].manifest.specification.model.name
+    name = scorings[0].model.name
     try:
         return call_in_process(
             track,
@@ -88,6 +95,8 @@ def _scoring(
 ) -> Scoring:
     answers, file = answer_set.answers, scored.file
     change = answer_set.changes.get(file.label)
+    calibrated = answer_set.calibrations.get(file.label)
+    bias = answer_set.biases.get(file.label)
     return Scoring(
         manifest=answers.manifest,
         revision=answers.revision,
@@ -103,6 +112,9 @@ def _scoring(
         suffix=f"{environment_suffix(file.environment)}{file.suffix}",
         other_results=file.other_results,
         intact_only=file.intact_only,
+        calibration=None if calibrated is None else calibrated.text,
+        judged={**(calibrated.figures if calibrated else {}), **(bias.figures if bias else {})},
         change=change.line if change else None,
         diff=change.page if change else None,
+        examples=wrong_examples(answers, file, scored.table),
     )

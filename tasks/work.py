@@ -4,6 +4,7 @@ Prefect visits every element of the dataclasses, lists and models that a task ge
 100,000 samples. It does not visit plain classes such as `Work`, or values wrapped by `hidden`.
 """
 
+from time import time
 from typing import Any, TypeVar, cast
 
 from prefect.cache_policies import NO_CACHE
@@ -16,9 +17,12 @@ from regrade.answers.base import Repository
 from regrade.answers.manifest import Session
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
+from regrade.engines.base import MeasuredEngine
 from regrade.errors import HubError, TrackingError
 from regrade.generation import Plan, Progress
-from regrade.settings import Reuse
+from regrade.monitoring.state import AnswerSetState
+from regrade.settings import Reuse, TokenPrice
+from regrade.shares import Share
 from regrade.stats.speed import Speed
 
 _T = TypeVar("_T")
@@ -32,13 +36,22 @@ class Work:
         repository: Repository to publish to.
         spool: Journal of the answers that are not published yet; open while the flow works on them.
         reuse: Use of stored answers.
+        share: Place of this machine among those that generate the same answers; None if it is alone.
     """
 
-    def __init__(self, plan: Plan, repository: Repository, spool: Spool, reuse: Reuse) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        repository: Repository,
+        spool: Spool,
+        reuse: Reuse,
+        share: Share | None = None,
+    ) -> None:
         self.plan = plan
         self.repository = repository
         self.spool = spool
         self.reuse = reuse
+        self.share = share
         self.requests = plan.requests([])
         """Requests of the missing rows."""
         self.replaced: tuple[str, ...] = ()
@@ -52,11 +65,54 @@ class Work:
         self.publishing: PrefectFuture[None] | None = None
         """Task run that publishes the answers; None before it is submitted."""
         self.published: AnswerSet | None = None
+        self.price: TokenPrice | None = None
+        """Price of the model's tokens; None: not given."""
+        self.ends_here = share is None
+        """This run has the last word on the answer set: alone, or its rows completed the set, or it was complete before."""
         self.load_seconds = 0.0
         self.generate_seconds = 0.0
         self.speed: Speed | None = None
         """Measurements inside the engine; None if it took none."""
         self.publish_seconds = 0.0
+        self.live: Progress | None = None
+        """Progress of the current engine, while it generates and after it."""
+        self.measured: MeasuredEngine | None = None
+        """The loaded engine that generates the answers; None if it takes no measurements."""
+        self.commits = self.failed_commits = 0
+        self.last_commit: float | None = None
+        """Time of the last commit, as seconds since 1970."""
+
+    def count_commit(self, *, published: bool) -> None:
+        """Count an attempt to publish."""
+        if published:
+            self.commits += 1
+            self.last_commit = time()
+        else:
+            self.failed_commits += 1
+
+    @property
+    def state(self) -> AnswerSetState:
+        """Counts for Prometheus."""
+        specified, live = self.plan.specification, self.live or Progress(0)
+        return AnswerSetState(
+            benchmark=specified.benchmark.name,
+            model=specified.model.name,
+            answer_set=specified.answer_set_id,
+            planned=self.plan.rows,
+            stored=live.resumed if self.live else self.plan.rows - len(self.requests),
+            answers=live.new,
+            failed=live.failed,
+            refused=live.refused,
+            prompt_tokens=live.prompt_tokens,
+            completion_tokens=live.completion_tokens,
+            in_engine=0 if self.measured is None else self.measured.unanswered,
+            spool_rows=self.spool.rows,
+            spool_bytes=self.spool.size,
+            commits=self.commits,
+            failed_commits=self.failed_commits,
+            last_commit=self.last_commit,
+            load_seconds=self.load_seconds or None,
+        )
 
     @property
     def title(self) -> str:
@@ -71,7 +127,11 @@ def hidden(value: _T) -> _T:
 
 def is_temporary(_task: Task[Any, Any], _task_run: TaskRun, state: State[Any]) -> bool:
     """Retry condition of the tasks: True after a temporary error of the Hub or an error of MLflow."""
-    error = state.result(raise_on_failure=False)
+    return may_pass(state.result(raise_on_failure=False))
+
+
+def may_pass(error: object) -> bool:
+    """Return True for a temporary error of the Hub or an error of MLflow: the same call may succeed later."""
     return (isinstance(error, HubError) and error.retryable) or isinstance(error, TrackingError)
 
 

@@ -51,8 +51,10 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
 """Values of the configuration beside the common ones, by `model_type`."""
 
 
-def random_model(model_type: str, demo_model: Path, folder: Path) -> Path:
+def random_model(model_type: str, demo_model: Path, folder: Path, **changes: Any) -> Path:
     """Make a model of an architecture with the demo model's tokenizer and chat template.
+
+    `changes` are further values of the configuration.
 
     All weights differ from their initial values, so that a bias or a scale that is left out changes the answers.
     """
@@ -60,7 +62,7 @@ def random_model(model_type: str, demo_model: Path, folder: Path) -> Path:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     torch.manual_seed(0)
-    config = AutoConfig.for_model(model_type, **{**_COMMON, **ARCHITECTURES[model_type]})
+    config = AutoConfig.for_model(model_type, **{**_COMMON, **ARCHITECTURES[model_type], **changes})
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

@@ -9,10 +9,12 @@ from regrade.specification import BenchmarkIdentity, ModelIdentity, PromptIdenti
 
 
 def specification(
-    benchmark: str = "sums", model: str = "org/tiny", **changes: Any
+    benchmark: str = "sums", model: str | ModelIdentity = "org/tiny", **changes: Any
 ) -> Specification:
     fields: dict[str, Any] = {
-        "model": ModelIdentity(name=model, kind="hub", revision="a" * 40),
+        "model": model
+        if isinstance(model, ModelIdentity)
+        else ModelIdentity(name=model, kind="hub", revision="a" * 40),
         "benchmark": BenchmarkIdentity(
             name=benchmark, version=1, source="local", source_revision="b" * 64, split="test"
         ),

@@ -26,7 +26,7 @@ FAST = VllmEngine(enforce_eager=True, max_model_len=512)
 @pytest.fixture(scope="session")
 def demo_model() -> Path:
     """Folder of a small model."""
-    folder = Path(os.environ.get("REGRADE_TEST_MODEL") or _ROOT / "infra/demo/model")
+    folder = Path(os.environ.get("REGRADE_TEST_MODEL") or _ROOT / "infra/demo/regrade-demo")
     assert folder.is_dir(), f"the model folder '{folder}' does not exist"
     return folder
 

@@ -22,6 +22,7 @@ from regrade.answers.spool import Spool
 from regrade.records import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.scoring.score import score_answers
 from regrade.stats.metrics import summarise
+from regrade.tracking import Scoring
 from tests.builders import description, row
 
 OLD = {"version": 0, "source_hash": "0" * 8}
@@ -76,6 +77,24 @@ def score_with_an_older_scorer(
     file = one.file.model_copy(update=update)
     publish_scores(answers.repository, [(answers, file, table)])
     return file
+
+
+def tracked_as(answers: AnswerSet, file: ScoreFile, **changes: Any) -> Scoring:
+    """A scoring as MLflow gets it, without times."""
+    fields: dict[str, Any] = {
+        "manifest": answers.manifest,
+        "revision": answers.revision,
+        "repository": answers.repository.uri,
+        "url": None,
+        "scorer": file.scorer,
+        "version": file.version,
+        "source_hash": file.source_hash,
+        "summary": file.summary,
+        "seconds": {},
+        "latency": {},
+        "headline": True,
+    }
+    return Scoring(**(fields | changes))
 
 
 def again(answers: AnswerSet) -> AnswerSet:

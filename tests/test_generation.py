@@ -1,4 +1,5 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,6 +23,7 @@ from regrade.generation import (
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Message, RankingRule, Request, Sample
 from regrade.settings import (
+    GoodputLimits,
     Method,
     PromptSettings,
     SamplingParams,
@@ -29,6 +31,7 @@ from regrade.settings import (
     ScorerName,
 )
 from regrade.specification import BenchmarkIdentity, PromptIdentity
+from regrade.stats.speed import GoodputCount
 from tests.builders import specification
 
 
@@ -160,6 +163,28 @@ def test_only_what_is_missing_is_asked(spool: Spool):
     assert (progress.done, progress.new, progress.resumed) == (5, 3, 2)
 
 
+class Timed(Answering):
+    """An engine whose answer `k` takes k tenths of a second; the first fails."""
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        for batch in super().generate(requests):
+            yield [
+                Completion(c.key, "sent", error="no")
+                if c.key == 0
+                else replace(c, time_to_first_token=c.key / 20, latency=c.key / 10)
+                for c in batch
+            ]
+
+
+def test_goodput_counts_the_answers_of_a_session_and_failures_are_outside(spool: Spool):
+    plan, count = plan_of(6), GoodputCount(GoodputLimits(e2el=0.35))
+
+    generate(plan.requests(plan.missing(set())), Timed(), spool, lambda p: None, count)
+
+    goodput = count.result(seconds=2.0)
+    assert (goodput.answers, goodput.within, goodput.per_second) == (6, 3, 1.5)
+
+
 def test_an_engine_that_ends_early_is_an_error_and_what_it_gave_is_kept(spool: Spool):
     plan = plan_of(5)
     with pytest.raises(EngineError, match="2 of 5 requests unanswered"):
@@ -222,7 +247,7 @@ def test_withheld_questions_reach_no_spool(spool: Spool, monkeypatch: pytest.Mon
 
 
 def test_repeats_with_greedy_decoding_are_refused():
-    with pytest.raises(SettingsError, match="Set a temperature above 0"):
+    with pytest.raises(SettingsError, match="Set `--temperature` above 0"):
         plan_of(2, repeats=3)
 
 

@@ -6,10 +6,11 @@ import pytest
 
 from flows.evaluate_model import evaluate_model
 from flows.generate_answers import generate_answers
+from flows.judge_answers import judge_answers
 from flows.rescore_answers import rescore_answers
 from flows.score_answers import score_answers
 from regrade.errors import SettingsError
-from regrade.job import EvaluationJob, GenerationJob, ScoringJob, make_job
+from regrade.job import EvaluationJob, GenerationJob, JudgeJob, ScoringJob, make_job
 
 
 @pytest.mark.parametrize(
@@ -19,10 +20,11 @@ from regrade.job import EvaluationJob, GenerationJob, ScoringJob, make_job
         (evaluate_model, EvaluationJob),
         (score_answers, ScoringJob),
         (rescore_answers, ScoringJob),
+        (judge_answers, JudgeJob),
     ],
 )
 def test_every_parameter_of_a_flow_is_a_field_of_its_job(
-    flow: Any, kind: type[GenerationJob] | type[ScoringJob]
+    flow: Any, kind: type[GenerationJob] | type[ScoringJob] | type[JudgeJob]
 ) -> None:
     parameters = set(inspect.signature(flow.fn).parameters)
     fields = set(kind.model_fields)

@@ -1,4 +1,4 @@
-"""Train the demo model on the CPU, from random weights, and write it to `model/`.
+"""Train the demo model on the CPU, from random weights, and write it to `regrade-demo/`.
 
 Run `python -m infra.demo.train`; README.md has the duration and the accuracy.
 """
@@ -26,7 +26,7 @@ from infra.demo.prompts import ARITHMETIC_PROMPT, CHOICE_CHAT_PROMPT, CHOICE_PRO
 from infra.demo.questions import arithmetic_training_questions, choice_training_questions
 from infra.demo.tokenizer import END_OF_TURN, train_tokenizer
 
-MODEL = Path(__file__).parent / "model"
+MODEL = Path(__file__).parent / "regrade-demo"
 SEED = 11
 STEPS = 1600
 BATCH = 32

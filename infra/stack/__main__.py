@@ -12,10 +12,22 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.stack import commands, growth, logs, parts, postgres, processes, schema, users
+from infra.stack import (
+    commands,
+    growth,
+    logs,
+    parts,
+    postgres,
+    processes,
+    prometheus,
+    schema,
+    users,
+)
 from infra.stack.layout import HOST, Layout, StackError, layout
 from infra.stack.login import NAME, write_client_variables
 from infra.stack.processes import Known
+from regrade.errors import SettingsError
+from regrade.monitoring.endpoint import ports_of
 
 START_SECONDS = 300
 """Longest start of a part, in seconds."""
@@ -48,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
             case _:
                 print(USAGE, file=sys.stderr)
                 return 2
-    except StackError as error:
+    except (StackError, SettingsError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -66,7 +78,11 @@ def up(place: Layout) -> int:
     for folder in (place.home, place.logs):
         folder.mkdir(parents=True, exist_ok=True)
     place.home.chmod(0o711)  # the user of Postgres must be able to enter
-    for port in (place.postgres_port, place.prefect_port, place.mlflow_port, place.view_port):
+    ports_of(prometheus.run_ports())  # fails early if the setting is invalid
+    ports = [place.postgres_port, place.prefect_port, place.mlflow_port, place.view_port]
+    if parts.monitoring(place) and place.prometheus_port is not None:
+        ports.append(place.prometheus_port)
+    for port in ports:
         _refuse_taken(port)
     processes.interrupt_on_stop_signals()
     running = _Running(place)
@@ -175,7 +191,10 @@ def _start_all(place: Layout, running: _Running) -> None:
     running.wait(servers)
     print("creating the deployments", flush=True)
     _deploy(place)
-    last = [parts.viewer(place, user), *parts.workers(place, user)]
+    watching = parts.monitoring(place, user)
+    if watching:
+        prometheus.write_configuration(place, user)
+    last = [parts.viewer(place, user), *watching, *parts.workers(place, user)]
     for part in last:
         running.start(part)
     running.wait(last)
@@ -240,16 +259,33 @@ def _refuse_taken(port: int) -> None:
         except OSError as error:
             raise StackError(
                 f"Port {port} of {HOST} is taken ({error.strerror}). Set REGRADE_PREFECT_PORT, "
-                "REGRADE_MLFLOW_PORT, REGRADE_VIEW_PORT or REGRADE_POSTGRES_PORT to a free port."
+                "REGRADE_MLFLOW_PORT, REGRADE_VIEW_PORT, REGRADE_POSTGRES_PORT or REGRADE_PROMETHEUS_PORT to a free port."
             ) from error
 
 
+def _runs(place: Layout) -> str:
+    """Return the address of MLflow's list of runs, with the accuracies as columns."""
+    from regrade.errors import TrackingError  # noqa: PLC0415 - `make stack-down` needs none of these
+    from regrade.tracking.run_list import prepared_list  # noqa: PLC0415
+
+    try:
+        return prepared_list(place.mlflow_url) or place.mlflow_url
+    except TrackingError:
+        return f"{place.mlflow_url}/?workflowType=machine_learning"
+
+
 def _show(place: Layout) -> None:
+    metrics = "not installed (infra/prometheus.sh)"
+    if place.prometheus_port is None:
+        metrics = "off"
+    elif parts.monitoring(place):
+        metrics = f"{place.prometheus_url}, dashboards for Grafana in infra/grafana"
     print(
         f"""
   Prefect   {place.prefect_url}, login: the value of {NAME} in {place.login}
-  MLflow    {place.mlflow_url}
+  MLflow    {_runs(place)}
   answers   {place.view_url} shows {place.answers}
+  metrics   {metrics}
   Postgres  {HOST}:{place.postgres_port}, passwords in {place.passwords}
   logs      {place.logs}
   stop      Ctrl-C in the terminal of `make stack`, or `make stack-down`

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from huggingface_hub.constants import HF_HOME
 
-from infra.stack import logs, parts, postgres
+from infra.stack import logs, parts, postgres, prometheus
 from infra.stack.layout import HOST, Layout
 from regrade.answers.spool import ORIGIN
 
@@ -36,6 +36,7 @@ def rows(place: Layout) -> list[tuple[str, str, str]]:
             place.logs,
             f"{most} per part; an engine's are deleted after {logs.RUN_LOG_DAYS} days",
         ),
+        ("metrics", place.prometheus, f"deleted after {prometheus.RETENTION}"),
         ("backups", place.backups, "delete those that you do not need"),
         ("Hugging Face cache", Path(HF_HOME), "hf cache ls, then hf cache rm"),
     ]

@@ -18,6 +18,8 @@ if ! .venv/bin/python -c 'from infra.stack.postgres import binaries; binaries()'
     apt-get install --yes --no-install-recommends postgresql >>"$log" 2>&1 || { tail -n 20 "$log" >&2; exit 1; }
 fi
 .venv/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes --requirement requirements/stack.txt
+# Metrics are optional: without Prometheus the stack starts as well.
+infra/prometheus.sh >.venv/prometheus.log 2>&1 || echo "Prometheus could not be unpacked: the stack has no metrics (.venv/prometheus.log)"
 # The user of the workers if the stack is started as root (infra/stack/users.py).
 if [ "$(id -u)" = 0 ] && ! id regrade-worker >/dev/null 2>&1; then
     useradd --system --no-create-home --shell /usr/sbin/nologin regrade-worker

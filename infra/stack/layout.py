@@ -22,6 +22,8 @@ class Layout:
     prefect_port: int
     mlflow_port: int
     view_port: int
+    prometheus_port: int | None = None
+    """None: Prometheus is switched off."""
 
     @property
     def cluster(self) -> Path:
@@ -74,6 +76,26 @@ class Layout:
         return self.home / "running.json"
 
     @property
+    def prometheus(self) -> Path:
+        """Folder of Prometheus' data."""
+        return self.home / "prometheus"
+
+    @property
+    def prometheus_config(self) -> Path:
+        """File with Prometheus' configuration, written at each start."""
+        return self.home / "prometheus.yml"
+
+    @property
+    def targets(self) -> Path:
+        """Folder with files that name further targets of Prometheus."""
+        return self.home / "targets"
+
+    @property
+    def prometheus_url(self) -> str:
+        """Address of Prometheus."""
+        return f"http://{HOST}:{self.prometheus_port}"
+
+    @property
     def prefect_url(self) -> str:
         """Address of the Prefect UI; the API is at `/api`."""
         return f"http://{HOST}:{self.prefect_port}"
@@ -107,6 +129,9 @@ def layout() -> Layout:
         prefect_port=_port("REGRADE_PREFECT_PORT", 4200),
         mlflow_port=_port("REGRADE_MLFLOW_PORT", 5000),
         view_port=_port("REGRADE_VIEW_PORT", 4300),
+        prometheus_port=None
+        if os.environ.get("REGRADE_PROMETHEUS_PORT") == "off"
+        else _port("REGRADE_PROMETHEUS_PORT", 9090),
     )
 
 

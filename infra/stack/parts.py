@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from infra.stack import postgres
+from infra.stack import postgres, prometheus
 from infra.stack.layout import HOST, ROOT, Layout
 from infra.stack.login import NAME, mlflow_protection, read_login
 from infra.stack.users import as_user, worker_variables
 from regrade.http_client import NoResponseError, send
+from regrade.monitoring.endpoint import PORT_VARIABLE
 from regrade.orchestration.prefect_app import protection, server_command
 from regrade.processes.environment import LIBRARY_DEFAULTS
 
@@ -138,6 +139,23 @@ def viewer(layout: Layout, user: pwd.struct_passwd | None = None) -> Part:
     return Part("view", command, kept, lambda: _is_listening(health))
 
 
+def monitoring(layout: Layout, user: pwd.struct_passwd | None = None) -> list[Part]:
+    """Return Prometheus, if its program is there and it is not switched off.
+
+    Args:
+        layout: Folders and addresses.
+        user: The user who runs it; None for the user of this process.
+    """
+    binary = prometheus.program()
+    if binary is None or layout.prometheus_port is None:
+        return []
+    command = as_user(user, prometheus.command(layout, binary))
+    ready = f"{layout.prometheus_url}/-/ready"
+    return [
+        Part("prometheus", command, base_environment(layout), lambda: _answer(ready) is not None)
+    ]
+
+
 def _is_listening(url: str) -> bool:
     """Return True if a server answers, even if it asks for a token."""
     try:
@@ -157,6 +175,8 @@ def _worker(layout: Layout, user: pwd.struct_passwd | None, pool: str, *options:
 
     command = as_user(user, _module("regrade.cli.main", *start))
     environment = client_environment(layout) | worker_variables(layout, user)
+    if pool == "gpu" and monitoring(layout):
+        environment[PORT_VARIABLE] = prometheus.run_ports()
     return Part(f"worker-{pool}", command, environment, ready)
 
 

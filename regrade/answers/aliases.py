@@ -7,6 +7,7 @@ reading, and can only name answer sets of the same repository.
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import Annotated
 
 from pydantic import Field
@@ -17,10 +18,9 @@ from regrade.answers.publishing import retry_on_conflict
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
 from regrade.records import SCHEMA_VERSION
-from regrade.settings import Settings, Timestamp
+from regrade.settings import ALIAS_NAME, Settings, Timestamp
 
 FOLDER = "aliases"
-NAME = r"^[a-z][a-z0-9_-]{0,62}$"
 MAX_BENCHMARKS = 1000
 Benchmark = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 AnswerSetId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
@@ -30,7 +30,7 @@ class Alias(Settings):
     """The answer sets that a name stands for."""
 
     schema_version: int = SCHEMA_VERSION
-    name: str = Field(pattern=NAME)
+    name: str = Field(pattern=ALIAS_NAME)
     answer_sets: dict[Benchmark, AnswerSetId] = Field(min_length=1, max_length=MAX_BENCHMARKS)
     """Answer set id by benchmark."""
     moved_at: Timestamp
@@ -38,7 +38,7 @@ class Alias(Settings):
 
 def is_alias_name(text: str) -> bool:
     """Return True if a text is a valid alias name."""
-    return re.fullmatch(NAME, text) is not None
+    return re.fullmatch(ALIAS_NAME, text) is not None
 
 
 def read_alias(repository: Repository, revision: str, name: str) -> Alias | None:
@@ -57,6 +57,11 @@ def read_alias(repository: Repository, revision: str, name: str) -> Alias | None
     if alias.name != name:
         raise DamagedAnswersError(path, f"its content belongs to alias '{alias.name}'.")
     return alias
+
+
+def alias_names(repository: Repository, revision: str) -> set[str]:
+    """Return the names of all aliases, in one request."""
+    return {PurePosixPath(path).stem for path in repository.files(revision, FOLDER)}
 
 
 def aliased_sets(repository: Repository, revision: str, alias: Alias) -> dict[str, AnswerSet]:

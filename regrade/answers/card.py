@@ -17,6 +17,7 @@ import yaml
 from regrade.records import GENERATION_SCHEMA
 from regrade.settings import HARNESS
 from regrade.specification import path_component
+from regrade.stats.scale import SHARES, Scale
 
 BEGIN = "<!-- regrade:begin (this part is written anew at every change) -->"
 END = "<!-- regrade:end -->"
@@ -42,8 +43,8 @@ class CardRow:
     answer_set_id: str
     rows: int
     state: str
-    scores: Sequence[tuple[str, float | None, float | None, int]]
-    """Scorer, accuracy, standard error (None if unknown) and n."""
+    scores: Sequence[tuple[str, float | None, float | None, int, Scale]]
+    """Scorer, accuracy, standard error (None if unknown), n and scale."""
     files: str | None = None
     """Digest of the files that the row was made of, noted in the row; None: not noted."""
 
@@ -200,9 +201,16 @@ def _line(row: CardRow) -> str:
     return f"| {' | '.join(shown)}{noted} |"
 
 
-def _score(scorer: str, accuracy: float | None, stderr: float | None, n: int) -> str:
-    value = "no score" if accuracy is None else f"{accuracy:.2%}"
-    spread = "" if stderr is None else f" ± {stderr:.2%}"
+def _score(
+    scorer: str, accuracy: float | None, stderr: float | None, n: int, scale: Scale = SHARES
+) -> str:
+    in_percent = scale.unit == "%"
+    value = "no score"
+    if accuracy is not None:
+        value = f"{accuracy:.2%}" if in_percent else f"{accuracy:.3f}"
+    spread = ""
+    if stderr is not None:
+        spread = f" ± {stderr:.2%}" if in_percent else f" ± {stderr:.3f}"
     return f"{_escaped(scorer)}: {value}{spread} (n = {n:,})"
 
 

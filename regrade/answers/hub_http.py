@@ -106,7 +106,8 @@ def explain(
 
 
 def _advice(uri: str, error: Exception, token: str | None) -> str | None:
-    name = uri.removeprefix("hf://datasets/")
+    kind = "dataset" if uri.startswith("hf://datasets/") else "model"
+    name = uri.removeprefix("hf://").removeprefix("datasets/")
     set_token = f"et `HF_TOKEN` to a token with write access to '{name}' ({TOKENS_PAGE})."
     match problem_of(error):
         case Problem.OFFLINE:
@@ -116,7 +117,7 @@ def _advice(uri: str, error: Exception, token: str | None) -> str | None:
         case Problem.NO_REVISION | Problem.NO_FILE:
             return "there is no such file or revision."
         case Problem.NO_REPOSITORY:
-            missing = f"there is no dataset '{name}', or it is private and"
+            missing = f"there is no {kind} '{name}', or it is private and"
             if token is None:
                 return f"{missing} no token is set. S{set_token}"
             return f"{missing} the token in use may not see it. Check the name, or s{set_token}"

@@ -8,7 +8,14 @@ from regrade.answers.opening import open_repository
 from regrade.answers.origin import read_origin
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
-from regrade.answers.spool import ORIGIN, Spool, SpoolBusyError, SpoolError, spool_root
+from regrade.answers.spool import (
+    ORIGIN,
+    Spool,
+    SpoolBusyError,
+    SpoolError,
+    is_from_this_machine,
+    spool_root,
+)
 from regrade.errors import RegradeError
 
 
@@ -34,6 +41,19 @@ def publish_leftovers(repository_uri: str | None = None) -> Iterator[Leftover]:
     """
     for path in sorted(spool_root().glob(f"*/*/{ORIGIN}")):
         yield from _publish(path.parent, repository_uri)
+
+
+def publish_siblings(folder: Path) -> Iterator[Leftover]:
+    """Publish the other spools of an answer set that runs of this machine left: those of other shares, or of none.
+
+    Args:
+        folder: Folder of the answer set's spool, which is left out. Spools of other machines on the same file system are
+            left out too: a lock may not reach across machines.
+    """
+    answer_set_id = folder.name.partition(".")[0]
+    for path in sorted(folder.parent.glob(f"{answer_set_id}*/{ORIGIN}")):
+        if path.parent != folder and is_from_this_machine(path.parent):
+            yield from _publish(path.parent, None)
 
 
 def _publish(folder: Path, only: str | None) -> Iterator[Leftover]:

@@ -23,7 +23,8 @@ CARD = "README.md"
 LOCK_SECONDS = 300.0
 """Longest wait for another process's commit, in seconds."""
 _READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
-_NO_CONTENT = {".cache", ".DS_Store", ".git", ".gitattributes", ".gitignore", ".gitkeep"}
+_NO_CONTENT = {".cache", ".DS_Store", ".git", ".gitattributes", ".gitignore", ".gitkeep", "sweeps"}
+"""Names that an empty folder may have; repositories of sweeps are inside `sweeps`."""
 
 
 class LocalRepository:
@@ -208,7 +209,7 @@ class LocalRepository:
         return self._adopted[1]
 
     def _unlogged_files(self) -> Iterator[tuple[str, Path]]:
-        for root in (CARD, "answers", "scores", "aliases"):
+        for root in (CARD, "answers", "scores", "aliases", "measurements"):
             for entry in [self.folder / root, *(self.folder / root).rglob("*")]:
                 path = entry.relative_to(self.folder).as_posix()
                 if entry.is_file() and "/." not in path:

@@ -13,6 +13,7 @@ from pydantic import Field
 from regrade.records import SCHEMA_VERSION
 from regrade.settings import Seconds, Settings, StoredName, Timestamp
 from regrade.specification import Specification
+from regrade.stats.memory import EngineMemory
 from regrade.stats.speed import Speed
 
 SESSION_ID = r"^[0-9a-f]{12}$"
@@ -60,7 +61,14 @@ class Session(Settings):
     """Day that the chat template printed as today; None if it printed none, or only the server knows."""
     reasoning_parser: str | None = None
     """vLLM's parser that told reasoning and answer apart; None without one."""
+    structured_outputs: str | None = None
+    """Software that kept answers to their form, such as `xgrammar 0.2.8`; None: no answer had to have one, or only the server
+    knows."""
     engine_settings: dict[str, Any]
+    in_flight: int | None = Field(None, ge=1)
+    """Most requests at a time that the run allowed; None: as many as its engine takes by itself."""
+    memory: EngineMemory | None = None
+    """Memory and KV cache of the engine at its start. None: not known, as of servers."""
     speed: Speed | None = None
     """Measurements inside the engine. None: the engine does not measure, or the session did not reach its end."""
     load_seconds: Seconds

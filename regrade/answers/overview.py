@@ -17,6 +17,8 @@ from regrade.answers.manifest import Manifest
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, manifest_paths
 from regrade.errors import DamagedAnswersError
+from regrade.rubrics.facts import answers_per_question, judge_run
+from regrade.specification import Specification
 from regrade.stats.repeats import average_name
 
 logger = logging.getLogger(__name__)
@@ -80,6 +82,13 @@ def _by_set(
     return by_set
 
 
+def _title(file: ScoreFile, specification: Specification) -> str:
+    """Return the title of a scoring; the card does not follow labels, so that a judge's result is marked as uncorrected."""
+    judged = "uncorrected" if judge_run(specification) is not None else ""
+    parts = (file.title, average_name(answers_per_question(specification)), judged)
+    return " ".join(filter(None, parts))
+
+
 def _digest(
     documents: list[str], stored: Mapping[str, StoredFile], new: Mapping[str, Manifest | ScoreFile]
 ) -> str | None:
@@ -119,10 +128,11 @@ def _row(
         state=manifest.state + (f", {manifest.failed:,} failed" if manifest.failed else ""),
         scores=[
             (
-                f"{file.title} {average_name(manifest.specification.repeats)}".strip(),
+                _title(file, manifest.specification),
                 overall.accuracy,
                 overall.accuracy_stderr,
                 overall.n,
+                file.scale,
             )
             for file in files
             for overall in [file.summary.overall]

@@ -137,7 +137,7 @@ def publish_files(
             stored = find_set(repository, known.specification, head)
             # The id of an import holds the hash of its file: stored rows are those of the same file.
             new = () if stored and stored.manifest.rows else files
-            change = _change(stored, known, new, None, {})
+            change = _change(stored, known, new, None, ShardStates())
             if change is not None:
                 changed[_manifest_path(change.manifest)] = change.manifest
                 additions.update(change.additions)

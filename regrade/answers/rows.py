@@ -1,6 +1,7 @@
 """Keys of rows, and whether a row answers its question or its request may be sent again."""
 
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,11 +33,33 @@ class RowStates:
     def update(self, other: "RowStates") -> None:
         """Add the rows of another part of the same answer set."""
         self.done |= other.done
-        self.failed = (self.failed | other.failed) - self.done
+        if self.failed or other.failed:
+            self.failed = (self.failed | other.failed) - self.done
 
 
-ShardStates = dict[str, RowStates]
-"""States of the rows of shards, by sha256 of the shard."""
+class ShardStates(dict[str, RowStates]):
+    """States of the rows of shards, by sha256 of the shard. Several threads may ask for them together."""
+
+    def __init__(self, *states: Mapping[str, RowStates], **more: RowStates) -> None:
+        super().__init__(*states, **more)
+        self._guard = threading.Lock()
+        self._shards: frozenset[str] = frozenset()
+        self._together = RowStates()
+
+    def together(self, shards: Iterable[str]) -> RowStates:
+        """Return the states of all rows of some shards; the next call changes the returned object.
+
+        Only shards that the last call did not have are added, so that the time of a commit does not grow with the answer
+        set.
+        """
+        wanted = frozenset(shards)
+        with self._guard:
+            if not self._shards <= wanted:
+                self._shards, self._together = frozenset(), RowStates()
+            for shard in wanted - self._shards:
+                self._together.update(self[shard])
+            self._shards = wanted
+            return self._together
 
 
 def row_states(batches: Iterable[pa.RecordBatch]) -> RowStates:

@@ -9,6 +9,7 @@ from regrade.records import SCHEMA_VERSION, json_text
 from regrade.settings import Seconds, Settings, StoredName, Timestamp
 from regrade.stats.metrics import Summary
 from regrade.stats.named import Aggregate
+from regrade.stats.scale import SHARES, Scale
 
 ORIGINAL = "original"
 """Scorer name of the scores that came with imported answers."""
@@ -64,6 +65,10 @@ class ScoreFile(Settings):
     better_scorers: tuple[StoredName, ...] = ()
     """Scorers that find right answers in a sample of these, of which this scorer finds none right. Such a scoring never
     gives the headline number."""
+    low_coverage: float | None = None
+    """Share of the rows with a value, if it is below the floor of such a scorer, so that this is no headline number."""
+    scale: Scale = SHARES
+    """Scale of the values of the table and of the accuracies of `summary`."""
     summary: Summary
     aggregates: tuple[Aggregate, ...] = ()
     """Results that the scorer computed by itself and that do not follow from the table of scores."""
@@ -103,7 +108,8 @@ class ScoreFile(Settings):
 
     def is_headline(self, scorers: Sequence[str]) -> bool:
         """Return True if this scoring may give a benchmark's headline number: by its first scorer, whole, and fitting."""
-        return self.scorer == scorers[0] and not self.left_out and not self.better_scorers
+        doubtful = self.left_out or self.better_scorers or self.low_coverage is not None
+        return self.scorer == scorers[0] and not doubtful
 
     @property
     def title(self) -> str:
@@ -111,7 +117,11 @@ class ScoreFile(Settings):
         if self.original is not None:
             return f"{self.scorer} ({self.original.title})"
         name = f"{self.scorer} v{self.version}"
-        marks = [self.intact_only, "does not fit" if self.better_scorers else None]
+        marks = [
+            self.intact_only,
+            "does not fit" if self.better_scorers else None,
+            None if self.low_coverage is None else f"verdicts on {self.low_coverage:.1%} only",
+        ]
         return ", ".join([name, *filter(None, marks)])
 
     @property

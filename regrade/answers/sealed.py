@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from regrade.files import atomic_write, file_sha256
 
-GROUP_ROWS = 10_000
-"""Most rows in a row group."""
+GROUP_ROWS = 2_000
+"""Most rows in a row group: 50 answers from all over a set are read from 50 groups (the viewer, sorted by length)."""
 GROUP_BYTES = 16 * 2**20
 """Size of a row group in bytes, before compression; a single row may exceed it.
 

@@ -63,18 +63,16 @@ class AnswerSet:
         return questions_at_hand(self.manifest.answer_set_id, self.manifest.n_samples)
 
     def states(self, known: ShardStates | None = None) -> RowStates:
-        """Return the state of every row.
+        """Return the state of every row; see `ShardStates.together`.
 
         Args:
             known: States of shards that need not be read; those of the others are added.
         """
-        known = {} if known is None else known
-        states = RowStates()
+        known = ShardStates() if known is None else known
         for shard in self.manifest.shards:
             if shard.sha256 not in known:
                 known[shard.sha256] = row_states(self.shard(shard, STATE_COLUMNS).batches())
-            states.update(known[shard.sha256])
-        return states
+        return known.together(shard.sha256 for shard in self.manifest.shards)
 
     def scores(self) -> list[ScoreFile]:
         """Return the score files of all scorings of this answer set.

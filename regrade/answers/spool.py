@@ -26,6 +26,7 @@ from typing import Any, Self
 
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
 from regrade.answers.parquet import ParquetReader
@@ -81,10 +82,24 @@ def spool_root() -> Path:
     return Path(state).expanduser() / "regrade" / "spool"
 
 
-def spool_folder(repository_uri: str, answer_set_id: str) -> Path:
-    """Return the spool folder of an answer set."""
+def spool_folder(repository_uri: str, answer_set_id: str, suffix: str = "") -> Path:
+    """Return the spool folder of an answer set; `suffix` tells those of several machines apart."""
     repository = hashlib.sha256(repository_uri.encode()).hexdigest()[:12]
-    return spool_root() / repository / answer_set_id
+    return spool_root() / repository / f"{answer_set_id}{suffix}"
+
+
+def is_from_this_machine(folder: Path) -> bool:
+    """Return True if the last process that used the spool in a folder ran on this machine."""
+    owner = _owner(folder)
+    return owner.is_file() and owner.read_text().endswith(_on_this_machine())
+
+
+def _owner(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".owner")
+
+
+def _on_this_machine() -> str:
+    return f" on {socket.gethostname()}"
 
 
 class Spool:
@@ -97,8 +112,10 @@ class Spool:
         self.folder = folder
         self.publishing = threading.Lock()
         """Held while publishing; other threads can append meanwhile."""
-        self.shard_states: ShardStates = {}
+        self.shard_states = ShardStates()
         """States of the published shards that this process wrote or read, so that no shard is read twice."""
+        self.rows = 0
+        """Rows on disk."""
         self._guard = threading.Lock()
         self._journal: FileIO | None = None
         self._number = 0
@@ -109,7 +126,7 @@ class Spool:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
-            self._owner.write_text(f"process {os.getpid()} on {socket.gethostname()}")
+            self._owner.write_text(f"process {os.getpid()}{_on_this_machine()}")
             self._recover()
         except Timeout:
             owner = self._owner.read_text() if self._owner.exists() else "unknown process"
@@ -135,7 +152,7 @@ class Spool:
 
     @property
     def _owner(self) -> Path:
-        return self.folder.with_name(self.folder.name + ".owner")
+        return _owner(self.folder)
 
     def note_origin(self, origin: dict[str, Any]) -> None:
         """Store the JSON needed to publish the rows without their run; see `origin_of`."""
@@ -172,11 +189,21 @@ class Spool:
                     self._number += 1
                     sync(self.folder)
                 self._write(self._journal, payload)
+                self.rows += len(rows)
                 if self._journal.tell() >= MAX_JOURNAL_BYTES:
                     self._close_journal()
             except OSError as error:
                 self._close_journal()
                 raise SpoolError(str(self.folder), str(error.strerror or error)) from error
+
+    @property
+    def size(self) -> int:
+        """Size of the rows' files, in bytes."""
+        size = 0
+        for path in self.folder.glob("*-*"):
+            with suppress(FileNotFoundError):  # sealed or released meanwhile
+                size += path.stat().st_size
+        return size
 
     def states(self) -> RowStates:
         """Return the state of every row in the spool."""
@@ -204,7 +231,11 @@ class Spool:
     def release(self, published: Iterable[Path]) -> None:
         """Remove sealed files whose rows are published."""
         for path in published:
-            path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                rows = pq.read_metadata(path).num_rows
+                path.unlink()
+                with self._guard:
+                    self.rows -= rows
 
     def remove(self) -> None:
         """Remove the whole spool after its answer set is published."""
@@ -213,6 +244,7 @@ class Spool:
         self._remove()
 
     def _remove(self) -> None:
+        self.rows = 0
         with suppress(OSError):  # harmless: leftover files are empty or published
             shutil.rmtree(self.folder)
             self._owner.unlink(missing_ok=True)
@@ -241,6 +273,7 @@ class Spool:
             yield from _journal_batches(path)
 
     def _recover(self) -> None:
+        self.rows = 0
         for leftover in self.folder.glob("*.tmp"):
             leftover.unlink()
         numbers = [0]
@@ -257,9 +290,12 @@ class Spool:
                 os.truncate(journal, whole)
             if (sealed := journal.with_name(_sealed_name(journal))).exists():
                 journal.unlink()  # crash between sealing and removing the journal
+            else:
+                self.rows += content[:whole].count(b"\n")
             numbers.append(int(re.findall(r"\d+", sealed.name)[0]) + 1)
-        sealed_files = self.folder.glob("sealed-*.parquet")
-        numbers.extend(int(re.findall(r"\d+", path.name)[0]) + 1 for path in sealed_files)
+        for path in self.folder.glob("sealed-*.parquet"):
+            numbers.append(int(re.findall(r"\d+", path.name)[0]) + 1)
+            self.rows += pq.read_metadata(path).num_rows
         self._number = max(numbers)
 
     def _close_journal(self) -> None:

@@ -10,6 +10,8 @@ import pyarrow as pa
 from regrade.answers.aliases import FOLDER, aliased_sets, read_alias
 from regrade.answers.base import Repository, StoredFile
 from regrade.answers.counts import COLUMNS, count_rows
+from regrade.answers.labelfile import FOLDER as LABELS
+from regrade.answers.labelfile import labels_folder, read_labels
 from regrade.answers.manifest import Manifest, Shard, state_of
 from regrade.answers.problems import Problem, Verified
 from regrade.answers.sets import AnswerSet, readable_sets
@@ -50,6 +52,7 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
             verified.problems.append(Problem(f"{answers.folder}/manifest.json", wrong))
         verified.problems += _strays(answers)
         verify_scores(answers, intact, verified)
+        verified.problems += _label_problems(answers)
     if answer_set_id is None:
         verified.problems += _orphans(repository, revision)
         verified.problems += _alias_problems(repository, revision)
@@ -185,6 +188,20 @@ def _strays(answers: AnswerSet) -> Iterator[Problem]:
             yield Problem(path, "the manifest does not list it, so it is never scored.")
 
 
+def _label_problems(answers: AnswerSet) -> Iterator[Problem]:
+    """Yield the problems of people's labels: tables that are missing or changed, and files that are none."""
+    files = answers.repository.files(answers.revision, labels_folder(answers))
+    for path, file in sorted(files.items()):
+        stem, _, suffix = path.rpartition(".")
+        if suffix == "json":
+            try:
+                read_labels(answers, file)
+            except DamagedAnswersError as error:
+                yield Problem(error.path, error.problem)
+        elif suffix != "parquet" or f"{stem}.json" not in files:
+            yield Problem(path, "it is not the file of labels.")
+
+
 def _orphans(repository: Repository, revision: str) -> Iterator[Problem]:
     def folders(files: Mapping[str, StoredFile]) -> dict[PurePosixPath, str]:
         return {PurePosixPath(*PurePosixPath(path).parts[1:-1]): path for path in sorted(files)}
@@ -193,7 +210,8 @@ def _orphans(repository: Repository, revision: str) -> Iterator[Problem]:
     with_manifest = folders(
         {path: file for path, file in answers.items() if path.endswith("/manifest.json")}
     )
-    for files in (answers, repository.files(revision, "scores")):
+    others = (repository.files(revision, folder) for folder in ("scores", LABELS))
+    for files in (answers, *others):
         for folder, path in folders(files).items():
             if folder not in with_manifest:
                 yield Problem(path, "its answer set has no manifest.")

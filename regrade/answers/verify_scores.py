@@ -97,8 +97,11 @@ def _score_problems(answers: AnswerSet, intact: AnswerSet, record: ScoreFile) ->
             f"it has {table.num_rows:,} rows, the scored shards have {scored.manifest.rows:,}.",
         )
         return
-    votes = record.summary.majority_samples is not None or not record.summary.pass_at
-    computed = summarise(table, answers.manifest.groups, votes=votes).model_dump()
+    votes = record.summary.majority_samples is not None
+    passes = votes or bool(record.summary.pass_at)
+    computed = summarise(
+        table, answers.manifest.groups, votes=votes, passes=passes, scale=record.scale
+    ).model_dump()
     recorded = record.summary.model_dump()
     if record.summary.samples is None:  # stored before all metrics were defined as they are now
         names = ("n", "unparsed", "accuracy")

@@ -6,8 +6,8 @@ Dataset:  https://huggingface.co/datasets/cais/hle (gated: accept its terms, and
 Revision: the newest commit, which becomes part of the specification
 Licence:  MIT; the authors ask that questions are not published
 
-Asked for are an explanation, the answer and how sure the model is of it. No version of regrade has the judge yet, so that
-answers are only kept (`regrade generate`).
+Asked for are an explanation, the answer and how sure the model is of it. `regrade judge` grades the stored answers with the
+rubric `correct`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,6 +37,7 @@ class Hle(PublishedBenchmark):
     paper = "https://arxiv.org/abs/2501.14249"
     method: Method = "generate"
     scorers: tuple[ScorerName, ...] = (JUDGE,)
+    rubric = "correct"
     hub_dataset, split = "cais/hle", "test"
     withheld = True
     columns = ("question", "answer", "answer_type", "image", "category")

@@ -1,4 +1,4 @@
-"""HMMT February 2026: 30 problems of the Harvard-MIT Mathematics Tournament, with formulas as answers.
+"""HMMT February 2026: 33 problems of the Harvard-MIT Mathematics Tournament, with formulas as answers.
 
 Paper:    Balunović et al. 2025, MathArena: Evaluating LLMs on Uncontaminated Math Competitions,
           https://arxiv.org/abs/2505.23281

@@ -6,8 +6,8 @@ Dataset:  https://huggingface.co/datasets/google/simpleqa-verified; 1,000 questi
 Revision: the newest commit, which becomes part of the specification
 Licence:  MIT
 
-The question is asked as it is. Answers are graded as correct, incorrect or not attempted; no version of regrade has that
-judge yet, so that answers are only kept (`regrade generate`).
+The question is asked as it is. `regrade judge` grades the stored answers as correct, incorrect or not attempted (rubric
+`correct`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,6 +30,7 @@ class SimpleQaVerified(PublishedBenchmark):
     paper = "https://arxiv.org/abs/2509.07968"
     method: Method = "generate"
     scorers: tuple[ScorerName, ...] = (JUDGE,)
+    rubric = "correct"
     hub_dataset, config, split, shots_split = "google/simpleqa-verified", None, "eval", ""
     default_n_shots = 0
     default_format: PromptFormat = "chat"

@@ -85,7 +85,12 @@ def compare(
 def _print(comparisons: Comparisons) -> None:
     if not comparisons.compared:
         return  # the error gives the reason
-    print_table(COLUMNS, map(comparison_row, comparisons.compared))
+    print_table(
+        COLUMNS,
+        map(comparison_row, comparisons.compared),
+        text=("benchmark", "95 % interval"),
+        headings=COLUMNS[:1],
+    )
     for comparison in comparisons.compared:
         stdout.print(f"\n[bold]{plain(comparison.benchmark)}[/]")
         for text in remarks(comparison):

@@ -51,7 +51,7 @@ def _print(comparison: Diff) -> None:
     for side in (comparison.before, comparison.after):
         state = f"stored {side.scored_at}" if side.stored else "scored just now, not stored"
         stdout.print(f"  {side.label}  {state}")
-    stdout.print(f"accuracy {change_text(comparison.overall)}")
+    stdout.print(f"accuracy {change_text(comparison.overall, comparison.scale)}")
     print_table(("answers", *COUNTS, "accuracy"), table_rows(comparison))
     for example in comparison.examples:
         _print_example(example)

@@ -4,6 +4,7 @@ A variable that is set already is not changed.
 """
 
 import os
+import sys
 
 from regrade.processes.environment import LIBRARY_DEFAULTS
 
@@ -32,5 +33,7 @@ def set_defaults(*, patient: bool = False) -> None:
     Args:
         patient: For a worker, which outlives restarts of its server.
     """
+    # jsonschema, which Prefect imports, would build a grammar for a second, to check a format that nothing here uses.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     for name, value in (LIBRARY_DEFAULTS | (_PATIENT if patient else _PREFECT)).items():
         os.environ.setdefault(name, value)

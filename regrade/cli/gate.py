@@ -6,13 +6,14 @@ from typing import Annotated
 from cyclopts import Parameter
 from pydantic import ValidationError
 
-from regrade.cli.options import Allow, Answers, TrackingUri
-from regrade.cli.output import TABLE, Output, tag_runs
-from regrade.cli.terminal import plain, print_table, stdout
+from regrade.cli.checking import option_problems
+from regrade.cli.options import Allow, Answers, Benchmarks, TrackingUri
+from regrade.cli.output import TABLE, Output, json_text, tag_runs
+from regrade.cli.terminal import plain, print_table, show_logs, stdout
 from regrade.comparing.gate import gate as judge
 from regrade.comparing.gate_report import GateReport, tag_candidate
 from regrade.errors import SettingsError
-from regrade.job import default_answers, one_line
+from regrade.job import default_answers
 from regrade.reporting.comparisons import comparison_view
 from regrade.reporting.files import write_reports
 from regrade.reporting.junit import junit as junit_xml
@@ -27,12 +28,13 @@ def gate(
     *,
     baseline: str = "baseline",
     max_drop: float = 1.0,
-    benchmark: Annotated[
+    max_drop_of: Annotated[
         tuple[str, ...],
         Parameter(
-            help="`NAME`: judge only this benchmark. `NAME=POINTS`: accept another drop for this benchmark."
+            help="`NAME=POINTS`: accept another drop for this benchmark. May be given several times."
         ),
     ] = (),
+    benchmark: Benchmarks = (),
     max_unparsed: float | None = None,
     max_truncated: float | None = None,
     min_coverage: float | None = None,
@@ -45,6 +47,7 @@ def gate(
     markdown: Path | None = None,
     junit: Path | None = None,
     report: Path | None = None,
+    html: Path | None = None,
     tracking_uri: TrackingUri = None,
     output: Output = TABLE,
 ) -> None:
@@ -66,6 +69,7 @@ def gate(
         markdown: File for the verdict as markdown, which a GitHub job also shows in its summary.
         junit: File for the verdict as JUnit XML.
         report: File for the verdict as JSON.
+        html: File for a report to hand on, as `regrade report` writes it.
     """
     if examples < 0:
         raise SettingsError(f"`--examples {examples}` should be 0 or more.")
@@ -73,7 +77,7 @@ def gate(
         settings = GateSettings(
             baseline=baseline,
             max_drop=max_drop,
-            max_drop_of=tuple(text for text in benchmark if "=" in text),
+            max_drop_of=max_drop_of,
             max_unparsed=max_unparsed,
             max_truncated=max_truncated,
             min_coverage=min_coverage,
@@ -82,22 +86,34 @@ def gate(
             base_answers=base_answers,
         )
     except ValidationError as error:
-        raise SettingsError(one_line(error)) from error
-    only = tuple(text for text in benchmark if "=" not in text)
+        raise SettingsError(option_problems(error)) from error
+    if old := [text for text in benchmark if "=" in text]:
+        raise SettingsError(
+            f"`--benchmark {old[0]}`: another drop for one benchmark is `--max-drop-of {old[0]}`."
+        )
     uri = answers or default_answers()
     judged = judge(
-        candidate, settings, answers=uri, benchmarks=only, scorer=scorer, examples=examples
+        candidate, settings, answers=uri, benchmarks=benchmark, scorer=scorer, examples=examples
     )
     page = gate_markdown(judged)
-    json = judged.model_dump_json(indent=2) + "\n"
-    write_reports(page, (markdown, page), (junit, junit_xml(judged)), (report, json))
+    write_reports(page, (markdown, page), (junit, junit_xml(judged)), (report, json_text(judged)))
     output.show(judged, lambda: _print(judged))
+    if html is not None:
+        from regrade.report.of_verdict import write_verdict_report  # noqa: PLC0415 - slow imports
+
+        show_logs("regrade.report", quiet=True)
+        write_verdict_report(html, judged, allow=allow)
     tag_runs(tracking_uri, uri, lambda mlflow: tag_candidate(mlflow, judged))
     raise SystemExit(judged.exit_code)
 
 
 def _print(report: GateReport) -> None:
-    print_table(COLUMNS, map(verdict_row, report.benchmarks))
+    print_table(
+        COLUMNS,
+        map(verdict_row, report.benchmarks),
+        text=("benchmark", "verdict", "interval"),
+        headings=COLUMNS[:1],
+    )
     for judged in report.benchmarks:
         style = STYLES[judged.verdict]
         stdout.print(

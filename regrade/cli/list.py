@@ -1,39 +1,66 @@
 """`regrade list`."""
 
 import sys
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
 
-from regrade.answers.sets import AnswerSet, readable_sets
+from cyclopts import Parameter
+
+from regrade.answers.scorefile import ScoreFile
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_table, stdout
-from regrade.errors import DamagedAnswersError
+from regrade.labels.calibrate import calibrate
 from regrade.reporting.tables import average_text, repeats_text
 from regrade.reporting.text import visible
-from regrade.scoring.score import is_stale
+from regrade.rubrics.facts import answers_per_question, judge_run
+from regrade.rubrics.family import family_warning
+from regrade.specification import named_apart
+from regrade.viewing.library import Library, Shelf, StoredSet
+from regrade.viewing.links import Links
+from regrade.viewing.set_list import SetFilters, SetRow, set_list
+
+COLUMNS = ("answer set", "model", "benchmark", "scorer", "accuracy", "n")
+MORE_COLUMNS = ("date", "differs in", "remarks")
+HEADINGS = ("model", "benchmark")
+_TEXT = {*COLUMNS[:4], *MORE_COLUMNS, "with repeats"}
 
 
-def list_answers(*, answers: Answers = None, output: Output = TABLE) -> None:
+def list_answers(
+    *,
+    answers: Answers = None,
+    model: str | None = None,
+    benchmark: str | None = None,
+    sort: Literal["date", "model", "benchmark", "accuracy", "answers", "seconds"] = "date",
+    ascending: Annotated[bool, Parameter(negative="")] = False,
+    output: Output = TABLE,
+) -> None:
     """List answer sets and their scores.
 
-    Prints model, benchmark, rows, state and scores of each answer set, and marks stale scores. Damaged files are left
-    out and named; the exit code is then 1.
+    Prints a row for each scoring, with the date and the settings in which the answer sets of a benchmark differ. Stale scores
+    are marked. Damaged files are left out and named; the exit code is then 1.
+
+    Args:
+        model: Only models whose name contains this text, in any case of letters.
+        benchmark: Only this benchmark.
+        sort: Order of the answer sets: newest, highest or largest first; names from A to Z.
+        ascending: The other way round.
     """
     repository, revision = open_answers(answers)
-    sets, damaged = readable_sets(repository, revision)
-    entries = []
-    for answer_set in sets:
-        entry, damaged_scores = _answer_set(answer_set)
-        entries.append(entry)
-        damaged += damaged_scores
+    shelf = Library(repository).shelf(revision)
+    filters = SetFilters(q=model, benchmark=benchmark, sort=sort, ascending=ascending)
+    found = set_list(shelf, filters, Links(""))
+    sets = [(row, shelf.find(row.id)) for row in found.rows]
+    damaged = [*shelf.damaged, *(error for stored in shelf.sets for error in stored.damaged)]
+    entries = [_entry(row, stored) for row, stored in sets]
 
     def draw() -> None:
-        columns = ("answer set", "model", "benchmark", "rows", "complete", "scores")
-        if entries:
-            print_table(columns, map(_row, entries))
+        if sets:
+            _print(sets, shelf)
         else:
             stdout.print("No answer sets.")
-        stdout.print(f"{plain(repository.uri)} at {revision}")
+        count = "" if len(sets) == found.total else f"{len(sets)} of {found.total} answer sets in "
+        stdout.print(f"{count}{plain(repository.uri)} at {revision}")
 
     document = {
         "repository": repository.uri,
@@ -48,11 +75,78 @@ def list_answers(*, answers: Answers = None, output: Output = TABLE) -> None:
         raise SystemExit(1)
 
 
-def _answer_set(answers: AnswerSet) -> tuple[dict[str, Any], list[DamagedAnswersError]]:
-    """Return the entry of an answer set, and the errors of its damaged score files."""
-    manifest = answers.manifest
-    files, damaged = answers.scores_and_damage()
-    entry = {
+def _print(sets: Sequence[tuple[SetRow, StoredSet]], shelf: Shelf) -> None:
+    models: dict[str, set[str | None]] = {}
+    for stored in shelf.sets:
+        model = stored.answers.manifest.specification.model
+        models.setdefault(model.name, set()).add(model.revision)
+    repeated = any(
+        answers_per_question(stored.answers.manifest.specification) > 1 for _, stored in sets
+    )
+    columns = (*COLUMNS, *(["with repeats"] if repeated else []), *MORE_COLUMNS)
+    rows = [cells for row, stored in sets for cells in _rows(row, stored, models, repeated)]
+    print_table(
+        columns,
+        rows,
+        text=_TEXT,
+        headings=HEADINGS,
+        lists=("differs in", "remarks", "with repeats"),
+    )
+
+
+def _rows(
+    row: SetRow, stored: StoredSet, models: dict[str, set[str | None]], repeated: bool
+) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each scoring; one row for a set without any."""
+    manifest = stored.answers.manifest
+    model = manifest.specification.model
+    name = named_apart(model.name, model.revision, models[model.name])
+    run = judge_run(manifest.specification)
+    if run is not None and run.judged is not None:
+        name = f"{run.judged.model} (judge {name})"
+    apart = ", ".join(f"{setting}={value}" for setting, value in row.apart.items())
+    state = [f"{manifest.rows:,} of {manifest.expected:,} answers"] if not _complete(stored) else []
+    state += [f"{manifest.failed:,} failed"] if manifest.failed else []
+    state += [f"{manifest.refused:,} refused"] if manifest.refused else []
+    date = f"{row.date:%Y-%m-%d}"
+    if not stored.scorings:
+        empty = [""] if repeated else []
+        remarks = ", ".join(["not scored", *state])
+        yield (row.id, name, row.benchmark, "", "", "", *empty, date, apart, remarks)
+    for file in stored.scorings:
+        overall = file.summary.overall
+        repeats = answers_per_question(manifest.specification)
+        calibrated = calibrate(stored.answers, file)
+        notes = [
+            "" if calibrated is None else calibrated.text,
+            "judge of one family" if family_warning(manifest.specification) else "",
+            file.intact_only or ("stale" if file.label in stored.stale else ""),
+            *state,
+        ]
+        further = [repeats_text(file.summary.averages(), repeats)] if repeated else []
+        yield (
+            row.id,
+            name,
+            row.benchmark,
+            file.title,
+            average_text(overall.accuracy, overall.accuracy_stderr, repeats, scale=file.scale),
+            f"{overall.n:,}",
+            *further,
+            date,
+            apart,
+            ", ".join(filter(None, notes)),
+        )
+
+
+def _complete(stored: StoredSet) -> bool:
+    return stored.answers.manifest.state == "complete"
+
+
+def _entry(row: SetRow, stored: StoredSet) -> dict[str, Any]:
+    """Return the entry of an answer set in the JSON document."""
+    manifest = stored.answers.manifest
+    run = judge_run(manifest.specification)
+    return {
         "answer_set_id": manifest.answer_set_id,
         "model": manifest.specification.model.name,
         "benchmark": manifest.specification.benchmark.name,
@@ -60,45 +154,34 @@ def _answer_set(answers: AnswerSet) -> tuple[dict[str, Any], list[DamagedAnswers
         "expected_rows": manifest.expected,
         "failed": manifest.failed,
         "refused": manifest.refused,
-        "repeats": manifest.specification.repeats,
-        "complete": manifest.state == "complete",
+        "judged": run.judged.model if run is not None and run.judged is not None else None,
+        "repeats": answers_per_question(manifest.specification),
+        "complete": _complete(stored),
+        "created_at": manifest.created_at.isoformat(timespec="seconds"),
         "updated_at": manifest.updated_at.isoformat(timespec="seconds"),
-        "scores": [
-            {
-                "scorer": file.scorer,
-                "title": file.title,
-                "version": file.version,
-                "source_hash": file.source_hash,
-                "accuracy": file.summary.overall.accuracy,
-                "accuracy_stderr": file.summary.overall.accuracy_stderr,
-                "n": file.summary.overall.n,
-                "averages": file.summary.averages(),
-                "other_results": [result.model_dump() for result in file.other_results],
-                "stale": is_stale(file, answers),
-                "original": file.original.model_dump() if file.original else None,
-                "intact_only": file.intact_only,
-            }
-            for file in files
-        ],
+        "differs_in": row.apart,
+        "settings": manifest.specification.model_dump(mode="json"),
+        "scores": [_score(file, stored) for file in stored.scorings],
     }
-    return entry, damaged
 
 
-def _row(answers: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        answers["answer_set_id"],
-        answers["model"],
-        answers["benchmark"],
-        f"{answers['rows']} of {answers['expected_rows']}"
-        + (f", {answers['failed']} failed" if answers["failed"] else "")
-        + (f", {answers['refused']} refused" if answers["refused"] else ""),
-        "yes" if answers["complete"] else "no",
-        ", ".join(_score(score, answers["repeats"]) for score in answers["scores"]) or "none",
-    )
-
-
-def _score(score: dict[str, Any], repeats: int) -> str:
-    note = score["intact_only"] or ("stale" if score["stale"] else "")
-    shown = average_text(score["accuracy"], score["accuracy_stderr"], repeats)
-    details = (f"n={score['n']}", repeats_text(score["averages"], repeats), note)
-    return f"{score['title']} {shown} ({', '.join(filter(None, details))})"
+def _score(file: ScoreFile, stored: StoredSet) -> dict[str, Any]:
+    calibrated = calibrate(stored.answers, file)
+    return {
+        "scorer": file.scorer,
+        "title": file.title,
+        "version": file.version,
+        "source_hash": file.source_hash,
+        "scale": file.scale.model_dump(),
+        "calibration": calibrated
+        and {**calibrated.model_dump(mode="json"), "text": calibrated.text},
+        "family": family_warning(stored.answers.manifest.specification),
+        "accuracy": file.summary.overall.accuracy,
+        "accuracy_stderr": file.summary.overall.accuracy_stderr,
+        "n": file.summary.overall.n,
+        "averages": file.summary.averages(),
+        "other_results": [result.model_dump() for result in file.other_results],
+        "stale": file.label in stored.stale,
+        "original": file.original.model_dump() if file.original else None,
+        "intact_only": file.intact_only,
+    }

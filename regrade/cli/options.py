@@ -3,18 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from cyclopts import Group, Parameter
+from pydantic import ValidationError
 
 from regrade.engines.vllm import VllmEngine
 from regrade.errors import SettingsError
+from regrade.job import one_line
 from regrade.settings import (
     HARNESS,
     DatasetBenchmark,
     Difference,
     EngineName,
+    GoodputLimits,
     PromptSettings,
     SamplingDefaults,
     SamplingParams,
@@ -26,6 +29,7 @@ from regrade.suites import members
 WHAT = Group("What to evaluate", sort_key=1)
 WHERE = Group("Storage and output", sort_key=2)
 STORED = Group("Stored answers", sort_key=3)
+MACHINES = Group("Several machines for the same answers", sort_key=3.5)
 SAMPLING = Group("Sampling params (default: see `--sampling`)", sort_key=4)
 PROMPT = Group("Prompts (default: the benchmark's)", sort_key=5)
 ENGINE = Group("Engine", sort_key=6)
@@ -65,12 +69,26 @@ Processes = Annotated[
 Benchmarks = Annotated[
     tuple[str, ...], Parameter(help="Only this benchmark. May be given several times.")
 ]
+MetricsPort = Annotated[
+    int | None,
+    Parameter(
+        group=WHERE,
+        help="Serve metrics of the evaluation for Prometheus on this port of 127.0.0.1 (docs/monitoring.md). Default: "
+        "REGRADE_METRICS_PORT, else none.",
+    ),
+]
 Allow = Annotated[
     tuple[Difference, ...],
     Parameter(
         help="Difference between the two sides to allow; others are refused. May be given several times."
     ),
 ]
+
+
+class VllmOptions(VllmEngine):
+    """Options of vLLM; `--engine` itself says which engine it is."""
+
+    kind: Annotated[Literal["vllm"], Parameter(show=False)] = "vllm"
 
 
 @Parameter(name="*")
@@ -149,6 +167,14 @@ class GenerationOptions:
         Parameter(group=STORED, negative="", help="Do not send failed requests again."),
     ] = False
     answers: Answers = None
+    share: Annotated[
+        str | None,
+        Parameter(
+            group=MACHINES,
+            help="Part of the questions with which this machine begins, such as `2/4`; it then helps the others. `auto` in a "
+            "Slurm array, an indexed Job of Kubernetes, or SkyPilot.",
+        ),
+    ] = None
     sampling: Annotated[
         SamplingDefaults | None,
         Parameter(
@@ -173,11 +199,16 @@ class GenerationOptions:
         ),
     ] = None
     vllm: Annotated[
-        VllmEngine | None, Parameter(name="--engine", negative_bool="no-", group=ENGINE)
+        VllmOptions | None, Parameter(name="--engine", negative_bool="no-", group=ENGINE)
     ] = None
     base_url: Annotated[
-        str | None, Parameter(group=SERVER, help="Address of the server's API, ending in `/v1`.")
-    ] = None
+        tuple[str, ...],
+        Parameter(
+            group=SERVER,
+            negative=(),
+            help="Address of the server's API, ending in `/v1`. Several times for several servers with the same model.",
+        ),
+    ] = ()
     model_revision: Annotated[
         str | None,
         Parameter(
@@ -202,6 +233,13 @@ class GenerationOptions:
             help="Seconds without any sign of the server until a request is sent again.",
         ),
     ] = None
+    goodput: Annotated[
+        str | None,
+        Parameter(
+            group=ENGINE,
+            help="Count the answers within these latencies in seconds, such as `ttft:2,tpot:0.05,e2el:30`.",
+        ),
+    ] = None
     dataset: Annotated[DatasetBenchmark | None, Parameter(name="--dataset", group=DATASET)] = None
 
     def parameters(self, *, needs_model: bool = True) -> dict[str, Any]:
@@ -219,6 +257,8 @@ class GenerationOptions:
             "limit": self.limit,
             "repeats": self.repeats,
             "answers": self.answers,
+            "share": self.share,
+            "goodput": self.goodput,
         }
         chosen.update({name: value for name, value in options.items() if value is not None})
         chosen |= _spelled_out(chosen)
@@ -262,7 +302,6 @@ class GenerationOptions:
 
     def _engine(self, file: dict[str, Any]) -> dict[str, Any]:
         names = (
-            "base_url",
             "model_revision",
             "max_concurrency",
             "batch_size",
@@ -270,6 +309,10 @@ class GenerationOptions:
             "timeout",
         )
         server = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.base_url:
+            server = {"base_url": self.base_url[0], "more_base_urls": self.base_url[1:]} | server
+            if len(self.base_url) == 1 and "more_base_urls" not in file:
+                del server["more_base_urls"]
         vllm = self.vllm.model_dump(exclude_unset=True) if self.vllm else {}
         if self.lora is not None:
             vllm["lora"] = self.lora
@@ -307,6 +350,8 @@ def _spelled_out(file: Mapping[str, Any]) -> dict[str, Any]:
     spelled: dict[str, Any] = {}
     if isinstance(file.get("sampling"), str):
         spelled["sampling"] = {"defaults": file["sampling"]}
+    if isinstance(file.get("goodput"), str):
+        spelled["goodput"] = _limits(file["goodput"])
     prompt = file.get("prompt")
     if isinstance(prompt, Mapping) and isinstance(prompt.get("thinking"), bool):
         # YAML 1.1 reads the words `on` and `off` as true and false.
@@ -327,6 +372,18 @@ def _harness_tasks(chosen: Mapping[str, Any], path: str | None) -> dict[str, Any
         return {}
     others = [name for name in names if not name.startswith(HARNESS)]
     return {"lm_eval": group} | ({"benchmarks": others} if "benchmarks" in chosen else {})
+
+
+def _limits(text: str) -> dict[str, Any]:
+    """Return the limits of goodput that a text names.
+
+    Raises:
+        SettingsError: If it is no list of latencies with limits.
+    """
+    try:
+        return GoodputLimits.model_validate(text).model_dump(exclude_none=True)
+    except ValidationError as error:
+        raise SettingsError(f"`goodput`: {one_line(error)}") from error
 
 
 def _set(settings: Settings | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import mutually_exclusive
 from pydantic import BaseModel
 
+from regrade import __version__
 from regrade.answers.base import Repository
 from regrade.cli.options import WHERE
 from regrade.errors import RepositoryError, TrackingError
@@ -46,15 +47,38 @@ class Output:
         """
         if self.quiet:
             return
-        if not self.json:
-            draw()
-        elif isinstance(document, BaseModel):
-            sys.stdout.write(document.model_dump_json(indent=2) + "\n")
+        if self.json:
+            _write(document)
         else:
-            sys.stdout.write(json_module.dumps(document, indent=2, ensure_ascii=False) + "\n")
+            draw()
 
 
 TABLE = Output()
+_written: list[str] = []
+"""The documents on stdout: at most one."""
+
+
+def json_text(document: BaseModel | Mapping[str, Any]) -> str:
+    """Return a result as JSON that begins with the version of regrade that wrote it."""
+    content = (
+        json_module.loads(document.model_dump_json())
+        if isinstance(document, BaseModel)
+        else dict(document)
+    )
+    versioned = {"regrade_version": __version__, **content}
+    return json_module.dumps(versioned, indent=2, ensure_ascii=False) + "\n"
+
+
+def show_error(message: str, code: int) -> None:
+    """Print an error as the JSON document on stdout, unless a result was printed there."""
+    if not _written:
+        _write({"error": {"message": message, "exit_code": code}})
+
+
+def _write(document: BaseModel | Mapping[str, Any]) -> None:
+    text = json_text(document)
+    _written.append(text)
+    sys.stdout.write(text)
 
 
 def open_answers(answers: str | None) -> tuple[Repository, str]:

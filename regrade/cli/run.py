@@ -3,33 +3,43 @@
 import contextlib
 import importlib
 import logging
+import os
 import sys
 from collections.abc import Callable
 from datetime import date
-from typing import Annotated, Any, cast, get_args
+from pathlib import Path
+from typing import Annotated, Any, cast
 
 from cyclopts import Parameter
 
+from regrade.cli.checking import check_generation, checked_job
 from regrade.cli.options import (
     WHAT,
     Answers,
     GenerationOptions,
+    MetricsPort,
     Processes,
     Sandbox,
     TrackingUri,
     scoring_options,
 )
 from regrade.cli.output import TABLE, Output
+from regrade.cli.price import PriceInput, PriceOutput, price_of
 from regrade.cli.terminal import TerminalDisplay, log_to, print_evaluation, print_next_steps
-from regrade.errors import OperationError, SettingsError, TrackingError, UnknownNameError
-from regrade.job import GenerationJob, ScoringJob, make_job
-from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
+from regrade.errors import OperationError, SettingsError, TrackingError
+from regrade.job import EvaluationJob, GenerationJob, ScoringJob, make_job
+from regrade.monitoring.endpoint import PORT_VARIABLE, ports
+from regrade.orchestration.server import (
+    PrefectGoneError,
+    flow_result,
+    has_server,
+    prefect_server,
+)
 from regrade.processes.shutdown import exit_now
 from regrade.project_folder import make_flows_importable
 from regrade.reporting.display import log_file, shown_on
 from regrade.reporting.results import Evaluation, SomeNotScoredError, SomeUnfitError
-from regrade.scorers import load_scorer
-from regrade.settings import BenchmarkName
+from regrade.stored_sets import choose_sets
 from regrade.tracking.process import prepare
 
 logger = logging.getLogger("regrade")
@@ -39,32 +49,66 @@ def evaluate(
     options: GenerationOptions | None = None,
     *,
     scorer: Annotated[str | None, Parameter(group=WHAT)] = None,
+    judge: Annotated[tuple[str, ...], Parameter(group=WHAT, negative=())] = (),
+    rubric: Annotated[str | None, Parameter(group=WHAT)] = None,
     sandbox: Sandbox = None,
     processes: Processes = None,
+    price_input: PriceInput = None,
+    price_output: PriceOutput = None,
     tracking_uri: TrackingUri = None,
+    metrics_port: MetricsPort = None,
     output: Output = TABLE,
 ) -> None:
     """Evaluate a model: generate missing answers, publish, score and track them.
 
     Args:
         scorer: Scorer, or a function in a file (`path/to/file.py:name`); the scorers of each benchmark if not given.
+        judge: Model that grades the answers afterwards, with vLLM on this machine; `judge:` in the `--config` file has all
+            settings. May be given several times.
+        rubric: Rubric of the judge: `accuracy_style`, `correct`, or a Jinja file; the benchmark's if not given.
     """
-    chosen = (options or GenerationOptions()).parameters()
+    options = options or GenerationOptions()
+    chosen = options.parameters()
     if scorer is not None:
         chosen["scorer"] = scorer
+    judged = {"judges": judge or None, "rubric": rubric}
+    if given := {name: value for name, value in judged.items() if value is not None}:
+        chosen["judge"] = {**(chosen.get("judge") or {}), **given}
+    if price := price_of(price_input, price_output):
+        chosen["price"] = price
     if scoring := scoring_options(sandbox, processes):
         chosen["scoring"] = {**(chosen.get("scoring") or {}), **scoring}
     if tracking_uri is not None:
         chosen["tracking_uri"] = tracking_uri
-    _run("evaluate_model", chosen, output)
+    check_generation(checked_job(EvaluationJob, chosen, options.config))
+    _serve_metrics(metrics_port)
+    run_flow("evaluate_model", chosen, output)
 
 
-def generate(options: GenerationOptions | None = None, *, output: Output = TABLE) -> None:
+def generate(
+    options: GenerationOptions | None = None,
+    *,
+    price_input: PriceInput = None,
+    price_output: PriceOutput = None,
+    metrics_port: MetricsPort = None,
+    output: Output = TABLE,
+) -> None:
     """Generate and publish missing answers, without scoring them."""
-    chosen = (options or GenerationOptions()).parameters()
-    for name in ("tracking_uri", "scorer", "scoring"):  # a file may serve both commands
+    options = options or GenerationOptions()
+    chosen = options.parameters()
+    for name in (
+        "tracking_uri",
+        "scorer",
+        "scoring",
+        "machines",
+        "judge",
+    ):  # a file may serve both commands
         chosen.pop(name, None)
-    _run("generate_answers", chosen, output)
+    if price := price_of(price_input, price_output):
+        chosen["price"] = price
+    check_generation(checked_job(GenerationJob, chosen, options.config))
+    _serve_metrics(metrics_port)
+    run_flow("generate_answers", chosen, output)
 
 
 def score(
@@ -112,8 +156,16 @@ def score(
     if scoring := scoring_options(sandbox, processes, source, lm_eval_path):
         parameters["scoring"] = scoring
     days = {"since": _day("--since", since), "until": _day("--until", until)}
-    job = make_job(ScoringJob, parameters | days)
-    _run("score_answers", job.model_dump(exclude_unset=True), output)
+    job = checked_job(ScoringJob, parameters | days)
+    choose_sets(job)  # refuses a missing repository before Prefect is imported
+    run_flow("score_answers", job.model_dump(exclude_unset=True), output)
+
+
+def _serve_metrics(port: int | None) -> None:
+    """Set the port of the metrics; the flow begins to serve them once it has planned."""
+    if port is not None:
+        os.environ[PORT_VARIABLE] = str(port)
+    ports()  # fails early if the setting is invalid
 
 
 def _day(option: str, text: str | None) -> date | None:
@@ -127,9 +179,8 @@ def _day(option: str, text: str | None) -> date | None:
         ) from error
 
 
-def _run(name: str, parameters: dict[str, Any], output: Output) -> None:
+def run_flow(name: str, parameters: dict[str, Any], output: Output) -> None:
     """Run a flow and print its result."""
-    _check_names(parameters)
     log = log_file("regrade")
     log_to(log, quiet=output.quiet)
     if name != "generate_answers":
@@ -137,14 +188,11 @@ def _run(name: str, parameters: dict[str, Any], output: Output) -> None:
     display = TerminalDisplay(quiet=output.quiet)
     try:
         # Output of libraries must not mix with the JSON on stdout.
-        with (
-            contextlib.redirect_stdout(sys.stderr),
-            display.shown(),
-            shown_on(display),
-            # Scoring ends before its first heartbeat is due.
-            prefect_server(log, meanwhile=lambda: _flow(name), heartbeats=name != "score_answers"),
-        ):
-            evaluation = flow_result(_flow(name), parameters)
+        with contextlib.redirect_stdout(sys.stderr), display.shown(), shown_on(display):
+            if name == "score_answers" and not has_server():
+                evaluation = _score_here(parameters)
+            else:
+                evaluation = _run_flow(name, parameters, log)
     except PrefectGoneError as error:
         if display.evaluation is None:
             raise
@@ -165,6 +213,20 @@ def _run(name: str, parameters: dict[str, Any], output: Output) -> None:
     _print(evaluation, output)
 
 
+def _run_flow(name: str, parameters: dict[str, Any], log: Path) -> Evaluation:
+    # Scoring ends before its first heartbeat is due.
+    heartbeats = name != "score_answers"
+    with prefect_server(log, meanwhile=lambda: _flow(name), heartbeats=heartbeats):
+        return flow_result(_flow(name), parameters)
+
+
+def _score_here(parameters: dict[str, Any]) -> Evaluation:
+    """Score without a flow run: a temporary Prefect server would take longer than the scoring."""
+    make_flows_importable()
+    score_stored = importlib.import_module("flows.scoring").score_stored
+    return cast("Evaluation", score_stored(make_job(ScoringJob, parameters)))
+
+
 def _flow(name: str) -> Callable[..., Evaluation]:
     """Import a flow. Importing Prefect sets up its logging, so that ours must be set up before."""
     make_flows_importable()
@@ -179,25 +241,3 @@ def _print(evaluation: Evaluation, output: Output) -> None:
             print_next_steps(evaluation)
 
     output.show(evaluation, draw)
-
-
-def _check_names(parameters: dict[str, Any]) -> None:
-    """Check names before Prefect does: our error suggests the closest match."""
-    for name in parameters.get("benchmarks") or ():
-        if name not in get_args(BenchmarkName):
-            raise UnknownNameError("benchmark", str(name), get_args(BenchmarkName))
-    if (scorer := parameters.get("scorer")) is not None:
-        load_scorer(scorer)
-    if "gate" in parameters:
-        raise SettingsError(
-            "`gate:` is for the deployment `evaluate-model` and for `regrade trigger`. Here, run `regrade gate` after "
-            "`regrade evaluate`: its exit code is the verdict."
-        )
-    unknown = set(parameters) - KNOWN_PARAMETERS
-    if unknown:
-        raise SettingsError(
-            f"Unknown parameter '{sorted(unknown)[0]}'. Known: {', '.join(sorted(KNOWN_PARAMETERS))}."
-        )
-
-
-KNOWN_PARAMETERS = GenerationJob.model_fields.keys() | ScoringJob.model_fields.keys()

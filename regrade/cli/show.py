@@ -1,25 +1,36 @@
 """`regrade show`."""
 
-from collections.abc import Iterator
-from itertools import islice
-from typing import Any
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
+import numpy as np
+import pyarrow as pa
+from cyclopts import Parameter
 from rich.rule import Rule
 from rich.text import Text
 
-from regrade.answers.rows import RowKey, row_keys
-from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.base import Repository
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, stderr, stdout
 from regrade.errors import SettingsError
+from regrade.labels.calibrate import calibrate
+from regrade.reporting.tables import average_text
 from regrade.reporting.text import visible
-from regrade.scorers import load_scorer
-from regrade.scorers.base import SHARED_COLUMNS
+from regrade.rubrics.facts import answers_per_question
+from regrade.scorers import load_scorer, stored_name
 from regrade.scorers.sessions import SessionScorer
-from regrade.scoring.batches import lacking_questions, score_batch, with_prompt_format
-from regrade.scoring.score import label_now
+from regrade.scoring.batches import lacking_questions
+from regrade.scoring.score import label_now, score_answers
 from regrade.view_address import view_address
+from regrade.viewing.filters import AnswerFilters
+from regrade.viewing.index import AnswerIndex, Rows, with_scores
+from regrade.viewing.library import Library, Shelf, StoredSet
+from regrade.viewing.settings_apart import settings_apart
+from regrade.viewing.turns import turns_of
+from regrade.viewing.verdicts import VERDICTS
 
 SHOWN = (
     "sample_id",
@@ -28,6 +39,8 @@ SHOWN = (
     "subset",
     "question",
     "prompt",
+    "prompt_kind",
+    "choices",
     "target",
     "text",
     "reasoning",
@@ -35,117 +48,311 @@ SHOWN = (
     "error",
 )
 """Columns of an answer in the JSON document."""
-_NOT_SCORED = {"value": None, "extracted": None, "outcome": "not scored", "truncated": False}
+NOT_RIGHT = ("partly right", "wrong", "unparsed", "unfinished", "timeout")
+UNREAD = ("unparsed", "unfinished")
+Verdict = Literal[
+    "right",
+    "partly right",
+    "wrong",
+    "unparsed",
+    "unfinished",
+    "timeout",
+    "measured",
+    "failed",
+    "not scored",
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """Filters of the answers, which combine; those of the viewer."""
+
+    wrong: Annotated[
+        bool,
+        Parameter(
+            negative="", help="Only answers that are not right; unparsed ones are wrong too."
+        ),
+    ] = False
+    unparsed: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Only answers from which nothing could be extracted, or whose reasoning never ended.",
+        ),
+    ] = False
+    verdict: Annotated[
+        tuple[Verdict, ...], Parameter(help="Only this verdict. May be given several times.")
+    ] = ()
+    truncated: Annotated[
+        Literal["yes", "no"] | None,
+        Parameter(help="Only answers that end at the limit of tokens, or only the others."),
+    ] = None
+    subset: Annotated[str | None, Parameter(help="Only this subset.")] = None
+    sample: Annotated[
+        str | None, Parameter(help="Only questions whose id begins with this text.")
+    ] = None
+    repeat: Annotated[int | None, Parameter(help="Only this answer to each question, from 0.")] = (
+        None
+    )
+    search: Annotated[
+        str | None,
+        Parameter(help="Only with this text in question or answer, in any case of letters."),
+    ] = None
+    within: Annotated[
+        Literal["both", "question", "answer"], Parameter(help="Texts in which `--search` looks.")
+    ] = "both"
+    min_length: Annotated[
+        int | None,
+        Parameter(help="Shortest answer, in tokens; in characters if tokens are not known."),
+    ] = None
+    max_length: Annotated[int | None, Parameter(help="Longest answer, in the same unit.")] = None
+    min_seconds: Annotated[float | None, Parameter(help="Least seconds that an answer took.")] = (
+        None
+    )
+    max_seconds: Annotated[float | None, Parameter(help="Most seconds that an answer took.")] = None
+    against: Annotated[
+        str | None,
+        Parameter(help="Another answer set: only answers with another value than there."),
+    ] = None
+    change: Annotated[
+        Literal["worse", "better", "same", "any"] | None,
+        Parameter(
+            help="With `--against`: answers that are worse or better than there, the same, or any other."
+        ),
+    ] = None
+
+    def of_list(self, **more: Any) -> AnswerFilters:  # noqa: ANN401 - values of the fields
+        """Return the filters as the viewer has them, without `sample`.
+
+        Raises:
+            SettingsError: If two options contradict each other.
+        """
+        if self.change is not None and self.against is None:
+            raise SettingsError("`--change` needs `--against ANSWER_SET`.")
+        verdicts = {*self.verdict}
+        for flag, names in ((self.wrong, NOT_RIGHT), (self.unparsed, UNREAD)):
+            if flag:
+                verdicts = verdicts & {*names} if verdicts else {*names}
+        if not verdicts and (self.wrong or self.unparsed or self.verdict):
+            raise SettingsError("`--wrong`, `--unparsed` and `--verdict` exclude each other here.")
+        return AnswerFilters(
+            verdict=tuple(name for name in VERDICTS if name in verdicts),
+            truncated=self.truncated or "",
+            subset=self.subset,
+            q=self.search,
+            within=self.within,
+            min_length=self.min_length,
+            max_length=self.max_length,
+            min_seconds=self.min_seconds,
+            max_seconds=self.max_seconds,
+            repeat=self.repeat,
+            against=self.against,
+            change=(self.change or "any") if self.against else "",
+            **more,
+        )
 
 
 def show(
     answer_set: str,
     *,
     answers: Answers = None,
-    wrong: bool = False,
-    unparsed: bool = False,
-    sample: str | None = None,
+    filters: Filters | None = None,
     scorer: str | None = None,
+    sort: Literal["number", "length", "seconds", "subset", "verdict", "extracted"] = "number",
+    descending: Annotated[bool, Parameter(negative="")] = False,
     limit: int = 10,
+    page: int = 1,
     output: Output = TABLE,
 ) -> None:
     """Show the answers of an answer set.
 
-    Prints the prompt, the answer, the text that the scorer extracted from it, and the target.
+    Prints the question or the prompt, the answer, the text that the scorer extracted from it, and the target.
 
     Args:
         answer_set: Id of the answer set; the first digits are enough.
-        wrong: Only wrong answers; unparsed ones are wrong too.
-        unparsed: Only answers from which nothing could be extracted, or whose reasoning never ended.
-        sample: Only this sample; the first digits of its id are enough.
-        scorer: Scorer, or a function in a file (`path/to/file.py:name`); the benchmark's first installed scorer if not
-            given.
-        limit: Largest number of answers to show.
+        scorer: Scorer, or a function in a file (`path/to/file.py:name`); the headline's if not given.
+        sort: Order of the answers: by the number of the question, by length, and so on.
+        descending: Largest first.
+        limit: Answers on a page.
+        page: Page to show.
     """
-    if limit < 1:
-        raise SettingsError(f"`--limit {limit}` should be at least 1.")
+    for option, value in (("--limit", limit), ("--page", page)):
+        if value < 1:
+            raise SettingsError(f"`{option} {value}` should be at least 1.")
+    chosen = filters or Filters()
+    wanted = chosen.of_list(sort=sort, descending=descending)
     repository, revision = open_answers(answers)
-    entry = list_sets(repository, revision, answer_set_id=answer_set)[0]
-    name = scorer or next(filter(label_now, entry.manifest.scorers), None)
-    if name is None and (wrong or unparsed):
-        load_scorer(entry.manifest.scorers[0])  # raises the error with the reason
-    matching = (
-        row
-        for row in _scored_rows(entry, name)
-        if not (wrong and (row["value"] is None or row["value"] >= 1))
-        and not (unparsed and row["outcome"] not in ("unparsed", "unfinished"))
-        and (sample is None or row["sample_id"].startswith(sample))
-    )
-    rows = list(islice(matching, limit))
+    library = Library(repository)
+    shelf = library.shelf(revision)
+    stored = shelf.find(answer_set)
+    index = _index(library, stored, scorer, needs_scores=bool(wanted.verdict))
+    rows = _selected(library, shelf, index, wanted, chosen.sample)
+    start = limit * (page - 1)
+    texts = _answers(library, index, rows[start : start + limit].tolist(), repository)
 
     def draw() -> None:
-        for row in rows:
-            _print_answer(row)
-        if not rows:
-            stdout.print("No answer matches.")
-        command = f"regrade view {repository.uri} {entry.manifest.answer_set_id}"
+        _print_heading(index, shelf, stored)
+        if calibrated is not None:
+            _print(f"by people's labels: {calibrated.text}")
+        for row in texts:
+            _print_answer(row, stored)
+        _print_end(texts, start, len(rows), index.rows)
+        if start + limit < len(rows):
+            stderr.print(plain(f"next page: --page {page + 1}"), soft_wrap=True)
+        command = f"regrade view {shlex.quote(repository.uri)} {stored.id}"
         stderr.print(plain(f"in a browser: {command}"), soft_wrap=True)
 
-    document = {"answer_set_id": entry.manifest.answer_set_id, "revision": revision}
-    output.show({**document, "answers": rows}, draw)
+    calibrated = None if index.scoring is None else calibrate(stored.answers, index.scoring)
+    document = {
+        "answer_set_id": stored.id,
+        "revision": revision,
+        "scoring": index.scoring.label if index.scoring else None,
+        "calibration": calibrated
+        and {**calibrated.model_dump(mode="json"), "text": calibrated.text},
+        "matching": len(rows),
+        "total": index.rows,
+        "first": start + 1,
+    }
+    output.show({**document, "answers": texts}, draw)
 
 
-def _scored_rows(answers: AnswerSet, scorer_name: str | None) -> Iterator[dict[str, Any]]:
-    """Yield answers with their scores, in stored order; without scores if `scorer_name` is None."""
-    scorer = load_scorer(scorer_name) if scorer_name else None
-    columns = list(dict.fromkeys([*SHARED_COLUMNS, *(scorer.columns if scorer else ())]))
-    stored = None
-    if scorer and (isinstance(scorer, SessionScorer) or lacking_questions(answers, scorer)):
-        stored = _stored_scores(answers, scorer.name)
-    for batch in answers.batches(list(dict.fromkeys([*SHOWN, *columns]))):
-        scores: list[dict[str, Any]] = [_NOT_SCORED] * len(batch)
-        if stored is not None:
-            scores = [stored.get(key, _NOT_SCORED) for key in row_keys(batch)]
-        elif scorer is not None and not isinstance(scorer, SessionScorer):
-            asked = with_prompt_format(batch.select(columns), answers)
-            scores = score_batch(scorer.score, scorer.columns, asked).to_pylist()
-        for row, score in zip(batch.to_pylist(), scores, strict=True):
-            if score["outcome"] == "failed" and row["error"] is None and row["target"] is None:
-                score["outcome"] = "no target"
-            yield {
-                **{name: row[name] for name in SHOWN},
-                **{name: score[name] for name in _NOT_SCORED},
+def _index(
+    library: Library, stored: StoredSet, scorer: str | None, *, needs_scores: bool
+) -> AnswerIndex:
+    """Return the index with a scoring: the stored one if it is fresh, else one made now.
+
+    Scorers that take long, or lack the questions, are not run: their newest stored scoring is shown.
+    """
+    headline = stored.headline
+    if scorer is None and headline is not None and headline.label not in stored.stale:
+        return library.index(stored, headline)
+    name = scorer or next(filter(label_now, stored.answers.manifest.scorers), None)
+    if name is None:
+        if needs_scores and headline is None:
+            load_scorer(stored.answers.manifest.scorers[0])  # raises the error with the reason
+        return library.index(stored, headline)
+    found = load_scorer(name)
+    if isinstance(found, SessionScorer) or lacking_questions(stored.answers, found):
+        own = [file for file in stored.scorings if file.scorer == stored_name(name)]
+        newest = max(own, key=lambda file: file.scored_at, default=None)
+        return library.index(stored, newest)
+    plain_index = library.index(stored, None)
+    if plain_index.target.null_count == plain_index.rows:
+        return plain_index  # imported without targets: there is nothing to compare with
+    scored = score_answers(stored.answers, name)
+    if scored.table is None:
+        return library.index(stored, scored.file)
+    return with_scores(plain_index, stored.answers, scored.file, scored.table)
+
+
+def _selected(
+    library: Library, shelf: Shelf, index: AnswerIndex, filters: AnswerFilters, sample: str | None
+) -> Rows:
+    other = None
+    if filters.against is not None:
+        against = shelf.find(filters.against)
+        same = against.same_scoring(index.scoring)
+        if same is None:
+            raise SettingsError(
+                f"`--against {against.id}`: it has no scoring like this one. Score both with `regrade score`."
+            )
+        other = library.index(against, same)
+    rows = library.selector.select(index, filters, other).rows
+    if sample is None:
+        return rows
+    ids = index.sample_id
+    keep = [str(ids[row].as_py()).startswith(sample) for row in rows.tolist()]
+    return rows[np.array(keep, np.bool_)] if keep else rows
+
+
+def _texts(library: Library, index: AnswerIndex, rows: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the texts of rows; withheld questions too, if this machine has them."""
+    if not index.answers.manifest.withheld:
+        return library.readers.take(index.answers, rows, SHOWN).to_pylist()
+    every = pa.Table.from_batches(index.answers.batches(SHOWN))
+    return every.take(pa.array(rows, pa.int64())).to_pylist()
+
+
+def _answers(
+    library: Library, index: AnswerIndex, rows: Sequence[int], repository: Repository
+) -> list[dict[str, Any]]:
+    stored = _texts(library, index, rows)
+    found = []
+    for row, texts in zip(rows, stored, strict=True):
+        value = float(index.value[row])
+        verdict = VERDICTS[index.verdict[row]]
+        if (
+            verdict in ("failed", "not scored")
+            and texts["error"] is None
+            and texts["target"] is None
+        ):
+            verdict = "no target"
+        found.append(
+            {
+                **texts,
+                "value": None if np.isnan(value) else value,
+                "extracted": index.extracted[row].as_py(),
+                "outcome": "scored" if verdict in ("right", "partly right", "wrong") else verdict,
+                "verdict": verdict,
+                "truncated": bool(index.truncated[row]),
                 "address": view_address(
-                    answers.repository.uri,
-                    answers.manifest.answer_set_id,
-                    sample_id=row["sample_id"],
-                    repeat=row["repeat"],
+                    repository.uri,
+                    index.answers.manifest.answer_set_id,
+                    sample_id=texts["sample_id"],
+                    repeat=texts["repeat"],
                 ),
             }
+        )
+    return found
 
 
-def _stored_scores(answers: AnswerSet, scorer: str) -> dict[RowKey, dict[str, Any]]:
-    """Return the newest stored scores by sample and repeat: the scorer takes too long for a look, or lacks the questions."""
-    files = [file for file in answers.readable_scores() if file.scorer == scorer]
-    if not files:
-        return {}
-    newest = max(files, key=lambda file: file.scored_at)
-    table = answers.score_table(newest.label)
-    return dict(zip(row_keys(table), table.to_pylist(), strict=True))
+def _print_heading(index: AnswerIndex, shelf: Shelf, stored: StoredSet) -> None:
+    """Print what is shown: model, benchmark, scoring, and the settings that tell the set apart."""
+    manifest = stored.answers.manifest
+    specification = manifest.specification
+    _print(f"{specification.model.name} · {specification.benchmark.name} · {stored.id}", "bold")
+    if index.scoring is not None:
+        overall = index.scoring.summary.overall
+        repeats, scale = answers_per_question(specification), index.scoring.scale
+        accuracy = average_text(overall.accuracy, overall.accuracy_stderr, repeats, scale=scale)
+        _print(f"{index.scoring.title}: {accuracy} (n={overall.n:,})")
+    alike = [
+        other
+        for other in shelf.sets
+        if other.answers.manifest.specification.benchmark.name == specification.benchmark.name
+    ]
+    apart = settings_apart([other.answers.manifest.specification for other in alike])
+    settings = apart[[other.id for other in alike].index(stored.id)]
+    if settings:
+        _print(", ".join(f"{name}={value}" for name, value in settings.items()), "dim")
 
 
-def _print_answer(row: dict[str, Any]) -> None:
+def _print_end(texts: Sequence[object], start: int, matching: int, total: int) -> None:
+    of_all = "" if matching == total else f", out of {total:,} in the set"
+    if texts:
+        shown = f"{start + 1:,} to {start + len(texts):,} of {matching:,}"
+        stdout.print(f"answers {shown}{of_all}", style="bold")
+    elif matching:
+        stdout.print(f"This page is empty: {matching:,} answers match.")
+    else:
+        stdout.print("No answer matches.")
+
+
+def _print_answer(row: dict[str, Any], stored: StoredSet) -> None:
     """Print an answer, without control characters."""
-    verdict = {"scored": "right" if row["value"] == 1 else "wrong"}.get(
-        row["outcome"], row["outcome"]
-    )
+    verdict = row["verdict"]
     colour = {"right": "green", "wrong": "red"}.get(verdict, "yellow")
-    subset = "no subset" if row["subset"] is None else row["subset"]
-    where = f"{row['sample_id']} repeat {row['repeat']} · {subset} · "
+    where = f"{row['sample_id']} repeat {row['repeat']} · {row['subset']} · "
     stdout.print(Rule(Text.assemble(visible(where), (visible(verdict), colour)), align="left"))
-    if (asked := row["question"] if row["prompt"] is None else row["prompt"]) is not None:
-        _print(asked, "dim")
+    _print_asked(row, stored)
     if row["reasoning"]:
         _print(row["reasoning"], "dim italic")
     if row["text"] is not None:
         _print(row["text"])
     if row["label_logprobs"] is not None:
-        _print("log-probabilities: " + ", ".join(f"{value:.3f}" for value in row["label_logprobs"]))
+        ranked = (f"{_letter(n)} {value:.3f}" for n, value in enumerate(row["label_logprobs"]))
+        _print("log-probabilities: " + ", ".join(ranked))
     if row["error"] is not None:
         _print(f"error: {row['error']}", "red")
     extracted = "nothing" if row["extracted"] is None else row["extracted"]
@@ -155,6 +362,24 @@ def _print_answer(row: dict[str, Any]) -> None:
     stdout.print(Text.assemble(*end, f" {visible(target)}{cut}\n"))
     if row["address"] is not None:
         _print(f"{row['address']}\n", "dim")
+
+
+def _print_asked(row: dict[str, Any], stored: StoredSet) -> None:
+    """Print the prompt, a chat as turns; the question if the prompt is not known."""
+    if row["prompt"] is None:
+        if row["question"] is not None:
+            _print(row["question"], "dim")
+        return
+    prompt_format = stored.answers.manifest.specification.prompt.format
+    for turn in turns_of(row["prompt"], row["prompt_kind"], prompt_format):
+        if turn.role:
+            stdout.print(Text(visible(turn.role), "bold dim"))
+        if turn.text:
+            _print(turn.text, "dim")
+
+
+def _letter(number: int) -> str:
+    return chr(ord("A") + number) if number < 26 else str(number + 1)
 
 
 def _print(text: str, style: str = "") -> None:

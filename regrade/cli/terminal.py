@@ -20,8 +20,8 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 
+from regrade.cli.layout import Kind, Table, layout
 from regrade.reporting.pace import Pace, log_scored
 from regrade.reporting.text import visible
 
@@ -145,43 +145,75 @@ class TerminalDisplay:
 def print_evaluation(evaluation: "Evaluation") -> None:
     """Print reasons to doubt a score on stderr, then the table of results on stdout."""
     # Only commands with results need this import, which takes 0.2 s.
-    from regrade.reporting import other_results, speeds  # noqa: PLC0415
+    from regrade.reporting import bias, other_results, speeds  # noqa: PLC0415
     from regrade.reporting.tables import (  # noqa: PLC0415
+        COST_COLUMNS,
+        GENERATED_COLUMNS,
+        HEADINGS,
         TEXT_COLUMNS,
+        captions,
         columns,
+        cost_columns,
+        cost_rows,
+        generated_rows,
         notes,
         table_rows,
     )
 
     for benchmark, note in notes(evaluation):
         stderr.print(plain(f"{benchmark}: {note}"), style="yellow", soft_wrap=True)
-    print_table(columns(evaluation), table_rows(evaluation), text=TEXT_COLUMNS)
+    if rows := list(table_rows(evaluation)):
+        names = columns(evaluation)
+        text = (*TEXT_COLUMNS, "with repeats")
+        print_table(names, rows, text=text, headings=HEADINGS, lists=text[-1:])
+    if generated := list(generated_rows(evaluation)):
+        of_text = (*HEADINGS, "answer set")
+        print_table(GENERATED_COLUMNS, generated, text=of_text, headings=HEADINGS)
+    for caption in captions(evaluation):
+        stdout.print(plain(caption), style="dim")
     if others := list(other_results.other_rows(evaluation)):
         stdout.print()
         print_table(other_results.COLUMNS, others, text=other_results.TEXT_COLUMNS)
+    for benchmark, line in bias.evaluation_lines(evaluation):
+        stdout.print(plain(f"{benchmark}: {line}"), soft_wrap=True)
+    if costs := list(cost_rows(evaluation)):
+        stdout.print()
+        print_table(cost_columns(evaluation), costs, text=COST_COLUMNS[:1])
     if latencies := list(speeds.short_rows(evaluation)):
         stdout.print()
         print_table(speeds.SHORT_COLUMNS, latencies, text=speeds.SHORT_COLUMNS[:1])
+    for benchmark, line in speeds.remark_lines(evaluation):
+        stdout.print(plain(f"{benchmark}: {line}"), soft_wrap=True)
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, text: Collection[str] | None = None
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    text: Collection[str] | None = None,
+    headings: Sequence[str] = (),
+    lists: Collection[str] = (),
 ) -> None:
-    """Print a table without borders on stdout.
+    """Print a table without borders on stdout; nothing is cut at the width of a terminal. Empty columns are left out.
 
     Args:
         columns: Names of the columns.
         rows: Cells in the order of the columns; they may come from untrusted files.
         text: Columns with text, aligned left; the others hold numbers. None: all columns.
+        headings: Columns that become lines above the rows if the table is too wide, in this order.
+        lists: Columns whose cells may go over several lines, after each comma.
     """
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        left = text is None or name in text
-        table.add_column(name, justify="left" if left else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(plain(cell) for cell in row))
-    # Cells are cut at the width of a terminal; in a file or a pipe nothing is.
-    stdout.print(table, width=None if stdout.is_terminal else 100_000, crop=False)
+    cells = [[" ".join(visible(cell).split("\n")) for cell in row] for row in rows]
+    filled = [place for place, _ in enumerate(columns) if any(row[place] for row in cells)]
+    columns = [columns[place] for place in filled]
+    cells = [[row[place] for place in filled] for row in cells]
+    headings = [name for name in headings if name in columns]
+    table = Table(columns, cells, columns if text is None else text, headings, lists)
+    for line in layout(table, stdout.width if stdout.is_terminal else None):
+        stdout.print(line.text, style=_STYLES[line.kind], markup=False)
+
+
+_STYLES: dict[Kind, str] = {"columns": "bold", "heading": "cyan", "row": ""}
 
 
 def print_next_steps(evaluation: "Evaluation") -> None:

@@ -20,6 +20,8 @@ def view(
     answers: str | None = None,
     answer_set: str | None = None,
     *,
+    against: str | None = None,
+    at: str | None = None,
     host: Annotated[str, Parameter(group=WHERE)] = "127.0.0.1",
     port: Annotated[int, Parameter(group=WHERE)] = PORT,
     empty: Annotated[bool, Parameter(group=WHERE)] = False,
@@ -32,6 +34,8 @@ def view(
         answers: Answer repository: `hf://datasets/ORG/NAME` or a folder. Default: REGRADE_ANSWERS, else `./answers`. The id of
             an answer set alone begins with that set of the default repository.
         answer_set: Answer set to begin with; the first digits of its id are enough.
+        against: Answer set to compare it with: begin with the comparison.
+        at: Branch, tag or commit of the repository to begin with; the newest commit if not given.
         host: Address to listen on. Another than loopback needs a token in REGRADE_VIEW_TOKEN.
         port: Port to listen on; 0 takes any free one.
         empty: Start even if the repository holds no answers yet.
@@ -40,20 +44,30 @@ def view(
         answers, answer_set = None, answers  # `regrade view ID`, as in `regrade show ID`
     if not 0 <= port <= 65535:
         raise SettingsError(f"`--port {port}` should be from 0 to 65535.")
+    if against is not None and answer_set is None:
+        raise SettingsError(f"`--against {against}` needs the answer set that it is compared with.")
     # A refusal does not wait for these imports.
     from regrade.answers.opening import open_repository  # noqa: PLC0415
     from regrade.answers.sets import readable_sets  # noqa: PLC0415
-    from regrade.view_address import default_answers, set_path  # noqa: PLC0415
+    from regrade.view_address import comparison_path, default_answers, set_path  # noqa: PLC0415
     from regrade.viewing.serving import application, bound_socket, place_for, serve  # noqa: PLC0415
 
     place = place_for(host, port)
     repository = open_repository(answers or default_answers(), create=False, empty=empty)
     path, revision = "/", repository.head()
-    if answer_set is not None and revision is not None:
-        found, damaged = readable_sets(repository, revision, answer_set_id=answer_set)
-        if damaged:
-            raise damaged[0]
-        path = set_path(found[0].manifest.answer_set_id)
+    if at is not None:
+        revision = repository.resolve(at)
+    if revision is not None:
+        ids = []
+        for given in filter(None, (against, answer_set)):
+            found, damaged = readable_sets(repository, revision, answer_set_id=given)
+            if damaged:
+                raise damaged[0]
+            ids.append(found[0].manifest.answer_set_id)
+        if ids:
+            path = set_path(ids[0]) if len(ids) == 1 else comparison_path(ids[0], ids[1])
+        if at is not None:
+            path += f"?at={revision}"
     with bound_socket(host, port) as listener:
         place = replace(place, port=listener.getsockname()[1])
         sys.stdout.write(f"{place.url}{path}\n")

@@ -1,15 +1,23 @@
 """Compare two answer sets question by question: difference, interval, tests."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from regrade.answers.sets import AnswerSet
+from regrade.comparing.correction import correct
 from regrade.comparing.examples import flip_examples
-from regrade.comparing.likeness import NotComparableError, check_alike, differences
-from regrade.comparing.models import Cluster, ComparedSide, Comparison, SubsetComparison
-from regrade.comparing.pairing import MIN_COVERAGE, Pairs, ScoredSide, pair, score_side
+from regrade.comparing.judged import judged_differences, judged_model
+from regrade.comparing.likeness import (
+    FoundDifference,
+    NotComparableError,
+    check_alike,
+    differences,
+)
+from regrade.comparing.models import Cluster, ComparedSide, Comparison, SubsetComparison, Test
+from regrade.comparing.pairing import MIN_COVERAGE, Pairs, ScoredSide, pair, score_sides
+from regrade.rubrics.facts import answers_per_question
 from regrade.settings import Difference
 from regrade.stats.decision import (
     PairedChanges,
@@ -20,6 +28,7 @@ from regrade.stats.decision import (
 from regrade.stats.estimates import IntArray
 from regrade.stats.metrics import summarise
 from regrade.stats.power import detectable_drop
+from regrade.stats.scale import Scale
 from regrade.stats.significance import benjamini_hochberg, sign_flip_p
 
 LEVEL = 0.05
@@ -60,10 +69,15 @@ def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions)
         UnknownNameError: If the scorer is not installed.
         DamagedAnswersError: If answers are damaged.
     """
-    differing, notes = differences(base.manifest, candidate.manifest)
+    differing, notes = judged_differences(base, candidate) or differences(
+        base.manifest, candidate.manifest
+    )
     check_alike(differing, options.allow)
     scorer = options.scorer or _common_scorer(base, candidate)
-    sides = score_side(base, scorer), score_side(candidate, scorer)
+    sides = score_sides(base, candidate, scorer)
+    if sides[0].file.scale != sides[1].file.scale:
+        scales = " and ".join(f"{s.file.scale.low:g} to {s.file.scale.high:g}" for s in sides)
+        raise NotComparableError([f"the scores have different scales, {scales}"], ())
     pairs = pair(*sides)
     n_samples = [answers.manifest.n_samples for answers in (base, candidate)]
     coverage = len(pairs.base) / max(n_samples)
@@ -77,6 +91,7 @@ def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions)
             f"{100 * required:g} % are needed"
         )
         differing.append(("overlap", text))
+    differing += _without_floor(sides)
     allowed = check_alike(differing, options.allow)
     same = _same_answers(base, candidate)
     if same:
@@ -93,6 +108,17 @@ def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions)
         return compared
     comparison = compared.comparison.model_copy(update={"same_answers": True})
     return replace(compared, comparison=comparison)
+
+
+def _without_floor(sides: tuple[ScoredSide, ScoredSide]) -> Iterator[FoundDifference]:
+    """Yield a difference for each side with too few verdicts for a headline number: those that it lacks may differ from the rest."""
+    for name, side in zip(("baseline", "candidate"), sides, strict=True):
+        if side.file.low_coverage is not None:
+            yield (
+                "overlap",
+                f"the judge gave a verdict on {side.file.low_coverage:.1%} of the {name}'s answers only, which is below the floor "
+                "of its scoring",
+            )
 
 
 def _same_answers(base: AnswerSet, candidate: AnswerSet) -> bool:
@@ -116,13 +142,24 @@ def _compared(
     by_subset = cluster == "subset" and len(set(pairs.subset)) > 1
     clusters = pairs.subset_codes if by_subset else np.arange(n)
     # Scaled to whole numbers, the permutation test is exact; its result does not depend on the scale.
-    scale = base.repeats if base.repeats == candidate.repeats else 1
-    changes = paired_changes(pairs.change, clusters, scale)
+    factor = base.repeats if base.repeats == candidate.repeats else 1
+    changes = paired_changes(pairs.change, clusters, factor)
+    scale = sides[0].file.scale
+    correction = correct(sides, pairs, clusters)
+    if correction is not None and correction.change is not None:
+        changes = changes.by_labels(correction.change)
     low, high = difference_interval(changes, 1 - LEVEL)
     single = base.repeats == candidate.repeats == 1 and not by_subset
     binary = bool(np.isin(pairs.change, (-1.0, 0.0, 1.0)).all())
+    test: Test = "exact McNemar" if single and binary else "paired permutation"
+    means = float(pairs.base.mean()), float(pairs.candidate.mean())
+    if correction is not None and changes.corrected is not None:
+        test, means = "corrected by labels, Student's t", correction.means
     comparison = Comparison(
         benchmark=base.benchmark.name,
+        scale=scale,
+        calibration=correction and correction.text,
+        judged_difference=scale.span * float(pairs.change.mean()) if changes.corrected else None,
         scorer=sides[0].title,
         base=_side(sides[0]),
         candidate=_side(sides[1]),
@@ -130,39 +167,41 @@ def _compared(
         n=n,
         coverage=coverage,
         clusters=len(np.unique(clusters)),
-        base_accuracy=float(pairs.base.mean()),
-        candidate_accuracy=float(pairs.candidate.mean()),
-        difference=float(pairs.change.mean()),
-        low=low,
-        high=high,
+        base_accuracy=scale.value_of(means[0]),
+        candidate_accuracy=scale.value_of(means[1]),
+        difference=scale.span * changes.difference,
+        low=scale.span * low,
+        high=scale.span * high,
         right_to_wrong=int((pairs.change < 0).sum()),
         wrong_to_right=int((pairs.change > 0).sum()),
-        test="exact McNemar" if single and binary else "paired permutation",
+        test=test,
         p_value=difference_p(changes),
-        detectable_drop=detectable_drop(changes, 0.0, LEVEL / 2),
-        subsets=_subsets(pairs, clusters, scale),
+        detectable_drop=scale.span * detectable_drop(changes, 0.0, LEVEL / 2),
+        subsets=_subsets(pairs, clusters, factor, scale),
         examples=flip_examples(sides, pairs, n_examples),
         allowed=tuple(allowed),
-        notes=tuple(notes),
+        notes=(*notes, *(correction.notes if correction else ())),
     )
     return Compared(comparison, changes, pairs, sides)
 
 
-def _subsets(pairs: Pairs, clusters: IntArray, scale: int) -> tuple[SubsetComparison, ...]:
+def _subsets(
+    pairs: Pairs, clusters: IntArray, factor: int, scale: Scale
+) -> tuple[SubsetComparison, ...]:
     codes = pairs.subset_codes
     names = np.unique(pairs.subset.astype(str))
     if len(names) < 2 or len(np.unique(clusters)) == len(names):
         return ()  # each subset is a passage, which is not tested alone
     rows = [np.flatnonzero(codes == code) for code in range(len(names))]
-    p_values = [sign_flip_p(pairs.change[row] * scale) for row in rows]
+    p_values = [sign_flip_p(pairs.change[row] * factor) for row in rows]
     adjusted = benjamini_hochberg(p_values)
     return tuple(
         SubsetComparison(
             name=str(name),
             n=len(row),
-            base=float(pairs.base[row].mean()),
-            candidate=float(pairs.candidate[row].mean()),
-            difference=float(pairs.change[row].mean()),
+            base=scale.value_of(float(pairs.base[row].mean())),
+            candidate=scale.value_of(float(pairs.candidate[row].mean())),
+            difference=scale.span * float(pairs.change[row].mean()),
             p_value=p,
             p_adjusted=q,
             moved=q <= LEVEL,
@@ -185,16 +224,16 @@ def _common_scorer(base: AnswerSet, candidate: AnswerSet) -> str:
 
 def _side(side: ScoredSide) -> ComparedSide:
     manifest = side.answers.manifest
-    overall = summarise(side.scores, {}).overall
+    overall = summarise(side.scores, {}, scale=side.file.scale).overall
     return ComparedSide(
-        model=manifest.specification.model.name,
+        model=judged_model(manifest.specification),
         answer_set_id=manifest.answer_set_id,
         repository=side.answers.repository.uri,
         revision=side.answers.revision,
         questions=manifest.n_samples,
         rows=manifest.rows,
         expected_rows=manifest.n_samples * manifest.specification.repeats,
-        repeats=manifest.specification.repeats,
+        repeats=answers_per_question(manifest.specification),
         accuracy=overall.accuracy,
         accuracy_stderr=overall.accuracy_stderr,
         unparsed=overall.unparsed + (overall.unfinished or 0),

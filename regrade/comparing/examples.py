@@ -9,6 +9,9 @@ import pyarrow.compute as pc
 
 from regrade.comparing.models import FlipExample
 from regrade.comparing.pairing import Pairs, ScoredSide
+from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
+from regrade.judging.readings import judged_answers
+from regrade.rubrics.facts import judge_run
 
 COLUMNS = ("sample_id", "repeat", "prompt", "target", "text")
 
@@ -64,4 +67,27 @@ def _answers(side: ScoredSide, sample_ids: Collection[str]) -> dict[str, dict[st
                 extracted = side.scores["extracted"][start + int(row)].as_py()
                 answers[stored["sample_id"]] = stored | {"extracted": extracted}
         start += batch.num_rows
-    return answers
+    return _with_judged(side, answers)
+
+
+def _with_judged(side: ScoredSide, replies: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the rows of a judge run with the judged answer before the judge's reply; others, and those not at hand, as they are."""
+    run = judge_run(side.answers.manifest.specification)
+    if run is None or not replies:
+        return replies
+    try:
+        judged = judged_answers(side.answers)
+    except (SettingsError, RepositoryError, DamagedAnswersError):
+        return replies  # the comparison says which answers are not at hand
+    found = {}
+    for sample_id, row in replies.items():
+        given = judged.get((sample_id, run.place(row["repeat"])[0]))
+        shown = (
+            {} if given is None else {"prompt": given.question, "text": _both(given.answer, row)}
+        )
+        found[sample_id] = row | shown
+    return found
+
+
+def _both(answer: str, reply: dict[str, Any]) -> str:
+    return f"{answer}\n\nverdict of the judge: {reply['text']}"

@@ -16,6 +16,12 @@ _SAME = (
 )
 
 
+_NO_DROP = (
+    "{0} is scored from {1:g} to {2:g}, so a drop in percentage points says nothing about it. Say which drop of that score you "
+    "accept, such as `--max-drop-of {0}=0.1`."
+)
+
+
 def gate(
     candidate: str | Side,
     settings: GateSettings,
@@ -65,8 +71,19 @@ def gate_report(compared: ComparedBenchmarks, settings: GateSettings) -> GateRep
         )
     drops = {name: accepted.get(name, settings.max_drop) / 100 for name in compared.base.sets}
     same = {name: pair for name, pair in compared.compared.items() if pair.comparison.same_answers}
-    others = {name: pair for name, pair in compared.compared.items() if name not in same}
+    unset = {
+        name: pair.comparison.scale
+        for name, pair in compared.compared.items()
+        if pair.comparison.scale.unit != "%" and name not in {*accepted, *same}
+    }
+    for name, pair in compared.compared.items():
+        if pair.comparison.scale.unit != "%" and name in accepted:
+            drops[name] = accepted[name] / pair.comparison.scale.span
+    others = {n: pair for n, pair in compared.compared.items() if n not in {*same, *unset}}
     verdicts = {verdict.benchmark: verdict for verdict in judge(others, drops, settings)}
+    for name, scale in unset.items():
+        reason = _NO_DROP.format(name, scale.low, scale.high)
+        verdicts[name] = _no_verdict(name, reason, 0.0)
     for name, pair in same.items():
         verdicts[name] = _no_verdict(name, _SAME.format(pair.comparison.base), drops[name])
     for name, reason in compared.refused.items():
@@ -92,7 +109,7 @@ def gate_report(compared: ComparedBenchmarks, settings: GateSettings) -> GateRep
 
 
 def _accepted_drops(settings: GateSettings) -> dict[str, float]:
-    """Return the accepted drops set by `max_drop_of`, by benchmark, in percentage points."""
+    """Return the accepted drops set by `max_drop_of`, by benchmark, in percentage points or those of the score."""
     drops: dict[str, float] = {}
     for text in settings.max_drop_of:
         name, _, points = text.partition("=")
@@ -102,7 +119,7 @@ def _accepted_drops(settings: GateSettings) -> dict[str, float]:
             drop = -1.0
         if not name or not 0 <= drop < 100:
             raise SettingsError(
-                f"'{text}' should be `benchmark=points` with 0 to 100 percentage points, such as `gsm8k=0.5`."
+                f"'{text}' should be `benchmark=points` with 0 to 100 points, such as `gsm8k=0.5`."
             )
         drops[name] = drop
     return drops

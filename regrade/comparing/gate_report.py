@@ -1,6 +1,7 @@
 """The report of a gate: verdict and all numbers, as `regrade gate --json` prints and Prefect stores it.
 
-Accuracies, differences, rates and limits are shares (0.01 is one percentage point).
+Rates and limits are shares (0.01 is one percentage point). Accuracies, differences and accepted drops are in the unit of the
+comparison's `scale`.
 """
 
 from typing import Literal
@@ -14,8 +15,8 @@ Verdict = Literal["pass", "regression", "cannot tell"]
 SEVERITY: tuple[Verdict, ...] = ("pass", "cannot tell", "regression")
 """Verdicts from best to worst."""
 EXIT_CODES: dict[Verdict, int] = {"pass": 0, "regression": 1, "cannot tell": 2}
-REPORT_VERSION = 2
-"""2: standard errors of both sides, and `same_answers`."""
+REPORT_VERSION = 3
+"""2: standard errors of both sides, and `same_answers`. 3: `scale`, and the fields about judged scores."""
 
 
 class Check(Part):
@@ -84,7 +85,7 @@ class GateReport(Part):
 
 
 def tag_candidate(uri: str, report: GateReport) -> int:
-    """Tag the candidate's runs in MLflow with the verdict, and return the number of scorings found.
+    """Tag the candidate's judged runs in MLflow with the verdict, and return their number.
 
     Tags: `regrade.gate` (the verdict), `regrade.gate.reason`, `regrade.gate.baseline`.
 
@@ -105,4 +106,9 @@ def tag_candidate(uri: str, report: GateReport) -> int:
         "regrade.gate.reason": report.summary,
         "regrade.gate.baseline": report.base,
     }
-    return tag_answer_sets(uri, tags, overall) if tags else 0
+    scorers = {
+        benchmark.comparison.candidate.answer_set_id: benchmark.comparison.scorer
+        for benchmark in report.benchmarks
+        if benchmark.comparison is not None
+    }
+    return tag_answer_sets(uri, tags, overall, scorers) if tags else 0

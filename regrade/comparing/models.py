@@ -1,14 +1,20 @@
 """The result of a comparison, as `regrade compare --json` prints it.
 
-Accuracies, differences and rates are shares (0.01 is one percentage point).
+Rates are shares (0.01 is one percentage point). Accuracies and differences are in the unit of the comparison's `scale`, which
+is shares as well, except for scores such as grades from 1 to 3.
 """
 
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from regrade.stats.scale import SHARES, Scale
+
 Cluster = Literal["question", "subset"]
 """Independent unit: a question, or a subset if each subset is a passage with several questions."""
+
+
+Test = Literal["exact McNemar", "paired permutation", "corrected by labels, Student's t"]
 
 
 class Part(BaseModel):
@@ -84,6 +90,12 @@ class Comparison(Part):
     """Two answer sets on one benchmark, question by question."""
 
     benchmark: str
+    scale: Scale = SHARES
+    """Scale of the scores."""
+    calibration: str | None = None
+    """`uncalibrated` for verdicts of a judge; with enough labels on both sides, the correction by them. None without a judge."""
+    judged_difference: float | None = None
+    """Difference of the verdicts, if `difference` and the fields around it are corrected by people's labels."""
     scorer: str
     """Scorer, version and source hash, the same for both sides."""
     base: ComparedSide
@@ -107,7 +119,7 @@ class Comparison(Part):
     right_to_wrong: int
     """Questions with a lower value than in the baseline."""
     wrong_to_right: int
-    test: Literal["exact McNemar", "paired permutation"]
+    test: Test
     p_value: float
     """Two-sided p-value of the hypothesis of no difference; below 0.05 exactly if the interval excludes 0. With repeats or
     passages, the larger one of the permutation test and Student's t."""

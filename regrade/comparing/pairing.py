@@ -10,9 +10,10 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from regrade.answers.scorefile import ScoreFile, environment_suffix
 from regrade.answers.sets import AnswerSet
-from regrade.errors import DamagedAnswersError
-from regrade.scoring.score import score_answers
+from regrade.scoring.score import code_label, is_stale
+from regrade.scoring.stored import current_scores, stored_table
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
 
@@ -27,10 +28,14 @@ class ScoredSide:
     """An answer set with the scores of one scorer."""
 
     answers: AnswerSet
-    title: str
-    """Scorer, version and source hash."""
+    file: ScoreFile
     scores: pa.Table
     """`SCORING_SCHEMA`, a row per generation."""
+
+    @property
+    def title(self) -> str:
+        """Scorer, version and source hash."""
+        return f"{self.file.scorer} v{self.file.version} {self.file.source_hash}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class Questions:
     """Shape (n_questions,)."""
     subset: Strings
     value: FloatArray
-    """Mean over the question's repeats, in [0, 1]."""
+    """Mean over the question's repeats, as a share of the scale, in [0, 1]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +71,45 @@ class Pairs:
         return np.unique(self.subset.astype(str), return_inverse=True)[1].astype(np.int64)
 
 
-def score_side(answers: AnswerSet, scorer: str) -> ScoredSide:
+def score_sides(
+    base: AnswerSet, candidate: AnswerSet, scorer: str
+) -> tuple[ScoredSide, ScoredSide]:
     """Return the scores of the current version of a scorer: the stored ones, else computed and not stored.
+
+    Both sides are scored in one environment (sandbox, versions): the one in which both were last scored, else this machine's.
 
     Raises:
         SettingsError: If the scorer cannot score these answers.
         DamagedAnswersError: If stored answers or scores are damaged.
     """
-    scored = score_answers(answers, scorer)
-    file = scored.file
-    if scored.table is not None:
-        table = scored.table
-    else:
-        table = answers.score_table(file.label)
-        if table.num_rows != answers.manifest.rows:
-            raise DamagedAnswersError(
-                f"{answers.scores_folder}/{file.label}.parquet",
-                f"it has {table.num_rows:,} rows, the answers have {answers.manifest.rows:,}. Score them again "
-                "with `regrade score --force`.",
-            )
-    return ScoredSide(answers, f"{file.scorer} v{file.version} {file.source_hash}", table)
+    first, second = _in_environments(base, scorer), _in_environments(candidate, scorer)
+    common = [suffix for suffix in first if suffix in second]
+    if common:
+        newest = max(common, key=lambda suffix: first[suffix].scored_at)
+        return _stored(base, first[newest]), _stored(candidate, second[newest])
+    return (
+        ScoredSide(base, *current_scores(base, scorer)),
+        ScoredSide(candidate, *current_scores(candidate, scorer)),
+    )
+
+
+def _in_environments(answers: AnswerSet, scorer: str) -> dict[str, ScoreFile]:
+    """Return the scorings of all answers by the scorer's current code, by the suffix of their environment."""
+    return {
+        environment_suffix(file.environment): file
+        for file in answers.readable_scores()
+        if file.code_label == code_label(scorer) and not is_stale(file, answers)
+    }
+
+
+def _stored(answers: AnswerSet, file: ScoreFile) -> ScoredSide:
+    return ScoredSide(answers, file, stored_table(answers, file))
 
 
 def questions(side: ScoredSide) -> Questions:
     """Return the mean value of each question; rows without a value are missing, not wrong."""
     table = side.scores
-    value = score_values(table)
+    value = side.file.scale.shares(score_values(table))
     counted = ~np.isnan(value)
     value = np.clip(value[counted], 0.0, 1.0)
     ids, first, codes = np.unique(

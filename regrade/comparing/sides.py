@@ -5,9 +5,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from regrade.answers.aliases import aliased_sets, is_alias_name, read_alias
+from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets, manifest_paths, readable_sets
 from regrade.errors import RepositoryError
+from regrade.rubrics.facts import judge_run
 
 _ID = re.compile(r"[0-9a-f]{4,16}")
 
@@ -45,6 +47,13 @@ def find_side(name: str, answers: str, benchmarks: Collection[str] = ()) -> Side
         raise RepositoryError(
             repository.uri, "it holds no answers yet. Generate some with `regrade generate`."
         )
+    return side_at(repository, revision, name, benchmarks)
+
+
+def side_at(
+    repository: Repository, revision: str, name: str, benchmarks: Collection[str] = ()
+) -> Side:
+    """Return the answer sets that `name` refers to at a revision; see `find_side`."""
     one_set = False
     if alias := read_alias(repository, revision, name):
         sets = aliased_sets(repository, revision, alias)
@@ -55,6 +64,8 @@ def find_side(name: str, answers: str, benchmarks: Collection[str] = ()) -> Side
         sets, one_set = _by_benchmark(list_sets(repository, revision, answer_set_id=name)), True
     else:
         readable, damaged = readable_sets(repository, revision, model=name)
+        # A judge's verdicts are no answers of the judge as a candidate.
+        readable = [s for s in readable if judge_run(s.manifest.specification) is None]
         sets = _by_benchmark(
             answers for answers in readable if answers.manifest.state == "complete"
         )

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
+from regrade.comparing.judge_runs import with_judge_runs
 from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Comparisons, Refusal
 from regrade.comparing.sides import Side, find_side
@@ -45,6 +46,8 @@ def compare_sides(
 ) -> ComparedBenchmarks:
     """Compare two sides benchmark by benchmark.
 
+    Answers that were judged are compared by the verdicts of a judge and a rubric that both sides have.
+
     If both names are answer set ids, the two sets are compared even if their benchmarks have different names. If one
     name is an id, only its benchmark is compared.
 
@@ -66,6 +69,8 @@ def compare_sides(
         right = Side(right.name, {name: right.sets[name] for name in shared}, False)
     elif right.one_set and not left.one_set and (shared := left.sets.keys() & right.sets.keys()):
         left = Side(left.name, {name: left.sets[name] for name in shared}, False)
+    if not left.one_set and not right.one_set:
+        left, right = with_judge_runs(left, right)
     names = {name: name for name in left.sets if name in right.sets}
     if not names and len(left.sets) == len(right.sets) == 1:
         names = dict(zip(left.sets, right.sets, strict=True))

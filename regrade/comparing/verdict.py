@@ -43,7 +43,7 @@ def judge(
 
     Args:
         compared: Comparisons by benchmark.
-        drops: Accepted drop by benchmark, as a share.
+        drops: Accepted drop by benchmark, as a share of the scale of its scores.
         settings: Limits and error rate.
     """
     alpha = settings.error_rate / 100
@@ -116,11 +116,12 @@ def _verdict(
     test: _Tested, adjusted: float, checks: Sequence[Check], alpha: float, level: float
 ) -> BenchmarkVerdict:
     comparison, changes = test.compared.comparison, test.compared.changes
+    span = comparison.scale.span
     low = lower_end(changes, alpha, (test.max_drop,))
     high = upper_end(changes, level, (test.max_drop,))
     by_drop = by_interval(low, high, test.max_drop)
     needed = questions_needed(changes, test.max_drop, alpha)
-    reason = _reason(by_drop, test, low, high, needed)
+    reason = _reason(by_drop, test, span * low, span * high, needed)
     worst = max((by_drop, *(check.verdict for check in checks)), key=SEVERITY.index)
     broken = [check for check in checks if check.verdict != "pass"]
     reason += "".join(
@@ -131,31 +132,34 @@ def _verdict(
         benchmark=test.benchmark,
         verdict=worst,
         reason=reason + ".",
-        max_drop=test.max_drop,
+        max_drop=span * test.max_drop,
         comparison=comparison,
         p_regression=test.p_regression,
         p_regression_adjusted=adjusted,
         p_pass=pass_p(changes, test.max_drop),
-        low=low,
+        low=span * low,
         low_level=1 - alpha,
-        high=high,
+        high=span * high,
         high_level=1 - level,
-        detectable_drop=detectable_drop(changes, test.max_drop, level),
+        detectable_drop=span * detectable_drop(changes, test.max_drop, level),
         questions_needed=needed,
         checks=tuple(checks),
     )
 
 
 def _reason(verdict: Verdict, test: _Tested, low: float, high: float, needed: int | None) -> str:
-    difference = f"{100 * test.compared.comparison.difference:+.2f} points"
-    accepted = f"the accepted drop of {100 * test.max_drop:g}"
+    comparison = test.compared.comparison
+    scale = comparison.scale
+    worst, best = scale.difference_text(low), scale.difference_text(high)
+    mark = f" ({comparison.calibration})" if comparison.calibration else ""
+    difference = f"{scale.difference_text(comparison.difference)} points{mark}"
+    drop = scale.points_per_unit * scale.span * test.max_drop
+    accepted = f"the accepted drop of {drop:g}"
     if verdict == "regression":
-        return f"{difference}, at best {100 * high:+.2f}: worse by more than {accepted}"
+        return f"{difference}, at best {best}: worse by more than {accepted}"
     if verdict == "pass":
-        return f"{difference}, at worst {100 * low:+.2f}: not worse by more than {accepted}"
-    n = test.compared.comparison.n
+        return f"{difference}, at worst {worst}: not worse by more than {accepted}"
+    n = comparison.n
     enough = "" if needed is None or needed <= n else f"; an unchanged model needs about {needed:,}"
-    return (
-        f"{difference}, from {100 * low:+.2f} to {100 * high:+.2f}: {n:,} questions are too few to compare that with "
-        f"{accepted}{enough}"
-    )
+    few = f"{n:,} questions" + (" and their labels" if test.compared.changes.corrected else "")
+    return f"{difference}, from {worst} to {best}: {few} are too few to compare that with {accepted}{enough}"

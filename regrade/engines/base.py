@@ -15,6 +15,7 @@ from regrade.settings import Settings
 if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub client
     from regrade.models import ResolvedModel
     from regrade.records import Completion, Request
+    from regrade.stats.memory import EngineMemory
     from regrade.stats.speed import Speed
 
 WAITING = "waiting for"
@@ -39,6 +40,15 @@ class EngineInfo:
     """Time from the start of the engine until it was ready."""
     reasoning_parser: str | None = None
     """vLLM's parser that told reasoning and answer apart; None without one."""
+    structured_outputs: str | None = None
+    """Software that keeps answers to a form, with its version, or the field that asks a server for it; None: no planned answer has
+    a form."""
+    max_num_batched_tokens: int | None = None
+    """Most tokens in a step; None if only a server knows."""
+    max_num_seqs: int | None = None
+    """Most sequences decoded at the same time, over all copies of the model; None if only a server knows."""
+    memory: "EngineMemory | None" = None
+    """Memory and KV cache at the start; None if the engine does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +76,7 @@ class Engine(Protocol):
 
         `requests` is consumed lazily, with a bounded number in flight, unless it is one of those that were given to
         `open`: the engine may have read these while it loaded. A failed request (too long for the context, rejected by
-        the server) yields a completion with `error`.
+        the server) yields a completion with `error`. Requests that are withdrawn (`Withdrawable`) need no completion.
 
         Raises:
             EngineError: If the engine ends before it has answered all requests.
@@ -83,12 +93,40 @@ class Engine(Protocol):
 
 
 @runtime_checkable
+class Withdrawable(Protocol):
+    """Requests of which some are withdrawn while the engine answers others: other machines have answered them."""
+
+    @property
+    def withdrawn(self) -> frozenset[int]:
+        """Keys of the requests that need no answer any more. It grows, and is another object then."""
+
+
+@runtime_checkable
 class MeasuredEngine(Protocol):
     """Engine that measures itself while it answers."""
 
     @property
     def speed(self) -> "Speed | None":
         """Measurements of the last `generate` that was read to its end; None before it, or without an answer."""
+
+    @property
+    def unanswered(self) -> int:
+        """Requests that `generate` has taken and not answered yet; 0 outside of it."""
+
+
+@runtime_checkable
+class LimitedEngine(Protocol):
+    """Engine whose number of requests in flight can be changed while it is loaded."""
+
+    @property
+    def in_flight(self) -> int | None:
+        """Most requests at a time; None: as many as the engine takes by itself."""
+
+    def limit(self, in_flight: int | None) -> None:
+        """Set `in_flight` for the following calls of `generate`, and forget the prompts of earlier ones (prefix cache).
+
+        No call of `generate` may be running.
+        """
 
 
 class BaseEngineSettings(Settings):

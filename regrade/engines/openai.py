@@ -22,12 +22,12 @@ class OpenAIEngine(ServerSettings, BaseEngineSettings):
     kind: Literal["openai"] = "openai"
 
     def resolve(self, model_name: str) -> "ResolvedModel":
-        """Return the model that the server serves under a name."""
-        from regrade.models import resolve_served  # noqa: PLC0415 - forms do not need the client
+        """Return the model that the server serves under a name; several servers must have the same weights."""
+        from regrade.models import resolve_served_by_all  # noqa: PLC0415 - forms do not need the client
 
-        return resolve_served(
+        return resolve_served_by_all(
             model_name,
-            base_url=self.base_url,
+            base_urls=self.base_urls,
             api_key_env=self.api_key_env,
             revision=self.model_revision,
         )
@@ -40,7 +40,7 @@ class OpenAIEngine(ServerSettings, BaseEngineSettings):
         self,
         model: "ResolvedModel",
         *,
-        requests: "Sequence[Iterable[Request]]",  # noqa: ARG002 - it reads them in `generate`
+        requests: "Sequence[Iterable[Request]]",
         rendering: PromptRendering,
         log: Path,  # noqa: ARG002 - the server has its own log
         on_progress: Callable[[str], None] | None = None,  # noqa: ARG002 - the server has loaded the model
@@ -48,7 +48,9 @@ class OpenAIEngine(ServerSettings, BaseEngineSettings):
         """Return a client of the server, not connected yet."""
         from regrade.engines.openai_api.client import OpenAIClient  # noqa: PLC0415 - see `resolve`
 
-        return OpenAIClient(self, model, rendering=rendering)
+        first = (next(iter(planned), None) for planned in requests)
+        structure = next((asked.structure for asked in first if asked and asked.structure), None)
+        return OpenAIClient(self, model, rendering=rendering, structure=structure)
 
 
 engine = OpenAIEngine

@@ -35,6 +35,23 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
             model = with_pinned_code(model, extra.get("code_revision"))
         return model if self.lora is None else with_adapter(model, self.lora)
 
+    def resolve_to_plan(self, model_name: str, *, needs_tokenizer: bool) -> "ResolvedModel":
+        """Return the model for a plan of its memory, which reads neither weights nor adapter."""
+        from regrade.engines.vllm_process.extra import parse_extra  # noqa: PLC0415 - see `resolve`
+        from regrade.models import resolve_here, with_pinned_code  # noqa: PLC0415
+
+        model = resolve_here(
+            model_name,
+            quantization=self.quantization,
+            needs_weights=False,
+            needs_tokenizer=needs_tokenizer,
+            reads_weights=False,
+        )
+        extra = parse_extra(self.extra)
+        if extra.get("trust_remote_code"):
+            model = with_pinned_code(model, extra.get("code_revision"))
+        return model
+
     def identity(self, model: "ResolvedModel", *, truncate: bool) -> dict[str, Any]:
         """Return the settings that decide what the model computes.
 

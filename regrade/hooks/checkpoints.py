@@ -6,10 +6,8 @@ import time
 from fnmatch import fnmatch
 from pathlib import Path
 
-from pydantic import BaseModel, Field, ValidationError
-
 from regrade.errors import ModelError
-from regrade.models.local import check_folder
+from regrade.models.written import file_states, find_missing
 
 LAST = "trainer_state.json"
 """Name of the file that the Trainer writes last."""
@@ -24,25 +22,10 @@ _TRAINING_ONLY = (
     "global_step*",
 )
 """Patterns of files that are needed only to continue training."""
-_LONGEST_HEADER = 100_000_000
-"""Longest header of a safetensors file, in bytes; the safetensors library refuses longer ones."""
 
 
 class NotWrittenError(ModelError):
     """A checkpoint is still being written, or is not a complete model."""
-
-
-class _Tensor(BaseModel):
-    """A tensor in a safetensors header (https://huggingface.co/docs/safetensors)."""
-
-    data_offsets: tuple[int, int]
-
-
-class _Header(BaseModel, extra="allow"):
-    """A safetensors header: tensors by name, and texts."""
-
-    __pydantic_extra__: dict[str, _Tensor]
-    metadata: dict[str, str] = Field({}, alias="__metadata__")
 
 
 def wait_until_written(folder: Path, *, timeout: float, stable: float = 1.0) -> None:
@@ -64,7 +47,7 @@ def wait_until_written(folder: Path, *, timeout: float, stable: float = 1.0) -> 
     unchanged_since = time.monotonic()
     while True:
         problem = find_problem(folder)
-        now = _files(folder)
+        now = file_states(folder)
         if now != before:
             before, unchanged_since = now, time.monotonic()
             problem = problem or "its files still change"
@@ -84,16 +67,7 @@ def find_problem(folder: Path) -> str | None:
         return "the folder does not exist (any more)"
     if not (folder / LAST).is_file():
         return f"it has no '{LAST}', which is written last"
-    try:
-        for path in sorted(folder.glob("*.safetensors")):
-            if problem := _problem_of_weights(path):
-                return f"'{path.name}' {problem}"
-        check_folder(folder, needs_weights=True)
-    except ModelError as error:
-        return error.problem.rstrip(".")
-    except OSError as error:  # such as a file that was renamed after it was listed
-        return f"a file cannot be read ({error})"
-    return None
+    return find_missing(folder)
 
 
 def keep(folder: Path) -> Path:
@@ -135,39 +109,3 @@ def drop(kept: Path) -> None:
             parent.rmdir()
         except OSError:
             return  # it still contains another checkpoint
-
-
-def _files(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return size and modification time of each file."""
-    files: dict[str, tuple[int, int]] = {}
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            path = Path(parent, name)
-            try:
-                status = path.stat()
-            except FileNotFoundError:
-                continue  # a temporary file that was renamed or deleted
-            files[str(path)] = (status.st_size, status.st_mtime_ns)
-    return files
-
-
-def _problem_of_weights(path: Path) -> str | None:
-    """Return what is wrong with the length or the header of a safetensors file; None if nothing is.
-
-    The safetensors library would map the file into memory: the training would end by SIGBUS if a writer truncated the
-    file meanwhile.
-    """
-    with path.open("rb") as file:
-        start = file.read(8)
-        size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(start, "little")
-        if len(start) < 8 or 8 + length > size:
-            return "is shorter than its header says"
-        if length > _LONGEST_HEADER:
-            return f"has a header of {length} bytes; at most {_LONGEST_HEADER} are possible"
-        try:
-            header = _Header.model_validate_json(file.read(length))
-        except ValidationError:
-            return "has no safetensors header"
-    ends = [tensor.data_offsets[1] for tensor in header.__pydantic_extra__.values()]
-    return "is shorter than its header says" if size < 8 + length + max(ends, default=0) else None

@@ -4,6 +4,13 @@ from regrade.models.adapters import with_adapter
 from regrade.models.base import ResolvedModel
 from regrade.models.remote_code import with_pinned_code
 from regrade.models.resolving import resolve_here
-from regrade.models.served import resolve_served
+from regrade.models.served import resolve_served, resolve_served_by_all
 
-__all__ = ["ResolvedModel", "resolve_here", "resolve_served", "with_adapter", "with_pinned_code"]
+__all__ = [
+    "ResolvedModel",
+    "resolve_here",
+    "resolve_served",
+    "resolve_served_by_all",
+    "with_adapter",
+    "with_pinned_code",
+]

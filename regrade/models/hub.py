@@ -1,11 +1,19 @@
 """Models on the Hugging Face Hub: their commit, and properties from their small files."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from huggingface_hub import HfApi, constants, get_token, hf_hub_download, snapshot_download
+from huggingface_hub import (
+    HfApi,
+    ModelInfo,
+    constants,
+    get_token,
+    hf_hub_download,
+    snapshot_download,
+)
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
 from regrade.errors import HubError, ModelError, OperationError
@@ -30,6 +38,7 @@ from regrade.models.chat_template import (
 from regrade.retries import FAILURES, Problem, RetryPolicy, brief, is_transient, problem_of
 from regrade.specification import ModelIdentity
 
+_Answer = TypeVar("_Answer")
 RETRIES = RetryPolicy(attempts=4)
 """Retries of a request; the task that plans a run tries again later."""
 _MISTRAL_TOKENIZERS = (
@@ -123,10 +132,15 @@ def hub_commit(name: str, repository: str, revision: str | None) -> str:
         ModelError: If the repository or revision does not exist, or the token has no access.
         HubError: If the Hub cannot be reached or fails.
     """
+    return _named_errors(name, repository, revision, lambda: _ask_commit(repository, revision))
+
+
+def _named_errors(
+    name: str, repository: str, revision: str | None, ask: Callable[[], _Answer]
+) -> _Answer:
+    """Ask the Hub about a model's commit, with retries and errors that say what to do."""
     try:
-        return RETRIES.call(
-            "asking for a model's commit", lambda: _ask_commit(repository, revision)
-        )
+        return RETRIES.call("asking for a model's commit", ask)
     except HFValidationError as error:
         raise ModelError(name, f"not a folder, and not a valid name on the Hub: {error}") from error
     except LocalEntryNotFoundError as error:
@@ -154,6 +168,59 @@ def hub_commit(name: str, repository: str, revision: str | None) -> str:
             "To work without the Hub, name a folder, or set HF_HUB_OFFLINE=1 for a cached model."
         )
         raise _hub_error(repository, "asking for its commit", problem, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class HubHead:
+    """Newest commit of a model repository's branch, with the names of its files."""
+
+    repository: str
+    commit: str
+    files: tuple[str, ...]
+
+
+def hub_head(name: str) -> HubHead:
+    """Return the newest commit of a model, `org/name` or `org/name@branch`, in one request.
+
+    Raises:
+        ModelError: If the repository or branch does not exist, or the token has no access.
+        HubError: If the Hub cannot be reached or fails.
+    """
+    bound_requests()
+    repository, _, revision = name.partition("@")
+    api = HfApi(endpoint=_endpoint())
+    return _named_errors(
+        name,
+        repository,
+        revision or None,
+        lambda: _head(api.model_info(repository, revision=revision or None)),
+    )
+
+
+def hub_heads(organisation: str) -> list[HubHead]:
+    """Return the newest commit of every model of an organisation or user, in one request for each thousand.
+
+    Raises:
+        HubError: If the Hub cannot be reached or fails.
+    """
+    bound_requests()
+    api = HfApi(endpoint=_endpoint())
+    try:
+        return RETRIES.call(
+            "listing models",
+            lambda: [
+                _head(info)
+                for info in api.list_models(author=organisation, expand=["sha", "siblings"])
+            ],
+        )
+    except FAILURES as error:
+        raise _hub_error(organisation, "listing its models", brief(error), error) from error
+
+
+def _head(info: ModelInfo) -> HubHead:
+    if info.sha is None:
+        raise OperationError(f"The Hub returned no commit for model '{info.id}'.")
+    return HubHead(info.id, info.sha, tuple(file.rfilename for file in info.siblings or ()))
 
 
 def _ask_commit(repository: str, revision: str | None) -> str:

@@ -1,6 +1,7 @@
 """Models in a folder: check that they are complete, and compute their fingerprint."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -63,21 +64,36 @@ _NOT_WEIGHTS = (
     "random_states*",
 )
 """Files that trainers write beside the weights; vLLM ignores them as well."""
+_PART = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})(?P<suffix>\.safetensors|\.bin)")
+"""Name of a part of weights, as `save_pretrained` splits them."""
 
 
-def resolve_folder(folder: Path, quantization: str | None, *, needs_weights: bool) -> ResolvedModel:
+def resolve_folder(
+    folder: Path,
+    quantization: str | None,
+    *,
+    needs_weights: bool,
+    needs_tokenizer: bool = True,
+    reads_weights: bool = True,
+) -> ResolvedModel:
     """Return the model in a folder; its revision is a sha256 over all files that affect its answers.
+
+    Args:
+        folder: The folder.
+        quantization: Quantization to apply to the checkpoint.
+        needs_weights: Refuse a folder without weights.
+        needs_tokenizer: Refuse a folder without tokenizer.
+        reads_weights: Include the weights in the revision; without them, it does not identify the model.
 
     Raises:
         ModelError: If a part is missing, or a file cannot be read.
     """
     name = str(folder)
-    config = check_folder(folder, needs_weights=needs_weights)
+    config = check_folder(folder, needs_weights=needs_weights, needs_tokenizer=needs_tokenizer)
     in_code = _is_rendered_in_code(folder)
     template = RenderedInCode() if in_code else _chat_template(folder, config)
-    files = {*_weights(folder), *_matching(folder, (*_TOKENIZERS, *_TEMPLATES, *_SETTINGS))}
     try:
-        revision = files_sha256(folder, files)
+        revision = files_sha256(folder, model_files(folder, weights=reads_weights))
     except PermissionError as error:
         raise ModelError(
             name,
@@ -109,7 +125,9 @@ def folder_name(folder: Path) -> str:
     return f"{resolved.parent.name}/{resolved.name}" if is_checkpoint else resolved.name
 
 
-def check_folder(folder: Path, *, needs_weights: bool) -> dict[str, Any]:
+def check_folder(
+    folder: Path, *, needs_weights: bool, needs_tokenizer: bool = True
+) -> dict[str, Any]:
     """Check that a model in a folder is complete, without reading its weights; return its `config.json`.
 
     Raises:
@@ -123,7 +141,7 @@ def check_folder(folder: Path, *, needs_weights: bool) -> dict[str, Any]:
         raise ModelError(name, f"the folder has no 'config.json'. {what}")
     if needs_weights:
         _check_weights(folder, _weights(folder))
-    if not _matching(folder, _TOKENIZERS):
+    if needs_tokenizer and not _matching(folder, _TOKENIZERS):
         raise ModelError(
             name, f"the folder has no tokenizer ({', '.join(_TOKENIZERS[:3])} ...). {_EXPECTED}"
         )
@@ -145,6 +163,11 @@ def _config_file(folder: Path) -> Path:
 def _is_rendered_in_code(folder: Path) -> bool:
     """Return True if vLLM uses Mistral's own tokenizer, which has no template."""
     return bool(_matching(folder, (_MISTRAL_WEIGHTS,)) and _matching(folder, _MISTRAL_TOKENIZERS))
+
+
+def weight_files_bytes(folder: Path) -> int | None:
+    """Return the bytes of the weight files in a folder; None if it has none."""
+    return sum(path.stat().st_size for path in _weights(folder)) or None
 
 
 def _chat_template(folder: Path, config: Mapping[str, Any]) -> ChatTemplate | None:
@@ -186,9 +209,32 @@ def _check_weights(folder: Path, weights: list[Path]) -> None:
             )
     if not weights:
         raise ModelError(str(folder), f"the folder has no weights. {_EXPECTED}")
+    if missing := missing_parts(path.name for path in weights):
+        raise ModelError(
+            str(folder),
+            f"{len(missing)} of the weight files are missing, such as '{missing[0]}'. Copy or write the folder again.",
+        )
     empty = [path.name for path in weights if path.stat().st_size == 0]
     if empty:
         raise ModelError(str(folder), f"the weight file '{empty[0]}' is empty.")
+
+
+def missing_parts(names: Iterable[str]) -> list[str]:
+    """Return the files that are missing of weights in numbered parts, such as `model-00001-of-00004.safetensors`."""
+    known = set(names)
+    wanted = {
+        f"{part['stem']}-{number:05d}-of-{part['count']}{part['suffix']}"
+        for name in known
+        if (part := _PART.fullmatch(name)) is not None
+        for number in range(1, int(part["count"]) + 1)
+    }
+    return sorted(wanted - known)
+
+
+def model_files(folder: Path, *, weights: bool = True) -> set[Path]:
+    """Return the files of a model in a folder that decide its answers, with or without its weights."""
+    others = _matching(folder, (*_TOKENIZERS, *_TEMPLATES, *_SETTINGS))
+    return {*others, *(_weights(folder) if weights else ())}
 
 
 def _matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:

@@ -9,7 +9,12 @@ from regrade.models.local import resolve_folder
 
 
 def resolve_here(
-    name: str, *, quantization: str | None = None, needs_weights: bool = True
+    name: str,
+    *,
+    quantization: str | None = None,
+    needs_weights: bool = True,
+    needs_tokenizer: bool = True,
+    reads_weights: bool = True,
 ) -> ResolvedModel:
     """Return the model with a name, to be loaded on this machine.
 
@@ -17,6 +22,8 @@ def resolve_here(
         name: A folder, or a Hub id (`org/name`, or `org/name@revision`).
         quantization: Quantization to apply to the checkpoint.
         needs_weights: Refuse a folder without weights.
+        needs_tokenizer: Refuse a folder without tokenizer.
+        reads_weights: Include a folder's weights in its revision.
 
     Raises:
         ModelError: If the model does not exist or is incomplete.
@@ -28,11 +35,27 @@ def resolve_here(
         )
     folder = Path(name).expanduser()
     if folder.is_dir():
-        return resolve_folder(folder, quantization, needs_weights=needs_weights)
+        return resolve_folder(
+            folder,
+            quantization,
+            needs_weights=needs_weights,
+            needs_tokenizer=needs_tokenizer,
+            reads_weights=reads_weights,
+        )
     if folder.is_file():
         raise ModelError(
             name, "it is a file. Name the folder with config.json, weights and tokenizer."
         )
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+    if is_folder(name):
         raise ModelError(name, f"there is no folder '{folder}'.")
     return resolve_on_hub(name, quantization)
+
+
+def is_folder(name: str) -> bool:
+    """Return True if a name is that of a folder, which may be missing, and not of a model on the Hub."""
+    return (
+        Path(name).expanduser().exists()
+        or name.startswith((".", "/", "~"))
+        or name.count("/") > 1
+        or not name.strip()
+    )

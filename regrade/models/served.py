@@ -1,7 +1,10 @@
 """Models behind a server with an OpenAI-compatible API."""
 
 import json
+import logging
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -17,6 +20,11 @@ API_KEYS = "REGRADE_API_KEY_VARIABLES"
 `regrade worker` sets it: a run chooses the variable and the server, and could have any credential sent to any address.
 """
 _TIMEOUT_SECONDS = 20.0
+logger = logging.getLogger("regrade.plan")
+
+
+class NoServerError(SettingsError):
+    """No server answers at an address."""
 
 
 def resolve_served(
@@ -58,6 +66,62 @@ def resolve_served(
     )
 
 
+def resolve_served_by_all(
+    name: str, *, base_urls: Sequence[str], api_key_env: str, revision: str | None = None
+) -> ResolvedModel:
+    """Return a model of several servers, which must tell the same weights.
+
+    A server that cannot be reached is left out with a warning, unless it is the last.
+
+    Args:
+        name: Name of the model on the servers.
+        base_urls: Addresses of their APIs, ending in `/v1`.
+        api_key_env: Environment variable that holds the key, if they need one.
+        revision: Revision of the weights, as the caller knows it. None: what the servers tell.
+
+    Raises:
+        SettingsError: If no server can be reached, one rejects the API key, or two have other weights.
+        ModelError: If one does not serve the model.
+        OperationError: If one does not answer with a list of models.
+    """
+    models = [
+        resolve_served(name, base_url=url, api_key_env=api_key_env, revision=revision)
+        for url in reachable(base_urls, api_key_env)
+    ]
+    weights = {model.identity.revision for model in models}
+    if len(weights) > 1:
+        raise SettingsError(
+            f"The servers tell different weights of '{name}': {'; '.join(sorted(map(str, weights)))}. If they are the same, "
+            "name them with `--model-revision`, such as a commit."
+        )
+    lengths = [model.max_position_embeddings for model in models]
+    known = [length for length in lengths if length is not None]
+    return replace(models[0], max_position_embeddings=min(known) if known else None)
+
+
+def reachable(base_urls: Sequence[str], api_key_env: str) -> list[str]:
+    """Return the addresses at which a server answers; a single address is not tried.
+
+    Raises:
+        SettingsError: If there is none.
+    """
+    if len(base_urls) == 1:
+        return list(base_urls)
+    found: list[str] = []
+    gone: list[NoServerError] = []
+    for url in base_urls:
+        try:
+            _list_models(url, api_key_env)
+            found.append(url)
+        except NoServerError as error:
+            gone.append(error)
+    if not found:
+        raise gone[0]
+    for problem in gone:
+        logger.warning("left out: %s", problem)
+    return found
+
+
 def api_key(name: str) -> str | None:
     """Return the API key in an environment variable, or None.
 
@@ -92,7 +156,7 @@ def _list_models(base_url: str, api_key_env: str) -> tuple[list[dict[str, Any]],
     try:
         response = send(url, headers=headers, seconds=_TIMEOUT_SECONDS)
     except NoResponseError as error:
-        raise SettingsError(
+        raise NoServerError(
             f"No server answers at {url}: {error}. Start a server (such as `vllm serve MODEL`), or set engine.base_url."
         ) from error
     if response.status >= 400:

@@ -10,15 +10,17 @@ from uuid import UUID
 import httpx
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.exceptions import PrefectException
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from regrade.comparing.gate_report import GateReport
 from regrade.errors import OperationError
+from regrade.reporting.bias import evaluation_lines
 from regrade.reporting.diffs import diffs_markdown
 from regrade.reporting.results import Evaluation
 from regrade.reporting.tables import escape, headline, markdown_report
 from regrade.scoring.diff import Diff
-from regrade.stats.charts import DRAWING_ERRORS, Bar, headline_chart
+from regrade.stats.charts import DRAWING_ERRORS, headline_chart
+from regrade.stats.drawing import Bar
 from regrade.tracking.process import TrackingProcessError, call_in_process
 
 if TYPE_CHECKING:
@@ -30,13 +32,19 @@ METRICS_KEY = "metrics"
 PAGE_KEY = "gate"
 REPORT_KEY = "gate-report"
 COMPARISON_KEY = "comparison"
+PLAN_KEY = "plan"
+PLAN_REPORT_KEY = "plan-report"
 _FENCE = "```"
 
 
 def report(evaluation: Evaluation) -> None:
     """Show the results with links and a plot on the flow run's page; store the headline metrics."""
     plot = accuracy_plot(evaluation) if evaluation.answer_sets else None
-    show(RESULT_KEY, markdown_report(evaluation, plot), escape(headline(evaluation)))
+    page = markdown_report(evaluation, plot)
+    lines = [f"- {escape(name)}: {escape(line)}" for name, line in evaluation_lines(evaluation)]
+    if lines:
+        page += "\n".join(["", "Signs of bias of the judge:", "", *lines, ""])
+    show(RESULT_KEY, page, escape(headline(evaluation)))
     _show_metrics(evaluation)
 
 
@@ -83,8 +91,11 @@ def accuracy_plot(evaluation: Evaluation) -> str | None:
             accuracy, low, high = (
                 score.metrics[key] for key in ("accuracy", "accuracy_low", "accuracy_high")
             )
-            if score.headline and accuracy is not None and low is not None and high is not None:
+            shares = score.scale.unit == "%" and score.headline
+            if shares and accuracy is not None and low is not None and high is not None:
                 bars.append(Bar(f"{answers.benchmark}\n{answers.model}", accuracy, low, high))
+    if not bars and any(answers.scores for answers in evaluation.answer_sets):
+        return None
     try:
         image = call_in_process(headline_chart, bars)
     except (TrackingProcessError, *DRAWING_ERRORS) as error:
@@ -129,7 +140,7 @@ def newest_artifact(client: "SyncPrefectClient", flow_run_id: UUID, key: str) ->
     return max(artifacts, key=lambda artifact: str(artifact.created)).data if artifacts else None
 
 
-def as_artifact(report: GateReport) -> str:
+def as_artifact(report: BaseModel) -> str:
     """Return the report as a fenced block of JSON; backticks are escaped, so that no name ends the block."""
     document = report.model_dump_json(indent=1).replace("`", "\\u0060")
     return f"{_FENCE}json\n{document}\n{_FENCE}\n"

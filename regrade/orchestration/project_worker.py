@@ -19,7 +19,7 @@ from uuid import UUID
 import yaml
 from prefect.client.schemas.objects import Flow as APIFlow
 from prefect.client.schemas.objects import FlowRun, State, WorkPool
-from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.responses import DeploymentResponse, WorkerFlowRunResponse
 from prefect.runner.runner import Runner
 from prefect.utilities.processutils import command_to_string, setup_signal_handlers_worker
 from prefect.utilities.templating import PlaceholderType, find_placeholders
@@ -196,10 +196,29 @@ class ProjectWorker(ProcessWorker):
             watching.cancel()
             done.unlink(missing_ok=True)
 
+    async def _submit_scheduled_flow_runs(
+        self, flow_run_response: list[WorkerFlowRunResponse]
+    ) -> list[FlowRun]:
+        """Start runs; those that use a server elsewhere do not wait for the engine of this machine."""
+        elsewhere = [entry for entry in flow_run_response if runs_elsewhere(entry.flow_run)]
+        limiter, self._limiter = self._limiter, None
+        try:
+            started = await super()._submit_scheduled_flow_runs(elsewhere)
+        finally:
+            self._limiter = limiter
+        here = [entry for entry in flow_run_response if not runs_elsewhere(entry.flow_run)]
+        return started + await super()._submit_scheduled_flow_runs(here)
+
     async def _make_room(self, flow_run_id: UUID, done: Path) -> None:
         while self.once or not done.exists():
             await asyncio.sleep(POLL)
         self._release_limit_slot(flow_run_id)
+
+
+def runs_elsewhere(flow_run: FlowRun) -> bool:
+    """Return True if the answers of a flow run come from a server, so that it needs no engine on this machine."""
+    engine = flow_run.parameters.get("engine")
+    return isinstance(engine, Mapping) and (engine.get("kind") == "openai" or "base_url" in engine)
 
 
 def installed_entrypoint(deployment: DeploymentResponse | None) -> str:

@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from regrade.errors import OperationError, RegradeError
+from regrade.errors import OperationError, RegradeError, SettingsError
 from regrade.orchestration.prefect_app import new_login, protection, server_command
 from regrade.processes.shutdown import KEPT
 from regrade.processes.supervised import SupervisedProcess
-from regrade.reporting.results import Evaluation
 
+_R = TypeVar("_R")
 STARTUP_SECONDS = 180
 """Longest start, in seconds. The first start creates the database, which takes 18 s on two cores."""
 GRACE = 3.0
@@ -116,6 +116,13 @@ class TemporaryServer:
         raise TemporaryServerError(f"did not answer in {STARTUP_SECONDS} s", self._log)
 
 
+def has_server() -> bool:
+    """Return True if a Prefect server is configured, so that no temporary one is needed."""
+    from prefect.settings import PREFECT_API_URL  # noqa: PLC0415 - as in `prefect_server`
+
+    return PREFECT_API_URL.value() is not None
+
+
 @contextmanager
 def prefect_server(
     log: Path, *, meanwhile: Callable[[], object], heartbeats: bool = True
@@ -142,6 +149,7 @@ def prefect_server(
         with temporary_settings({} if heartbeats else no_heartbeats):
             yield
         return
+    make_home()
     server = TemporaryServer(log)
     meanwhile()
     server.wait()
@@ -155,7 +163,24 @@ def prefect_server(
             raise
 
 
-def flow_result(flow: Callable[..., Evaluation], parameters: dict[str, Any]) -> Evaluation:
+def make_home() -> None:
+    """Create Prefect's folder, in which a temporary server keeps its database.
+
+    Raises:
+        SettingsError: If that fails.
+    """
+    from prefect.settings import PREFECT_HOME  # noqa: PLC0415 - as in `prefect_server`
+
+    home = PREFECT_HOME.value()
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(
+            f"PREFECT_HOME '{home}' cannot be created: {error.strerror}. Set it to a folder that can be written."
+        ) from error
+
+
+def flow_result(flow: Callable[..., _R], parameters: dict[str, Any]) -> _R:
     """Run a flow and return its result.
 
     Raises:

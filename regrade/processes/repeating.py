@@ -24,7 +24,9 @@ class RepeatingThread:
         name: str,
         *,
         patience: float = 0.0,
+        first: float | None = None,
         last: Callable[[], None] | None = None,
+        failed: Callable[[], None] | None = None,
     ) -> None:
         """Prepare the thread, which starts with the block.
 
@@ -33,10 +35,13 @@ class RepeatingThread:
             action: Called repeatedly.
             name: Name of the thread.
             patience: Longest wait for a call at the end of the block, in seconds.
+            first: Pause before the first call, in seconds. None: the same.
             last: Called once at the end, if the block ended without an error.
+            failed: Called once at the end otherwise.
         """
         self._seconds, self._action = seconds, action
-        self._patience, self._last = patience, last
+        self._patience, self._last, self._on_failure = patience, last, failed
+        self._first = seconds if first is None else first
         self._stop = threading.Event()
         self._failed = False
         context = contextvars.copy_context()
@@ -56,13 +61,17 @@ class RepeatingThread:
     ) -> None:
         self._failed = error is not None
         self._stop.set()
-        self._thread.join(0.0 if self._failed else self._patience)
+        waits = not self._failed or self._on_failure is not None
+        self._thread.join(self._patience if waits else 0.0)
 
     def _loop(self) -> None:
-        while not self._stop.wait(self._seconds):
+        pause = self._first
+        while not self._stop.wait(pause):
             self._call(self._action)
-        if self._last is not None and not self._failed:
-            self._call(self._last)
+            pause = self._seconds
+        end = self._on_failure if self._failed else self._last
+        if end is not None:
+            self._call(end)
 
     def _call(self, action: Callable[[], None]) -> None:
         try:

@@ -1,10 +1,11 @@
 """A comparison of two models as table rows or a page of markdown; untrusted texts are escaped."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from regrade.comparing.models import Comparison, Comparisons, FlipExample
-from regrade.reporting.tables import average_text, escape, markdown_table, percent
+from regrade.reporting.tables import average_text, escape, markdown_table
 from regrade.reporting.text import code_block, tail
+from regrade.stats.scale import SHARES
 from regrade.view_address import comparison_address
 
 COLUMNS = (
@@ -19,6 +20,8 @@ COLUMNS = (
     "could show",
     "n",
 )
+PARTS = (COLUMNS[:5], (*COLUMNS[:1], *COLUMNS[5:]))
+"""Columns of the tables on a page, which is narrow."""
 MAX_SUBSETS = 20
 """Most subsets listed for a benchmark."""
 MAX_EXAMPLES_CHARACTERS = 100_000
@@ -27,7 +30,7 @@ MAX_EXAMPLES_CHARACTERS = 100_000
 
 def points(value: float | None, digits: int = 2) -> str:
     """Return a difference of shares in percentage points; a dash for None."""
-    return "-" if value is None else f"{100 * value:+.{digits}f}"
+    return SHARES.difference_text(value, digits)
 
 
 def p_text(p: float | None) -> str:
@@ -39,18 +42,24 @@ def p_text(p: float | None) -> str:
 
 def comparison_row(comparison: Comparison) -> tuple[str, ...]:
     """Return the cells of a benchmark, in the order of `COLUMNS`."""
+    scale = comparison.scale
     return (
         comparison.benchmark,
-        percent(comparison.base_accuracy, 2),
-        percent(comparison.candidate_accuracy, 2),
-        points(comparison.difference),
-        f"{points(comparison.low)} to {points(comparison.high)}",
+        scale.text(comparison.base_accuracy, 2),
+        scale.text(comparison.candidate_accuracy, 2),
+        f"{scale.difference_text(comparison.difference)}{mark(comparison)}",
+        f"{scale.difference_text(comparison.low)} to {scale.difference_text(comparison.high)}",
         f"{comparison.right_to_wrong:,}",
         f"{comparison.wrong_to_right:,}",
         p_text(comparison.p_value),
-        f"{100 * comparison.detectable_drop:.2f}",
+        scale.size_text(comparison.detectable_drop),
         n_text(comparison),
     )
+
+
+def mark(comparison: Comparison) -> str:
+    """Return ` (uncalibrated)`, or the correction by people's labels, of verdicts of a judge; "" without a judge."""
+    return f" ({comparison.calibration})" if comparison.calibration else ""
 
 
 def n_text(comparison: Comparison) -> str:
@@ -62,23 +71,34 @@ def n_text(comparison: Comparison) -> str:
 
 def remarks(comparison: Comparison) -> Iterator[str]:
     """Yield remarks on a comparison: both sides, the test, moved subsets, known differences, notes."""
+    scale = comparison.scale
+    if comparison.judged_difference is not None:
+        yield (
+            f"corrected by people's labels ({comparison.calibration}); as judged, the difference is "
+            f"{scale.difference_text(comparison.judged_difference)}"
+        )
+    elif comparison.calibration is not None:
+        yield "uncalibrated: people have labelled too few answers of both sides to correct the judge (`regrade label`)"
     for name, side in (("baseline", comparison.base), ("candidate", comparison.candidate)):
         counts = f"{side.unparsed:,} unparsed, {side.truncated:,} truncated, {side.failed:,} without an answer"
         rows = f"{side.rows:,} answers"
         if side.rows < side.expected_rows:
             rows += f" of {side.expected_rows:,}"
-        accuracy = average_text(side.accuracy, side.accuracy_stderr, side.repeats, 2)
+        accuracy = average_text(side.accuracy, side.accuracy_stderr, side.repeats, 2, scale)
         yield f"{name}: {side.model}, answer set {side.answer_set_id}, {accuracy} of {rows}; {counts}"
     together = f", in {comparison.clusters:,} groups" if comparison.clusters < comparison.n else ""
     by = "" if comparison.paired_by == "sample_id" else ", paired by prompt, target and choices"
     yield f"{comparison.test}{together}{by}; both sides scored by {comparison.scorer}"
+    as_judged = " as judged" if comparison.calibration else ""
     moved = [subset for subset in comparison.subsets if subset.moved]
     if comparison.subsets:
-        yield f"{len(moved)} of {len(comparison.subsets)} subsets moved (Benjamini-Hochberg at 5 %)"
+        yield (
+            f"{len(moved)} of {len(comparison.subsets)} subsets moved{as_judged} (Benjamini-Hochberg at 5 %)"
+        )
     for subset in sorted(moved, key=lambda subset: subset.p_adjusted)[:MAX_SUBSETS]:
         yield (
-            f"subset {subset.name}: {percent(subset.base)} -> {percent(subset.candidate)} "
-            f"({points(subset.difference, 1)} points, n={subset.n:,}, adjusted p {p_text(subset.p_adjusted)})"
+            f"subset {subset.name}: {scale.text(subset.base)} -> {scale.text(subset.candidate)} "
+            f"({scale.difference_text(subset.difference, 1)} points{as_judged}, n={subset.n:,}, adjusted p {p_text(subset.p_adjusted)})"
         )
     for text in comparison.allowed:
         yield f"allowed difference: {text}"
@@ -118,11 +138,11 @@ def comparisons_markdown(comparisons: Comparisons) -> str:
     lines = [
         f"# {escape(comparisons.candidate)} against {escape(comparisons.base)}",
         "",
-        *markdown_table(
-            COLUMNS, [comparison_row(comparison) for comparison in comparisons.compared]
+        *tables_of(
+            PARTS, COLUMNS, [comparison_row(comparison) for comparison in comparisons.compared]
         ),
         "",
-        "Differences are candidate minus baseline in percentage points, paired by question. `could show`: the smallest "
+        "Differences are candidate minus baseline in percentage points, or in the points of the scores, paired by question. `could show`: the smallest "
         "true drop that this number of questions detects with a probability of 80 %, if as many answers change as here. "
         "± is one standard error.",
         "",
@@ -134,6 +154,23 @@ def comparisons_markdown(comparisons: Comparisons) -> str:
         lines += [f"- {escape(text)}" for text in remarks(comparison)]
         lines += ["", *view_lines(comparison), *examples_markdown(comparison)]
     return "\n".join(lines)
+
+
+def tables_of(
+    parts: Sequence[Sequence[str]], columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> list[str]:
+    """Return the lines of a table in several, one below the other.
+
+    Args:
+        parts: Columns of each table.
+        columns: All columns.
+        rows: Cells in the order of `columns`.
+    """
+    lines: list[str] = []
+    for part in parts:
+        places = [columns.index(name) for name in part]
+        lines += [*markdown_table(part, [[row[place] for place in places] for row in rows]), ""]
+    return lines
 
 
 def examples_markdown(comparison: Comparison) -> list[str]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from regrade.reporting.tables import escape, markdown_table, percent
+from regrade.reporting.tables import escape, markdown_table
 from regrade.reporting.text import code_block, tail
 from regrade.scoring.diff import Changes, Diff, Example
+from regrade.stats.scale import Scale
 
 MAX_MARKDOWN = 200_000
 """Longest page, in characters."""
@@ -26,7 +27,7 @@ def diff_line(diff: Diff) -> str:
     if before.version == after.version:
         versions = f"v{before.version} {before.source_hash} -> {after.source_hash}"
     return (
-        f"{after.scorer} {versions}: {percent(overall.before)} -> {percent(overall.after)}, "
+        f"{after.scorer} {versions}: {diff.scale.text(overall.before)} -> {diff.scale.text(overall.after)}, "
         f"{overall.wrong_to_right} wrong to right, {overall.right_to_wrong} right to wrong, "
         f"{overall.newly_parsed} newly parsed, {overall.newly_unparsed} newly unparsed; see "
         f"`{diff_command(diff)}`"
@@ -41,14 +42,16 @@ def diff_command(diff: Diff) -> str:
     )
 
 
-def change_text(changes: Changes) -> str:
-    """Return the change of the metric with its paired 95 % interval, in percentage points."""
+def change_text(changes: Changes, scale: Scale) -> str:
+    """Return the change of the metric with its paired 95 % interval, in percentage points or those of the scale."""
     if changes.difference is None:
         return "no answers with a value on both sides"
-    shown = f"{percent(changes.before, 2)} -> {percent(changes.after, 2)}: {100 * changes.difference:+.2f} points"
+    means = f"{scale.text(changes.before, 2)} -> {scale.text(changes.after, 2)}"
+    shown = f"{means}: {scale.difference_text(changes.difference)} points"
     if changes.low is None or changes.high is None:
         return f"{shown} (n={changes.n:,}; one question has no interval)"
-    return f"{shown}, 95 % interval {100 * changes.low:+.2f} to {100 * changes.high:+.2f} (paired, n={changes.n:,})"
+    interval = f"{scale.difference_text(changes.low)} to {scale.difference_text(changes.high)}"
+    return f"{shown}, 95 % interval {interval} (paired, n={changes.n:,})"
 
 
 def table_rows(diff: Diff) -> list[tuple[str, ...]]:
@@ -57,7 +60,7 @@ def table_rows(diff: Diff) -> list[tuple[str, ...]]:
         ("all answers", diff.overall),
         *((subset.name, subset.changes) for subset in diff.subsets),
     ]
-    return [(name, *_counts(changes), change_text(changes)) for name, changes in parts]
+    return [(name, *_counts(changes), change_text(changes, diff.scale)) for name, changes in parts]
 
 
 def diffs_markdown(diffs: Sequence[Diff]) -> str:

@@ -3,10 +3,13 @@
 from pydantic import BaseModel, ConfigDict
 
 from regrade.errors import OperationError, SettingsError
+from regrade.judging.bias import Bias
+from regrade.labels.calibrated import Calibrated
 from regrade.scoring.fit import notes
 from regrade.scoring.score import Scored
 from regrade.stats.metrics import Summary
 from regrade.stats.named import Aggregate
+from regrade.stats.scale import SHARES, Scale
 from regrade.stats.speed import Speed
 
 
@@ -14,6 +17,19 @@ class Result(BaseModel):
     """Base class of results: frozen."""
 
     model_config = ConfigDict(frozen=True)
+
+
+class SubsetResult(Result):
+    """Accuracy of a subset."""
+
+    name: str
+    accuracy: float
+    accuracy_stderr: float | None
+    n: int
+
+
+LOWEST = 5
+"""Subsets that a page names."""
 
 
 class ScoreResult(Result):
@@ -28,8 +44,16 @@ class ScoreResult(Result):
     """Set if damaged shards were left out, such as `intact only: 3 of 4 shards`: not the answer set's score."""
     notes: tuple[str, ...] = ()
     """Reasons to doubt the score, a sentence each: the scorer fits nothing, or the imported file has another score."""
+    scale: Scale = SHARES
+    """Scale of the accuracies in `metrics`."""
+    calibrated: Calibrated | None = None
+    """Figure corrected by people's labels, of a judge's scoring or one whose answers were labelled; None for others."""
+    bias: Bias | None = None
+    """Signs of a judge's bias; None without a judge."""
     metrics: dict[str, float | int | None]
     """Scalars of `regrade.stats.metrics.Summary` by name; see `flat_metrics`."""
+    lowest: tuple[SubsetResult, ...] = ()
+    """Up to five subsets with the lowest accuracy; empty if there are few subsets."""
     other_results: tuple[Aggregate, ...] = ()
     """Results beside the accuracy, such as the strict and the loose reading of instructions."""
     mlflow_run_id: str | None = None
@@ -40,6 +64,8 @@ class AnswerSetResult(Result):
 
     benchmark: str
     model: str
+    model_revision: str | None = None
+    """Revision of the model: a commit, or a hash of the files in a folder."""
     answer_set_id: str
     revision: str | None
     """Commit of the repository that holds these answers, and scores if the flow wrote any."""
@@ -59,8 +85,20 @@ class AnswerSetResult(Result):
     """MLflow run of the headline scoring."""
     mlflow_url: str | None = None
     """Page of the model's evaluation in MLflow; None without an MLflow server."""
+    report_url: str | None = None
+    """Page of the report in MLflow; None without one, or without an MLflow server."""
     seconds: dict[str, float]
+    """Wall-clock seconds of each stage in this run; stages that it did not need are missing."""
     tokens_per_second: float | None = None
+    """Generated tokens per second in this run; None if it generated nothing."""
+    prompt_tokens: int = 0
+    """Tokens of all prompts, over all sessions."""
+    completion_tokens: int = 0
+    """Generated tokens, reasoning included, over all sessions."""
+    cost: float | None = None
+    """Price of these tokens; None if no price per token is given."""
+    judged: str | None = None
+    """Model whose answers are judged; None if these are no verdicts of a judge."""
     speed: Speed | None = None
     """Measurements inside the engine; None if this flow run generated nothing, or its engine takes none."""
 
@@ -116,7 +154,29 @@ def flat_metrics(summary: Summary) -> dict[str, float | int | None]:
     return flat | summary.averages()
 
 
-def score_result(scored: Scored, mlflow_run_id: str | None) -> ScoreResult:
+def lowest_subsets(summary: Summary) -> tuple[SubsetResult, ...]:
+    """Return the subsets with the lowest accuracy, the lowest first; none of fewer than `LOWEST` subsets."""
+    subsets = [
+        SubsetResult(
+            name=subset.name,
+            accuracy=subset.metrics.accuracy,
+            accuracy_stderr=subset.metrics.accuracy_stderr,
+            n=subset.metrics.n,
+        )
+        for subset in summary.subsets
+        if subset.metrics.accuracy is not None
+    ]
+    if len(subsets) < LOWEST:
+        return ()
+    return tuple(sorted(subsets, key=lambda subset: (subset.accuracy, subset.name))[:LOWEST])
+
+
+def score_result(
+    scored: Scored,
+    mlflow_run_id: str | None,
+    calibrated: Calibrated | None = None,
+    bias: Bias | None = None,
+) -> ScoreResult:
     """Return the result of one scoring."""
     return ScoreResult(
         scorer=scored.file.scorer,
@@ -125,7 +185,11 @@ def score_result(scored: Scored, mlflow_run_id: str | None) -> ScoreResult:
         headline=scored.file.is_headline(scored.answers.manifest.scorers),
         notes=tuple(notes(scored.answers, scored.file)),
         intact_only=scored.file.intact_only,
+        scale=scored.file.scale,
+        calibrated=calibrated,
+        bias=bias,
         metrics=flat_metrics(scored.file.summary),
+        lowest=lowest_subsets(scored.file.summary),
         other_results=scored.file.other_results,
         mlflow_run_id=mlflow_run_id,
     )

@@ -6,33 +6,139 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from regrade.reporting import other_results, speeds
 from regrade.reporting.results import AnswerSetResult, Evaluation, ScoreResult
 from regrade.scoring.fit import is_cut_short
+from regrade.specification import named_apart
 from regrade.stats.repeats import average_name, further_averages
+from regrade.stats.scale import SHARES, Scale
 from regrade.view_address import view_address
 
 TEXT_COLUMNS = ("model", "benchmark", "scorer")
+HEADINGS = ("model", "benchmark")
+"""Columns that may stand above the rows instead."""
 STAGES = ("load", "generate", "publish", "score", "track")
+COST_COLUMNS = ("seconds", *STAGES, "tokens/s")
 _SPECIAL = re.compile(r"[&\\`*_{}\[\]<>#|!~$]")
 _COMMON = "_#~!{}$\\"
 
 
 def columns(evaluation: Evaluation) -> tuple[str, ...]:
     """Return the names of the columns of `table_rows`."""
-    return (*_result_columns(evaluation), *(f"{stage} s" for stage in STAGES), "tokens/s")
+    repeated = ("with repeats",) if _has_repeats(evaluation) else ()
+    return (
+        *TEXT_COLUMNS,
+        "accuracy",
+        *(["by people's labels"] if _has_calibrations(evaluation) else []),
+        "n",
+        *repeated,
+        "unparsed",
+        "truncated",
+        "failed",
+    )
 
 
 def table_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
-    """Yield a row per scoring, in the order of `columns`; seconds and speed only in an answer set's first row."""
-    repeated = _has_repeats(evaluation)
+    """Yield a row per scoring, in the order of `columns`."""
+    repeated, labelled = _has_repeats(evaluation), _has_calibrations(evaluation)
+    names = model_names(evaluation)
     for answers in evaluation.answer_sets:
-        costs = _costs(answers)
         for score in answers.scores:
-            yield *_results(answers, score, repeated=repeated), *costs
-            costs = ("",) * len(costs)
+            accuracy, *counts = _results(answers, score, repeated=repeated)
+            corrected = [score.calibrated.text if score.calibrated else ""]
+            name = f"{score.scorer} v{score.version}"
+            yield (
+                names[answers.answer_set_id],
+                answers.benchmark,
+                name + (f", {score.intact_only}" if score.intact_only else ""),
+                accuracy,
+                *(corrected if labelled else []),
+                *counts,
+            )
 
 
-def _result_columns(evaluation: Evaluation) -> tuple[str, ...]:
-    repeated = ("with repeats",) if _has_repeats(evaluation) else ()
-    return (*TEXT_COLUMNS, "accuracy", *repeated, "n", "unparsed", "truncated", "failed")
+def _token_columns(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return the columns of `_tokens`: for judges, or if a price is known."""
+    sets = evaluation.answer_sets
+    shown = any(answers.judged is not None or answers.cost is not None for answers in sets)
+    return ("tokens in", "tokens out", "cost") if shown else ()
+
+
+def _tokens(answers: AnswerSetResult) -> tuple[str, ...]:
+    cost = "" if answers.cost is None else f"{answers.cost:,.4f}"
+    return f"{answers.prompt_tokens:,}", f"{answers.completion_tokens:,}", cost
+
+
+def cost_columns(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return the columns of `cost_rows`: tokens and price only for judges, or if a price is known."""
+    return (*COST_COLUMNS, *_token_columns(evaluation))
+
+
+def cost_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
+    """Yield a row per answer set with the seconds that this run took for it, in the order of `cost_columns`."""
+    names, tokens = model_names(evaluation), _token_columns(evaluation)
+    for answers in evaluation.answer_sets:
+        cells = (*_costs(answers), *(_tokens(answers) if tokens else ()))
+        if any(cells):
+            model = f" · {names[answers.answer_set_id]}" if len({*names.values()}) > 1 else ""
+            yield f"{answers.benchmark}{model}", *cells
+
+
+GENERATED_COLUMNS = (*HEADINGS, "answers", "new", "failed", "answer set")
+
+
+def generated_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
+    """Yield a row per answer set that was not scored, in the order of `GENERATED_COLUMNS`."""
+    names = model_names(evaluation)
+    for answers in evaluation.answer_sets:
+        if not answers.scores:
+            yield (
+                names[answers.answer_set_id],
+                answers.benchmark,
+                f"{answers.rows:,} of {answers.expected_rows:,}",
+                f"{answers.generated:,}",
+                f"{answers.failed + answers.refused:,}",
+                answers.answer_set_id,
+            )
+
+
+LOWEST_COLUMNS = ("benchmark", "subset", "accuracy", "n")
+
+
+def lowest_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
+    """Yield the subsets with the lowest accuracy of each headline number, in the order of `LOWEST_COLUMNS`."""
+    for answers in evaluation.answer_sets:
+        for score in answers.scores:
+            for subset in score.lowest if score.headline else ():
+                shown = score.scale.mean_text(subset.accuracy, subset.accuracy_stderr)
+                yield answers.benchmark, subset.name, shown, f"{subset.n:,}"
+
+
+def captions(evaluation: Evaluation) -> Iterator[str]:
+    """Yield what a reader of the table has to know: incomplete answers, and what `n` counts."""
+    for answers in evaluation.answer_sets:
+        if answers.rows < answers.expected_rows:
+            yield (
+                f"{answers.benchmark} · {answers.model}: incomplete, {answers.rows:,} of {answers.expected_rows:,} answers"
+            )
+    if _has_repeats(evaluation):
+        yield "n counts answers; the error is that of the questions"
+
+
+def model_names(evaluation: Evaluation) -> dict[str, str]:
+    """Return the model's name for each answer set id, with the begin of its revision if two models have the same name."""
+    revisions: dict[str, set[str | None]] = {}
+    for answers in evaluation.answer_sets:
+        revisions.setdefault(answers.model, set()).add(answers.model_revision)
+    names = {
+        answers.answer_set_id: named_apart(
+            answers.model, answers.model_revision, revisions[answers.model]
+        )
+        for answers in evaluation.answer_sets
+    }
+    judged = {a.answer_set_id: a.judged for a in evaluation.answer_sets if a.judged is not None}
+    return names | {key: f"{model} (judge {names[key]})" for key, model in judged.items()}
+
+
+def _has_calibrations(evaluation: Evaluation) -> bool:
+    return any(score.calibrated for answers in evaluation.answer_sets for score in answers.scores)
 
 
 def _has_repeats(evaluation: Evaluation) -> bool:
@@ -44,42 +150,39 @@ def percent(value: float | int | None, digits: int = 1) -> str:
     return "-" if value is None else f"{100 * value:.{digits}f} %"
 
 
-def accuracy_text(accuracy: float | None, error: float | None, digits: int = 1) -> str:
-    """Return an accuracy with its standard error if known, such as `74.5 ± 2.2 %`; a dash for None."""
-    if accuracy is None or error is None:
-        return percent(accuracy, digits)
-    return f"{100 * accuracy:.{digits}f} ± {100 * error:.{digits}f} %"
-
-
-def average_text(accuracy: float | None, error: float | None, repeats: int, digits: int = 1) -> str:
-    """Return an accuracy as `accuracy_text` does, with its name if questions had several answers: `avg@8 74.5 ± 2.2 %`."""
-    return f"{average_name(repeats)} {accuracy_text(accuracy, error, digits)}".strip()
+def average_text(
+    accuracy: float | None,
+    error: float | None,
+    repeats: int,
+    digits: int = 1,
+    scale: Scale = SHARES,
+) -> str:
+    """Return a mean with its standard error, and with its name if questions had several answers: `avg@8 74.5 ± 2.2 %`."""
+    return f"{average_name(repeats)} {scale.mean_text(accuracy, error, digits)}".strip()
 
 
 def repeats_text(metrics: Mapping[str, float | int | None], repeats: int) -> str:
     """Return what several answers show besides their average: `pass@8 85.0 ± 2.1 %, maj@8 78.0 ± 2.4 %`; "" without."""
     averages = further_averages(metrics, repeats)
-    return ", ".join(f"{name} {accuracy_text(value, error)}" for name, value, error in averages)
+    return ", ".join(f"{name} {SHARES.mean_text(value, error)}" for name, value, error in averages)
 
 
 def _results(answers: AnswerSetResult, score: ScoreResult, *, repeated: bool) -> tuple[str, ...]:
+    """Return the cells from the accuracy on."""
     metrics = score.metrics
-    shown = average_text(metrics["accuracy"], metrics["accuracy_stderr"], answers.repeats)
-    expected = f"{metrics['n']}"
-    if answers.rows < answers.expected_rows:
-        expected += f" (of {answers.expected_rows}: incomplete)"
     return (
-        answers.model,
-        answers.benchmark,
-        f"{score.scorer} v{score.version}"
-        + (f", {score.intact_only}" if score.intact_only else ""),
-        shown,
+        _accuracy(score, answers.repeats),
+        f"{metrics['n']:,}",
         *((repeats_text(metrics, answers.repeats),) if repeated else ()),
-        expected,
         percent(metrics["unparsed_rate"]),
         percent(metrics["truncated_rate"]),
-        f"{metrics['failed']}",
+        f"{metrics['failed']:,}",
     )
+
+
+def _accuracy(score: ScoreResult, repeats: int) -> str:
+    metrics = score.metrics
+    return average_text(metrics["accuracy"], metrics["accuracy_stderr"], repeats, scale=score.scale)
 
 
 def _costs(answers: AnswerSetResult) -> tuple[str, ...]:
@@ -99,19 +202,16 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
         evaluation: Results of a flow run.
         plot: `data:` URI of an image.
     """
-    repeated = _has_repeats(evaluation)
-    rows = [
-        _results(answers, score, repeated=repeated)
-        for answers in evaluation.answer_sets
-        for score in answers.scores
-    ]
+    rows = list(table_rows(evaluation))
     doubts = [f"**{escape(benchmark)}**: {escape(note)}" for benchmark, note in notes(evaluation)]
     lines = [
         *(line for doubt in doubts for line in (doubt, "")),
-        *markdown_table(_result_columns(evaluation), rows, text=TEXT_COLUMNS),
+        *markdown_table(columns(evaluation), rows, text=TEXT_COLUMNS),
         "",
         "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing.",
-        *([_REPEATS] if repeated else []),
+        *([_REPEATS] if _has_repeats(evaluation) else []),
+        *([CALIBRATED] if _has_calibrations(evaluation) else []),
+        *(f"{escape(caption)}." for caption in captions(evaluation)),
         "",
         *(
             ["Other results of the scorers, on their own scales:", "", *others, ""]
@@ -119,24 +219,27 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
             else []
         ),
     ]
+    if lowest := list(lowest_rows(evaluation)):
+        lines += ["Lowest subsets:", ""]
+        lines += [*markdown_table(LOWEST_COLUMNS, lowest, text=LOWEST_COLUMNS[:2]), ""]
     if plot is not None:
         lines += [f"![accuracy]({plot})", ""]
     lines += [f"- Not scored: {escape(failed.text)}" for failed in evaluation.not_scored]
     lines += [_links(answers, evaluation.repository) for answers in evaluation.answer_sets]
     if not evaluation.answer_sets:
         return "\n".join([*lines, ""])
-    lines += ["", "Score the same answers again, without a model:", "", "```"]
+    lines += ["", "Read the answers in a browser; score them again, without a model:", "", "```"]
+    lines += [
+        f"regrade view {evaluation.repository} {answers.answer_set_id}"
+        for answers in evaluation.answer_sets
+    ]
     lines += [
         f"regrade score --answers {evaluation.repository} --answer-set {answers.answer_set_id}"
         for answers in evaluation.answer_sets
     ]
-    seconds = [
-        (answers.benchmark, *cells)
-        for answers in evaluation.answer_sets
-        if answers.scores and any(cells := _costs(answers))
-    ]
-    names = ("seconds", *STAGES, "tokens/s")
-    return "\n".join([*lines, "```", "", *markdown_table(names, seconds), "", *_speeds(evaluation)])
+    seconds = list(cost_rows(evaluation))
+    tables = [*markdown_table(cost_columns(evaluation), seconds), "", *_speeds(evaluation)]
+    return "\n".join([*lines, "```", "", *tables])
 
 
 _REPEATS = (
@@ -145,14 +248,21 @@ _REPEATS = (
 )
 
 
+CALIBRATED = (
+    "Verdicts of a judge are uncalibrated until people label some answers (`regrade label`). Corrected figures are means of "
+    "people's labels, estimated with 95 % intervals: PPI++ from labels of a random part of these answers, Rogan-Gladen from the "
+    "judge's errors on other labelled answers."
+)
+
+
 def _speeds(evaluation: Evaluation) -> list[str]:
     rows = list(speeds.speed_rows(evaluation))
-    if not rows:
-        return []
     loads = [
         f"- {escape(benchmark)}: {escape(line)}"
-        for benchmark, line in speeds.load_lines(evaluation)
+        for benchmark, line in [*speeds.load_lines(evaluation), *speeds.remark_lines(evaluation)]
     ]
+    if not rows:
+        return [*loads, ""] if loads else []
     return [*markdown_table(speeds.COLUMNS, rows, text=speeds.TEXT_COLUMNS), "", *loads, ""]
 
 
@@ -176,19 +286,34 @@ def headline(evaluation: Evaluation) -> str:
         for score in answers.scores
         if score.headline
     ]
-    models = ", ".join(sorted({answers.model for answers in evaluation.answer_sets}))
+    models = ", ".join(sorted({*model_names(evaluation).values()}))
     return f"{models}: {', '.join(accuracies)}" if accuracies else models
+
+
+def short_headline(evaluation: Evaluation) -> str:
+    """Return the models, and each benchmark with its headline accuracy and standard error; empty without any."""
+    accuracies = [
+        f"{answers.benchmark} {average_text(score.metrics['accuracy'], score.metrics['accuracy_stderr'], answers.repeats)}"
+        for answers in evaluation.answer_sets
+        for score in answers.scores
+        if score.headline
+    ]
+    models = ", ".join(sorted({answers.model for answers in evaluation.answer_sets}))
+    return f"{models}: {', '.join(accuracies)}" if accuracies else ""
 
 
 def _headline(answers: AnswerSetResult, score: ScoreResult) -> str:
     metrics, repeats = score.metrics, answers.repeats
-    shown = average_text(metrics["accuracy"], metrics["accuracy_stderr"], repeats)
+    shown = _accuracy(score, repeats)
     truncated = metrics["truncated_rate"]
     details = [f"n={metrics['n']}"]
     if repeats > 1:
         details.append(repeats_text(metrics, repeats))
     if is_cut_short(truncated):
         details.append(f"{percent(truncated)} truncated")
+    if score.calibrated is not None:
+        found = score.calibrated
+        details.append(found.text if found.method is None else f"by people's labels {found.text}")
     return f"{shown} ({', '.join(filter(None, details))})"
 
 
@@ -221,7 +346,8 @@ def _links(answers: AnswerSetResult, repository: str) -> str:
     set_id, revision = answers.answer_set_id, str(answers.revision)[:12]
     view = view_address(repository, set_id)
     read = "" if view is None else f", [read them]({view}), [wrong ones]({view}?verdict=wrong)"
-    return f"- {escape(answers.benchmark)}: {where} `{set_id}` at commit `{revision}`{run}{read}"
+    report = f", [report]({answers.report_url})" if answers.report_url else ""
+    return f"- {escape(answers.benchmark)}: {where} `{set_id}` at commit `{revision}`{run}{report}{read}"
 
 
 def escape(text: str) -> str:

@@ -3,13 +3,15 @@
 from regrade.comparing.gate_report import BenchmarkVerdict, GateReport, Verdict
 from regrade.reporting.comparisons import (
     examples_markdown,
+    mark,
     n_text,
     p_text,
-    points,
     remarks,
+    tables_of,
     view_lines,
 )
-from regrade.reporting.tables import escape, markdown_table, percent
+from regrade.reporting.tables import escape, percent
+from regrade.stats.scale import SHARES
 
 COLUMNS = (
     "benchmark",
@@ -24,6 +26,8 @@ COLUMNS = (
     "would find",
     "n",
 )
+PARTS = (COLUMNS[:7], (*COLUMNS[:1], *COLUMNS[7:]))
+"""Columns of the tables on a page, which is narrow."""
 MARKS: dict[Verdict, str] = {"pass": "✅", "regression": "❌", "cannot tell": "❔"}
 MAX_PAGE = 500_000
 """Longest page, in characters; GitHub accepts 1 MiB."""
@@ -31,23 +35,45 @@ MAX_PAGE = 500_000
 
 def verdict_row(judged: BenchmarkVerdict) -> tuple[str, ...]:
     """Return the cells of a benchmark, in the order of `COLUMNS`."""
-    accepted = f"{100 * judged.max_drop:g}"
     comparison = judged.comparison
+    scale = SHARES if comparison is None else comparison.scale
+    accepted = f"{scale.points_per_unit * judged.max_drop:g}"
     if comparison is None:
         return judged.benchmark, judged.verdict, "-", "-", "-", "-", accepted, "-", "-", "-", "-"
     return (
         judged.benchmark,
         judged.verdict,
-        percent(comparison.base_accuracy, 2),
-        percent(comparison.candidate_accuracy, 2),
-        points(comparison.difference),
-        f"{points(judged.low)} to {points(judged.high)}",
+        scale.text(comparison.base_accuracy, 2),
+        scale.text(comparison.candidate_accuracy, 2),
+        f"{scale.difference_text(comparison.difference)}{mark(comparison)}",
+        f"{scale.difference_text(judged.low)} to {scale.difference_text(judged.high)}{_level(judged)}",
         accepted,
         f"{comparison.right_to_wrong:,}",
         f"{comparison.wrong_to_right:,}",
-        "-" if judged.detectable_drop is None else f"{100 * judged.detectable_drop:.2f}",
+        scale.size_text(judged.detectable_drop),
         n_text(comparison),
     )
+
+
+def base_text(report: GateReport) -> str:
+    """Return the baseline with the name of its model, if that is another: `baseline (org/model)`."""
+    models = dict.fromkeys(
+        judged.comparison.base.model
+        for judged in report.benchmarks
+        if judged.comparison is not None
+    )
+    others = [model for model in models if model != report.base]
+    return f"{report.base} ({', '.join(others)})" if others else report.base
+
+
+def _level(judged: BenchmarkVerdict) -> str:
+    """Return the confidence of the interval, as its end in a table; empty if it is not known."""
+    low, high = judged.low_level, judged.high_level
+    if low is None or high is None:
+        return ""
+    if low == high:
+        return f" ({100 * (2 * low - 1):.4g} %)"
+    return f" ({100 * low:.4g} % and {100 * high:.4g} %, one-sided)"
 
 
 def gate_markdown(report: GateReport) -> str:
@@ -58,11 +84,10 @@ def gate_markdown(report: GateReport) -> str:
         "",
         escape(report.summary),
         "",
-        f"Candidate {escape(report.candidate)} against baseline {escape(report.base)}.",
+        f"Candidate {escape(report.candidate)} against baseline {escape(base_text(report))}.",
         "",
-        *markdown_table(COLUMNS, [verdict_row(judged) for judged in report.benchmarks]),
-        "",
-        "Differences are candidate minus baseline in percentage points, paired by question. Regression: the whole interval "
+        *tables_of(PARTS, COLUMNS, [verdict_row(judged) for judged in report.benchmarks]),
+        "Differences are candidate minus baseline in percentage points, or in the points of the scores, paired by question. Regression: the whole interval "
         "is below the accepted drop. Pass: the whole interval is above it. `would find`: the smallest true drop that is "
         "called a regression with a probability of 80 %, if as many answers change as here. Probability of a false regression on any benchmark, and of a "
         f"false pass: at most {rate}.",
@@ -87,8 +112,9 @@ def _benchmark(judged: BenchmarkVerdict) -> list[str]:
     ]
     if judged.comparison is None:
         return lines
+    drop = judged.comparison.scale.points_per_unit * judged.max_drop
     tests = (
-        f"if the true drop were {100 * judged.max_drop:g} points, p {p_text(judged.p_regression)} for a difference this "
+        f"if the true drop were {drop:g} points, p {p_text(judged.p_regression)} for a difference this "
         f"low ({p_text(judged.p_regression_adjusted)} after Holm), and p {p_text(judged.p_pass)} for one this high"
     )
     texts = (tests, _levels(judged), *remarks(judged.comparison))

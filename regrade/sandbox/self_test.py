@@ -34,7 +34,7 @@ _PROBES = {
     "become root": "import os; os.setuid(0)",
     "read the environment of regrade": "import os; assert any(not name.startswith(%(variables)r) for name in os.environ)",
 }
-"""What no program may be able to do: each raises in a sandbox that holds."""
+"""Acts that no program may be able to do, by name: each raises in a sandbox that holds."""
 
 _PROGRAM = """
 import json

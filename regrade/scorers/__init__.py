@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from regrade import registry
-from regrade.errors import NoScorerYetError, UnknownNameError
 from regrade.scorers.own.files import is_specification, load_file, loaded
 from regrade.scorers.own.values import Score as Score
 
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
     from regrade.settings import Method
 
 JUDGE = "judge"
-"""Scorer of answers that a judge model grades; no version of regrade has it yet."""
+"""Scorer of judge runs; first scorer also of the benchmarks whose answers such a run grades."""
 
 
 def scorer_names() -> tuple[str, ...]:
@@ -50,12 +49,7 @@ def load_scorer(name: str) -> "AnyScorer":
     if file is not None:
         definition = registry.checked("scorer", name, file.definition, f"'{file.path.name}'")
     else:
-        try:
-            definition = registry.load("scorer", name)
-        except UnknownNameError as error:
-            if name == JUDGE:
-                raise NoScorerYetError("scorer", name, error.known) from error
-            raise
+        definition = registry.load("scorer", name)
     if isinstance(definition, type):
         scorer: AnyScorer = definition()
         return scorer

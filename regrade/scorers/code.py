@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from regrade.processes.limited import available_cores
 from regrade.records import SCORING_SCHEMA
-from regrade.sandbox import sandbox as boxes
+from regrade.sandbox.calling import Raised, Verdict
 from regrade.sandbox.interpreter import PACKAGES, find_interpreter
 from regrade.sandbox.limits import Limits
-from regrade.sandbox.sandbox import Raised, Runner, Sandbox, Verdict, open_sandbox
+from regrade.sandbox.running import Runner
+from regrade.sandbox.sandbox import Sandbox, open_backend, open_sandbox
 from regrade.scorers.base import PROMPT_FORMAT, TargetKind, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.pieces import characters
@@ -52,7 +53,7 @@ class Code:
     version = 1
     description = (
         "The program in the answer, run against the question's tests in a sandbox: the last fenced block that defines "
-        "what is tested, else the last one."
+        "what is tested, else the last one that says that it is Python, else the last one without a language."
     )
     unparsed = "Answers without a program."
     targets: TargetKind = "text"
@@ -68,7 +69,7 @@ class Code:
             SandboxError: If the sandbox is not installed, or no Python can run in it.
         """
         interpreter = find_interpreter()
-        boxes.open_backend(options.sandbox, interpreter, LIMITS)  # fails if it is not installed
+        open_backend(options.sandbox, interpreter, LIMITS)  # fails if it is not installed
         packages = {name: installed_version(name) for name in PACKAGES if interpreter.packages}
         return {
             "sandbox": options.sandbox,

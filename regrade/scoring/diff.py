@@ -15,6 +15,7 @@ from regrade.errors import DamagedAnswersError, SettingsError
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
 from regrade.stats.paired import PairedDifference, paired_difference
+from regrade.stats.scale import SHARES, Scale
 
 COLUMNS = ("sample_id", "repeat", "prompt", "target", "text", "reasoning")
 Mask = NDArray[np.bool_]
@@ -100,6 +101,8 @@ class Diff(_Part):
     repository: str
     revision: str
     rows: int
+    scale: Scale = SHARES
+    """Scale of the scores; means and differences are in its unit."""
     before: Side
     after: Side
     overall: Changes
@@ -132,6 +135,10 @@ def compare(
         DamagedAnswersError: If a score table does not match the answers that its metadata names.
     """
     _check_same_answers(answers, before[0], after[0])
+    if before[0].scale != after[0].scale:
+        raise SettingsError(
+            f"'{before[0].label}' and '{after[0].label}' have different scales, which cannot be compared."
+        )
     rows = _aligned(answers, before, after)
     if subset is not None:
         chosen = np.asarray(rows.subset == subset)
@@ -148,6 +155,7 @@ def compare(
         repository=answers.repository.uri,
         revision=answers.revision,
         rows=int(chosen.sum()),
+        scale=before[0].scale,
         before=_side(before[0], stored[0]),
         after=_side(after[0], stored[1]),
         overall=rows.changes(chosen),
@@ -168,12 +176,16 @@ def _check_same_answers(answers: AnswerSet, before: ScoreFile, after: ScoreFile)
 class _Rows:
     """Rows of both scorings, in the order of the stored answers."""
 
-    def __init__(self, before: pa.Table, after: pa.Table) -> None:
+    def __init__(self, before: pa.Table, after: pa.Table, scale: Scale) -> None:
         self.tables = before, after
+        self.scale = scale
         self.subset = _strings(before, "subset")
         encoded = before["sample_id"].combine_chunks().dictionary_encode()
         self.sample: IntArray = encoded.indices.to_numpy().astype(np.int64)
-        self.value: tuple[FloatArray, FloatArray] = (score_values(before), score_values(after))
+        self.value: tuple[FloatArray, FloatArray] = (
+            scale.shares(score_values(before)),
+            scale.shares(score_values(after)),
+        )
         outcomes = (_strings(before, "outcome"), _strings(after, "outcome"))
         unparsed = tuple((o == "unparsed") | (o == "unfinished") for o in outcomes)
         failed = tuple(np.isnan(value) for value in self.value)
@@ -197,7 +209,15 @@ class _Rows:
             self.value[0][chosen], self.value[1][chosen], self.sample[chosen]
         )
         different = int((self.read_differently & chosen).sum())
-        return Changes(**counts, read_differently=different, **asdict(paired))
+        changes = Changes(**counts, read_differently=different, **asdict(paired))
+        scale = self.scale
+        moved = {
+            name: None if value is None else scale.span * value
+            for name in ("difference", "stderr", "low", "high")
+            for value in [getattr(changes, name)]
+        }
+        means = {"before": scale.value_of(changes.before), "after": scale.value_of(changes.after)}
+        return changes.model_copy(update=moved | means)
 
     def by_subset(self, chosen: Mask) -> list[SubsetChanges]:
         changed = np.any([*self.kinds.values(), self.read_differently], axis=0) & chosen
@@ -213,7 +233,7 @@ def _aligned(
 ) -> _Rows:
     keys = ["sample_id", "repeat"]
     if before[1].select(keys).equals(after[1].select(keys)):
-        return _Rows(before[1], after[1])
+        return _Rows(before[1], after[1], before[0].scale)
     path = f"{answers.scores_folder}/{before[0].label}.parquet"
     raise DamagedAnswersError(
         path,

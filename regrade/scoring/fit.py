@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from regrade.answers.scorefile import ORIGINAL, ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.errors import PluginError, SettingsError
+from regrade.rubrics.facts import judge_run
+from regrade.rubrics.self_test import MOVED
 from regrade.scorers import load_scorer, method_of, scorer_names
 from regrade.scorers.sessions import SessionScorer
 from regrade.scoring.batches import batches_for, score_batch
@@ -66,6 +68,9 @@ def notes(answers: AnswerSet, file: ScoreFile) -> Iterator[str]:
     overall = file.summary.overall
     if file.scorer != answers.manifest.scorers[0] or overall.accuracy is None:
         return
+    if judge_run(answers.manifest.specification) is not None:
+        yield from _judge_notes(file)
+        return
     if is_cut_short(overall.truncated_rate):
         yield _truncated(answers, overall)
     if overall.unfinished:
@@ -87,6 +92,25 @@ def notes(answers: AnswerSet, file: ScoreFile) -> Iterator[str]:
     difference = _difference(answers, file)
     if difference is not None:
         yield difference
+
+
+def _judge_notes(file: ScoreFile) -> Iterator[str]:
+    """Yield a sentence for each reason to doubt the verdicts of a judge."""
+    overall = file.summary.overall
+    if file.low_coverage is not None:
+        yield (
+            f"the judge gave a verdict on {file.low_coverage:.1%} of the answers only, which is below the floor: this is no "
+            "headline score. `regrade judge` asks for verdicts on failed requests again; `--min-coverage` sets the floor."
+        )
+    if is_cut_short(overall.truncated_rate):
+        yield f"{overall.truncated_rate:.1%} of the verdicts were cut off. Raise `--max-tokens`."
+    for result in file.aggregates:
+        if result.name == MOVED and result.value > 0:
+            moved = round(result.value * result.n)
+            yield (
+                f"self-test: the judge followed the instructions of {moved} of {result.n} answers that told it what to say. Do not "
+                "trust it with answers of people or models that know they are judged."
+            )
 
 
 def is_cut_short(truncated_rate: float | None) -> bool:

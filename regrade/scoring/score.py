@@ -21,10 +21,12 @@ from regrade.scorers.base import Scorer
 from regrade.scorers.sessions import AnyScorer, ScoringContext, SessionScorer
 from regrade.scoring.batches import batches_for, score_batch
 from regrade.scoring.fit import better_scorers
+from regrade.scoring.scaled import ScaledScorer
 from regrade.scoring.source_hash import source_hash
 from regrade.scoring.units import units
 from regrade.settings import ScoringOptions
-from regrade.stats.metrics import summarise
+from regrade.stats.metrics import Metrics, summarise
+from regrade.stats.scale import SHARES
 
 logger = logging.getLogger("regrade.score")
 N_THREADS = 2
@@ -151,7 +153,9 @@ def score_answers(
         aggregates = ()
     check_rows(scored, table)
     votes = scorer.votes if isinstance(scorer, SessionScorer) else True
-    summary = summarise(table, answers.manifest.groups, votes=votes)
+    passes = bool(getattr(scorer, "passes", True))
+    scale = scorer.scale(context) if isinstance(scorer, ScaledScorer) else SHARES
+    summary = summarise(table, answers.manifest.groups, votes=votes, passes=passes, scale=scale)
     file = ScoreFile(
         answer_set_id=answers.manifest.answer_set_id,
         scorer=scorer_name,
@@ -162,6 +166,8 @@ def score_answers(
         answers=tuple(shard.sha256 for shard in scored.manifest.shards),
         left_out=left_out,
         better_scorers=better_scorers(scored, scorer_name, summary.overall),
+        low_coverage=_low_coverage(scorer, summary.overall, options),
+        scale=scale,
         summary=summary,
         aggregates=aggregates,
         scored_at=datetime.now(UTC),
@@ -178,6 +184,14 @@ def _without_damaged(answers: AnswerSet) -> tuple[AnswerSet, tuple[str, ...]]:
     intact = {shard.name for shard in kept.manifest.shards}
     names = [shard.name for shard in answers.manifest.shards]
     return kept, tuple(name for name in names if name not in intact)
+
+
+def _low_coverage(scorer: AnyScorer, overall: Metrics, options: ScoringOptions) -> float | None:
+    """Return the share of rows with a value if it is below the floor of a scorer that has one."""
+    if not getattr(scorer, "needs_coverage", False):
+        return None
+    coverage = overall.n / overall.rows if overall.rows else 0.0
+    return coverage if coverage < options.min_coverage else None
 
 
 def _environment(scorer: AnyScorer, options: ScoringOptions) -> dict[str, str]:

@@ -11,6 +11,7 @@ from math import sqrt
 
 import numpy as np
 
+from regrade.stats.corrected import Corrected
 from regrade.stats.estimates import FloatArray, IntArray, clustered_standard_error
 from regrade.stats.margins import PairedCounts, drop_p
 from regrade.stats.significance import sign_flip_p
@@ -36,6 +37,8 @@ class PairedChanges:
     """Counts, if each question is independent and has one right or wrong answer; else None."""
     stderr: float | None
     """Standard error of `difference`, clustered; None below 2 clusters."""
+    corrected: Corrected | None = None
+    """The difference corrected by people's labels; if it is set, it alone decides, by Student's t."""
 
     @cached_property
     def exact_p(self) -> float:
@@ -48,7 +51,21 @@ class PairedChanges:
         counts = self.counts and replace(
             self.counts, gained=self.counts.lost, lost=self.counts.gained
         )
-        return replace(self, difference=-self.difference, sums=-self.sums, counts=counts)
+        corrected = self.corrected and self.corrected.negated()
+        return replace(
+            self,
+            difference=-self.difference,
+            sums=-self.sums,
+            counts=counts,
+            corrected=corrected,
+        )
+
+    def by_labels(self, corrected: Corrected) -> "PairedChanges":
+        """Return the changes with a difference that people's labels correct, between -1 and 1 as the changes."""
+        error = corrected.stderr
+        return replace(
+            self, difference=corrected.value, counts=None, stderr=error, corrected=corrected
+        )
 
 
 def paired_changes(change: FloatArray, clusters: IntArray, scale: int = 1) -> PairedChanges:
@@ -89,8 +106,11 @@ def regression_p(changes: PairedChanges, drop: float) -> float:
 
     With one right or wrong answer to each question the score test, else Student's t over the clusters. If `drop` is
     not negative, the p-value is never below that of the exact test of no drop at all, because a drop beyond `drop` is
-    also a drop. With single answers and a `drop` of 0, it is the exact McNemar test.
+    also a drop. With single answers and a `drop` of 0, it is the exact McNemar test. A corrected difference is tested by
+    Student's t with its own error.
     """
+    if changes.corrected is not None:
+        return changes.corrected.below_p(-drop)
     if drop == 0 and changes.counts is not None:
         return changes.exact_p
     p = drop_p(changes.counts, drop) if changes.counts else _t_test_p(changes, drop)
@@ -106,7 +126,8 @@ def pass_p(changes: PairedChanges, drop: float) -> float:
     to reject as well. For repeats, passages and values between 0 and 1 the p-value is never below `unseen_loss_p`.
     """
     p = regression_p(changes.mirrored, -drop)
-    if p > 0.5 or changes.counts is not None or changes.stderr is None:
+    decided = changes.counts is not None or changes.corrected is not None
+    if p > 0.5 or decided or changes.stderr is None:
         return p
     return max(p, unseen_loss_p(changes.sums, changes.whole, drop, changes.stderr))
 

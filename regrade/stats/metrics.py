@@ -21,10 +21,14 @@ from regrade.stats.estimates import (
     wilson_interval,
 )
 from regrade.stats.named import NamedMetric, named_metrics
+from regrade.stats.scale import SHARES, Scale
 
 
 class Metrics(Settings):
-    """Metrics over some rows of scores. Rates are over `rows`, accuracy is over `n`."""
+    """Metrics over some rows of scores. Rates are over `rows`, accuracy is over `n`.
+
+    Accuracies, their errors and intervals are in the unit of the values: shares, or points of another scale.
+    """
 
     rows: int
     """All generations."""
@@ -126,7 +130,11 @@ class _Rows:
     unfinished: NDArray[np.bool_]
     timeout: NDArray[np.bool_]
     measured: NDArray[np.bool_]
+    ungraded: NDArray[np.bool_]
+    """Rows without a value that a judge answered: unparsed or truncated, and not failed."""
     truncated: NDArray[np.bool_]
+    scale: Scale
+    """Scale of the scorer; `value` is the share of it, from 0 to 1."""
 
     def at(self, rows: IntArray) -> "_Rows":
         return _Rows(
@@ -136,25 +144,34 @@ class _Rows:
             self.unfinished[rows],
             self.timeout[rows],
             self.measured[rows],
+            self.ungraded[rows],
             self.truncated[rows],
+            self.scale,
         )
 
 
 def summarise(
-    scores: pa.Table, groups: Mapping[str, Sequence[str]], *, votes: bool = True
+    scores: pa.Table,
+    groups: Mapping[str, Sequence[str]],
+    *,
+    votes: bool = True,
+    passes: bool = True,
+    scale: Scale = SHARES,
 ) -> Summary:
     """Return all metrics of a scoring.
 
     A row without a finite value is missing: it counts as failed and is left out of all means. pass@k is over the
-    samples with a value for at least k repeats; a value of 1 passes. Majority is over the samples with a value for at
+    samples with a value for at least k repeats; the highest value of the scale passes. Majority is over the samples with a value for at
     least one repeat; unparsed answers do not vote.
 
     Args:
         scores: `SCORING_SCHEMA`, one row for each sample and repeat, in any order.
         groups: Names of subsets by category. Categories without rows are left out.
         votes: Equal extracted values are the same answer; without that there is no majority.
+        passes: A value of 1 passes; without that there is no pass@k.
+        scale: Scale of the values; means, errors and intervals are in its unit.
     """
-    rows = _rows(scores)
+    rows = _rows(scores, scale)
     subsets, categories = _breakdown(rows, scores, groups)
     summary = Summary(
         overall=_metrics(rows),
@@ -168,7 +185,7 @@ def summarise(
     n_repeats = int(repeat.max(initial=0)) + 1
     if n_repeats == 1:
         return summary
-    passed = _pass_at(rows, n_repeats)
+    passed = _pass_at(rows, n_repeats) if passes else {}
     further: dict[str, Any] = {
         "pass_at": {k: float(values.mean()) for k, values in passed.items()},
         "pass_at_stderr": {k: _error(values) for k, values in passed.items()},
@@ -176,8 +193,9 @@ def summarise(
     }
     if votes:
         voted = _majority_values(rows, repeat, scores)
-        further["majority_accuracy"] = float(voted.mean()) if voted.size else None
-        further["majority_stderr"] = _error(voted)
+        error = _error(voted)
+        further["majority_accuracy"] = scale.value_of(float(voted.mean())) if voted.size else None
+        further["majority_stderr"] = None if error is None else scale.span * error
         further["majority_samples"] = voted.size
     return summary.model_copy(update=further)
 
@@ -210,16 +228,22 @@ def _macro(subsets: Sequence[Metrics]) -> dict[str, Any]:
     }
 
 
-def _rows(scores: pa.Table) -> _Rows:
+def _rows(scores: pa.Table, scale: Scale) -> _Rows:
     sample, _ = _codes(scores, "sample_id")
-    value = score_values(scores)
+    value = scale.shares(score_values(scores))
     outcome = scores["outcome"].to_numpy()
-    unparsed, unfinished, timeout = (
-        (outcome == name) & ~np.isnan(value) for name in ("unparsed", "unfinished", "timeout")
+    unfinished, timeout = (
+        (outcome == name) & ~np.isnan(value) for name in ("unfinished", "timeout")
     )
+    ungraded = np.isin(outcome, _UNGRADED) & scores["value"].is_null().to_numpy()
+    unparsed = (outcome == "unparsed") & (ungraded | ~np.isnan(value))
     measured = (outcome == "measured") & np.isnan(value)
     truncated = scores["truncated"].to_numpy()
-    return _Rows(sample, value, unparsed, unfinished, timeout, measured, truncated)
+    return _Rows(sample, value, unparsed, unfinished, timeout, measured, ungraded, truncated, scale)
+
+
+_UNGRADED = ("unparsed", "truncated")
+"""Outcomes of a judge's replies that have no value, and yet are replies."""
 
 
 def _codes(scores: pa.Table, column: str) -> tuple[IntArray, list[str]]:
@@ -234,6 +258,7 @@ def _metrics(rows: _Rows) -> Metrics:
     value, sample = rows.value[counted], rows.sample[counted]
     n_rows, n, n_samples = len(rows.value), len(counted), len(np.unique(sample))
     error, low, high = _uncertainty(value, sample, n_samples)
+    of = rows.scale
     unparsed, unfinished, timeouts, truncated = (
         int(counted.sum())
         for counted in (rows.unparsed, rows.unfinished, rows.timeout, rows.truncated)
@@ -242,10 +267,10 @@ def _metrics(rows: _Rows) -> Metrics:
         rows=n_rows,
         n=n,
         samples=n_samples,
-        accuracy=float(value.mean()) if n else None,
-        accuracy_stderr=error,
-        accuracy_low=low,
-        accuracy_high=high,
+        accuracy=of.value_of(float(value.mean())) if n else None,
+        accuracy_stderr=None if error is None else of.span * error,
+        accuracy_low=of.value_of(low),
+        accuracy_high=of.value_of(high),
         unparsed=unparsed,
         unparsed_rate=unparsed / n_rows if n_rows else None,
         unfinished=unfinished,
@@ -254,7 +279,7 @@ def _metrics(rows: _Rows) -> Metrics:
         timeout_rate=timeouts / n_rows if n_rows else None,
         truncated=truncated,
         truncated_rate=truncated / n_rows if n_rows else None,
-        failed=n_rows - n - int(rows.measured.sum()),
+        failed=n_rows - n - int(rows.measured.sum()) - int(rows.ungraded.sum()),
     )
 
 

@@ -41,6 +41,11 @@ def detectable_drop(
     Returns:
         A drop in (0, 1]; 1.0 if no drop would be found.
     """
+    if changes.corrected is not None:
+        from scipy.special import stdtrit
+
+        quantile = float(stdtrit(changes.corrected.df, 1 - alpha)) + NormalDist().inv_cdf(power)
+        return min(1.0, drop + quantile * changes.corrected.stderr)
     if changes.counts is None:
         return _detectable_in_clusters(changes, drop, alpha, power)
     changed, n = _changed(changes.counts), changes.counts.n
@@ -58,7 +63,8 @@ def questions_needed(
 ) -> int | None:
     """Return the number of questions with which an unchanged model would pass with a probability of `power`.
 
-    Assumes the observed share of changed questions, with one gain and one loss added. None if `drop` is 0.
+    Assumes the observed share of changed questions, with one gain and one loss added. None if `drop` is 0, and for
+    differences corrected by labels, whose number counts as well.
 
     Args:
         changes: Paired answers.
@@ -66,7 +72,7 @@ def questions_needed(
         alpha: Level of the one-sided test.
         power: Probability of passing.
     """
-    if drop == 0:
+    if drop == 0 or changes.corrected is not None:
         return None
     if changes.counts is None:
         return _needed_in_clusters(changes, drop, alpha, power)

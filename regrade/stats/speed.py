@@ -1,14 +1,21 @@
-"""Speed of a session: latencies with their percentiles, and the load of the engine. docs/performance.md defines each value."""
+"""Speed of a session: latencies with their percentiles, goodput, and the load of the engine. docs/speed.md defines each value."""
 
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from regrade.settings import Seconds, Settings
+from regrade.settings import GoodputLimits, Seconds, Settings
 from regrade.stats.estimates import FloatArray, IntArray
 
 PERCENTILES = (25, 50, 75, 99)
+Side = Literal["engine", "client"]
+"""Side that measured: inside the engine, or a client that sees chunks of a stream."""
+BOTH = ("ttft", "tpot", "e2el")
+"""Latencies that engine and client define alike."""
+AGREEMENT = 0.05
+"""Largest relative difference of two means that counts as agreement."""
 
 
 class Spread(Settings):
@@ -23,9 +30,41 @@ class Spread(Settings):
     """Values: requests, or gaps between tokens for `itl`."""
 
 
-class Speed(Settings):
-    """Measurements of the engine while it answered the requests of a session, taken after each of its steps."""
+class Goodput(Settings):
+    """Answers of a session that arrived within limits."""
 
+    limits: GoodputLimits
+    answers: int = Field(ge=0)
+    """Answers that were compared with the limits; one that failed is outside."""
+    within: int = Field(ge=0)
+    unmeasured: int = Field(0, ge=0)
+    """Answers that lack a latency that has a limit; they are in neither number."""
+    per_second: float | None = Field(None, ge=0)
+    """Answers within the limits, per second of the session."""
+
+    @property
+    def share(self) -> float | None:
+        """Share of the answers within the limits, from 0 to 1; None without answers."""
+        return self.within / self.answers if self.answers else None
+
+
+class OtherSide(Settings):
+    """Mean latencies of the same requests, in seconds, as the side measured them that did not make the table."""
+
+    by: Side
+    requests: int = Field(ge=1)
+    ttft: Seconds | None = None
+    tpot: Seconds | None = None
+    e2el: Seconds | None = None
+
+
+class Speed(Settings):
+    """Latencies of a session's requests, and the load of the engine that answered them.
+
+    From the engine itself, after each of its steps, or from its client, in which case `itl` is between chunks.
+    """
+
+    measured_by: Side = "engine"
     ttft: Spread | None = None
     """Time to first token: from handing a request to the engine until its first token."""
     tpot: Spread | None = None
@@ -50,6 +89,21 @@ class Speed(Settings):
     prefix_hit_rate: float | None = Field(None, ge=0, le=1)
     """Share of prompt tokens that were read from the prefix cache."""
     steps: int = Field(0, ge=0)
+    goodput: Goodput | None = None
+    """None if no limits were given."""
+    other_side: OtherSide | None = None
+    """None if the other side measured nothing, or not the same requests."""
+
+    def differences(self) -> dict[str, tuple[float, float]]:
+        """Return the means on which engine and client differ by more than `AGREEMENT`: this side's and the other's."""
+        pairs = {name: (getattr(self, name), getattr(self.other_side, name, None)) for name in BOTH}
+        return {
+            name: (ours.mean, theirs)
+            for name, (ours, theirs) in pairs.items()
+            if ours is not None
+            and theirs is not None
+            and abs(ours.mean - theirs) > AGREEMENT * max(ours.mean, theirs)
+        }
 
     def scalars(self) -> dict[str, float]:
         """Return all known values by name, such as `itl_p99`."""
@@ -61,8 +115,65 @@ class Speed(Settings):
                 yield from (
                     (f"{name}_{part}", float(number)) for part, number in value if part != "n"
                 )
-            elif value is not None:
+            elif isinstance(value, Goodput):
+                if value.share is not None:
+                    yield "goodput_share", value.share
+                if value.per_second is not None:
+                    yield "goodput_per_second", value.per_second
+            elif isinstance(value, OtherSide):
+                yield from (
+                    (f"{value.by}_{part}_mean", getattr(value, part))
+                    for part in BOTH
+                    if getattr(value, part) is not None
+                )
+            elif isinstance(value, int | float):
                 yield name, float(value)
+
+
+class GoodputCount:
+    """Counts answers within limits."""
+
+    def __init__(self, limits: GoodputLimits) -> None:
+        self._limits = limits
+        self._answers = self._within = self._unmeasured = 0
+
+    def add(self, ttft: float | None, e2el: float | None, tokens: int | None) -> None:
+        """Add an answer.
+
+        Args:
+            ttft: Time to first token in seconds; None if it is not known.
+            e2el: Time to the last token in seconds; None if it is not known.
+            tokens: Tokens of the answer; one with a single token has no time per output token, and keeps its limit.
+        """
+        tpot: float | None = None
+        if tokens is not None and tokens < 2:
+            tpot = 0.0
+        elif tokens is not None and ttft is not None and e2el is not None:
+            tpot = (e2el - ttft) / (tokens - 1)
+        limits = self._limits
+        pairs = ((ttft, limits.ttft), (tpot, limits.tpot), (e2el, limits.e2el))
+        checked = [(value, limit) for value, limit in pairs if limit is not None]
+        if any(value is not None and value > limit for value, limit in checked):
+            self._answers += 1
+        elif any(value is None for value, _ in checked):
+            self._unmeasured += 1
+        else:
+            self._answers += 1
+            self._within += 1
+
+    def add_failed(self) -> None:
+        """Add an answer that failed."""
+        self._answers += 1
+
+    def result(self, seconds: float) -> Goodput:
+        """Return the goodput of a session that took this long."""
+        return Goodput(
+            limits=self._limits,
+            answers=self._answers,
+            within=self._within,
+            unmeasured=self._unmeasured,
+            per_second=self._within / seconds if seconds > 0 else None,
+        )
 
 
 class Durations:

@@ -118,6 +118,24 @@ def run_url(uri: str, experiment: str, run_id: str) -> str | None:
     return f"{public_uri(uri).rstrip('/')}/{page}"
 
 
+def log_page(uri: str, run_id: str, name: str, page: str) -> None:
+    """Add a page to the artifacts of a run; one of the same name is replaced.
+
+    Raises:
+        TrackingError: If MLflow cannot be reached or rejects it.
+    """
+    with connect(uri) as client:
+        client.log_text(run_id, page, name)
+
+
+def artifact_url(run_page: str | None, name: str) -> str | None:
+    """Return the link to an artifact on a run's page, as `run_url` gives it; None without a page."""
+    if run_page is None:
+        return None
+    page, _, query = run_page.partition("?")
+    return f"{page}/artifacts/{name}?{query}"
+
+
 def scoring_runs(client: "MlflowClient", experiment: str, tag: str, value: str) -> "Iterator[Run]":
     """Yield the runs of all scorings with this tag, read page by page."""
     query = f"tags.`regrade.kind` = 'scoring' and tags.`{tag}` = '{value}'"

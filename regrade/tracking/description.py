@@ -26,6 +26,8 @@ class Row:
     url: str | None
     headline: bool
     """The accuracy is the headline number of the benchmark."""
+    calibration: str = ""
+    """Figure corrected by people's labels, or `uncalibrated`; "" for scorings without a judge and labels."""
     average: str = ""
     """Name of the accuracy over several answers per question, such as `avg@8`; "" for one answer."""
     further: tuple[Average, ...] = ()
@@ -74,6 +76,8 @@ def scoring_text(scoring: Scoring, change: str | None = None) -> str:
     answers = _link(scoring.manifest.answer_set_id, scoring.url)
     benchmark = scoring.manifest.specification.benchmark
     more = [f"**{escape(scoring.intact_only)}**", ""] if scoring.intact_only else []
+    if scoring.calibration:
+        more += [f"By people's labels: {escape(scoring.calibration)}", ""]
     if change:
         more += [f"The scorer changed, the answers are the same: {escape(change)}", ""]
     return "\n".join(
@@ -106,7 +110,8 @@ def _visible(text: str) -> str:
 def _accuracy(row: Row) -> str:
     if row.accuracy is None:
         return "none"
-    return f"{row.average} {_value(row.accuracy, row.stderr)}".strip()
+    shown = f"{row.average} {_value(row.accuracy, row.stderr)}".strip()
+    return f"{shown} ({escape(row.calibration)})" if row.calibration else shown
 
 
 def _further(row: Row) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from regrade.stats.repeats import average_name, further_averages
 from regrade.tracking.description import Row
+from regrade.tracking.scoring import MAX_TAG, Scoring, cut
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -47,6 +48,45 @@ def headline_metrics(best: Mapping[str, "Run"]) -> dict[str, float]:
     }
 
 
+def settings_tags(best: Mapping[str, "Run"]) -> dict[str, str]:
+    """Return `regrade.settings.<benchmark>` of the `headlines`: the settings of prompts and sampling, and the scorer.
+
+    A tag and no parameter, because a later evaluation may replace the headline of a benchmark.
+    """
+    return {
+        f"regrade.settings.{benchmark}": cut(_settings(run), MAX_TAG)
+        for benchmark, run in best.items()
+    }
+
+
+def _settings(run: "Run") -> str:
+    parameters, tags = run.data.params, run.data.tags
+    kept = {
+        name: value
+        for name, value in parameters.items()
+        if name.startswith(_SETTINGS)
+        and name not in _LONG
+        and value not in ("null", "{}", "[]", "")
+    }
+    scorer = f"{tags['regrade.scorer']} v{tags['regrade.scorer_version']}"
+    return ", ".join(
+        [*(f"{name}={value}" for name, value in sorted(kept.items())), f"scorer={scorer}"]
+    )
+
+
+_SETTINGS = ("benchmark.version", "benchmark.limit", "prompt.", "sampling.", "repeats")
+_LONG = ("prompt.template",)
+
+
+def model_parameters(scoring: Scoring) -> dict[str, str]:
+    """Return the parameters that all scorings of a model share: its identity and the settings of its engine."""
+    return {
+        name: value
+        for name, value in scoring.parameters().items()
+        if name.startswith(("model.", "engine")) and value not in ("null", "{}")
+    }
+
+
 def table_rows(runs: Iterable["Run"], best: Mapping[str, "Run"]) -> list[Row]:
     """Return the rows of the description's table, the headline of each benchmark first."""
     rows = [_row(run, run is best.get(run.data.tags["regrade.benchmark"])) for run in runs]
@@ -74,6 +114,7 @@ def _row(run: "Run", headline: bool) -> Row:
         answer_set=tags["regrade.answer_set"],
         url=tags.get("regrade.url"),
         headline=headline,
+        calibration=tags.get("regrade.calibration", ""),
         average=average_name(repeats),
         further=tuple(further_averages(metrics, repeats)),
     )

@@ -17,13 +17,16 @@ def tag_answer_sets(
     uri: str,
     tags: Mapping[str, Mapping[str, str]],
     model_tags: Mapping[str, str],
+    scorers: Mapping[str, str],
 ) -> int:
-    """Tag the runs of all scorings of answer sets, and the runs of their models.
+    """Tag the runs of one scoring of each answer set, and the runs of their models.
 
     Args:
         uri: MLflow tracking URI.
         tags: Tags by answer set id.
         model_tags: Tags for the parent runs, one for each model.
+        scorers: Scorer of the scoring to tag, by answer set id: its name, or name, version and source hash
+            (`number v2 45558e14`).
 
     Returns:
         Number of tagged scorings; 0 if the experiment `regrade` does not exist.
@@ -41,6 +44,8 @@ def tag_answer_sets(
             for run in scoring_runs(
                 client, experiment.experiment_id, "regrade.answer_set", answer_set_id
             ):
+                if not _is_by(run, scorers[answer_set_id]):
+                    continue
                 count += 1
                 parents.add(run.data.tags.get(PARENT_TAG, ""))
                 _set(client, run, run_tags)
@@ -82,6 +87,15 @@ def move_alias_tag(uri: str, alias: str, answer_sets: Mapping[str, str]) -> int:
                 _set(client, run, {tag: "true"})
                 count += 1
     return count
+
+
+def _is_by(run: "Run", scorer: str) -> bool:
+    tags = run.data.tags
+    name = tags["regrade.scorer"]
+    version = f"{name} v{tags['regrade.scorer_version']}"
+    return scorer in (name, version, f"{version} {tags['regrade.scorer_hash']}") or (
+        scorer.startswith(f"{name} (")  # the scores of another tool
+    )
 
 
 def _set(client: "MlflowClient", run: "Run", tags: Mapping[str, str]) -> None:

@@ -5,10 +5,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from regrade.answers.manifest import Manifest
+from regrade.rubrics.facts import JudgedSet, judge_run
 from regrade.specification import ModelIdentity
 from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
 from regrade.stats.named import Aggregate
@@ -46,12 +47,20 @@ class Scoring:
     """Results beside the accuracy."""
     suffix: str = ""
     """End of the label, after `<scorer>-<version>-<hash>`."""
+    cost: float | None = None
+    """Price of all tokens of the answers; None: not known."""
     intact_only: str | None = None
     """Set if damaged shards were left out, such as `intact only: 3 of 4 shards`."""
+    calibration: str | None = None
+    """Figure corrected by people's labels in one line, or `uncalibrated`; None for scorings without a judge and labels."""
+    judged: Mapping[str, float] = field(default_factory=dict)
+    """The corrected figure and the ends of its interval, and signs of a judge's bias, by name."""
     change: str | None = None
     """Change from an earlier scoring of the same answers, in one line. None: no such scoring, or as logged before."""
     diff: str | None = None
     """The change as a page of markdown."""
+    examples: Sequence[Mapping[str, Any]] = ()
+    """Wrong answers, with the same names in each; empty for withheld questions."""
 
     @property
     def label(self) -> str:
@@ -64,12 +73,32 @@ class Scoring:
         return f"{self.manifest.answer_set_id}/{self.label}"
 
     @property
+    def model(self) -> ModelIdentity:
+        """The evaluated model: of a judge's verdicts the model whose answers are judged."""
+        return self._judged.identity if self._judged else self.manifest.specification.model
+
+    @property
+    def _judged(self) -> JudgedSet | None:
+        run = judge_run(self.manifest.specification)
+        return None if run is None else run.judged
+
+    @property
+    def _engine(self) -> Mapping[str, Any]:
+        return self._judged.engine if self._judged else self.manifest.specification.engine
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark; of a judge's verdicts with the judge, so that those of several judges stay apart."""
+        specification = self.manifest.specification
+        name = specification.benchmark.name
+        return f"{name} by {specification.model.name}" if self._judged else name
+
+    @property
     def model_id(self) -> str:
         """First 16 hex digits of the sha256 of the model's identity, and of what its engine computes differently."""
-        specification = self.manifest.specification
-        identity = specification.model.model_dump(mode="json")
-        if specification.engine:
-            identity["engine"] = specification.engine
+        identity = self.model.model_dump(mode="json")
+        if self._engine:
+            identity["engine"] = dict(self._engine)
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
     def results(self) -> dict[str, float]:
@@ -86,6 +115,7 @@ class Scoring:
             path = "/".join(_part(name) for name in (result.subset, result.name) if name)
             metrics[f"other/{path}"] = result.value
             metrics[f"other/{path}_stderr"] = result.stderr
+        metrics |= self.judged
         return {key: float(value) for key, value in metrics.items() if value is not None}
 
     def timings(self) -> dict[str, float]:
@@ -94,9 +124,6 @@ class Scoring:
         seconds = sum(session.generate_seconds for session in sessions)
         metrics = {f"seconds/{stage}": value for stage, value in self.seconds.items()}
         metrics |= {f"generation/{name}": value for name, value in self.latency.items()}
-        if sessions:
-            metrics["generation/seconds"] = seconds
-            metrics["generation/load_seconds"] = sum(session.load_seconds for session in sessions)
         if sessions and (speed := sessions[-1].speed) is not None:
             metrics |= {f"generation/{name}": value for name, value in speed.scalars().items()}
         for kind in ("prompt_tokens", "completion_tokens"):
@@ -105,6 +132,8 @@ class Scoring:
                 metrics[f"generation/{kind}"] = tokens
             if seconds > 0:
                 metrics[f"generation/{kind}_per_second"] = tokens / seconds
+        if self.cost is not None:
+            metrics["generation/cost"] = self.cost
         return {key: float(value) for key, value in metrics.items()}
 
     def parameters(self) -> dict[str, str]:
@@ -122,12 +151,13 @@ class Scoring:
             "regrade.answers_state": self.manifest.state,
             "regrade.repository": self.repository,
             "regrade.revision": self.revision,
-            "regrade.benchmark": specification.benchmark.name,
+            "regrade.benchmark": self.benchmark,
             "regrade.benchmark_version": str(specification.benchmark.version),
             "regrade.dataset_revision": specification.benchmark.source_revision,
             "regrade.model": self.model_label,
-            "regrade.model_revision": specification.model.revision,
-            **adapter_tags(specification.model),
+            "regrade.model_revision": self.model.revision,
+            **adapter_tags(self.model),
+            **({"regrade.judge": specification.model.name} if self._judged else {}),
             "regrade.scorer": self.scorer,
             "regrade.scorer_version": str(self.version),
             "regrade.scorer_hash": self.source_hash,
@@ -140,6 +170,8 @@ class Scoring:
             tags["regrade.view"] = view
         if self.intact_only is not None:
             tags["regrade.intact_only"] = self.intact_only
+        if self.calibration is not None:
+            tags["regrade.calibration"] = self.calibration
         if self.change is not None:
             tags["regrade.change"] = self.change
         if self.manifest.sessions:
@@ -149,13 +181,29 @@ class Scoring:
         return {key: cut(value, MAX_TAG) for key, value in tags.items()}
 
     @property
+    def start_time(self) -> int:
+        """Milliseconds since 1970 at which the work began: the first session, or the import of the answers."""
+        sessions = self.manifest.sessions
+        started = sessions[0].started_at if sessions else self.manifest.created_at
+        return int(started.timestamp() * 1000)
+
+    def end_time(self, track_seconds: float) -> int:
+        """Milliseconds since 1970 after the seconds that all stages took, so that the run's duration is that of the work."""
+        return self.start_time + round(1000 * (sum(self.seconds.values()) + track_seconds))
+
+    def examples_table(self) -> dict[str, list[Any]]:
+        """Return the wrong answers in the JSON format of MLflow's tables."""
+        names = list(self.examples[0]) if self.examples else []
+        return {"columns": names, "data": [list(example.values()) for example in self.examples]}
+
+    @property
     def model_label(self) -> str:
         """Name of the model with the start of its revision and its adapter's, quantization and engine settings if any."""
-        model = self.manifest.specification.model
+        model = self.model
         label = f"{model.name}@{model.revision if model.kind == 'served' else model.revision[:12]}"
         if model.adapter is not None:
             label += f"+{model.adapter.revision[:12]}"
-        engine = [f"{name}={value}" for name, value in self.manifest.specification.engine.items()]
+        engine = [f"{name}={value}" for name, value in self._engine.items()]
         notes = [*filter(None, [model.quantization]), *engine]
         return f"{label} ({', '.join(notes)})" if notes else label
 

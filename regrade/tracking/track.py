@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 from regrade.stats.charts import DRAWING_ERRORS, accuracy_chart
 from regrade.tracking.connection import PARENT_TAG, connect, experiment_id, run_url, scoring_runs
 from regrade.tracking.description import evaluation_text, scoring_text
-from regrade.tracking.evaluation import headline_metrics, headlines, table_rows
+from regrade.tracking.evaluation import (
+    headline_metrics,
+    headlines,
+    model_parameters,
+    settings_tags,
+    table_rows,
+)
+from regrade.tracking.run_list import save_view
 from regrade.tracking.scoring import (
     MAX_NAME,
     MAX_PARAMETER,
@@ -22,6 +29,7 @@ from regrade.tracking.scoring import (
     adapter_tags,
     cut,
 )
+from regrade.tracking.training import draw_training
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("regrade.track")
 _TABLE, _CHART, _DIFF = "results.json", "accuracy.png", "diff.md"
+_EXAMPLES = "wrong_answers.json"
 _NOTE, _SHOWN = "mlflow.note.content", "mlflow.loggedArtifacts"
 
 
@@ -96,7 +105,12 @@ def track(
             for run in _runs_of(client, experiment_key, parent_id).values()
             if run.info.status == "FINISHED"
         ]
-        _summarise(client, parent, scorings[0], current, step, family, regrade_command)
+        best = headlines(current)
+        save_view(client, experiment_key, best)
+        at = int(parent.data.tags.get("regrade.step", "0")) if step is None else step
+        _summarise(client, parent, scorings[0], current, at, family, regrade_command)
+        if at and best and family != scorings[0].manifest.specification.model.name:
+            draw_training(client, experiment_key, family, scorings[0].model_id, best, at)
     return TrackedRuns(
         parent_id,
         tuple(str(runs[scoring.identity].info.run_id) for scoring in scorings),
@@ -120,7 +134,9 @@ def _evaluation(
         **adapter_tags(model),
     }
     name = model.name if not family or family == model.name else f"{family}/{model.name}"
-    return _create(client, experiment, query, name, tags)
+    if model.kind == "local":  # folders of several models may have one name
+        name += f"@{model.revision[:8]}"
+    return _create(client, experiment, query, name, tags, scoring.start_time)
 
 
 def _create_scoring(
@@ -133,14 +149,22 @@ def _create_scoring(
     if scoring.intact_only is not None:
         name += f" ({scoring.intact_only})"
     query = f"tags.`{PARENT_TAG}` = '{parent_id}' and tags.`regrade.scoring` = '{scoring.identity}'"
-    return _create(client, experiment, query, name, scoring.tags() | {PARENT_TAG: parent_id})
+    tags = scoring.tags() | {PARENT_TAG: parent_id}
+    return _create(client, experiment, query, name, tags, scoring.start_time)
 
 
 def _create(
-    client: "MlflowClient", experiment: str, query: str, name: str, tags: Mapping[str, str]
+    client: "MlflowClient",
+    experiment: str,
+    query: str,
+    name: str,
+    tags: Mapping[str, str],
+    start_time: int,
 ) -> "Run":
     source = {"mlflow.source.name": "regrade", "mlflow.source.type": "LOCAL"}
-    created = client.create_run(experiment, tags=source | dict(tags), run_name=cut(name, MAX_NAME))
+    created = client.create_run(
+        experiment, start_time, tags=source | dict(tags), run_name=cut(name, MAX_NAME)
+    )
     # If another process created the same run at the same time, both keep the older run.
     first = _first(client, experiment, query) or created
     if first.info.run_id != created.info.run_id:
@@ -160,6 +184,7 @@ def _runs_of(client: "MlflowClient", experiment: str, parent_id: str) -> dict[st
 
 
 def _update_scoring(client: "MlflowClient", run: "Run", scoring: Scoring, family: str) -> None:
+    started = time.monotonic()
     run_id = str(run.info.run_id)
     complete = run.info.status == "FINISHED"
     stored = run.data.metrics
@@ -170,7 +195,7 @@ def _update_scoring(client: "MlflowClient", run: "Run", scoring: Scoring, family
     }
     tags = scoring.tags() | {
         _NOTE: scoring_text(scoring, scoring.change or run.data.tags.get("regrade.change")),
-        _SHOWN: json.dumps([{"path": _TABLE, "type": "table"}]),
+        _SHOWN: json.dumps([{"path": path, "type": "table"} for path in _tables(scoring)]),
     }
     tags = {key: value for key, value in tags.items() if run.data.tags.get(key) != value}
     if metrics or tags or not complete:
@@ -184,8 +209,14 @@ def _update_scoring(client: "MlflowClient", run: "Run", scoring: Scoring, family
         _log_artifacts(client, run_id, scoring)
     if scoring.diff is not None:
         client.log_text(run_id, scoring.diff, _DIFF)
-    if not complete:
-        client.set_terminated(run_id)
+    if changed or not complete:
+        seconds = time.monotonic() - started
+        client.log_metric(run_id, "seconds/track", seconds)
+        client.set_terminated(run_id, end_time=scoring.end_time(seconds))
+
+
+def _tables(scoring: Scoring) -> list[str]:
+    return [_TABLE, _EXAMPLES] if scoring.examples else [_TABLE]
 
 
 def _summarise(
@@ -193,13 +224,12 @@ def _summarise(
     parent: "Run",
     scoring: Scoring,
     runs: Sequence["Run"],
-    step: int | None,
+    at: int,
     family: str,
     command: str,
 ) -> None:
     best = headlines(runs)
     before = parent.data.tags
-    at = int(before.get("regrade.step", "0")) if step is None else step
     metrics = headline_metrics(best)
     if before.get("regrade.step") == str(at):
         metrics = _changed(metrics, parent.data.metrics)
@@ -211,11 +241,13 @@ def _summarise(
             scoring.model_label, at, table_rows(runs, best), command, before.get(_NOTE, "")
         ),
     }
+    tags |= settings_tags(best)
     tags = {key: value for key, value in tags.items() if before.get(key) != value}
-    parameters = {} if "model" in parent.data.params else {"model": cut(family, MAX_PARAMETER)}
-    _log(client, str(parent.info.run_id), metrics, step=at, parameters=parameters, tags=tags)
-    if parent.info.status != "FINISHED":
-        client.set_terminated(parent.info.run_id)
+    parameters = model_parameters(scoring) | {"model": cut(family, MAX_PARAMETER)}
+    missing = {key: value for key, value in parameters.items() if key not in parent.data.params}
+    _log(client, str(parent.info.run_id), metrics, step=at, parameters=missing, tags=tags)
+    worked = sum(run.info.end_time - run.info.start_time for run in best.values())
+    client.set_terminated(parent.info.run_id, end_time=parent.info.start_time + worked)
 
 
 def _changed(current: Mapping[str, float], stored: Mapping[str, float]) -> dict[str, float]:
@@ -243,8 +275,22 @@ def _log(
 
 
 def _log_dataset(client: "MlflowClient", run_id: str, scoring: Scoring) -> None:
+    """Log two datasets: the answers with their number, and the questions."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
+    answers = Dataset(
+        name=cut(scoring.repository.removeprefix("hf://datasets/"), MAX_NAME),
+        digest=scoring.revision[:36],  # MLflow's limit
+        source_type="hugging_face" if scoring.repository.startswith("hf://") else "local",
+        source=json.dumps(
+            {
+                "path": scoring.repository.removeprefix("hf://datasets/"),
+                "revision": scoring.revision,
+                "answer_set": scoring.manifest.answer_set_id,
+            }
+        ),
+        profile=json.dumps({"num_rows": scoring.manifest.rows}),
+    )
     benchmark = scoring.manifest.specification.benchmark
     local = benchmark.source == "local"
     source = {
@@ -258,15 +304,22 @@ def _log_dataset(client: "MlflowClient", run_id: str, scoring: Scoring) -> None:
         digest=benchmark.source_revision[:36],  # MLflow's limit
         source_type="local" if local else "hugging_face",
         source=json.dumps(source),
+        profile=json.dumps({"num_rows": scoring.manifest.n_samples}),
     )
-    context = InputTag("mlflow.data.context", "Eval")
-    client.log_inputs(run_id, datasets=[DatasetInput(dataset, [context])])
+    inputs = [
+        DatasetInput(answers, [InputTag("mlflow.data.context", "answers")]),
+        DatasetInput(dataset, [InputTag("mlflow.data.context", "questions")]),
+    ]
+    client.log_inputs(run_id, datasets=inputs)
 
 
 def _log_artifacts(client: "MlflowClient", run_id: str, scoring: Scoring) -> None:
     with tempfile.TemporaryDirectory(prefix="regrade-") as folder:
         table = json.dumps(scoring.table(), ensure_ascii=False)
         (Path(folder) / _TABLE).write_text(table, encoding="utf-8")
+        if scoring.examples:
+            examples = json.dumps(scoring.examples_table(), ensure_ascii=False)
+            (Path(folder) / _EXAMPLES).write_text(examples, encoding="utf-8")
         if scoring.summary.subsets or scoring.summary.categories:
             model = scoring.manifest.specification.model
             title = f"{scoring.manifest.specification.benchmark.name} · {model.name}"

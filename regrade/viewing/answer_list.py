@@ -51,7 +51,7 @@ class SubsetRow:
     shown: int
     """Answers that pass all other filters."""
     metrics: Metrics | None
-    """Of all its answers; None without a scoring."""
+    """Metrics over all its answers; None without a scoring."""
     href: str
     chosen: bool
 

@@ -1,10 +1,9 @@
 """The viewer as an ASGI application: its routes, and its errors as pages. Reads only."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import PurePath
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -15,8 +14,6 @@ from starlette.staticfiles import StaticFiles
 from regrade.answers.base import Repository
 from regrade.errors import DamagedAnswersError, HubError, RegradeError, RepositoryError, UserError
 from regrade.processes.web_guard import App, OwnPagesOnly
-from regrade.reporting.comparisons import p_text, points
-from regrade.reporting.text import visible as plain
 from regrade.viewing import parameters as p
 from regrade.viewing.answer_list import answer_list
 from regrade.viewing.filters import AnswerFilters
@@ -29,7 +26,7 @@ from regrade.viewing.pair_index import Pairing
 from regrade.viewing.pair_list import pair_list
 from regrade.viewing.pair_page import pair_page
 from regrade.viewing.set_list import SetFilters, set_list
-from regrade.viewing.visible import visible
+from regrade.viewing.templating import page_templates
 
 
 class Viewer:
@@ -45,7 +42,7 @@ class Viewer:
         self.library = Library(repository)
         self._pairing = Pairing()
         self._links = Links(root)
-        self._pages = _pages()
+        self._pages = page_templates()
 
     def application(self) -> Starlette:
         """Return the application without protection; see `protected`."""
@@ -186,38 +183,3 @@ def protected(
 
 def _given(request: Request) -> dict[str, list[str]]:
     return {name: request.query_params.getlist(name) for name in request.query_params}
-
-
-def _pages() -> Environment:
-    pages = Environment(
-        loader=PackageLoader("regrade.viewing"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    filters: dict[str, Callable[..., object]] = {
-        "visible": visible,
-        "plain": lambda value: plain(str(value)),  # where no markup can be: titles, options
-        "percent": _percent,
-        "count": lambda value: f"{value:,}",
-        "points": points,
-        "p": p_text,
-        "short": lambda text, size: text if len(text) <= size else f"{text[: size - 1]}…",
-        "duration": _duration,
-    }
-    pages.filters.update(filters)
-    return pages
-
-
-def _percent(value: float | None, digits: int = 1) -> str:
-    return "-" if value is None else f"{100 * value:.{digits}f}"
-
-
-def _duration(seconds: float | None) -> str:
-    """Return seconds as people read them: 4.2 s, 3 min, 2.5 h."""
-    if not seconds:
-        return "-"
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

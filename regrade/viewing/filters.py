@@ -27,7 +27,7 @@ class AnswerFilters:
     q: str | None = None
     """Text to find, in any case of letters."""
     within: str = "both"
-    """Where to find `q`: in the question, in the answer, or in both."""
+    """Texts in which to find `q`: `question`, `answer` or `both`."""
     min_length: int | None = None
     """In tokens, or in characters of sets without known tokens."""
     max_length: int | None = None
@@ -64,7 +64,7 @@ class AnswerFilters:
         return cls(
             verdict=p.some_of(given, "verdict", VERDICTS),
             truncated=p.one_of(given, "truncated", YES_NO, ""),
-            subset=p.text(given, "subset"),
+            subset=p.subset(given),
             q=sought,
             within=p.one_of(given, "within", WITHIN, "both"),
             min_length=p.whole(given, "min_length"),
@@ -85,6 +85,8 @@ class AnswerFilters:
     def pairs(self) -> list[tuple[str, object]]:
         """Return names and values that differ from the default, in the order of the fields."""
         given = {name: getattr(self, name) for name in self.__slots__}
+        if self.subset == "":
+            given["subset"] = p.EMPTY
         return [(name, value) for name, value in given.items() if value != getattr(_DEFAULT, name)]
 
     @property

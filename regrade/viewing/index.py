@@ -123,12 +123,26 @@ def with_scoring(index: AnswerIndex, answers: AnswerSet, scoring: ScoreFile) -> 
     Raises:
         DamagedAnswersError: If the scores are damaged.
     """
-    scores = aligned(answers.score_table(scoring.label), index.sample_id, index.repeat)
+    return with_scores(index, answers, scoring, answers.score_table(scoring.label))
+
+
+def with_scores(
+    index: AnswerIndex, answers: AnswerSet, scoring: ScoreFile, table: pa.Table
+) -> AnswerIndex:
+    """Return an index with a scoring of its answers that need not be stored.
+
+    Args:
+        index: Index without a scoring.
+        answers: Answer set.
+        scoring: The scoring.
+        table: Its rows, of `SCORING_SCHEMA`.
+    """
+    scores = aligned(table, index.sample_id, index.repeat)
     return replace(
         index,
         answers=answers,
         scoring=scoring,
-        verdict=verdict_codes(scores),
+        verdict=verdict_codes(scores, scoring.scale),
         value=score_values(scores).astype(np.float32),
         truncated=_mask(scores.column("truncated")),
         extracted=scores.column("extracted").combine_chunks(),

@@ -41,7 +41,7 @@ class PairFilters:
         """
         return cls(
             kind=p.some_of(given, "kind", KINDS),
-            subset=p.text(given, "subset"),
+            subset=p.subset(given),
             allow=p.some_of(given, "allow", ALLOWED),
             scorer=p.text(given, "scorer"),
             page=p.whole(given, "page", least=1) or 1,
@@ -52,6 +52,8 @@ class PairFilters:
     def but(self, **changes: Any) -> str:  # noqa: ANN401 - values of the fields
         """Return the query of an address with other values, on the first page unless `page` is given."""
         given = {name: getattr(self, name) for name in self.__slots__} | {"page": 1} | changes
+        if given["subset"] == "":
+            given["subset"] = p.EMPTY
         plain = PairFilters()
         return p.query((k, v) for k, v in given.items() if v != getattr(plain, k))
 

@@ -20,7 +20,7 @@ from regrade.viewing.pair_index import PairIndex, Pairing, Rows, extracted_line,
 from regrade.viewing.visible import end_of, one_line
 
 LINE_CHARACTERS = 90
-"""Of an answer in the list."""
+"""Characters of an answer that the list shows."""
 
 
 @dataclass(frozen=True, slots=True)

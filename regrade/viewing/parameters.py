@@ -11,6 +11,10 @@ Parameters = Mapping[str, Sequence[str]]
 """Values by name; a name may be given several times."""
 
 
+EMPTY = '""'
+"""The empty name of a subset, in an address."""
+
+
 class AddressError(UserError):
     """A value in an address that cannot be used."""
 
@@ -28,6 +32,12 @@ def text(given: Parameters, name: str) -> str | None:
     if len(values) > 1:
         raise AddressError(name, "&".join(values), "given once")
     return values[0] if values else None
+
+
+def subset(given: Parameters) -> str | None:
+    """Return the name of a subset, or None; `EMPTY` is the empty name, because a form sends its empty fields too."""
+    name = text(given, "subset")
+    return "" if name == EMPTY else name
 
 
 def one_of(given: Parameters, name: str, allowed: Sequence[str], default: str) -> str:

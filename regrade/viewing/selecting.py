@@ -16,6 +16,8 @@ from regrade.viewing.texts import ShardReaders
 from regrade.viewing.verdicts import VERDICTS
 
 Mask = NDArray[np.bool_]
+ORDERS_KEPT = 6
+"""Orders that are remembered; each has 8 bytes per answer."""
 SEARCHES_KEPT = 24
 """Results of searches that are remembered; each has a bit of memory per answer."""
 
@@ -52,6 +54,7 @@ class Selector:
         self._readers = readers
         self._found: dict[tuple[str, ...], tuple[Mask, Mask]] = {}
         self._lengths: dict[tuple[str, ...], Ints] = {}
+        self._orders: dict[tuple[str, ...], Rows] = {}
 
     def select(
         self, index: AnswerIndex, filters: AnswerFilters, other: AnswerIndex | None = None
@@ -141,15 +144,26 @@ class Selector:
         return self._found[key]
 
     def _ordered(self, index: AnswerIndex, filters: AnswerFilters, mask: Mask) -> Rows:
-        rows = index.by_number[mask[index.by_number]]
         if filters.sort != "number":
-            keys = self._keys(index, filters.sort)[rows]
-            missing = np.isnan(keys)
-            order = np.argsort(-keys if filters.descending else keys, kind="stable")
-            rows = rows[np.concatenate([order[~missing[order]], order[missing[order]]])]
-        elif filters.descending:
-            rows = rows[::-1]
-        return rows
+            order = self._order(index, filters.sort, filters.descending)
+            return order[mask[order]]
+        rows = index.by_number[mask[index.by_number]]
+        return rows[::-1] if filters.descending else rows
+
+    def _order(self, index: AnswerIndex, sort: str, descending: bool) -> Rows:
+        """Return all rows in an order; those without a value come last, equal ones by number. Remembered."""
+        scored = "" if index.scoring is None else f"{index.scoring.label} {index.scoring.scored_at}"
+        shards = (shard.sha256 for shard in index.answers.manifest.shards)
+        key = sort, str(descending), scored, *shards
+        known = self._orders.get(key)
+        if known is not None:
+            return known
+        keys = self._keys(index, sort)[index.by_number]
+        # Not-a-number sorts last, also with a minus.
+        order = index.by_number[np.argsort(-keys if descending else keys, kind="stable")]
+        _forget(self._orders, ORDERS_KEPT)
+        self._orders[key] = order
+        return order
 
     def _keys(self, index: AnswerIndex, sort: str) -> Floats:
         match sort:
@@ -206,7 +220,7 @@ def _changed(index: AnswerIndex, other: AnswerIndex, change: str) -> Mask:
     return mask
 
 
-def _forget(cache: dict[tuple[str, ...], Any]) -> None:
+def _forget(cache: dict[tuple[str, ...], Any], kept: int = SEARCHES_KEPT) -> None:
     """Make room for another entry: drop the oldest."""
-    while len(cache) >= SEARCHES_KEPT:
+    while len(cache) >= kept:
         cache.pop(next(iter(cache)), None)

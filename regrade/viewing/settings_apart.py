@@ -15,6 +15,8 @@ _SHORT = {
 }
 """Characters shown of hashes."""
 _OF_ONE_MODEL = ("model.", "benchmark.source", "benchmark.parameters.")
+_JUDGED = "benchmark.parameters.judge_run.judged."
+_JUDGED_SET = f"{_JUDGED}answer_set_id"
 MAX_VALUE = 40
 _UNSET = "none"
 
@@ -37,6 +39,8 @@ def settings_apart(specifications: Sequence[Specification]) -> list[dict[str, st
         for name in names:
             if name in ("model.name", "benchmark.name", "specification_version", "model.kind"):
                 continue
+            if name.startswith(_JUDGED) and name != _JUDGED_SET:
+                continue  # the id of the judged answers stands for all of it
             of_model = name.startswith(_OF_ONE_MODEL)
             for place in places:
                 near = [
@@ -59,7 +63,9 @@ def _flatten(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]
 
 def _title(name: str) -> str:
     """Return the name without its group where it is clear without."""
-    return re.sub(r"^(sampling|engine|benchmark)\.(parameters\.)?", "", name)
+    if name == _JUDGED_SET:
+        return "judged"
+    return re.sub(r"^(sampling|engine|benchmark)\.(parameters\.)?(judge_run\.)?", "", name)
 
 
 def _short(name: str, value: str) -> str:

@@ -1,7 +1,9 @@
 """Texts of answers: read for the rows of a page, searched batch by batch, and never kept."""
 
+import os
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from regrade.viewing.index import Ints, Rows
 Mask = NDArray[np.bool_]
 _Signature = tuple[int, int, int]
 READERS_KEPT = 256
+THREADS = min(4, os.cpu_count() or 1)
+"""Shards that are decoded at the same time."""
 
 
 class ShardReaders:
@@ -28,6 +32,7 @@ class ShardReaders:
             tuple[str, tuple[str, ...]], tuple[Path, _Signature | None, ParquetReader]
         ] = {}
         self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="shards")
 
     def reader(self, answers: AnswerSet, shard: Shard, columns: Sequence[str]) -> ParquetReader:
         """Return the reader of some columns of a shard.
@@ -55,18 +60,20 @@ class ShardReaders:
             columns: Names out of `GENERATION_SCHEMA`.
         """
         wanted = np.asarray(rows, np.int64)
-        pieces: list[pa.Table] = []
+        readers: list[tuple[ParquetReader, list[int]]] = []
         places: list[Rows] = []
         start = 0
         for shard in answers.manifest.shards:
             inside = np.flatnonzero((wanted >= start) & (wanted < start + shard.rows))
             if inside.size:
                 reader = self.reader(answers, shard, columns)
-                pieces.append(reader.take((wanted[inside] - start).tolist()))
+                readers.append((reader, (wanted[inside] - start).tolist()))
                 places.append(inside)
             start += shard.rows
-        if not pieces:
+        if not readers:
             return pa.table({name: [] for name in columns})
+        # Rows sorted by anything but their number are in all shards; decoding does not hold the interpreter's lock.
+        pieces = list(self._threads.map(lambda part: part[0].take(part[1]), readers))
         order = np.argsort(np.concatenate(places))
         return pa.concat_tables(pieces).take(pa.array(order, pa.int64()))
 

@@ -5,6 +5,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from regrade.stats.metrics import score_values
+from regrade.stats.scale import Scale
 
 VERDICTS = (
     "right",
@@ -27,9 +28,9 @@ Codes = NDArray[np.int8]
 """Positions in `VERDICTS`."""
 
 
-def verdict_codes(scores: pa.Table) -> Codes:
-    """Return the verdict of each row of `SCORE_SCHEMA`, as positions in `VERDICTS`."""
-    value = score_values(scores)
+def verdict_codes(scores: pa.Table, scale: Scale) -> Codes:
+    """Return the verdict of each row of `SCORE_SCHEMA`, as positions in `VERDICTS`: the best value is right, the worst wrong."""
+    value = scale.shares(score_values(scores))
     encoded = scores["outcome"].combine_chunks().dictionary_encode()
     names = encoded.dictionary.to_pylist()
     outcome = encoded.indices.to_numpy(zero_copy_only=False)

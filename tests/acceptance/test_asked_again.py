@@ -105,6 +105,7 @@ def evaluate(server: Server, tmp_path: Path, prefect_api: str) -> Command:
     return Command(server, tmp_path, prefect_api)
 
 
+@pytest.mark.slow
 def test_failed_requests_are_told_and_sent_again_by_the_same_command(
     evaluate: Command, server: Server
 ):

@@ -16,7 +16,7 @@ def test_answers_of_dummy_weights_are_not_those_of_the_real_weights(tmp_path: Pa
     data = {"name": "demo-arithmetic", "path": str(DEMO / "data" / "arithmetic.jsonl")}
     prompt = '{{ question }}\nWork it out and end with a line "#### " and the answer.'
     dataset = {**data, "prompt": prompt, "scorer": "number", "sampling": {"max_tokens": 96}}
-    settings = {"model": str(DEMO / "model"), "datasets": [dataset], "limit": 24}
+    settings = {"model": str(DEMO / "regrade-demo"), "datasets": [dataset], "limit": 24}
     config.write_text(json.dumps({**settings, "engine": {"enforce_eager": True}}))
 
     def accuracy(*options: str) -> tuple[int, float]:

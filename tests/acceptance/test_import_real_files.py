@@ -180,6 +180,7 @@ def test_what_was_imported_is_intact(answers: Path, sets: list[AnswerSet]) -> No
 
 
 @pytest.mark.prefect
+@pytest.mark.slow
 def test_the_command_line_grades_what_it_imported(
     tmp_path: Path, prefect_api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

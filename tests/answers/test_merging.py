@@ -9,6 +9,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
+from regrade.answers.rows import RowStates, ShardStates
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool
 from regrade.answers.verify import verify
@@ -229,3 +230,24 @@ def test_counts_that_are_not_those_of_the_shards_are_found(
 
     (problem,) = verified(repository)
     assert "the counts of session '000000000000' are not those of its shards" in problem
+
+
+def test_states_of_shards_are_put_together_for_whatever_shards_are_asked():
+    def states(done: range, failed: range = range(0)) -> RowStates:
+        return RowStates({(f"{n}", 0) for n in done}, {(f"{n}", 0) for n in failed})
+
+    known = ShardStates(
+        a=states(range(2), range(2, 4)), b=states(range(2, 3)), c=states(range(9, 10))
+    )
+
+    def asked(*shards: str) -> tuple[list[int], list[int]]:
+        found = known.together(shards)
+        done, failed = ([int(key) for key, _ in part] for part in (found.done, found.failed))
+        return sorted(done), sorted(failed)
+
+    assert asked("a") == ([0, 1], [2, 3])
+    assert asked("a", "b") == ([0, 1, 2], [3])  # a row that succeeded takes precedence
+    assert asked("a", "b", "c") == ([0, 1, 2, 9], [3])
+    assert asked("a", "c") == ([0, 1, 9], [2, 3])  # b was replaced
+    assert asked() == ([], [])
+    assert asked("c", "b") == ([2, 9], [])

@@ -36,6 +36,30 @@ def test_rows_are_there_for_the_next_process(folder: Path):
         }
 
 
+def test_rows_on_disk_are_counted_from_process_to_process(folder: Path):
+    counts = []
+    with Spool(folder) as spool:
+        spool.append([row(1), row(2)])
+        counts.append(spool.rows)
+    with Spool(folder) as spool:  # from the journal
+        spool.append([row(3)])
+        counts.append(spool.rows)
+        spool.seal()
+        spool.append([row(4)])
+        counts.append(spool.rows)
+    with Spool(folder) as spool:  # from a sealed file and a journal
+        counts.append(spool.rows)
+        assert spool.size == sum(path.stat().st_size for path in folder.glob("*-*"))
+        sealed = spool.seal()
+        spool.release(file.path for file in sealed[:1])
+        counts.append(spool.rows)
+        spool.remove()
+        counts.append(spool.rows)
+
+    assert counts == [2, 3, 4, 4, 4 - sealed[0].rows, 0]
+    assert sealed[0].rows == 2
+
+
 def test_a_line_that_a_crash_cut_off_is_dropped_and_writing_goes_on(folder: Path):
     with Spool(folder) as spool:
         spool.append([row(1), row(2)])

@@ -1,4 +1,4 @@
-"""SimpleQA Verified and HLE, whose answers a judge will grade, on rows in the columns of their datasets."""
+"""SimpleQA Verified and HLE, whose answers a judge grades, on rows in the columns of their datasets."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,8 @@ import pytest
 
 from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.hle import INSTRUCTION
-from regrade.errors import NoScorerYetError, SettingsError, SourceError
-from regrade.scorers import load_scorer
+from regrade.errors import SettingsError, SourceError
+from regrade.judging.choosing import default_rubric
 from regrade.settings import PromptSettings
 from tests.benchmarks.files import write_jsonl, write_parquet
 
@@ -102,10 +102,9 @@ def test_there_are_no_worked_examples(tmp_path: Path, name: str):
 
 
 @pytest.mark.parametrize("name", ["hle", "simpleqa_verified"])
-def test_their_scorer_says_that_answers_are_kept(tmp_path: Path, name: str):
-    (scorer,) = open_benchmark(name).scorers
+def test_they_name_the_rubric_of_their_judge(name: str):
+    benchmark = open_benchmark(name)
 
-    with pytest.raises(
-        NoScorerYetError, match="No scorer yet.*`regrade generate` keeps the answers"
-    ):
-        load_scorer(scorer)
+    assert benchmark.scorers == ("judge",)
+    assert default_rubric(name) == "correct"
+    assert default_rubric("gsm8k") is None

@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.prefect, pytest.mark.timeout(900)]
 
 
 @pytest.mark.usefixtures("deployments")
+@pytest.mark.slow
 def test_wrong_values_are_refused_in_the_form(pages: Pages):
     before = len(pages.runs())
     pages.open_form("evaluate-model")

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from regrade import __version__
 from regrade.answers.local import LocalRepository
 from regrade.cli.main import run
 from regrade.comparing.gate_report import GateReport
@@ -45,12 +46,13 @@ def test_the_verdict_is_the_exit_code(
     ("arguments", "says"),
     [
         (("same", "--no-such-option"), "--no-such-option"),
-        ((), "--candid"),
-        (("same", "--max-drop", "-1"), "max_drop"),
+        ((), "CANDIDATE is missing"),
+        (("same", "--max-drop", "-1"), "`--max-drop`"),
+        (("same", "--benchmark", "gsm8k=1"), "is `--max-drop-of gsm8k=1`"),
         (("same", "--max-drop", "much"), "much"),
         (("nobody",), "there are no answers of 'nobody'"),
         (("same", "--baseline", "baseline"), "regrade promote"),
-        (("same", "--benchmark", "gsm8k=1"), "neither side has"),
+        (("same", "--max-drop-of", "gsm8k=1"), "neither side has"),
         (("same", "--markdown", "/dev/null/x"), "cannot be written"),
     ],
 )
@@ -92,8 +94,10 @@ def test_the_reports_are_what_ci_reads(repository: LocalRepository, tmp_path: Pa
     )
 
     assert ran.code == 1
-    report = GateReport.model_validate(ran.document)
-    assert report == GateReport.model_validate_json(files["report.json"].read_text())
+    written = json.loads(files["report.json"].read_text())
+    assert written == ran.document
+    assert written.pop("regrade_version") == __version__
+    report = GateReport.model_validate(written)
     assert report.benchmarks[0].comparison is not None
     page = files["page.md"].read_text()
     assert summary.read_text() == f"before\n{page}\n"
@@ -101,6 +105,7 @@ def test_the_reports_are_what_ci_reads(repository: LocalRepository, tmp_path: Pa
     assert ElementTree.fromstring(files["junit.xml"].read_text()).get("failures") == "1"
 
 
+@pytest.mark.slow
 def test_promote_makes_the_baseline(tmp_path: Path) -> None:
     repository = LocalRepository(tmp_path / "answers")
     one = answer(repository, "org/good", right=400)

@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
+from regrade.specification import ModelIdentity
+from tests.comparing.sides import answer
 from tests.stored import commit_manifest, numbers, publish, score
 
 
@@ -76,3 +79,59 @@ def test_a_repository_without_answers_says_so(
 
     assert run(["list", "--answers", repository.uri]) == 0
     assert "No answer sets." in capfd.readouterr().out
+
+
+def listed(
+    repository: LocalRepository, capfd: pytest.CaptureFixture[str], *options: str
+) -> list[dict[str, Any]]:
+    assert run(["list", "--answers", repository.uri, "--json", *options]) == 0
+    sets: list[dict[str, Any]] = json.loads(capfd.readouterr().out)["answer_sets"]
+    return sets
+
+
+def test_sets_are_told_apart_by_what_differs_in_their_settings(
+    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
+):
+    answer(repository, "team/good", right=2, total=4)
+    answer(repository, "team/good", right=3, total=4, n_shots=2, temperature=0.7)
+
+    found = {entry["answer_set_id"]: entry for entry in listed(repository, capfd)}
+    run(["list", "--answers", repository.uri])
+    shown = capfd.readouterr().out
+
+    shots = {entry["differs_in"]["prompt.n_shots"] for entry in found.values()}
+    assert shots == {"0", "2"}
+    assert {entry["settings"]["sampling"]["temperature"] for entry in found.values()} == {0.0, 0.7}
+    for set_id, entry in found.items():
+        (line,) = [line for line in shown.splitlines() if line.startswith(set_id)]
+        assert f"prompt.n_shots={entry['differs_in']['prompt.n_shots']}" in line
+        assert entry["updated_at"][:10] in line
+
+
+def test_filters_and_order(repository: LocalRepository, capfd: pytest.CaptureFixture[str]):
+    for model, right in (("team/good", 4), ("team/bad", 1), ("other/middle", 2)):
+        score(answer(repository, model, right=right, total=4))
+
+    def models(*options: str) -> list[str]:
+        return [entry["model"] for entry in listed(repository, capfd, *options)]
+
+    assert models("--sort", "accuracy") == ["team/good", "other/middle", "team/bad"]
+    assert models("--sort", "accuracy", "--ascending")[0] == "team/bad"
+    assert sorted(models("--model", "TEAM/")) == ["team/bad", "team/good"]
+    assert models("--sort", "model") == ["other/middle", "team/bad", "team/good"]
+    assert run(["list", "--answers", repository.uri, "--benchmark", "sum"]) == 2
+    assert "sums" in capfd.readouterr().err
+
+
+def test_two_folders_of_one_name_are_two_models(
+    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
+):
+    for digit in "ab":
+        model = ModelIdentity(name="final", kind="local", revision=digit * 64)
+        publish(repository, numbers(0, 3), model=model)
+
+    run(["list", "--answers", repository.uri])
+
+    shown = capfd.readouterr().out
+    assert "final@aaaaaaaa" in shown
+    assert "final@bbbbbbbb" in shown

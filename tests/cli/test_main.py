@@ -1,5 +1,7 @@
 """Help of the command line: complete, fast and without Python terms."""
 
+import re
+import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from regrade.cli.help import EXAMPLES, GROUPS, OTHER, group_of
 from regrade.cli.main import COMMANDS, command_line, run
 from regrade.cli.options import GenerationOptions
 from regrade.errors import SettingsError
@@ -39,11 +42,64 @@ def test_help_is_free_of_python(name: str, capsys: pytest.CaptureFixture[str]):
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     for leak in ("None", "empty-", "False", "()"):
         assert leak not in shown
+    assert re.search(r"\b(STR|INT|FLOAT)\b", shown) is None
+    assert "Exit codes: 0 " in shown
+
+
+def test_every_command_has_a_group_and_examples_that_it_accepts():
+    assert [name for name in COMMANDS if group_of(name) is OTHER] == []
+    assert [name for name in COMMANDS if name not in EXAMPLES] == []
+    app = command_line()
+    for name, examples in EXAMPLES.items():
+        for example in examples:
+            words = shlex.split(example)
+            assert words[0] == name
+            app.parse_args(words, exit_on_error=False, print_error=False)
+
+
+def test_the_first_page_groups_the_commands(capsys: pytest.CaptureFixture[str]):
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    titles = [shown.index(f"─ {title} ─") for title in GROUPS if f"─ {title} ─" in shown]
+    assert len(titles) == len(GROUPS)
+    assert titles == sorted(titles)
+    assert "Exit codes: 0 done" in shown
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_of_a_shell_knows_commands_and_options(
+    shell: str, capsys: pytest.CaptureFixture[str]
+):
+    assert run(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "evaluate" in script
+    assert "max-drop-of" in script
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("evaluat", ["evaluat", "Did you mean", "evaluate"]),
+        ("evaluate --modle m", ["--modle", "Did you mean --model"]),
+        ("evaluate --temperature -1", ["`--temperature`: Input should be greater", "'-1'"]),
+        ("evaluate --engine.max-model-len 0", ["`--engine.max-model-len`"]),
+        ("show", ["ANSWER_SET is missing", "regrade show --help"]),
+        ("completion tcsh", ["tcsh", "bash"]),
+    ],
+)
+def test_bad_usage_is_one_line_that_names_the_option(
+    arguments: str, says: list[str], capsys: pytest.CaptureFixture[str]
+):
+    assert run(arguments.split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    for part in says:
+        assert part in line
+    assert "pydantic" not in line
 
 
 def test_help_holds_the_exit_codes(capsys: pytest.CaptureFixture[str]):
     run(["gate", "--help"])
-    assert "Exit code 3 or more: no verdict" in capsys.readouterr().out
+    assert "3 no verdict" in capsys.readouterr().out
     run(["trigger", "--help"])
     assert "4 cancelled; 5 not in time" in " ".join(capsys.readouterr().out.split())
 

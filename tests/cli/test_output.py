@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from regrade import __version__
 from regrade.answers.local import LocalRepository
+from regrade.cli import output
 from regrade.cli.main import run
 from regrade.cli.output import Output
 from regrade.cli.terminal import show_logs
@@ -20,17 +22,24 @@ class Found(BaseModel):
     n: int = 1
 
 
+@pytest.fixture(autouse=True)
+def nothing_written(monkeypatch: pytest.MonkeyPatch):
+    """Each test is a command of its own."""
+    monkeypatch.setattr(output, "_written", [])
+
+
 @pytest.fixture
 def drawn() -> list[str]:
     return []
 
 
 @pytest.mark.parametrize("document", [Found(), Found().model_dump()])
-def test_a_document_and_a_model_are_the_same_json(
+def test_a_document_and_a_model_are_the_same_json_with_the_version(
     document: BaseModel | dict[str, object], drawn: list[str], capsys: pytest.CaptureFixture[str]
 ):
     Output(json=True).show(document, lambda: drawn.append("table"))
-    assert capsys.readouterr().out == '{\n  "name": "ä",\n  "n": 1\n}\n'
+    version = f'  "regrade_version": "{__version__}",\n'
+    assert capsys.readouterr().out == f'{{\n{version}  "name": "ä",\n  "n": 1\n}}\n'
     assert drawn == []
 
 
@@ -75,6 +84,37 @@ def test_errors_are_told_however_quiet(capfd: pytest.CaptureFixture[str]):
     shown = capfd.readouterr()
     assert shown.out == ""
     assert "/nowhere" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ("list --answers /nowhere", 2, "/nowhere"),
+        ("show 1 --limit ten", 2, "ten"),
+        ("gate", 3, "CANDIDATE is missing"),
+        ("evaluate --model m --benchmark gsm8k --limit 0", 2, "--limit"),
+    ],
+)
+def test_with_json_an_error_is_json_too(
+    arguments: str, code: int, says: str, capfd: pytest.CaptureFixture[str]
+):
+    assert run([*arguments.split(), "--json"]) == code
+    shown = capfd.readouterr()
+    document = json.loads(shown.out)
+    assert document["regrade_version"] == __version__
+    assert document["error"]["exit_code"] == code
+    assert says in document["error"]["message"]
+    assert says in shown.err
+
+
+def test_an_error_after_the_result_is_no_second_document(
+    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
+):
+    where = ("--answers", repository.uri)
+    (shard, *_) = repository.folder.rglob("*.parquet")
+    shard.write_bytes(b"damaged")
+    assert run(["verify", *where, "--json"]) == 1
+    assert json.loads(capfd.readouterr().out)["problems"]
 
 
 def test_json_and_quiet_exclude_each_other(capfd: pytest.CaptureFixture[str]):

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from tests.builders import row
-from tests.stored import publish
+from tests.judged import graded
+from tests.stored import again, publish, score
 
 HOSTILE = "a[/b]c [red]x[/] \x1b[5m\x1b]0;t\x07 :100: [s](x) \\"
 SHOWN = "a[/b]c [red]x[/] \ufffd[5m\ufffd]0;t\ufffd :100: [s](x) \\"
@@ -70,11 +72,130 @@ def test_the_question_is_shown_where_the_prompt_is_not_known(
     assert "How many?" in capfd.readouterr().out
 
 
-def test_what_was_extracted_and_the_target_are_at_the_end(
+def test_a_heading_names_the_set_and_what_was_extracted_is_at_the_end(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     assert show(tmp_path) == 0
 
     lines = capfd.readouterr().out.rstrip().splitlines()
-    assert lines[0].startswith("sample-00001 repeat 0 · odd · right")
-    assert lines[1:] == ["What is 1?", "It is 1.", "#### 1", "extracted 1   target 1"]
+    assert lines[0].startswith("org/tiny · sums · ")
+    assert lines[1].startswith("number v")
+    assert lines[1].endswith("(n=1)")
+    assert lines[2].startswith("sample-00001 repeat 0 · odd · right")
+    assert [line for line in lines[3:] if line] == [
+        "What is 1?",
+        "It is 1.",
+        "#### 1",
+        "extracted 1   target 1",
+        "answers 1 to 1 of 1",
+    ]
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> AnswerSet:
+    """30 answers, of which every third is wrong; the number is the question's."""
+    rows = [row(n, "#### 0" if n % 3 == 0 else "", latency=float(n)) for n in range(1, 31)]
+    return publish(LocalRepository(tmp_path / "answers"), rows)
+
+
+def listed(
+    answers: AnswerSet, capfd: pytest.CaptureFixture[str], *options: str
+) -> tuple[list[int], dict[str, object]]:
+    where = ("--answers", answers.repository.uri)
+    assert run(["show", answers.manifest.answer_set_id, *where, "--json", *options]) == 0
+    document = json.loads(capfd.readouterr().out)
+    return [answer["index"] for answer in document["answers"]], document
+
+
+def test_pages_follow_each_other_and_say_how_many_there_are(
+    many: AnswerSet, capfd: pytest.CaptureFixture[str]
+):
+    first, document = listed(many, capfd, "--wrong", "--limit", "4")
+    second, _ = listed(many, capfd, "--wrong", "--limit", "4", "--page", "2")
+    assert (first, second) == ([3, 6, 9, 12], [15, 18, 21, 24])
+    assert (document["matching"], document["total"]) == (10, 30)
+
+    set_id = many.manifest.answer_set_id
+    where = ("--answers", many.repository.uri)
+    assert run(["show", set_id, *where, "--wrong", "--limit", "4", "--page", "2"]) == 0
+    shown = capfd.readouterr()
+    assert "answers 5 to 8 of 10, out of 30 in the set" in shown.out
+    assert "--page 3" in shown.err
+    assert run(["show", set_id, *where, "--wrong", "--page", "9"]) == 0
+    assert "This page is empty: 10 answers match." in capfd.readouterr().out
+
+
+def test_the_filters_are_those_of_the_viewer_and_combine(
+    many: AnswerSet, capfd: pytest.CaptureFixture[str]
+):
+    assert listed(many, capfd, "--wrong", "--subset", "even")[0] == [6, 12, 18, 24, 30]
+    assert listed(many, capfd, "--search", "what IS 7?")[0] == [7]
+    assert listed(many, capfd, "--min-seconds", "29")[0] == [29, 30]
+    assert listed(many, capfd, "--sort", "seconds", "--descending", "--limit", "2")[0] == [30, 29]
+    assert listed(many, capfd, "--verdict", "right", "--max-seconds", "4")[0] == [1, 2, 4]
+    assert listed(many, capfd, "--sample", "sample-0002", "--wrong")[0] == [21, 24, 27]
+
+
+def test_answers_against_another_set_are_those_that_changed(
+    tmp_path: Path, many: AnswerSet, capfd: pytest.CaptureFixture[str]
+):
+    other = publish(many.repository, [row(n) for n in range(1, 31)], model="org/better")
+    for answers in (many, other):
+        score(again(answers))
+
+    where = ("--against", other.manifest.answer_set_id, "--change", "worse", "--limit", "3")
+    assert listed(again(many), capfd, *where)[0] == [3, 6, 9]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--change worse", "`--change` needs `--against"),
+        ("--wrong --verdict right", "exclude each other"),
+        ("--page 0", "`--page 0`"),
+        ("--limit 0", "`--limit 0`"),
+        ("--subset nothing", "subset"),
+        ("--against ffff", "ffff"),
+        ("--verdict odd", "odd"),
+    ],
+)
+def test_a_filter_that_cannot_be_used_is_named(
+    many: AnswerSet, options: str, says: str, capfd: pytest.CaptureFixture[str]
+):
+    where = ("--answers", many.repository.uri)
+    assert run(["show", many.manifest.answer_set_id, *where, *options.split()]) == 2
+    assert says in capfd.readouterr().err
+
+
+def test_a_chat_is_shown_as_turns(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1+0\n=?"}]
+    assert show(tmp_path, prompt=json.dumps(messages), prompt_kind="messages") == 0
+
+    lines = capfd.readouterr().out.splitlines()
+    start = lines.index("system")
+    assert lines[start : start + 5] == ["system", "Be brief.", "user", "1+0", "=?"]
+
+
+def test_log_probabilities_have_their_letters(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    assert show(tmp_path, label_logprobs=[-0.5, -1.25]) == 0
+
+    assert "log-probabilities: A -0.500, B -1.250" in capfd.readouterr().out
+
+
+def test_of_grades_from_1_to_3_the_worst_is_wrong_and_the_best_right(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    repository = LocalRepository(tmp_path / "answers")
+    set_id = graded(repository, "org/a", (1, 2, 3)).manifest.answer_set_id
+    capfd.readouterr()
+
+    def matching(*filters: str) -> tuple[int, set[float]]:
+        given = [set_id, "--answers", repository.uri, "--limit", "60", "--json", *filters]
+        assert run(["show", *given]) == 0
+        document = json.loads(capfd.readouterr().out)
+        return document["matching"], {one["value"] for one in document["answers"]}
+
+    assert matching("--verdict", "wrong") == (20, {1.0})
+    assert matching("--verdict", "partly right") == (20, {2.0})
+    assert matching("--verdict", "right") == (20, {3.0})
+    assert matching("--wrong") == (40, {1.0, 2.0})

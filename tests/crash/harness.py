@@ -133,14 +133,30 @@ def tell(value: object) -> None:
     sys.stdout.write(f"{value}\n")
 
 
-def config(folder: Path, engine: dict[str, object], **changes: object) -> Path:
-    """Write a configuration file for an engine and the arithmetic questions of the demo."""
+def config(
+    folder: Path, engine: dict[str, object], *, questions: Path | None = None, **changes: object
+) -> Path:
+    """Write a configuration file for an engine and the arithmetic questions of the demo, or those in a file."""
     demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
     arithmetic = demo["datasets"][0]
-    arithmetic["path"] = str(ROOT / arithmetic["path"])
+    arithmetic["path"] = str(questions or ROOT / arithmetic["path"])
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump({"datasets": [arithmetic], "engine": engine, **changes}))
+    return path
+
+
+def many_questions(folder: Path, n: int) -> Path:
+    """Write a file with `n` questions of the demo's kind, all different."""
+    path = folder / "questions.jsonl"
+    lines = [
+        {
+            "question": f"One of the bricks costs {number % 97} dollars. How many dollars does Lena pay for {number} bricks?",
+            "answer": f"#### {number % 97 * number}",
+        }
+        for number in range(n)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
 

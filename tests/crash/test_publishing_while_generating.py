@@ -27,6 +27,7 @@ def assert_all_there(repository: HubRepository) -> None:
     assert answers.manifest.state == "complete"
 
 
+@pytest.mark.slow
 def test_a_short_run_makes_one_commit(on_hub: Make, hub: Hub, hub_repository: HubRepository):
     done = on_hub(REGRADE_PUBLISH_SECONDS="60").finish()
     assert done.code == 0, done.err
@@ -68,6 +69,7 @@ def test_a_run_ends_well_whatever_the_hub_does_meanwhile_and_repeats_no_commit(
     assert hub.requests("POST", "/commit/main") > commits(hub)
 
 
+@pytest.mark.slow
 def test_a_token_that_is_refused_costs_no_answer(
     on_hub: Make, hub: Hub, hub_repository: HubRepository
 ):

@@ -50,6 +50,7 @@ def test_a_prefect_server_that_dies_costs_no_answer_and_no_score(
     command.assert_nothing_left()
 
 
+@pytest.mark.slow
 def test_a_prefect_server_that_is_not_there_is_named_before_anything_begins(
     served: Path, tmp_path: Path
 ):

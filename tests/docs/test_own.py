@@ -35,11 +35,14 @@ class Reader:
 
     def run(self, number: int) -> str:
         """Run a block of commands; `ID` is the first answer set of the list."""
-        commands = [text for kind, text in self.blocks if kind == "bash"][number]
-        if "ID" in commands:
+        lines = [text for kind, text in self.blocks if kind == "bash"][number].splitlines()
+        first = next((place for place, line in enumerate(lines) if "ID" in line), len(lines))
+        shown = self._shell("\n".join(lines[:first]))
+        if lines[first:]:
             (answer_set,) = json.loads(self._shell("regrade list --json"))["answer_sets"]
-            commands = commands.replace("ID", answer_set["answer_set_id"])
-        return self._shell(commands)
+            commands = "\n".join(lines[first:])
+            shown += self._shell(commands.replace("ID", answer_set["answer_set_id"]))
+        return shown
 
     def _shell(self, commands: str) -> str:
         done = subprocess.run(

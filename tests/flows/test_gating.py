@@ -1,5 +1,6 @@
 """`compare-models`, and the gate of `evaluate-model` without generating, with a real Prefect server."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,12 +11,14 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import State
 from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from pydantic import ValidationError
 
 from flows.compare_models import compare_models
 from flows.evaluate_model import evaluate_model
 from flows.gating import check_baseline, gate_answers
-from regrade.answers.aliases import move_alias
+from regrade.answers.aliases import move_alias, read_alias
 from regrade.answers.local import LocalRepository
+from regrade.answers.sets import AnswerSet
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Comparisons
 from regrade.errors import RepositoryError, SettingsError
@@ -117,6 +120,7 @@ def evaluate(
     bad = answer(repository, "org/bad", right=300)
     monkeypatch.setattr("flows.generating.plan", lambda _: nullcontext([]))
     monkeypatch.setattr("flows.generating.generate", lambda *_: None)
+    monkeypatch.setattr("flows.evaluate_model.is_to_be_scored", lambda *_: True)
     monkeypatch.setattr("flows.generating.publish", lambda _: [bad])
     return lambda tracking_uri: evaluate_model(
         "org/bad",
@@ -139,6 +143,92 @@ def test_an_evaluation_with_a_gate_ends_with_the_verdict(
     assert isinstance(evaluation, Evaluation)
     assert evaluation.answer_sets[0].scores[0].metrics["accuracy"] == 0.75
     assert _exit_code(client, state) == 1
+
+
+def evaluated(
+    repository: LocalRepository,
+    monkeypatch: pytest.MonkeyPatch,
+    answers: AnswerSet,
+    tmp_path: Path,
+    **gate: Any,
+) -> State[Any]:
+    """Evaluate a model whose answers are stored, with a gate that moves the alias."""
+    monkeypatch.setattr("flows.generating.plan", lambda _: nullcontext([]))
+    monkeypatch.setattr("flows.generating.generate", lambda *_: None)
+    monkeypatch.setattr("flows.evaluate_model.is_to_be_scored", lambda *_: True)
+    monkeypatch.setattr("flows.generating.publish", lambda _: [answers])
+    return evaluate_model(
+        answers.manifest.specification.model.name,
+        datasets=(DatasetBenchmark(name="sums", path="unused"),),
+        answers=repository.uri,
+        gate=GateSettings(baseline="last-good", promote=True, **gate),
+        tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}",
+        return_state=True,
+    )
+
+
+def aliased(repository: LocalRepository) -> str | None:
+    head = repository.head()
+    assert head is not None
+    alias = read_alias(repository, head, "last-good")
+    return None if alias is None else alias.answer_sets["sums"]
+
+
+@pytest.mark.slow
+def test_the_alias_follows_models_that_pass_and_no_others(
+    repository: LocalRepository,
+    client: SyncPrefectClient,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    first = answer(repository, "org/first", right=400)
+    state = evaluated(repository, monkeypatch, first, tmp_path)
+    assert str(state.message).endswith("alias last-good names org/first now")
+    assert aliased(repository) == first.manifest.answer_set_id
+
+    worse = answer(repository, "org/worse", right=300)
+    state = evaluated(repository, monkeypatch, worse, tmp_path)
+    assert str(state.message).startswith("regression")
+    assert aliased(repository) == first.manifest.answer_set_id
+
+    equal = answer(repository, "org/equal", right=400)
+    state = evaluated(repository, monkeypatch, equal, tmp_path)
+    assert str(state.message).endswith("alias last-good names org/equal now")
+    assert aliased(repository) == equal.manifest.answer_set_id
+
+    state = evaluated(repository, monkeypatch, first, tmp_path)  # a run that ends late
+    assert str(state.message).startswith("pass")
+    assert "it names newer answers" in str(state.message)
+    assert aliased(repository) == equal.manifest.answer_set_id
+
+
+def test_incomplete_answers_never_become_the_alias(
+    repository: LocalRepository,
+    client: SyncPrefectClient,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "regrade.gate")
+    part = answer(repository, "org/part", right=10, total=10, declared=400)
+
+    evaluated(repository, monkeypatch, part, tmp_path)
+
+    assert "alias last-good not moved" in caplog.text
+    assert "is incomplete" in caplog.text
+    assert aliased(repository) is None
+
+
+@pytest.mark.parametrize(
+    ("gate", "message"),
+    [
+        ({"baseline": "org/model"}, "cannot be one"),
+        ({"base_answers": "/elsewhere"}, "leave `base_answers` empty"),
+    ],
+)
+def test_an_alias_that_cannot_be_moved_is_refused(gate: dict[str, str], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        GateSettings.model_validate({"promote": True, **gate})
 
 
 @pytest.mark.slow  # retries to reach MLflow

@@ -31,7 +31,7 @@ def test_tasks_of_all_kinds_go_from_the_command_line_to_scores(
 
     ran = regrade(
         "evaluate",
-        *("--model", DEMO / "model", *chosen, *where, "--json"),
+        *("--model", DEMO / "regrade-demo", *chosen, *where, "--json"),
         *("--max-tokens", "16", "--truncate", "--engine.enforce-eager"),
         timeout=600,
         **home,

@@ -31,7 +31,7 @@ def evaluate(
         monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: next(waiting))
         with temporary_settings({PREFECT_API_URL: prefect_server}):
             found = evaluate_model(
-                model=str(DEMO / "model"),
+                model=str(DEMO / "regrade-demo"),
                 datasets=tuple(
                     {"name": name, "path": str(data), "scorer": "number"} for name in names
                 ),
@@ -50,7 +50,7 @@ def test_what_is_missing_is_generated_published_scored_tracked_and_reported(eval
 
     (one,) = first.answer_sets
     assert (one.generated, one.rows, one.expected_rows) == (ROWS, ROWS, ROWS)
-    assert list(one.seconds) == ["load", "generate", "publish", "track", "score"]
+    assert list(one.seconds) == ["load", "generate", "publish", "score", "track"]
     assert one.seconds["publish"] > 0
     old, new = again.answer_sets
     assert (old.benchmark, old.generated, old.rows) == ("one", 0, ROWS)

@@ -96,6 +96,7 @@ def test_what_is_stale_is_graded_again_and_what_changed_is_shown_everywhere(
     assert "nothing is stale" in again_.err
 
 
+@pytest.mark.slow
 def test_answers_without_a_prompt_are_graded_again_like_the_others(
     repository: LocalRepository, sums: AnswerSet, prefect_api: str
 ) -> None:
@@ -153,6 +154,7 @@ def test_a_comparison_that_cannot_be_shown_costs_no_score(
     assert any("products" in one.message and "v0 -> v2" in one.message for one in caplog.records)
 
 
+@pytest.mark.slow
 def test_a_scorer_that_does_not_fit_one_set_costs_the_others_nothing(
     repository: LocalRepository, sums: AnswerSet
 ) -> None:
@@ -167,6 +169,7 @@ def test_a_scorer_that_does_not_fit_one_set_costs_the_others_nothing(
     assert "1 scorings are done, 1 are not" in ran.err
 
 
+@pytest.mark.slow
 def test_a_set_whose_scorer_is_not_installed_costs_the_others_nothing(
     repository: LocalRepository, sums: AnswerSet
 ) -> None:
@@ -180,6 +183,7 @@ def test_a_set_whose_scorer_is_not_installed_costs_the_others_nothing(
     assert "Unknown scorer 'theirs'" in missing["reason"]
 
 
+@pytest.mark.slow
 def test_a_damaged_set_costs_the_others_nothing_and_intact_says_so_in_every_number(
     repository: LocalRepository, sums: AnswerSet, tmp_path: Path
 ) -> None:
@@ -233,6 +237,7 @@ def test_filters_that_contradict_each_other_are_bad_usage(repository: LocalRepos
     assert ran.err == "regrade: `--since 2026-09-02` is after `--until 2026-09-01`.\n"
 
 
+@pytest.mark.slow
 def test_diff_and_verify_on_the_command_line(repository: LocalRepository, sums: AnswerSet) -> None:
     answer_set = sums.manifest.answer_set_id[:6]
     shown = regrade("diff", answer_set, "--answers", repository.uri)

@@ -14,6 +14,7 @@ import datasets
 import pyarrow.parquet as pq
 
 from regrade.harness.index import TaskEntry
+from regrade.harness.package import quiet
 from regrade.harness.plan import plan_tasks
 from tests.harness import rows
 from tests.harness.comparing import differences, ours, theirs
@@ -42,7 +43,8 @@ def table(index: Mapping[str, TaskEntry], data: Path | None) -> Iterator[str]:
 
 
 def _line(spec: str, shown: str, index: Mapping[str, TaskEntry], data: Any) -> str:
-    compared, different = differences(ours(spec, index, data), theirs(spec, index))
+    with quiet():  # the harness prints while it bootstraps
+        compared, different = differences(ours(spec, index, data), theirs(spec, index))
     configs = plan_tasks(spec.partition("@")[0], index).configs.values()
     kinds = sorted({str(config.get("output_type", "generate_until")) for config in configs})
     chat = ", in a chat" if "@chat" in spec else ""

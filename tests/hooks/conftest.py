@@ -26,6 +26,6 @@ def output(tmp_path: Path) -> Path:
     folder = tmp_path / "tiny-run"
     for step in range(1, 7):
         checkpoint = folder / f"checkpoint-{step}"
-        shutil.copytree(DEMO / "model", checkpoint)
+        shutil.copytree(DEMO / "regrade-demo", checkpoint)
         (checkpoint / "trainer_state.json").write_text(f'{{"global_step": {step}}}')
     return folder

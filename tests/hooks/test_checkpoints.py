@@ -16,7 +16,7 @@ from tests.command_line import DEMO
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     folder = tmp_path / "run" / "checkpoint-5"
-    shutil.copytree(DEMO / "model", folder)
+    shutil.copytree(DEMO / "regrade-demo", folder)
     (folder / "trainer_state.json").write_text("{}")
     (folder / "optimizer.pt").write_bytes(b"large")
     return folder

@@ -60,8 +60,8 @@ def train(
     home: Path, hook: EvaluateCheckpoints, *, resume: bool = False, **arguments: Any
 ) -> tuple[Trainer, Reporter]:
     """Train for a few steps in `home/tiny-run`, with a checkpoint at each step."""
-    tokenizer = AutoTokenizer.from_pretrained(DEMO / "model")
-    model = AutoModelForCausalLM.from_pretrained(DEMO / "model", dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(DEMO / "regrade-demo")
+    model = AutoModelForCausalLM.from_pretrained(DEMO / "regrade-demo", dtype=torch.float32)
     ids = tokenizer("Ann has 3 apples and buys 4 more.")["input_ids"]
     reporter = Reporter()
     chosen = {"max_steps": 4, "save_steps": 1, "report_to": "none", **arguments}

@@ -5,6 +5,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from urllib.parse import urlencode
 
 import yaml
@@ -33,6 +34,7 @@ class Routes:
             ("POST", "/api/repos/create", self.create),
             ("DELETE", "/api/repos/delete", self.delete),
             ("POST", "/api/validate-yaml", self.validate_yaml),
+            ("GET", "/api/models", self.list_models),
             ("GET", f"{repo}/auth-check", self.auth_check),
             ("GET", f"{repo}/auth-check/write", self.auth_check),
             ("POST", f"{repo}/preupload/{{rev}}", self.preupload),
@@ -96,7 +98,8 @@ class Routes:
         start, size = int(request.query_params.get("cursor", "0")), self.store.page_size
         headers = {}
         if start + size < len(rows):
-            query = urlencode({**request.query_params, "cursor": start + size})
+            kept = [pair for pair in request.query_params.multi_items() if pair[0] != "cursor"]
+            query = urlencode([*kept, ("cursor", start + size)])
             headers["Link"] = f'<{self.base}{request.url.path}?{query}>; rel="next"'
         return JSONResponse(rows[start : start + size], headers=headers)
 
@@ -144,8 +147,17 @@ class Routes:
         self._repo(request, write=request.url.path.endswith("/write"))
         return JSONResponse({})
 
+    def _written(self, request: Request) -> Repo:
+        """Repository that a request may write: a pull request only needs a token that may write somewhere."""
+        if request.query_params.get("create_pr") != "1":
+            return self._repo(request, write=True)
+        identity = self.store.identity(request.headers.get("authorization"))
+        if identity is None or identity[1] != "write":
+            raise RefusedError(403, "A pull request needs a token with the role write")
+        return self._repo(request)
+
     async def preupload(self, request: Request) -> Response:
-        tree = self._repo(request, write=True).at(request.path_params["rev"]).tree
+        tree = self._written(request).at(request.path_params["rev"]).tree
         rows = []
         for asked in (await request.json())["files"]:
             path = asked["path"]
@@ -213,30 +225,36 @@ class Routes:
         return Response()
 
     async def commit(self, request: Request) -> Response:
-        repo = self._repo(request, write=True)
+        repo = self._written(request)
         lines = [json.loads(line) for line in (await request.body()).splitlines()]
         for line in lines:
             if line["key"] == "file":
                 line["value"]["content"] = base64.b64decode(line["value"]["content"])
-        commit = self.store.commit(repo, request.path_params["rev"], lines)
-        url = f"{self.base}/{repo.kind}/{repo.name}/commit/{commit.oid}"
-        return JSONResponse({"success": True, "commitOid": commit.oid, "commitUrl": url})
+        branch, more = request.path_params["rev"], {}
+        page = f"{self.base}/{'' if repo.kind == 'models' else repo.kind + '/'}{repo.name}"
+        if request.query_params.get("create_pr") == "1":
+            number = 1 + sum(name.startswith("refs/pr/") for name in repo.branches)
+            repo.branches[f"refs/pr/{number}"] = repo.at(branch).oid
+            branch = f"refs/pr/{number}"
+            more = {"pullRequestUrl": f"{page}/discussions/{number}"}
+        commit = self.store.commit(repo, branch, lines)
+        url = f"{page}/commit/{commit.oid}"
+        return JSONResponse({"success": True, "commitOid": commit.oid, "commitUrl": url, **more})
 
     async def info(self, request: Request) -> Response:
-        repo, commit = self._at(request)
-        return JSONResponse(
-            {
-                "_id": "0",
-                "id": repo.name,
-                "sha": commit.oid,
-                "private": repo.private,
-                "gated": False,
-                "disabled": False,
-                "tags": [],
-                "siblings": [{"rfilename": path} for path in sorted(commit.tree)],
-                "lastModified": commit.date,
-            }
-        )
+        return JSONResponse(_info(*self._at(request)))
+
+    async def list_models(self, request: Request) -> Response:
+        """Answer with the models of an author that the token may see, a page at a time, with the fields asked for."""
+        author, asked = request.query_params["author"], request.query_params.getlist("expand")
+        rows = []
+        for kind, name in sorted(self.store.repos):
+            if kind == "models" and name.startswith(f"{author}/"):
+                with suppress(RefusedError):
+                    repo = self.store.repo(kind, name, request.headers.get("authorization"))
+                    known = _info(repo, repo.at("main"))
+                    rows.append({key: known[key] for key in ("_id", "id", *asked)})
+        return self._pages(request, rows)
 
     async def tree(self, request: Request) -> Response:
         _, commit = self._at(request)
@@ -327,6 +345,20 @@ class Routes:
         if (entry := self.store.links.get(request.path_params["key"])) is None:
             raise RefusedError(403, "Unknown link")
         return _ranged(request, entry, {"ETag": f'"{entry.sha256}"'})
+
+
+def _info(repo: Repo, commit: Commit) -> dict:
+    return {
+        "_id": "0",
+        "id": repo.name,
+        "sha": commit.oid,
+        "private": repo.private,
+        "gated": False,
+        "disabled": False,
+        "tags": [],
+        "siblings": [{"rfilename": path} for path in sorted(commit.tree)],
+        "lastModified": commit.date,
+    }
 
 
 def _ranged(request: Request, entry: Entry, headers: dict[str, str]) -> Response:

@@ -231,13 +231,14 @@ class Stack:
 
 def stack_in(home: Path, environment: Mapping[str, str]) -> Stack:
     """A stack in a folder, on free ports, not started yet."""
-    place = Layout(home, free_port(), free_port(), free_port(), free_port())
+    place = Layout(home, *(free_port() for _ in range(5)))
     settings = {
         "REGRADE_STACK": str(home),
         "REGRADE_POSTGRES_PORT": str(place.postgres_port),
         "REGRADE_PREFECT_PORT": str(place.prefect_port),
         "REGRADE_MLFLOW_PORT": str(place.mlflow_port),
         "REGRADE_VIEW_PORT": str(place.view_port),
+        "REGRADE_PROMETHEUS_PORT": str(place.prometheus_port),
         "REGRADE_SPOOL": str(home / "spool"),
         "REGRADE_CACHE": str(home / "cache"),
         "REGRADE_QUESTIONS": str(home / "questions"),

@@ -87,6 +87,25 @@ def test_docker_compose_takes_it_and_publishes_on_loopback_only():
 
 
 @needs_compose
+def test_docker_compose_takes_the_file_with_prometheus_and_grafana_beside_it():
+    more = ROOT / "infra/compose.monitoring.yaml"
+    secrets = dict.fromkeys((*SECRETS, "REGRADE_GRAFANA_PASSWORD"), "value")
+    done = compose("--file", str(more), "config", **secrets)
+    assert done.returncode == 0, done.stderr
+    services = yaml.safe_load(done.stdout)["services"]
+    assert set(services) == {*SERVICES, "prometheus", "grafana"}
+    assert services["worker-gpu"]["environment"]["REGRADE_METRICS_PORT"] == "9464-9467"
+    assert services["worker-gpu"]["environment"]["REGRADE_ANSWERS"]  # of the first file
+    for service in services.values():
+        for port in service.get("ports", []):
+            host = port["host_ip"] if isinstance(port, dict) else port.split(":")[0]
+            assert host == "127.0.0.1"
+    for volume in services["grafana"]["volumes"] + services["prometheus"]["volumes"]:
+        source = volume["source"] if isinstance(volume, dict) else volume.split(":")[0]
+        assert not source.startswith("/") or Path(source).exists(), source
+
+
+@needs_compose
 @pytest.mark.parametrize("missing", SECRETS)
 def test_docker_compose_refuses_to_start_without_a_password(missing: str):
     given = dict.fromkeys(SECRETS, "x")
@@ -103,6 +122,22 @@ def test_every_secret_comes_from_the_environment_and_must_be_there():
     text = json.dumps(SERVICES)
     assert "PASSWORD:-" not in text
     assert not re.search(r"://[^/\"@]*:[^/\"@]*@", text)  # no password in an address
+
+
+def test_the_file_with_prometheus_and_grafana_follows_the_specification_and_publishes_on_loopback():
+    file = yaml.safe_load((ROOT / "infra/compose.monitoring.yaml").read_text())
+    jsonschema.Draft202012Validator(schema()).validate(file)
+    published = [port for one in file["services"].values() for port in one.get("ports", [])]
+    assert len(published) == 2
+    assert all(port.startswith("${REGRADE_BIND:-127.0.0.1}:") for port in published)
+    assert set(file["services"]) - set(SERVICES) == {"prometheus", "grafana"}
+    assert "${REGRADE_GRAFANA_PASSWORD:?" in json.dumps(file)
+    targets = yaml.safe_load((ROOT / "infra/prometheus/compose.yaml").read_text())
+    (regrade, _) = targets["scrape_configs"]
+    ports = file["services"]["worker-gpu"]["environment"]["REGRADE_METRICS_PORT"]
+    first, last = map(int, ports.split("-"))
+    expected = [f"worker-gpu:{port}" for port in range(first, last + 1)]
+    assert regrade["static_configs"] == [{"targets": expected}]
 
 
 def test_every_published_port_is_on_loopback_unless_someone_says_otherwise():
@@ -130,11 +165,12 @@ def test_the_gpu_worker_gets_the_gpus_and_the_cpu_worker_none():
 
 
 def test_every_variable_of_the_file_is_explained_in_the_example():
-    used = set(re.findall(r"\$\{([A-Z_]+)", FILE.read_text()))
+    files = FILE.read_text() + (ROOT / "infra/compose.monitoring.yaml").read_text()
+    used = set(re.findall(r"\$\{([A-Z_]+)", files))
     explained = set(re.findall(r"^([A-Z_]+)=", EXAMPLE.read_text(), re.MULTILINE))
     assert used == explained - {"COMPOSE_PROJECT_NAME"}
     empty = set(re.findall(r"^([A-Z_]+)=$", EXAMPLE.read_text(), re.MULTILINE))
-    assert empty == {*SECRETS, "HF_TOKEN"}
+    assert empty == {*SECRETS, "HF_TOKEN", "REGRADE_GRAFANA_PASSWORD"}
 
 
 def test_nothing_starts_before_the_databases_are_dumped_and_upgraded():

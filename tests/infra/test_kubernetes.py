@@ -9,7 +9,9 @@ import pytest
 import yaml
 from prefect.utilities.templating import apply_values, find_placeholders
 
-from infra.kubernetes.__main__ import TEMPLATE, template
+from infra.kubernetes.__main__ import TEMPLATE, indexed_job, template
+from regrade.shares import Share
+from tests.command_line import regrade
 
 VERSION = "1.33"
 
@@ -161,3 +163,45 @@ def test_the_volume_is_the_one_that_the_jobs_mount_on_any_node():
     (mounted,) = [one for one in pod_of(job())["volumes"] if "persistentVolumeClaim" in one]
     assert claim["metadata"]["name"] == mounted["persistentVolumeClaim"]["claimName"]
     assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+
+
+def several(machines: int = 4, **variables: Any) -> dict[str, Any]:
+    options = ["--model", "org/tiny", "--benchmark", "gsm8k"]
+    return indexed_job(machines, options, variables)
+
+
+def test_the_indexed_job_follows_the_schema_and_the_security_profile():
+    kubernetes_validate.validate(several(), VERSION, strict=True)
+    assert list(violations(pod_of(several()))) == []
+
+
+def test_each_pod_of_the_indexed_job_finds_its_share():
+    manifest = several(3, gpus=2)
+    spec = manifest["spec"]
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 3, 3)
+    (container,) = pod_of(manifest)["containers"]
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == 2
+    environment = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    shares = [
+        Share.parse("auto", {**environment, "JOB_COMPLETION_INDEX": str(index)})
+        for index in range(3)
+    ]
+    assert list(map(str, shares)) == ["1/3", "2/3", "3/3"]
+
+
+@pytest.mark.slow
+def test_the_command_of_the_indexed_job_is_one_that_regrade_takes():
+    (container,) = pod_of(several())["containers"]
+    command, *arguments = container["args"]
+    assert command == "regrade"
+    outside = regrade(*arguments)  # without the variables of an indexed Job
+    assert outside.code == 2
+    assert "share 'auto' needs a Slurm array" in outside.err
+
+
+def test_the_indexed_job_restarts_a_failed_pod_without_the_others():
+    spec = several()["spec"]
+    assert spec["backoffLimitPerIndex"] > 0
+    assert "backoffLimit" not in spec  # it would count the failures of all pods
+    with pytest.raises(SystemExit, match="unknown variable 'gpu'"):
+        several(gpu=2)

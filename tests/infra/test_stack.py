@@ -13,10 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 
-from infra.stack.parts import client_environment
+from infra.stack.parts import client_environment, monitoring
 from infra.stack.postgres import passwords
 from infra.stack.users import DEFAULT, as_user
 from regrade.processes.environment import TELEMETRY_OFF
@@ -30,7 +31,9 @@ pytestmark = [pytest.mark.stack, pytest.mark.vllm, pytest.mark.prefect, pytest.m
 
 def test_all_parts_run_and_a_second_start_finds_them(stack: Stack):
     before = stack.parts()
-    assert list(before) == ["postgres", "prefect", "mlflow", "view", "worker-gpu", "worker-cpu"]
+    metrics = [part.name for part in monitoring(stack.place)]
+    servers = ["postgres", "prefect", "mlflow", "view", *metrics]
+    assert list(before) == [*servers, "worker-gpu", "worker-cpu"]
     again = stack.command("up")
     assert again.code == 0, again.err
     assert "the stack is already running" in again.out
@@ -47,6 +50,18 @@ def test_a_run_from_the_api_is_evaluated_and_tracked(stack: Stack, evaluated: di
     assert max(stack.metrics("accuracy/demo-arithmetic")) > 0.5
     # The server writes the artifacts of the run to its disk.
     assert any(path.is_file() for path in (stack.place.home / "artifacts").rglob("*"))
+
+
+def test_prometheus_has_scraped_the_run(stack: Stack, evaluated: dict[str, Any]):
+    if not monitoring(stack.place):
+        pytest.skip("Prometheus is not here: infra/prometheus.sh unpacks it")
+    query = "max_over_time(regrade_answers_total[1h])"
+    asked = httpx.get(f"{stack.place.prometheus_url}/api/v1/query", params={"query": query}).json()
+    benchmarks = {row["metric"]["benchmark"] for row in asked["data"]["result"]}
+    # A run that takes less than the time between two scrapes may be missed; its port is not.
+    assert benchmarks <= {"demo-arithmetic", "demo-choice"}
+    targets = httpx.get(f"{stack.place.prometheus_url}/api/v1/targets").json()["data"]
+    assert len(targets["activeTargets"]) == 4
 
 
 def test_both_servers_keep_everything_in_postgres(stack: Stack, evaluated: dict[str, Any]):
@@ -104,7 +119,7 @@ def test_a_worse_model_is_called_worse_in_the_cpu_pool(
     stack: Stack, evaluated: dict[str, Any], worse: str
 ):
     # A model in a folder is named by the folder's name or path.
-    sides = {"base": "model", "candidate": worse, "gate": {"max_drop": 1.0}}
+    sides = {"base": "regrade-demo", "candidate": worse, "gate": {"max_drop": 1.0}}
     compared = stack.finish(stack.start_run("compare-models", sides))
     assert compared["state_type"] == "COMPLETED", stack.told(compared["id"])
     assert compared["work_pool_name"] == "cpu"
@@ -120,7 +135,7 @@ def test_a_worse_model_is_called_worse_in_the_cpu_pool(
 def test_the_script_of_a_ci_job_says_regression_of_a_worse_model_only(
     stack: Stack, evaluated: dict[str, Any], worse: str, tmp_path: Path, workflow: str, words: str
 ):
-    promoted = job("regrade promote model", stack, tmp_path, "")
+    promoted = job("regrade promote regrade-demo", stack, tmp_path, "")
     assert promoted.code == 0, promoted.err
     (step,) = [one for one in steps(CI / workflow) if one.get("name") == words]
     script = step["run"].replace(
@@ -134,7 +149,7 @@ def test_the_script_of_a_ci_job_says_regression_of_a_worse_model_only(
     assert "regression" in (tmp_path / "summary.md").read_text()
     assert "<failure" in (tmp_path / "regrade.xml").read_text()
 
-    same = job(script, stack, tmp_path, str(DEMO / "model"))
+    same = job(script, stack, tmp_path, str(DEMO / "regrade-demo"))
     # No answer changed, but so few answers cannot show a drop of 1 point.
     assert same.code == 2, same.out + same.err
     assert "cannot tell" in (tmp_path / "regrade.md").read_text().splitlines()[0]
@@ -158,7 +173,7 @@ def damaged_model(folder: Path) -> Path:
     import torch
     from safetensors.torch import load_file, save_file
 
-    shutil.copytree(DEMO / "model", folder)
+    shutil.copytree(DEMO / "regrade-demo", folder)
     weights = load_file(folder / "model.safetensors")
     for name, weight in weights.items():
         if name.endswith("mlp.down_proj.weight"):

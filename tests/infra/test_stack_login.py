@@ -77,3 +77,4 @@ def test_make_ui_gets_the_same_variables_as_a_script(place: Layout):
     assert "-m infra.stack.login" in script
     assert "regrade.orchestration.prefect_app:create_app" in script
     assert "--app-name guarded" in script
+    assert "regrade.tracking.run_list import prepared_list" in script

@@ -72,7 +72,7 @@ def submit(pages: Pages, hub: Hub, *, max_num_seqs: int) -> None:
     """Fill in the form and submit it."""
     before = {one["id"] for one in pages.runs()}
     pages.open_form("evaluate-model")
-    pages.fill("Model", "infra/demo/model")
+    pages.fill("Model", "infra/demo/regrade-demo")
     pages.choose("Benchmarks", "gsm8k_chat")
     pages.fill("Answer repository", f"hf://datasets/{hub.repo_id}")
     pages.unfold("Sampling", "Set by hand")
@@ -101,7 +101,7 @@ def watch(pages: Pages, flow_run: dict[str, Any], stack: Stack) -> None:
     pages.open(f"/runs/flow-run/{flow_run['id']}")
     pages.click('//li[@id="artifacts"]')
     pages.text(f"of {ROWS:,} answers")
-    pages.text("infra/demo/model: gsm8k_chat")
+    pages.text("infra/demo/regrade-demo: gsm8k_chat")
     pages.shot("progress", 1350)
 
 
@@ -131,7 +131,7 @@ def read_result(pages: Pages, flow_run: dict[str, Any], hub: Hub) -> None:
     """Find the result on the run's page, and follow its links."""
     pages.open(f"/runs/flow-run/{flow_run['id']}")
     pages.click('//li[@id="artifacts"]')
-    pages.text("model: gsm8k_chat ")
+    pages.text("regrade-demo: gsm8k_chat ")
     pages.shot("run", 1000)
     pages.click('//*[not(*) and normalize-space(.)="result"]')
     pages.text("Score the same answers again")

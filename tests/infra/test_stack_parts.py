@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from infra.stack import parts, postgres
+from infra.stack import parts, postgres, prometheus
 from infra.stack.__main__ import RESTARTS, _Running, main
 from infra.stack.layout import Layout, StackError, layout
 from infra.stack.processes import Known, end, known, read_state, start, write_state
+from regrade.monitoring.endpoint import PORT_VARIABLE
 from tests.infra.running_stack import living, wait_until
 
 
@@ -118,6 +119,31 @@ def test_no_part_gets_a_password_and_only_the_servers_get_the_file(
         told = [*part.command, *part.environment.values()]
         assert not [text for text in told if any(secret in text for secret in secrets)]
         assert ("PGPASSFILE" in part.environment) == (part.name in {"prefect", "mlflow"})
+
+
+def test_prometheus_is_a_part_if_its_program_is_there(
+    place: Layout, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(prometheus, "program", lambda: None)
+    assert parts.monitoring(place) == []
+    assert PORT_VARIABLE not in parts.workers(place)[0].environment
+
+    monkeypatch.setattr(prometheus, "program", lambda: Path("/usr/bin/prometheus"))
+    (part,) = parts.monitoring(place)
+    assert f"--web.listen-address=127.0.0.1:{place.prometheus_port}" in part.command
+    gpu, cpu = parts.workers(place)
+    assert gpu.environment[PORT_VARIABLE] == prometheus.RUN_PORTS
+    assert PORT_VARIABLE not in cpu.environment
+    assert parts.monitoring(replace(place, prometheus_port=None)) == []
+
+
+def test_metrics_ports_that_are_none_are_told_before_anything_starts(
+    place: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv(PORT_VARIABLE, "many")
+    assert main(["up"]) == 1
+    assert f"{PORT_VARIABLE}=many should be a port" in capsys.readouterr().err
+    assert not place.cluster.exists()
 
 
 def test_another_server_of_the_caller_is_not_used(place: Layout, monkeypatch: pytest.MonkeyPatch):

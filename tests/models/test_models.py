@@ -308,6 +308,7 @@ def test_a_model_that_is_not_there_is_asked_for_once(hub: Hub, published: str):
 @pytest.mark.parametrize(
     ("path", "status"), [("/api/models/", 429), ("/api/models/", 503), ("/resolve/", 503)]
 )
+@pytest.mark.slow
 def test_a_hub_that_keeps_failing_may_be_asked_later(
     hub: Hub, published: str, path: str, status: int
 ):

@@ -121,7 +121,7 @@ def test_every_deployment_runs_in_its_pool(workers: tuple[dict[str, str], Path])
 
     generated = deployment_run(environment, "generate-answers", what)
     assert generated["state_type"] == "COMPLETED", generated["state"]
-    assert generated["name"] == "infra/demo/model: demo-arithmetic, demo-choice"
+    assert generated["name"] == "infra/demo/regrade-demo: demo-arithmetic, demo-choice"
     progress = [a for a in artifacts(environment, generated) if a["type"] == "progress"]
     assert {a["data"] for a in progress} == {100.0}
     assert any("8 of 8 answers" in a["description"] for a in progress)
@@ -143,4 +143,13 @@ def test_every_deployment_runs_in_its_pool(workers: tuple[dict[str, str], Path])
         auth=Login(),
     ).json()
     names = {one["name"] for one in tasks}
-    assert {"generate demo-arithmetic · model", "publish demo-choice · model"} <= names
+    assert {
+        "generate demo-arithmetic · regrade-demo",
+        "publish demo-choice · regrade-demo",
+    } <= names
+
+    asked = {"model": str(DEMO / "regrade-demo"), "gpu": "h100", "gpus": 2, "max_model_len": 512}
+    planned = deployment_run(environment, "plan-model", asked)
+    assert (planned["state_type"], planned["work_pool_name"]) == ("COMPLETED", "cpu")
+    (page,) = [a for a in artifacts(environment, planned) if a["key"] == "plan"]
+    assert "by vLLM" in page["data"]

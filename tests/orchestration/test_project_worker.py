@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_fixed
 
 from regrade.orchestration.project_worker import (
     ProjectJob,
+    ProjectWorker,
     RefusedRunError,
     installed_entrypoint,
     limits,
@@ -157,3 +159,36 @@ def test_a_run_shows_no_variable_of_the_worker():
     given = {"env": {"REGRADE_CPU_NICE": "{{ $HF_TOKEN }}"}}
     with pytest.raises(RefusedRunError, match="HF_TOKEN"):
         asyncio.run(ProjectJob.from_template_and_values(template, given, client=UNUSED))
+
+
+@pytest.mark.parametrize(
+    ("engine", "elsewhere"),
+    [
+        ({"kind": "openai", "base_url": "http://x/v1"}, True),
+        ({"base_url": "http://x/v1"}, True),
+        ({"kind": "vllm", "dtype": "float16"}, False),
+        (None, False),
+    ],
+)
+def test_a_run_on_a_server_elsewhere_does_not_wait_for_the_engine_of_the_machine(
+    engine: dict[str, str] | None, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+):
+    worker = ProjectWorker(work_pool_name="gpu", limit=1)
+    limited = object()
+    worker._limiter = limited  # type: ignore[assignment]
+    seen: dict[object, bool] = {}
+
+    async def submitted(self: Any, entries: list[Any]) -> list[Any]:
+        seen.update({entry.flow_run.id: self._limiter is limited for entry in entries})
+        return entries
+
+    monkeypatch.setattr(ProcessWorker, "_submit_scheduled_flow_runs", submitted)
+    runs = [
+        SimpleNamespace(flow_run=SimpleNamespace(id=name, parameters={"engine": asked}))
+        for name, asked in (("first", {"kind": "vllm"}), ("second", engine))
+    ]
+    started = asyncio.run(worker._submit_scheduled_flow_runs(runs))  # type: ignore[arg-type]
+
+    assert len(started) == 2
+    assert seen == {"first": True, "second": not elsewhere}
+    assert worker._limiter is limited

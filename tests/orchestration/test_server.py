@@ -6,14 +6,20 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from prefect.settings import PREFECT_HOME, temporary_settings
 
+from regrade.answers.local import LocalRepository
+from regrade.errors import SettingsError
 from regrade.orchestration import server
 from regrade.orchestration.prefect_app import protection
-from tests.command_line import regrade
+from tests.builders import row
+from tests.command_line import DEMO, regrade
 from tests.prefect_login import LOGIN, Login
+from tests.stored import publish
 
 
 @pytest.mark.prefect
+@pytest.mark.slow
 def test_a_temporary_server_that_does_not_start_is_named_with_what_it_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -22,7 +28,12 @@ def test_a_temporary_server_that_does_not_start_is_named_with_what_it_said(
     monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", nowhere)
     monkeypatch.setenv("REGRADE_LOGS", str(logs))
 
-    ran = regrade("score", "--answers", tmp_path / "answers")
+    questions = tmp_path / "sums.jsonl"
+    questions.write_text('{"question": "1+1", "answer": "2"}\n')
+    dataset = ("--dataset.name", "sums", "--dataset.path", questions)
+    ran = regrade(
+        "generate", "--model", DEMO / "regrade-demo", *dataset, "--answers", tmp_path / "answers"
+    )
 
     assert ran.code == 1, ran.err
     assert "The temporary Prefect server ended while it was starting" in ran.err
@@ -31,6 +42,20 @@ def test_a_temporary_server_that_does_not_start_is_named_with_what_it_said(
     (log,) = logs.glob("*.log")
     assert str(log) in ran.err
     assert "unable to open database file" in log.read_text()
+
+
+def test_the_folder_of_prefect_is_made_or_its_name_is_in_the_error(tmp_path: Path):
+    home, file = tmp_path / "not" / "there", tmp_path / "file"
+    file.touch()
+
+    with temporary_settings({PREFECT_HOME: home}):
+        server.make_home()
+    assert home.is_dir()
+    with (
+        temporary_settings({PREFECT_HOME: file / "home"}),
+        pytest.raises(SettingsError, match=f"PREFECT_HOME '{file}/home' cannot be created"),
+    ):
+        server.make_home()
 
 
 @pytest.mark.prefect
@@ -85,10 +110,14 @@ def test_each_temporary_server_has_a_login_of_its_own(
 
 @pytest.mark.prefect
 @pytest.mark.parametrize("command", [["deploy"], ["score", "--answers"]])
+@pytest.mark.slow
 def test_a_server_that_wants_another_login_is_named_with_the_variable(
     prefect_server: str, tmp_path: Path, command: list[str]
 ):
-    answers = [] if command == ["deploy"] else [tmp_path / "answers"]
+    answers = []
+    if command != ["deploy"]:
+        publish(LocalRepository(tmp_path / "answers"), [row(0, "5")])
+        answers = [tmp_path / "answers"]
     ran = regrade(
         *command, *answers, PREFECT_API_URL=prefect_server, PREFECT_API_AUTH_STRING="a:wrong one"
     )

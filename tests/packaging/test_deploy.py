@@ -28,6 +28,7 @@ def deployment(installed: Installed, prefect_server: str) -> dict[str, Any]:
     return dict(httpx.get(path, auth=Login(), timeout=60).raise_for_status().json())
 
 
+@pytest.mark.slow
 def test_a_deployment_names_no_path_of_the_machine_that_deployed_it(
     deployment: dict[str, Any], installed: Installed
 ):

@@ -1,5 +1,6 @@
 """Every script of perf/ runs; the sizes are too small for meaningful figures."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -181,3 +182,31 @@ def test_the_parallelism_table_tests_accuracy_in_pairs(results: Path, demo_model
     rows = json.loads((results / "parallelism.json").read_text())["rows"]
     assert [row["questions"] for row in rows] == [20, 20]
     assert all(0 < row["McNemar, p"] <= 1 for row in rows)
+
+
+def test_metering_switches_the_measurements_of_one_engine(tmp_path: Path) -> None:
+    results = tmp_path / "metering.json"
+    command = [sys.executable, "-m", "perf.metering", "--requests", "40", "--tokens", "4"]
+    ran = subprocess.run(
+        [*command, "--repeats", "1", "--json", str(results)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    rows = json.loads(results.read_text())
+    assert [row["mode"] for row in rows] == ["off", "vllm", "meter"]
+    assert all(row["fastest"] > 0 for row in rows)
+
+
+def test_the_simulation_of_tune_comes_close_to_the_grid_in_four_starts(results: Path) -> None:
+    rows = rows_of(results, "tune_simulation", "--surfaces", "40")
+
+    first = rows[0]
+    assert first["search"] == "tune, plan knows"
+    assert float(first["starts"]) <= 4
+    assert float(first["median of best"]) >= 0.95
+    has_optuna = importlib.util.find_spec("optuna") is not None
+    assert any(row["search"] == "TPE" for row in rows) == has_optuna

@@ -13,9 +13,8 @@ from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
 from regrade.reporting.tables import markdown_report
 from regrade.scoring.score import Scored, score_answers
 from regrade.stats.named import Aggregate, NamedMetric
-from regrade.tracking import Scoring
 from tests.builders import row
-from tests.stored import publish
+from tests.stored import publish, tracked_as
 
 
 @pytest.fixture
@@ -85,20 +84,7 @@ def test_a_long_list_ends_with_the_number_of_those_left_out(answers: AnswerSet):
 
 def test_mlflow_has_them_under_names_that_it_accepts(answers: AnswerSet):
     file = with_results(answers, (PERPLEXITY,))
-    scoring = Scoring(
-        manifest=answers.manifest,
-        revision=answers.revision,
-        repository="answers",
-        url=None,
-        scorer="number",
-        version=1,
-        source_hash="0" * 8,
-        summary=file.summary,
-        seconds={},
-        latency={},
-        headline=True,
-        other_results=file.other_results,
-    )
+    scoring = tracked_as(answers, file, other_results=file.other_results)
 
     results = scoring.results()
 

@@ -78,7 +78,7 @@ def test_terminal_page_and_headline_show_the_average_pass_and_majority(
 
     assert AVERAGE in table
     assert FURTHER in table
-    assert f"| {AVERAGE} | {FURTHER} | 32 |" in page.replace("\\", "")
+    assert f"| {AVERAGE} | 32 | {FURTHER} |" in page.replace("\\", "")
     assert "clustered by question" in page
     assert headline(evaluation) == f"org/tiny: sums {AVERAGE} (n=32, {FURTHER})"
 
@@ -109,7 +109,7 @@ def test_list_shows_them_too(
     run(["list", "--answers", repository.uri, "--json"])
     (entry,) = json.loads(capfd.readouterr().out)["answer_sets"]
 
-    assert f"{AVERAGE} (n=32, {FURTHER})" in listed
+    assert f"{AVERAGE}  32  {FURTHER}" in listed
     assert entry["repeats"] == REPEATS
     assert entry["scores"][0]["averages"]["pass_at_4"] == 0.875
     assert entry["scores"][0]["averages"]["majority_accuracy"] == 0.625

@@ -10,4 +10,4 @@ needs_bubblewrap = pytest.mark.skipif(
     shutil.which("bwrap") is None and not _CAN_INSTALL,
     reason="bubblewrap is not installed: apt-get install bubblewrap (`infra/install.sh --dev` does it as root)",
 )
-"""Where it could have been installed, a test without it fails."""
+"""Skips a test without bubblewrap, unless it could have been installed: then the test fails."""

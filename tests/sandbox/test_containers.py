@@ -9,7 +9,8 @@ from tests.sandbox.bubblewrap import needs_bubblewrap
 PROGRAM = """
 import sys
 from regrade.errors import SandboxError
-from regrade.sandbox.sandbox import Runner, Suite, open_sandbox
+from regrade.sandbox.running import Runner, Suite
+from regrade.sandbox.sandbox import open_sandbox
 try:
     with open_sandbox(sys.argv[1]) as sandbox, Runner(sandbox) as runner:
         print(runner.run_tests(["def f(x): return x"], [Suite("assert f(1) == 1")]))

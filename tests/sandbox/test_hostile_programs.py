@@ -13,9 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from regrade.sandbox.calling import Verdict
 from regrade.sandbox.interpreter import credentials
 from regrade.sandbox.limits import Limits
-from regrade.sandbox.sandbox import Runner, Sandbox, Suite, Verdict, open_sandbox
+from regrade.sandbox.running import Runner, Suite
+from regrade.sandbox.sandbox import Sandbox, open_sandbox
 from regrade.settings import SandboxName
 from tests.sandbox.bubblewrap import needs_bubblewrap
 from tests.sandbox.hostile import CHEATS, PROGRAMS

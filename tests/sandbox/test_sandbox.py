@@ -10,10 +10,12 @@ from regrade.sandbox import interpreter, self_test
 from regrade.sandbox import sandbox as sandbox_module
 from regrade.sandbox.box import Box
 from regrade.sandbox.bwrap import Bubblewrap
+from regrade.sandbox.calling import Raised
 from regrade.sandbox.inside.plain import Opaque, dumps, loads
 from regrade.sandbox.interpreter import find_interpreter
 from regrade.sandbox.limits import Limits
-from regrade.sandbox.sandbox import Raised, Runner, Suite, open_sandbox
+from regrade.sandbox.running import Runner, Suite
+from regrade.sandbox.sandbox import open_sandbox
 from regrade.sandbox.syscalls import seccomp_filter
 from tests.sandbox.bubblewrap import needs_bubblewrap
 

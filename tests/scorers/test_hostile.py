@@ -18,9 +18,9 @@ SECONDS = 2.0
 TEXT_SCORERS = [
     name
     for name in scorer_names()
-    if not {"doc", "label_logprobs"} & set(load_scorer(name).columns)
+    if name != "judge" and not {"doc", "label_logprobs"} & set(load_scorer(name).columns)
 ]
-"""Scorers that need a text and a target only; the others have hostile tests of their own."""
+"""Scorers that need a text and a target only; the others (`judge` reads a judge's replies) have hostile tests of their own."""
 PIECES = (
     *("#", "7", ",", "1,", "(", "[", "{", "\\boxed{", "}", ".", "-", "/", "*", "_", '"', "`", " "),
     *("\n", "\t", "$", "=", "1=", "1 ", "1 1/2 ", "1/", "1e9", "A", "B.", "x", "é", "\u0301", "İ"),

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
-from regrade.stats.speed import PERCENTILES, Durations, Speed
+from regrade.settings import GoodputLimits
+from regrade.stats.speed import PERCENTILES, Durations, GoodputCount, OtherSide, Speed, Spread
 
 
 def test_percentiles_of_many_durations_are_within_half_a_percent_and_the_mean_is_exact():
@@ -52,3 +54,72 @@ def test_scalars_have_the_known_values_only():
     assert scalars["preemptions"] == 3
     assert "itl_n" not in scalars
     assert not any(name.startswith("ttft") for name in scalars)
+
+
+def spread(mean: float) -> Spread:
+    return Spread(mean=mean, p25=mean, p50=mean, p75=mean, p99=mean, n=1)
+
+
+def test_goodput_counts_answers_within_every_limit():
+    count = GoodputCount(GoodputLimits(ttft=1, tpot=0.1))
+    count.add(0.5, 1.4, 10)  # 0.1 s a token
+    count.add(0.5, 1.5, 10)  # more
+    count.add(1.1, 1.2, 10)  # late
+    count.add(0.9, 0.9, 1)  # a single token has no time per token
+    count.add_failed()
+
+    goodput = count.result(seconds=4.0)
+
+    assert (goodput.answers, goodput.within, goodput.unmeasured) == (5, 2, 0)
+    assert (goodput.share, goodput.per_second) == (0.4, 0.5)
+
+
+def test_an_answer_without_the_latency_that_is_limited_is_neither_good_nor_bad():
+    count = GoodputCount(GoodputLimits(ttft=1, e2el=2))
+    count.add(None, 1.0, 10)
+    count.add(None, 3.0, 10)  # too late, whenever it began
+    count.add(0.5, 1.0, None)
+
+    goodput = count.result(seconds=1.0)
+
+    assert (goodput.answers, goodput.within, goodput.unmeasured) == (2, 1, 1)
+
+
+def test_goodput_without_answers_has_no_share():
+    assert GoodputCount(GoodputLimits(ttft=1)).result(0.0).share is None
+
+
+@pytest.mark.parametrize("text", ["ttft:2,tpot:0.05,e2el:30", "e2el:30, ttft:2,tpot:0.05"])
+def test_limits_are_also_a_text(text: str):
+    limits = GoodputLimits.model_validate(text)
+
+    assert limits == GoodputLimits(ttft=2, tpot=0.05, e2el=30)
+    assert str(limits) == "TTFT 2 s, TPOT 0.05 s, E2EL 30 s"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ttft", "ttft:2,ttft:3", "ttft:0", "itl:1", "ttft:fast", "ttft:2,,e2el:3"]
+)
+def test_a_text_that_names_no_limits_is_refused(text: str):
+    with pytest.raises(ValidationError):
+        GoodputLimits.model_validate(text)
+
+
+@pytest.mark.parametrize(("theirs", "differs"), [(1.04, False), (1.06, True), (0.94, True)])
+def test_engine_and_client_agree_within_five_percent(theirs: float, *, differs: bool):
+    other = OtherSide(by="client", requests=1, e2el=theirs)
+    speed = Speed(e2el=spread(1.0), ttft=spread(9.0), other_side=other)
+
+    assert speed.differences() == ({"e2el": (1.0, theirs)} if differs else {})
+
+
+def test_scalars_have_goodput_and_the_other_side():
+    count = GoodputCount(GoodputLimits(e2el=1))
+    count.add(0.1, 0.5, 2)
+    other = OtherSide(by="client", requests=1, e2el=0.6)
+    scalars = Speed(goodput=count.result(2.0), other_side=other, requests=1).scalars()
+
+    assert scalars["goodput_share"] == 1.0
+    assert scalars["goodput_per_second"] == 0.5
+    assert scalars["client_e2el_mean"] == 0.6
+    assert scalars["requests"] == 1

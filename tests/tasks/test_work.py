@@ -1,4 +1,5 @@
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -6,7 +7,12 @@ from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from tasks.work import hidden
+from regrade.answers.local import LocalRepository
+from regrade.answers.spool import Spool
+from regrade.generation import Progress, generate
+from regrade.settings import Reuse
+from tasks.work import Work, hidden
+from tests.test_generation import Answering, plan_of
 
 
 @dataclass
@@ -39,3 +45,35 @@ def test_prefect_does_not_walk_through_what_is_hidden(prefect_server: str) -> No
         assert give() == ["Large", "Large"]
 
     assert Large.reads == 0
+
+
+def test_the_state_for_prometheus_follows_the_answers_the_spool_and_the_commits(
+    tmp_path: Path,
+) -> None:
+    plan = plan_of(5)
+    with Spool(tmp_path / "spool") as spool:
+        work = Work(plan, LocalRepository(tmp_path / "answers"), spool, Reuse())
+        work.requests = plan.requests(plan.missing({("id-1", 0)}))
+        before = work.state
+        states = []
+
+        def advance(progress: Progress) -> None:
+            work.live = progress
+            states.append(work.state)
+
+        generate(work.requests, Answering(), spool, advance)
+        work.count_commit(published=False)
+        work.count_commit(published=True)
+        spool.release(file.path for file in spool.seal())
+        after = work.state
+
+    assert (before.planned, before.stored, before.answers, before.left) == (5, 1, 0, 4)
+    assert [(s.stored, s.answers, s.left, s.spool_rows) for s in states] == [
+        (1, 2, 2, 2),
+        (1, 4, 0, 4),
+    ]
+    assert states[-1].completion_tokens == 12
+    assert states[-1].spool_bytes > 0
+    assert (after.spool_rows, after.spool_bytes) == (0, 0)
+    assert (after.commits, after.failed_commits, before.last_commit) == (1, 1, None)
+    assert after.last_commit is not None

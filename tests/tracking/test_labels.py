@@ -8,10 +8,11 @@ from regrade.comparing.gate import gate
 from regrade.comparing.gate_report import tag_candidate
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings
-from regrade.tracking import Scoring, track
+from regrade.tracking import track
 from regrade.tracking.connection import connect
 from regrade.tracking.labels import move_alias_tag
 from tests.comparing.sides import answer
+from tests.stored import tracked_as
 
 
 @pytest.fixture
@@ -21,19 +22,7 @@ def uri(tmp_path: Path) -> str:
 
 def tracked(uri: str, answers: AnswerSet) -> AnswerSet:
     file = score_answers(answers, "number").file
-    scoring = Scoring(
-        manifest=answers.manifest,
-        revision=answers.revision,
-        repository=answers.repository.uri,
-        url=None,
-        scorer=file.scorer,
-        version=file.version,
-        source_hash=file.source_hash,
-        summary=file.summary,
-        seconds={},
-        latency={},
-        headline=True,
-    )
+    scoring = tracked_as(answers, file)
     track(uri, [scoring])
     return answers
 

@@ -26,6 +26,7 @@ from regrade.stats.charts import accuracy_chart
 from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
 from regrade.tracking import Scoring, default_tracking_uri, track
 from regrade.tracking.description import Row, escape, evaluation_text
+from regrade.tracking.run_list import list_url, prepared_list
 from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, metric_names
 
 pytest_plugins = ["tests.mlflow_fixtures"]
@@ -231,14 +232,91 @@ def test_every_number_of_the_summary_and_the_generation_is_a_metric(uri: str) ->
         "seconds/score": 0.4,
         "generation/latency_p50": 1.5,
         "generation/time_to_first_token_p99": 0.3,
-        "generation/seconds": 50.0,
-        "generation/load_seconds": 20.0,
         "generation/prompt_tokens": 10_000,
         "generation/completion_tokens": 2_000,
         "generation/prompt_tokens_per_second": 200.0,
         "generation/completion_tokens_per_second": 40.0,
     }
+    tracking = found.pop("seconds/track")
+    assert 0 < tracking < 100
     assert found == expected
+
+
+def test_the_duration_of_a_run_is_that_of_the_work(uri: str) -> None:
+    runs = track(uri, [scoring()])
+
+    client = client_of(uri)
+    child, parent = (client.get_run(run_id) for run_id in (runs.run_ids[0], runs.parent_run_id))
+    began = int(datetime(2026, 11, 1, 10, tzinfo=UTC).timestamp() * 1000)
+    seconds = sum(v for key, v in child.data.metrics.items() if key.startswith("seconds/"))
+    assert child.info.start_time == parent.info.start_time == began
+    assert child.info.end_time - began == pytest.approx(1000 * seconds, abs=2)
+    assert parent.info.end_time == child.info.end_time
+
+
+def test_the_evaluation_has_the_settings_that_compare_shows(uri: str) -> None:
+    few, more = manifest(limit=50), manifest(model="org/other")
+    first, second = track(uri, [scoring(few)]), track(uri, [scoring(more)])
+
+    client = client_of(uri)
+    one, other = (client.get_run(runs.parent_run_id).data for runs in (first, second))
+    assert (one.params["model.name"], other.params["model.name"]) == ("org/model", "org/other")
+    assert one.params["model.revision"] == other.params["model.revision"]
+    assert "benchmark.limit=50" in one.tags["regrade.settings.gsm8k"]
+    assert "benchmark.limit" not in other.tags["regrade.settings.gsm8k"]
+    assert "sampling.temperature=0.6" in one.tags["regrade.settings.gsm8k"]
+    assert one.tags["regrade.settings.gsm8k"].endswith("scorer=number v1")
+
+
+def test_a_training_is_a_line_over_its_checkpoints(
+    uri: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for step, right in ((100, 50), (200, 60)):
+        checkpoint = scoring(manifest(f"run/checkpoint-{step}"), summary=summary(right=right))
+        for _ in range(2):
+            runs = track(uri, [checkpoint], step=step, family="run")
+
+    query = "tags.`regrade.kind` = 'training'"
+    (training,) = client_of(uri).search_runs([runs.experiment_id], query)
+    assert histories(uri, training.info.run_id)["accuracy/gsm8k"] == [(100, 0.5), (200, 0.6)]
+    assert training.data.params == {"model": "run"}
+    assert training.info.run_name == "run (all checkpoints)"
+
+    other = manifest("run/checkpoint-200")
+    specified = other.specification.model_copy(update={"engine": {"dtype": "float16"}})
+    changed = {"specification": specified, "answer_set_id": specified.answer_set_id}
+    track(uri, [scoring(other.model_copy(update=changed))], step=200, family="run")
+    assert histories(uri, training.info.run_id)["accuracy/gsm8k"] == [(100, 0.5), (200, 0.6)]
+    assert "another model at step 200" in caplog.text
+
+
+def test_the_saved_list_of_runs_has_the_accuracies_as_columns(uri: str) -> None:
+    runs = track(uri, [scoring()])
+    track(uri, [scoring(manifest(benchmark="mmlu"))])
+
+    tags = client_of(uri).get_experiment(runs.experiment_id).tags
+    view = json.loads(tags["mlflow.sharedViewState.regrade"])
+    columns = ["attributes.`Created`", "attributes.`Duration`"]
+    columns += ["metrics.`accuracy/gsm8k`", "metrics.`accuracy/mmlu`"]
+    assert view["selectedColumns"] == columns
+    assert list_url("http://x:5000/", "7") == (
+        "http://x:5000/#/experiments/7/runs?viewStateShareKey=regrade&workflowType=machine_learning"
+    )
+    assert list_url(uri, "7") is None
+    assert prepared_list(uri, "http://x:5000") == list_url("http://x:5000", runs.experiment_id)
+
+
+def test_wrong_answers_are_a_table_of_the_run(uri: str, tmp_path: Path) -> None:
+    examples = [{"question": "1+1?", "answer": "It is 3.", "extracted": "3", "target": "2"}]
+
+    runs = track(uri, [scoring(examples=examples)])
+
+    folder = tmp_path / "mlartifacts" / runs.run_ids[0] / "artifacts"
+    table = json.loads((folder / "wrong_answers.json").read_text())
+    assert table["columns"] == list(examples[0])
+    assert table["data"] == [list(examples[0].values())]
+    shown = client_of(uri).get_run(runs.run_ids[0]).data.tags["mlflow.loggedArtifacts"]
+    assert [entry["path"] for entry in json.loads(shown)] == ["results.json", "wrong_answers.json"]
 
 
 def test_parameters_are_the_flat_specification(uri: str) -> None:
@@ -275,9 +353,13 @@ def test_tags_and_dataset_say_what_was_scored(uri: str) -> None:
     assert (tags["regrade.scorer"], tags["regrade.scorer_version"]) == ("number", "1")
     assert tags["regrade.scorer_hash"] == "ab12cd34"
     assert run.info.status == "FINISHED"
-    (given,) = run.inputs.dataset_inputs
-    assert (given.dataset.name, given.dataset.digest) == ("openai/gsm8k", ("da7a" * 10)[:36])
-    assert [(tag.key, tag.value) for tag in given.tags] == [("mlflow.data.context", "Eval")]
+    given = {entry.tags[0].value: entry.dataset for entry in run.inputs.dataset_inputs}
+    assert {entry.tags[0].key for entry in run.inputs.dataset_inputs} == {"mlflow.data.context"}
+    questions, answers = given["questions"], given["answers"]
+    assert (questions.name, questions.digest) == ("openai/gsm8k", ("da7a" * 10)[:36])
+    assert (answers.name, answers.digest) == ("org/answers", ("5eed" * 10)[:36])
+    assert json.loads(answers.source)["answer_set"] == logged.manifest.answer_set_id
+    assert [json.loads(data.profile) for data in (questions, answers)] == [{"num_rows": 100}] * 2
 
 
 def test_table_and_chart_lie_beside_the_database_and_nothing_in_the_working_folder(
@@ -360,7 +442,7 @@ def test_the_evaluation_shows_each_benchmark_at_the_training_step(uri: str) -> N
     assert found["accuracy_stderr/gsm8k"] == [(300, summary().overall.accuracy_stderr)]
     assert found["n/gsm8k"] == [(300, 100)]
     parent = client_of(uri).get_run(runs.parent_run_id)
-    assert parent.data.params == {"model": "my-training"}
+    assert parent.data.params["model"] == "my-training"
     assert parent.info.run_name == "my-training/org/model"
 
 
@@ -562,11 +644,12 @@ def test_a_server_that_never_answers_is_given_up(
     assert time.monotonic() - started < 15
 
 
+@pytest.mark.slow
 def test_a_real_server_holds_the_same(mlflow_server: str) -> None:
     first, second = scoring(), scoring(manifest(benchmark="mmlu"))
     runs = track(mlflow_server, [first, second], step=7, regrade_command="regrade score")
     parent, child = runs.parent_run_id, runs.run_ids[0]
-    asked = ("accuracy", "accuracy_stderr", "seconds/score", "generation/seconds")
+    asked = ("accuracy", "accuracy_stderr", "seconds/score", "seconds/track")
     before = (histories(mlflow_server, parent), histories(mlflow_server, child, asked))
 
     assert track(mlflow_server, [first, second], step=7) == runs

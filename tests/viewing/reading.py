@@ -20,7 +20,7 @@ class Page:
 
     @property
     def text(self) -> str:
-        """What a reader sees, without tags, on one line."""
+        """The text that a reader sees, without tags, on one line."""
         return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", self.html)).split())
 
     @property

@@ -1,4 +1,4 @@
-"""Where answers are mentioned, their address in the team's viewer is printed, and leads to their page."""
+"""The address of an answer in the team's viewer is printed beside each mention of it, and leads to its page."""
 
 import json
 import re
@@ -17,9 +17,8 @@ from regrade.reporting.tables import markdown_report
 from regrade.reporting.verdicts import gate_markdown
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings
-from regrade.tracking.scoring import Scoring
 from tests.comparing.sides import answer
-from tests.stored import again, score
+from tests.stored import again, score, tracked_as
 from tests.viewing.reading import Reader
 
 URL = "https://eval.example.org/view"
@@ -116,19 +115,7 @@ def test_a_run_in_mlflow_has_the_address_as_a_tag(
 ):
     answers = sides[0]
     file = score_answers(answers, "number").file
-    scoring = Scoring(
-        manifest=answers.manifest,
-        revision=answers.revision,
-        repository=reader.repository.uri,
-        url=None,
-        scorer=file.scorer,
-        version=file.version,
-        source_hash=file.source_hash,
-        summary=file.summary,
-        seconds={},
-        latency={},
-        headline=True,
-    )
+    scoring = tracked_as(answers, file)
     open_all(reader, [scoring.tags()["regrade.view"]], 1)
     monkeypatch.setenv("REGRADE_ANSWERS", "hf://datasets/team/other")
     assert "regrade.view" not in scoring.tags()

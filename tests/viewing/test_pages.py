@@ -140,6 +140,34 @@ def test_a_chip_counts_what_it_would_show_and_adds_to_the_others(reader: Reader)
     assert reader.page(wrong).keyed("w") == f"/sets/{set_id}?subset=odd"
 
 
+def test_a_subset_with_an_empty_name_can_be_chosen(reader: Reader):
+    named, unnamed = numbers(0, 2), [row(n, subset="") for n in (2, 3)]
+    set_id = scored(reader, [*named, *unnamed])
+
+    page = reader.page(f"/sets/{set_id}")
+    (chosen,) = [link for link in page.links("subset=") if quote('""') in link]
+    shown = reader.page(chosen)
+
+    assert len(page.rows) == 4
+    assert [text.split()[0] for text in shown.rows] == ["2", "3"]
+    assert reader.get(f"/sets/{set_id}?subset=").location == f"/sets/{set_id}"  # all of them
+    other = scored(reader, [*named, *unnamed], model="org/other")
+    pairs = reader.page(f"/compare/{set_id}/{other}?subset={quote(chr(34) * 2)}")
+    assert len(pairs.rows) == 2
+
+
+def test_a_remembered_order_is_that_of_its_filters(reader: Reader):
+    set_id = scored(reader, [row(n, latency=float(n % 3)) for n in range(6)])
+
+    def order(query: str) -> list[str]:
+        return [text.split()[0] for text in reader.page(f"/sets/{set_id}?{query}").rows]
+
+    assert order("sort=seconds") == ["0", "3", "1", "4", "2", "5"]
+    assert order("sort=seconds&descending=yes") == ["2", "5", "1", "4", "0", "3"]
+    assert order("subset=even&sort=seconds") == ["0", "4", "2"]
+    assert order("sort=seconds") == ["0", "3", "1", "4", "2", "5"]
+
+
 def test_subsets_stand_beside_the_list_lowest_first(reader: Reader):
     set_id = scored(reader, [*numbers(0, 4), row(4, "#### 9"), row(6, "#### 9")])
     text = reader.page(f"/sets/{set_id}").text

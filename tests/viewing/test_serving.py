@@ -135,7 +135,7 @@ def test_a_taken_port_is_named():
         bound_socket("127.0.0.1", taken.getsockname()[1])
 
 
-@pytest.mark.parametrize("form", ["both", "option", "id"])
+@pytest.mark.parametrize("form", ["both", "option", "id", "comparison"])
 def test_the_command_serves_until_it_is_stopped(stored: LocalRepository, tmp_path: Path, form: str):
     port, log = free_port(), tmp_path / "view.log"
     set_id = next((stored.folder / "answers").glob("*/*/*")).name
@@ -143,7 +143,11 @@ def test_the_command_serves_until_it_is_stopped(stored: LocalRepository, tmp_pat
         "both": [stored.uri, set_id[:6]],
         "option": ["--answers", stored.uri, "--answer-set", set_id],
         "id": [set_id[:8]],
+        "comparison": [set_id, "--against", set_id[:6], "--at", str(stored.head())[:8]],
     }[form]
+    path = f"/sets/{set_id}"
+    if form == "comparison":
+        path = f"/compare/{set_id}/{set_id}?at={stored.head()}"
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "regrade.cli.main", "view", *given, "--port", str(port)],
@@ -157,7 +161,7 @@ def test_the_command_serves_until_it_is_stopped(stored: LocalRepository, tmp_pat
             f"http://127.0.0.1:{port}/health", lambda: process.poll() is not None, log
         )
         address = log.read_text().splitlines()[0]
-        assert address == f"http://127.0.0.1:{port}/sets/{set_id}"
+        assert address == f"http://127.0.0.1:{port}{path}"
         page = httpx2.get(address)
         assert page.status_code == 200
         assert "server" not in page.headers
@@ -175,9 +179,12 @@ def test_the_command_serves_until_it_is_stopped(stored: LocalRepository, tmp_pat
         (["nowhere"], "there is no such folder"),
         (["ANSWERS", "ffff"], "should match one answer set"),
         (["ANSWERS", "--port", "70000"], "from 0 to 65535"),
+        (["ANSWERS", "--against", "ffff"], "needs the answer set"),
+        (["ANSWERS", "--at", "ffffffff"], "should match one revision"),
         (["ANSWERS", "--host", "0.0.0.0"], "Set REGRADE_VIEW_TOKEN"),
     ],
 )
+@pytest.mark.slow
 def test_the_command_refuses_what_it_cannot_serve(
     stored: LocalRepository, arguments: list[str], problem: str
 ):

@@ -42,6 +42,8 @@ class StandardBenchmark(ABC):
     """Answers per question, if their number is not set."""
     withheld: bool = False
     """True if the questions must not be published: the answer repository then holds only ids, targets and answers."""
+    rubric: str | None = None
+    """Rubric by which a judge grades the answers, if their headline number comes from one."""
     split: str
     shots_split: str = ""
     """Split with worked examples; "" if the dataset has none."""

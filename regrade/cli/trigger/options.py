@@ -44,3 +44,11 @@ class Following:
     junit: Annotated[
         Path | None, Parameter(group=WHERE, help="File for the report as JUnit XML.")
     ] = None
+    html: Annotated[
+        Path | None,
+        Parameter(
+            group=WHERE,
+            help="File for a report to hand on, as `regrade report` writes it, if there is a verdict and this machine may "
+            "read the answers.",
+        ),
+    ] = None

@@ -43,13 +43,15 @@ def trigger_run(
         NotThisServerError: If PREFECT_API_URL leads to something else, such as a login page.
         ServerGoneError: If the server is down for too long.
     """
-    if not following.wait and (following.markdown or following.junit):
+    if not following.wait and (following.markdown or following.junit or following.html):
         raise SettingsError("Reports are written when the run has ended: add `--wait`.")
     started = StartedRun()
     with _reported_on_failure(deployment, started, following):
         for path in (following.id_file, following.markdown, following.junit):
             if path is not None:
                 empty_file(path)  # a report of an earlier run is none of this one
+        if following.html is not None:
+            following.html.unlink(missing_ok=True)
         with connected(following.patience) as server:
             deployed = server.deployment(deployment)
             parameters = fitting(chosen, params, deployed.parameter_openapi_schema or {})
@@ -99,4 +101,8 @@ def _show(result: Outcome, following: Following, output: Output) -> int:
     logger.info("%s: %s", result.name, result.summary)
     output.show(result.document(), lambda: stdout.out(markdown))
     write_reports(markdown, (following.markdown, markdown), (following.junit, result.junit()))
+    if following.html is not None and result.gate is not None:
+        from regrade.report.of_verdict import write_verdict_report  # noqa: PLC0415 - slow imports
+
+        write_verdict_report(following.html, result.gate)
     return result.exit_code

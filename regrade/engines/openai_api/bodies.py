@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from regrade.engines.openai_api.streaming import as_text
 from regrade.engines.openai_api.transport import RefusedError
-from regrade.records import Completion, Request
+from regrade.records import REFUSAL, Completion, Request, Structure
 from regrade.settings import SamplingParams
 
 Body = dict[str, Any]
@@ -39,6 +40,31 @@ def sampling_body(sampling: SamplingParams, *, is_vllm: bool) -> Body:
         if value is not None and (is_vllm or value != neutral):
             body[name] = value
     return body
+
+
+def structure_body(structure: Structure | None, *, is_vllm: bool, chat: bool) -> Body:
+    """Return the fields that ask for an answer of a form.
+
+    vLLM's server knows choices and patterns (https://docs.vllm.ai/en/latest/features/structured_outputs.html); other servers
+    know a JSON schema (https://platform.openai.com/docs/guides/structured-outputs), for chats only.
+
+    Raises:
+        RefusedError: If the server cannot be asked for it.
+    """
+    if structure is None:
+        return {}
+    if is_vllm:
+        if structure.choice:
+            return {"structured_outputs": {"choice": list(structure.choice)}}
+        if structure.regex:
+            return {"structured_outputs": {"regex": structure.regex}}
+        return {"structured_outputs": {"json": dict(structure.schema)}}
+    if not chat:
+        raise RefusedError(
+            None, "Only servers of vLLM keep completions to a form. Use `--format chat`."
+        )
+    schema = {"name": "answer", "schema": dict(structure.schema), "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
 STREAMING: tuple[Body, ...] = (
@@ -79,15 +105,53 @@ def ordered_choices(response: Mapping[str, Any], expected: int) -> list[dict[str
     return sorted(choices, key=lambda choice: int(choice.get("index", 0)))
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkTimes:
+    """Times of an answer as its client saw them, in seconds since its request was first sent."""
+
+    latency: float
+    """Until the response had ended."""
+    chunks: tuple[float, ...] = ()
+    """Until each chunk with text; none if the answer was not streamed, or is empty."""
+
+    @property
+    def first(self) -> float | None:
+        """Time to the first chunk."""
+        return self.chunks[0] if self.chunks else None
+
+
+def chunk_times(
+    response: Mapping[str, Any], choice: Mapping[str, Any], latency: float
+) -> ChunkTimes:
+    """Return the times of a choice; those of a request that was sent again begin with its first attempt.
+
+    Args:
+        response: The response.
+        choice: One of its choices.
+        latency: Seconds from the first attempt until the response had ended.
+    """
+    before = latency - float(response.get("seconds", latency))
+    return ChunkTimes(latency, tuple(before + chunk for chunk in choice.get("chunks", ())))
+
+
 def completion(
-    request: Request, choice: Mapping[str, Any], usage: Mapping[str, Any], latency: float
+    request: Request, choice: Mapping[str, Any], usage: Mapping[str, Any], times: ChunkTimes
 ) -> Completion:
     """Return the completion for a choice; `usage` is empty if the request had several prompts.
+
+    Args:
+        request: The request.
+        choice: Its choice in the response.
+        usage: Numbers of tokens.
+        times: `chunk_times` of the choice.
 
     Raises:
         RefusedError: If the answer is no text.
     """
     message = choice.get("message") or {}
+    if request.structure is not None and message.get("refusal"):
+        refusal = f"{REFUSAL}: {message['refusal']}"
+        return Completion(**prompt_fields(request), error=refusal, error_permanent=True)
     content = message.get("content") if "message" in choice else choice.get("text")
     try:
         text = as_text(content)
@@ -102,8 +166,8 @@ def completion(
         finish_reason=choice.get("finish_reason"),
         prompt_tokens=usage.get("prompt_tokens"),
         completion_tokens=usage.get("completion_tokens"),
-        time_to_first_token=choice.get("time_to_first_token"),
-        latency=latency,
+        time_to_first_token=times.first,
+        latency=times.latency,
     )
 
 

@@ -10,18 +10,24 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from regrade.engines.base import EngineInfo, PromptRendering
+from regrade.engines.base import EngineInfo, PromptRendering, Withdrawable
 from regrade.engines.openai_api import bodies
+from regrade.engines.openai_api.meter import ClientMeter
+from regrade.engines.openai_api.server_metrics import Totals, measured_between, read_totals
 from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.transport import RefusedError, Server
 from regrade.errors import SettingsError
 from regrade.models import ResolvedModel
 from regrade.models.chat_template import OPEN_THOUGHTS
-from regrade.models.served import served_models
-from regrade.records import Completion, LabelMethod, Request
+from regrade.models.served import reachable, served_models
+from regrade.records import Completion, LabelMethod, Request, Structure
+from regrade.stats.speed import Speed
 
 _TOPS = (20, 5, 1)
 """Numbers of likeliest tokens to request: vLLM's limit, OpenAI's limit, the minimum."""
+
+_GLANCE = 1.0
+"""Seconds between two looks whether requests were withdrawn."""
 
 _T = TypeVar("_T")
 
@@ -30,8 +36,24 @@ class OpenAIClient:
     """A served model; implements `Engine`. Requests run in an event loop on a separate thread."""
 
     def __init__(
-        self, settings: ServerSettings, model: ResolvedModel, *, rendering: PromptRendering
+        self,
+        settings: ServerSettings,
+        model: ResolvedModel,
+        *,
+        rendering: PromptRendering,
+        structure: Structure | None = None,
     ) -> None:
+        """Prepare the client.
+
+        Args:
+            settings: Addresses and limits.
+            model: The served model.
+            rendering: Rules by which prompts are rendered.
+            structure: Form of a planned answer; None if none has one.
+
+        Raises:
+            SettingsError: If prompts should be cut.
+        """
         if rendering.truncate:
             raise SettingsError(
                 "prompt.truncate needs the model's tokenizer, which only engine 'vllm' has. Do not set it: "
@@ -39,6 +61,7 @@ class OpenAIClient:
             )
         self._settings = settings
         self._model = model
+        self._structure = structure
         self._chat: bodies.Body = {}
         if rendering.chat_template is not None:
             self._chat["chat_template"] = rendering.chat_template
@@ -48,6 +71,20 @@ class OpenAIClient:
         self._batch_size = settings.batch_size
         self._top = _TOPS[0]
         self._streaming = bodies.STREAMING
+        self._in_flight: int | None = None
+        self._meter = ClientMeter()
+        self._speed: Speed | None = None
+        self._unanswered = 0
+
+    @property
+    def speed(self) -> Speed | None:
+        """Measurements of the last `generate` that was read to its end; None before it, or without an answer."""
+        return self._speed
+
+    @property
+    def unanswered(self) -> int:
+        """Requests that `generate` has taken and not answered yet; 0 outside of it."""
+        return self._unanswered
 
     @property
     def info(self) -> EngineInfo:
@@ -56,17 +93,25 @@ class OpenAIClient:
             raise RuntimeError("the engine is not open: use it as a context manager")
         return self._info
 
+    @property
+    def in_flight(self) -> int | None:
+        """Most requests at a time; None: `max_concurrency`."""
+        return self._in_flight
+
+    def limit(self, in_flight: int | None) -> None:
+        """Set `in_flight` for the following calls of `generate`. The prefix cache is the server's, and stays."""
+        self._in_flight = in_flight
+
     def __enter__(self) -> Self:
         started, settings = time.monotonic(), self._settings
-        served = {
-            entry.get("id"): entry
-            for entry in served_models(settings.base_url, settings.api_key_env)
-        }
+        urls = reachable(settings.base_urls, settings.api_key_env)
+        served = {entry.get("id"): entry for entry in served_models(urls[0], settings.api_key_env)}
         self._is_vllm = served.get(self._model.path, {}).get("owned_by") == "vllm"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="openai", daemon=True)
         self._thread.start()
-        self._server = self._run(_connect(settings))
+        self._server = self._run(_connect(settings, urls))
+        form = bodies.structure_body(self._structure, is_vllm=self._is_vllm, chat=True)
         self._info = EngineInfo(
             engine="openai",
             version=self._run(self._server.version()),
@@ -75,6 +120,7 @@ class OpenAIClient:
             max_model_len=self._model.max_position_embeddings,
             chat_template_sha256=None,
             load_seconds=time.monotonic() - started,
+            structured_outputs=next(iter(form), None),
         )
         return self
 
@@ -95,28 +141,55 @@ class OpenAIClient:
         if self._info is None:
             raise RuntimeError("the engine is not open: use it as a context manager")
         finished: queue.SimpleQueue[Future[list[Completion]]] = queue.SimpleQueue()
-        slots = asyncio.Semaphore(self._settings.max_concurrency)
+        in_flight = self._in_flight or self._settings.max_concurrency
+        slots = asyncio.Semaphore(in_flight)
         # More than are in flight, so that the server has work while the caller is busy.
-        window = 3 * self._settings.max_concurrency * self._batch_size
-        groups, unanswered, running = self._groups(requests), 0, set()
+        window = 3 * in_flight * self._batch_size
+        groups, unanswered = self._groups(requests), 0
+        running: dict[Future[list[Completion]], list[Request]] = {}
+        withdrawn: frozenset[int] = frozenset()
+        self._speed, before = None, self._totals()
+        self._meter = ClientMeter()
         try:
             while True:
                 while unanswered < window and (group := next(groups, None)) is not None:
                     unanswered += len(group)
                     answering = self._answer_in_turn(group, slots)
                     future = asyncio.run_coroutine_threadsafe(answering, self._loop)
-                    running.add(future)
+                    running[future] = group
                     future.add_done_callback(finished.put)
+                self._unanswered = unanswered
                 if not running:
+                    self._speed = self._meter.speed(measured_between(before, self._totals()))
                     return
-                future = finished.get()
-                running.remove(future)
-                completions = future.result()
-                unanswered -= len(completions)
-                yield completions
+                if isinstance(requests, Withdrawable):
+                    if requests.withdrawn is not withdrawn:
+                        withdrawn = requests.withdrawn
+                        for future, group in list(running.items()):
+                            if all(request.key in withdrawn for request in group):
+                                future.cancel()
+                    try:
+                        future = finished.get(timeout=_GLANCE)
+                    except queue.Empty:
+                        continue  # others may have answered all that is left
+                else:
+                    future = finished.get()
+                unanswered -= len(running.pop(future))
+                self._unanswered = unanswered
+                if not future.cancelled():
+                    yield future.result()
         finally:
+            self._unanswered = 0
             for future in running:
                 future.cancel()
+
+    def _totals(self) -> Totals | None:
+        """Return the totals of a vLLM server's own measurements, if it shows them."""
+        text = self._run(self._server.metrics()) if self._is_vllm else None
+        try:
+            return None if text is None else read_totals(text, self._model.path)
+        except ValueError:
+            return None
 
     def _groups(self, requests: Iterable[Request]) -> Iterator[list[Request]]:
         """Yield groups of requests that can share an HTTP request: completion prompts with equal options."""
@@ -131,13 +204,19 @@ class OpenAIClient:
         sampling = request.sampling
         if not isinstance(request.prompt, str) or sampling.temperature > 0:
             return request.key  # an HTTP request has one chat and one seed
-        return (request.labels, sampling.model_copy(update={"seed": 0}))
+        form = None if request.structure is None else repr(request.structure)
+        return (request.labels, sampling.model_copy(update={"seed": 0}), form)
 
     async def _answer_in_turn(
         self, group: list[Request], slots: asyncio.Semaphore
     ) -> list[Completion]:
         async with slots:
-            return await self._answer(group)
+            started, meter = time.monotonic(), self._meter
+            meter.begin(len(group))
+            try:
+                return await self._answer(group)
+            finally:
+                meter.end(len(group), time.monotonic() - started)
 
     async def _answer(self, group: list[Request]) -> list[Completion]:
         """Return a completion for each request; if the server rejects the group, send each request alone."""
@@ -156,15 +235,22 @@ class OpenAIClient:
 
     async def _generate(self, group: list[Request]) -> list[Completion]:
         body = bodies.sampling_body(group[0].sampling, is_vllm=self._is_vllm)
+        body |= bodies.structure_body(
+            group[0].structure, is_vllm=self._is_vllm, chat=not isinstance(group[0].prompt, str)
+        )
         started = time.monotonic()
         response = await self._post_streaming(group, body)
         latency = time.monotonic() - started
         usage = (response.get("usage") or {}) if len(group) == 1 else {}
         choices = bodies.ordered_choices(response, len(group))
-        return [
-            bodies.completion(request, choice, usage, latency)
-            for request, choice in zip(group, choices, strict=True)
+        times = [bodies.chunk_times(response, choice, latency) for choice in choices]
+        completions = [
+            bodies.completion(request, choice, usage, at)
+            for request, choice, at in zip(group, choices, times, strict=True)
         ]
+        for answer, at in zip(completions, times, strict=True):
+            self._meter.add(at, answer.completion_tokens)
+        return completions
 
     async def _rank(self, group: list[Request]) -> list[Completion]:
         """Rank labels by the likeliest first tokens; if a label is missing, by echoing prompt and label."""
@@ -287,6 +373,6 @@ class OpenAIClient:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 
-async def _connect(settings: ServerSettings) -> Server:
+async def _connect(settings: ServerSettings, urls: Sequence[str]) -> Server:
     # A coroutine, because aiohttp's session belongs to the event loop that creates it.
-    return Server(settings)
+    return Server(settings, urls)

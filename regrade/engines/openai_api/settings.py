@@ -19,17 +19,20 @@ def _without_login(address: str) -> str:
     return address
 
 
+Address = Annotated[str, AfterValidator(_without_login), Field(pattern=r"^https?://")]
+
+
 class ServerSettings(Settings):
     """Address of a server with an OpenAI-compatible API, and limits of its use."""
 
-    base_url: Annotated[str, AfterValidator(_without_login)] = Field(
-        "http://127.0.0.1:8000/v1", pattern=r"^https?://"
-    )
+    base_url: Address = "http://127.0.0.1:8000/v1"
     """Address of the API, ending in `/v1`."""
+    more_base_urls: tuple[Address, ...] = ()
+    """Addresses of further servers with the same model. The server with the fewest requests in flight gets the next one."""
     model_revision: str | None = Field(None, min_length=1)
     """Revision of the served weights, such as a commit or a training step. Default: what the server tells."""
     max_concurrency: int = Field(64, ge=1, le=4096)
-    """Requests in flight."""
+    """Requests in flight, at all servers together."""
     batch_size: int = Field(1, ge=1, le=256)
     """Completion prompts per request, if the server allows it; a chat request always carries one prompt."""
     api_key_env: str = "OPENAI_API_KEY"
@@ -39,3 +42,9 @@ class ServerSettings(Settings):
     that is still coming is not asked for twice."""
     max_retries: int = Field(6, ge=0)
     """Retries after 429, 5xx and timeouts."""
+
+    @property
+    def base_urls(self) -> tuple[str, ...]:
+        """Addresses of all servers, each once."""
+        urls = (self.base_url, *self.more_base_urls)
+        return tuple(dict.fromkeys(url.rstrip("/") for url in urls))

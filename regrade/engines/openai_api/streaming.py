@@ -10,7 +10,7 @@ from typing import Any
 
 END = b"[DONE]"
 """Data of the last event."""
-_TEXTS = ("content", "reasoning_content", "reasoning")
+_TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
 
 
 async def events(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
@@ -38,8 +38,8 @@ def as_text(content: object) -> str:
 class _Choice:
     """Answer to one prompt, as far as it has come."""
 
-    first_token: float | None = None
-    """Time of the first text, by `time.monotonic`."""
+    chunks: list[float] = field(default_factory=list)
+    """Time of each piece with text, by `time.monotonic`."""
     text: list[str] = field(default_factory=list)
     message: dict[str, list[str]] = field(default_factory=dict)
     finish_reason: str | None = None
@@ -52,10 +52,13 @@ class _Choice:
         """
         delta = choice.get("delta") or {}
         pieces = [(self.message.setdefault(name, []), delta.get(name)) for name in _TEXTS]
+        with_text = False
         for texts, piece in [(self.text, choice.get("text")), *pieces]:
             if text := as_text(piece):
                 texts.append(text)
-                self.first_token = self.first_token or time.monotonic()
+                with_text = True
+        if with_text:
+            self.chunks.append(time.monotonic())
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
 
 
@@ -85,7 +88,9 @@ class StreamedResponse:
         return bool(finished) and (self.ended or all(finished))
 
     def document(self, *, chat: bool, started: float) -> dict[str, Any]:
-        """Return what the server would have sent without streaming, with `time_to_first_token` (seconds) in each choice.
+        """Return what the server would have sent without streaming, with `chunks` in each choice that has text.
+
+        `chunks` are the times of its pieces, in seconds since the request was sent.
 
         Args:
             chat: Answers are messages.
@@ -100,7 +105,11 @@ class StreamedResponse:
                 }
             else:
                 entry["text"] = "".join(choice.text)
-            if choice.first_token is not None:
-                entry["time_to_first_token"] = choice.first_token - started
+            if choice.chunks:
+                entry["chunks"] = [chunk - started for chunk in choice.chunks]
             choices.append(entry)
-        return {"choices": choices, "usage": self.usage}
+        return {
+            "choices": choices,
+            "usage": self.usage,
+            "seconds": time.monotonic() - started,
+        }

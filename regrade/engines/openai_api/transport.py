@@ -3,7 +3,7 @@
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from regrade.engines.openai_api.addresses import Address, Addresses
 from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.streaming import END, StreamedResponse, events
 from regrade.errors import EngineError
@@ -26,12 +27,16 @@ from regrade.models.served import api_key, not_accepted
 
 _LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds, if the server names none."""
+_CONNECT_SECONDS = 30.0
+"""Longest time to connect, in seconds: a machine that is gone does not refuse a connection."""
 _LONGEST_RETRY_AFTER = 300.0
 """Longest wait that a server may request (`Retry-After`), in seconds."""
 _ENDING_TOKENS = 16
 """Tokens at the end of a prompt in which the begin of a thought is looked for."""
 _SPACES = " \n\N{LATIN CAPITAL LETTER C WITH DOT ABOVE}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}\N{LOWER ONE EIGHTH BLOCK}"
 """White space, also as byte-level and SentencePiece tokens write it."""
+Send = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""Sends a request to an address and returns the response."""
 _CONTEXT = re.compile(r"context[ _]length", re.IGNORECASE)
 
 
@@ -59,22 +64,32 @@ class _RetryableError(Exception):
     status: int | None = None
     wait: float | None = None
     """Seconds to wait before the retry, as requested by the server."""
+    moves: bool = True
+    """Another server may answer the request at once."""
 
 
 class Server:
-    """A server with an OpenAI-compatible API. Use it within one event loop."""
+    """One or several servers with the same OpenAI-compatible API and model. Use it within one event loop."""
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, urls: Sequence[str] = ()) -> None:
+        """Prepare the connections.
+
+        Args:
+            settings: Addresses and limits.
+            urls: Addresses to use instead of those in the settings.
+        """
         self._settings = settings
-        self._base = settings.base_url.rstrip("/")
+        self._addresses = Addresses(urls or settings.base_urls)
         self._last_success = -math.inf
         key = api_key(settings.api_key_env)
         self._session = aiohttp.ClientSession(
             headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=settings.timeout, sock_read=settings.timeout
+                total=None,
+                sock_connect=min(settings.timeout, _CONNECT_SECONDS),
+                sock_read=settings.timeout,
             ),
-            connector=aiohttp.TCPConnector(limit=settings.max_concurrency),
+            connector=aiohttp.TCPConnector(limit=0),  # the client limits its requests
             json_serialize=lambda content: orjson.dumps(content).decode(),
         )
 
@@ -89,23 +104,24 @@ class Server:
             SettingsError: If the server rejects the key (401, 403) or does not know the address or model (404).
             EngineError: If the server cannot be reached, or no request succeeded since this one began.
         """
-        return await self._retried(self._whole, f"{self._base}/{path}", body)
+        return await self._retried(self._whole, path, body)
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request for a streamed answer; return the response put together, as `post` would.
 
-        Choices have `time_to_first_token` (seconds) besides. An answer that breaks off is asked for again. A server that
+        Choices have `chunks` besides, the times of their pieces in seconds, and the response has `seconds`, its own duration:
+        both begin when the request was sent for the last time. An answer that breaks off is asked for again. A server that
         does not stream may answer at once.
 
         Raises:
             RefusedError, SettingsError, EngineError: See `post`.
         """
-        return await self._retried(self._streamed, f"{self._base}/{path}", body)
+        return await self._retried(self._streamed, path, body)
 
     async def _retried(
         self,
-        send: Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]],
-        url: str,
+        send: Send,
+        path: str,
         body: Mapping[str, Any],
     ) -> dict[str, Any]:
         started = time.monotonic()
@@ -116,15 +132,31 @@ class Server:
             reraise=True,
         )
         try:
-            response: dict[str, Any] = await attempts(send, url, body)
+            response: dict[str, Any] = await attempts(self._somewhere, send, path, body)
         except _RetryableError as error:
             raise self._final_error(error, started) from error
         self._last_success = time.monotonic()
         return response
 
+    async def _somewhere(self, send: Send, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request to one server, and to the next while that one fails; each gets it once."""
+        tried: list[Address] = []
+        failure: _RetryableError | None = None
+        while (address := self._addresses.next(tried)) is not None:
+            tried.append(address)
+            try:
+                with address.busy():
+                    return await send(f"{address.url}/{path}", body)
+            except _RetryableError as error:
+                self._addresses.rest(address, error.problem, error.wait)
+                failure = error
+                if not error.moves:
+                    break
+        raise failure or RuntimeError("there is no address")
+
     async def version(self) -> str | None:
         """Return the version that a vLLM server reports at `/version`, or None."""
-        url = f"{self._base.removesuffix('/v1')}/version"
+        url = f"{self._addresses.first.url.removesuffix('/v1')}/version"
         try:
             async with self._session.get(url, timeout=aiohttp.ClientTimeout(total=10)) as response:
                 content = orjson.loads(await response.read()) if response.status == 200 else {}
@@ -133,13 +165,24 @@ class Server:
         version = content.get("version") if isinstance(content, dict) else None
         return version if isinstance(version, str) else None
 
+    async def metrics(self) -> str | None:
+        """Return the Prometheus metrics that a vLLM server serves at `/metrics`, or None; None for several servers."""
+        if len(self._addresses) > 1:
+            return None
+        url = f"{self._addresses.first.url.removesuffix('/v1')}/metrics"
+        try:
+            async with self._session.get(url, timeout=aiohttp.ClientTimeout(total=10)) as response:
+                return await response.text() if response.status == 200 else None
+        except (aiohttp.ClientError, TimeoutError, UnicodeDecodeError):
+            return None
+
     async def prompt_ending(self, body: Mapping[str, Any]) -> str | None:
         """Return the end of a chat as a vLLM server renders it, without white space after it; None if it cannot tell.
 
         Args:
             body: `model`, `messages` and the fields of the chat template.
         """
-        url = f"{self._base.removesuffix('/v1')}/tokenize"
+        url = f"{self._addresses.first.url.removesuffix('/v1')}/tokenize"
         request = {**body, "add_generation_prompt": True, "return_token_strs": True}
         try:
             async with self._session.post(url, json=request) as response:
@@ -191,7 +234,7 @@ class Server:
                 yield response
         except TimeoutError as error:
             seconds = self._settings.timeout
-            raise _RetryableError(f"nothing came for {seconds:g} s") from error
+            raise _RetryableError(f"nothing came for {seconds:g} s", moves=False) from error
         except aiohttp.ClientError as error:
             raise _RetryableError(str(error) or type(error).__name__) from error
 
@@ -208,7 +251,7 @@ class Server:
         problem = f"{self._settings.max_retries + 1} times: {error.problem}."
         unreachable = isinstance(error.__cause__, aiohttp.ClientConnectorError)
         if unreachable or self._last_success < started:
-            return EngineError(f"The server at {self._base} failed {problem}")
+            return EngineError(f"The server at {self._addresses} failed {problem}")
         return RefusedError(error.status, f"The server failed {problem}")
 
 

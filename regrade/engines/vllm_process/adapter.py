@@ -65,6 +65,10 @@ class AdaptedEngine:
         """Return finished requests; may block while requests are running."""
         return self._engine.step()
 
+    def reset_prefix_cache(self) -> bool:
+        """Forget the computed prompts; False if requests still use them."""
+        return self._engine.reset_prefix_cache()
+
 
 def adapter_arguments(folder: str, *, is_cpu: bool) -> dict[str, Any]:
     """Return vLLM's engine arguments for an adapter.

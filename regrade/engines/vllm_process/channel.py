@@ -1,7 +1,7 @@
 """Newline-delimited JSON over a socket, between an engine's owner and its worker.
 
-Owner to worker: `open` (with a sample of the planned requests), `ahead` (planned requests), `load`; then `requests`, `tokenised` (of the planned ones), `cancel`,
-`measure`.
+Owner to worker: `open` (with a sample of the planned requests), `ahead` (planned requests), `load`; then `requests`, `tokenised` (of the planned ones), `withdraw`,
+`cancel`, `measure`.
 Worker to owner: `progress`, `loaded`, `completions`, `measured`, `error`.
 """
 
@@ -48,13 +48,13 @@ class Channel:
         message: Message = orjson.loads(line)
         return message
 
-    def has_message(self) -> bool:
-        """Return True if at least the beginning of a message has arrived."""
+    def has_message(self, seconds: float = 0.0) -> bool:
+        """Return True if at least the beginning of a message has arrived, or arrives within some seconds."""
         if self._received.find(b"\n", self._searched) >= 0:
             return True
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(poll.poll(1000 * seconds))
 
     def close(self) -> None:
         """Close this end."""

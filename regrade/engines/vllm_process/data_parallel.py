@@ -50,6 +50,11 @@ class DataParallelEngine:
             self._engine.add_lora(lora_request), self._loop
         ).result()
 
+    def reset_prefix_cache(self) -> bool:
+        """Forget the computed prompts of all copies; False if requests still use them."""
+        resetting = self._engine.reset_prefix_cache()
+        return asyncio.run_coroutine_threadsafe(resetting, self._loop).result()
+
     def abort_request(self, request_ids: Sequence[str]) -> None:
         """Abort requests."""
         for request_id in request_ids:

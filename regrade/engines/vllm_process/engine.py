@@ -8,23 +8,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from regrade.engines.base import EngineInfo, PromptRendering
+from regrade.engines.base import EngineInfo, PromptRendering, Withdrawable
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.environment import engine_python, install_vllm_command
-from regrade.engines.vllm_process.extra import parse_extra, refuse_code
 from regrade.engines.vllm_process.logs import last_error, status_in_words
+from regrade.engines.vllm_process.opening import needs_hub_token, open_message, to_wire
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.engines.vllm_process.slot import take_engine_slot
 from regrade.errors import EngineError, NotInstalledError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Request
+from regrade.stats.memory import EngineMemory
 from regrade.stats.speed import Speed
 
 _CHUNK = 64
 """Requests per message; small, so that the worker starts early and completions are read in between."""
 _CHUNK_AHEAD = 256
 """Requests per message while the engine loads; larger, so that all cores tokenise."""
+
+_GLANCE = 1.0
+"""Seconds between two looks whether requests were withdrawn."""
 
 _NOT_STARTED = "did not start"
 _ENDED = "ended before its work was done"
@@ -43,30 +47,14 @@ class VllmProcess:
         log: Path,
         on_progress: Callable[[str], None] | None = None,
     ) -> None:
-        extra = parse_extra(settings.extra)
-        refuse_code(extra)
-        if model.code_revision is not None:
-            extra["code_revision"] = model.code_revision
+        self._open_message = open_message(settings, model, rendering)
         self._model = model
         self._log = log
         self._on_progress = on_progress
-        # Other arguments may name a tokenizer or a draft model on the Hub.
-        self._from_hub = model.identity.kind == "hub" or bool(settings.extra)
+        self._from_hub = needs_hub_token(settings, model)
         self._planned = requests
-        self._sent: list[int] = []
-        """Number of requests of each planned stream, which the worker has tokenised."""
-        self._open_message = {
-            "type": "open",
-            "model": model.path,
-            "revision": model.revision,
-            "adapter": model.adapter,
-            "settings": settings.model_dump(exclude={"kind", "extra", "lora"}),
-            "extra": extra,
-            "rendering": {
-                "chat_template": rendering.chat_template,
-                "truncate": rendering.truncate,
-            },
-        }
+        self._sent: list[list[int]] = []
+        """Keys of the requests of each planned stream, which the worker has tokenised."""
         self._process: EngineProcess | None = None
         self._info: EngineInfo | None = None
         self._log_start = 0
@@ -75,6 +63,8 @@ class VllmProcess:
         self._busy = False
         self._answered = False
         self._speed: Speed | None = None
+        self._in_flight: int | None = None
+        self._unanswered = 0
 
     @property
     def info(self) -> EngineInfo:
@@ -87,6 +77,24 @@ class VllmProcess:
     def speed(self) -> Speed | None:
         """Measurements of the last `generate` that was read to its end; None before it."""
         return self._speed
+
+    @property
+    def in_flight(self) -> int | None:
+        """Most requests at a time; None: as many as keep vLLM busy."""
+        return self._in_flight
+
+    def limit(self, in_flight: int | None) -> None:
+        """Set `in_flight` for the following calls of `generate`, and empty the prefix cache."""
+        process = self._process
+        if process is None or self._busy:
+            raise RuntimeError("requests in flight are limited between two calls of `generate`")
+        self._send(process, {"type": "limit", "in_flight": in_flight})
+        self._in_flight = in_flight
+
+    @property
+    def unanswered(self) -> int:
+        """Requests that `generate` has taken and not answered yet; 0 outside of it."""
+        return self._unanswered
 
     @property
     def pid(self) -> int | None:
@@ -132,26 +140,38 @@ class VllmProcess:
         self._round += 1
         self._speed = None
         unanswered = answered = 0
+        withdrawn: frozenset[int] = frozenset()
         try:
             take = self._source(requests)
             while True:
+                if isinstance(requests, Withdrawable) and requests.withdrawn is not withdrawn:
+                    new, withdrawn = requests.withdrawn - withdrawn, requests.withdrawn
+                    self._send(process, {"type": "withdraw", "round": self._round, "keys": [*new]})
                 while (taken := take(min(_CHUNK, self._window - unanswered))).count:
                     self._send(process, {**taken.message, "round": self._round})
                     unanswered += taken.count
+                    self._unanswered = unanswered
                     if process.channel.has_message():
                         break
                 if not unanswered:
                     self._speed = self._measured(process, answered)
                     return
+                if isinstance(requests, Withdrawable) and not process.channel.has_message(_GLANCE):
+                    continue  # others may have answered all that is left
                 message = self._receive(process)
                 if message["type"] == "completions" and message["round"] == self._round:
-                    completions = [_from_wire(fields) for fields in message["completions"]]
-                    unanswered -= len(completions)
+                    unanswered -= len(message["completions"])
+                    self._unanswered = unanswered
+                    completions = [
+                        _from_wire(fields)
+                        for fields in message["completions"]
+                        if not fields.get("withdrawn")
+                    ]
                     answered += sum(completion.error is None for completion in completions)
                     self._answered = self._answered or bool(completions)
                     yield completions
         finally:
-            self._busy = False
+            self._busy, self._unanswered = False, 0
             if unanswered and self._process is process:
                 self._cancel(process)
 
@@ -166,29 +186,30 @@ class VllmProcess:
     def _source(self, requests: Iterable[Request]) -> "_Take":
         for stream, planned in enumerate(self._planned):
             if planned is requests:
-                return _take_tokenised(stream, self._sent[stream])
+                return _take_tokenised(stream, self._sent[stream], requests)
         return _take_new(requests)
 
     def _load(self, process: EngineProcess) -> None:
         streams = [iter(requests) for requests in self._planned]
         firsts = [[*islice(stream, 1)] for stream in streams]
-        sample = [_to_wire(request) for first in firsts for request in first]
+        sample = [to_wire(request) for first in firsts for request in first]
         planned = sum(len(requests) for requests in self._planned if isinstance(requests, Sized))
         opening = {**self._open_message, "sample": sample, "planned": planned}
         self._send(process, opening, _NOT_STARTED)
         self._sent = []
         for stream, requests in enumerate(map(chain, firsts, streams)):
-            self._sent.append(0)
-            while chunk := [_to_wire(request) for request in islice(requests, _CHUNK_AHEAD)]:
+            self._sent.append([])
+            while chunk := [to_wire(request) for request in islice(requests, _CHUNK_AHEAD)]:
                 ahead: Message = {"type": "ahead", "stream": stream, "requests": chunk}
                 self._send(process, ahead, _NOT_STARTED)
-                self._sent[stream] += len(chunk)
+                self._sent[stream] += (request["key"] for request in chunk)
                 while process.channel.has_message():
                     self._show(self._receive(process, _NOT_STARTED))
         self._send(process, {"type": "load"}, _NOT_STARTED)
         while (message := self._receive(process, _NOT_STARTED))["type"] != "loaded":
             self._show(message)
-        self._info = EngineInfo(**message["info"])
+        memory = EngineMemory.model_validate(message["memory"])
+        self._info = EngineInfo(**message["info"], memory=memory)
         self._window = message["window"]
 
     def _show(self, message: Message) -> None:
@@ -252,42 +273,30 @@ def _take_new(requests: Iterable[Request]) -> _Take:
     waiting = iter(requests)
 
     def take(n: int) -> _Taken:
-        chunk = [_to_wire(request) for request in islice(waiting, n)]
+        chunk = [to_wire(request) for request in islice(waiting, n)]
         return _Taken(len(chunk), {"type": "requests", "requests": chunk})
 
     return take
 
 
-def _take_tokenised(stream: int, total: int) -> _Take:
-    """Take requests of a planned stream, which the worker has already."""
+def _take_tokenised(stream: int, keys: Sequence[int], requests: Iterable[Request]) -> _Take:
+    """Take requests of a planned stream, which the worker has already; those withdrawn are passed over."""
     first = 0
 
     def take(n: int) -> _Taken:
         nonlocal first
-        count = min(n, total - first)
-        message = {"type": "tokenised", "stream": stream, "first": first, "count": count}
-        first += count
-        return _Taken(count, message)
+        withdrawn = requests.withdrawn if isinstance(requests, Withdrawable) else frozenset()
+        begin = first
+        skipped: list[int] = []
+        while first < len(keys) and first - begin - len(skipped) < n:
+            if keys[first] in withdrawn:
+                skipped.append(first - begin)
+            first += 1
+        passed = first - begin
+        message = {"type": "tokenised", "stream": stream, "first": begin, "count": passed}
+        return _Taken(passed - len(skipped), message | ({"skipped": skipped} if skipped else {}))
 
     return take
-
-
-def _to_wire(request: Request) -> dict[str, Any]:
-    return {
-        "key": request.key,
-        "prompt": request.prompt
-        if isinstance(request.prompt, str)
-        else [dict(m) for m in request.prompt],
-        "sampling": dict(request.sampling),
-        "labels": request.labels,
-        "ranking": request.ranking,
-        "contexts": [
-            context if isinstance(context, str) else [dict(m) for m in context]
-            for context in request.contexts
-        ],
-        "template_arguments": dict(request.template_arguments),
-        "day": None if request.day is None else request.day.isoformat(),
-    }
 
 
 def _from_wire(fields: Mapping[str, Any]) -> Completion:

@@ -6,9 +6,16 @@ bounds the version, `unknown` finds what a version lacks, and the tests run it a
 
 import inspect
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 from vllm import PoolingRequestOutput, RequestOutput, SamplingParams, __version__
-from vllm.config import LoRAConfig, ModelConfig, SchedulerConfig, VllmConfig
+from vllm.config import (
+    LoRAConfig,
+    ModelConfig,
+    SchedulerConfig,
+    StructuredOutputsConfig,
+    VllmConfig,
+)
 from vllm.config.lora import MaxLoRARanks
 from vllm.engine.arg_utils import EngineArgs
 from vllm.exceptions import VLLMValidationError
@@ -23,7 +30,7 @@ from vllm.renderers.base import BaseRenderer
 from vllm.renderers.hf import resolve_chat_template, resolve_chat_template_content_format
 from vllm.renderers.params import ChatParams
 from vllm.renderers.registry import renderer_from_config
-from vllm.sampling_params import RequestOutputKind
+from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 from vllm.tokenizers import TokenizerLike, cached_tokenizer_from_config
 from vllm.tokenizers.registry import tokenizer_args_from_config
 from vllm.usage.usage_lib import UsageContext
@@ -59,6 +66,8 @@ __all__ = [
     "RequestOutputKind",
     "SamplingParams",
     "SchedulerStats",
+    "StructuredOutputsConfig",
+    "StructuredOutputsParams",
     "TokenizerLike",
     "UsageContext",
     "VLLMValidationError",
@@ -97,16 +106,69 @@ MEMBERS: Mapping[type, str] = {
     RequestStateStats: "first_token_latency first_token_ts last_token_ts",
     SamplingParams: (
         "detokenize logprob_token_ids output_kind prompt_logprobs skip_reading_prefix_cache skip_special_tokens "
-        "thinking_token_budget"
+        "structured_outputs thinking_token_budget"
     ),
     SchedulerConfig: "max_num_seqs",
     SchedulerStats: (
         "kv_cache_usage num_running_reqs num_skipped_waiting_reqs num_waiting_reqs prefix_cache_stats"
     ),
+    StructuredOutputsConfig: "backend disable_any_whitespace",
+    StructuredOutputsParams: "choice json regex",
     UsageContext: "LLM_CLASS",
-    VllmConfig: "model_config reasoning_config scheduler_config",
+    VllmConfig: "model_config reasoning_config scheduler_config structured_outputs_config",
 }
 """Methods, fields and constructor arguments that are used, by class."""
+
+
+def planning_names() -> SimpleNamespace:
+    """Return the names with which a model is built on torch's meta device and its KV cache is laid out.
+
+    They are apart from those that an engine needs: an engine works without them.
+
+    Raises:
+        ImportError: If vLLM lacks one of them.
+    """
+    from vllm.config import set_current_vllm_config
+    from vllm.distributed import parallel_state
+    from vllm.distributed.kv_transfer.kv_connector.utils import get_current_attn_backends
+    from vllm.model_executor.model_loader.utils import initialize_model
+    from vllm.platforms import current_platform
+    from vllm.utils.torch_utils import set_default_torch_dtype
+    from vllm.v1.attention.backends.utils import (
+        get_supported_kv_cache_layouts,
+        resolve_kv_cache_layout,
+    )
+    from vllm.v1.core.kv_cache_utils import (
+        _pool_bytes_per_block,
+        generate_scheduler_kv_cache_config,
+        get_kv_cache_capacity,
+        get_kv_cache_configs,
+    )
+    from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
+    from vllm.v1.worker.gpu.attn_utils import get_kv_cache_spec
+
+    if lacking := [name for name in PARALLEL_GROUPS if not hasattr(parallel_state, name)]:
+        raise ImportError(f"vllm.distributed.parallel_state has no {lacking}", name="vllm")
+    return SimpleNamespace(
+        current_platform=current_platform,
+        generate_scheduler_kv_cache_config=generate_scheduler_kv_cache_config,
+        get_current_attn_backends=get_current_attn_backends,
+        get_kv_cache_capacity=get_kv_cache_capacity,
+        get_kv_cache_configs=get_kv_cache_configs,
+        get_kv_cache_spec=get_kv_cache_spec,
+        get_supported_kv_cache_layouts=get_supported_kv_cache_layouts,
+        initialize_model=initialize_model,
+        parallel_state=parallel_state,
+        pool_bytes_per_block=_pool_bytes_per_block,
+        register_all_kvcache_specs=register_all_kvcache_specs,
+        resolve_kv_cache_layout=resolve_kv_cache_layout,
+        set_current_vllm_config=set_current_vllm_config,
+        set_default_torch_dtype=set_default_torch_dtype,
+    )
+
+
+PARALLEL_GROUPS = ("_WORLD", "_TP", "_PP", "_DP", "_EP", "_DCP", "_PCP", "_EPLB")
+"""Groups of processes in `vllm.distributed.parallel_state`, which a model asks for its share of the work."""
 
 
 def unknown() -> list[str]:

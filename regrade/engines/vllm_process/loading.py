@@ -10,21 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 from regrade.engines.vllm_process.adapter import AdapterEngine, load_adapter
 from regrade.engines.vllm_process.ahead import PromptsAhead
-from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
+from regrade.engines.vllm_process.arguments import (
+    engine_arguments,
+    engine_config,
+    keep_to_forms,
+    model_config,
+)
 from regrade.engines.vllm_process.channel import Message
-from regrade.engines.vllm_process.chat import open_chat
+from regrade.engines.vllm_process.chat import Chat, open_chat
 from regrade.engines.vllm_process.cpu_priority import lower_priority
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
+from regrade.engines.vllm_process.fit import check_fit, memory_at_start
 from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
 from regrade.engines.vllm_process.meter import Meter
 from regrade.engines.vllm_process.prefetch import prefetch_weights
 from regrade.engines.vllm_process.prompts import Prompts
 from regrade.engines.vllm_process.reasoning import ReasoningReader, open_reader
-from regrade.engines.vllm_process.tokenising import Tokenising
+from regrade.engines.vllm_process.structures import backend_of
+from regrade.engines.vllm_process.tokenising import AS_MEMORY_ALLOWS, Tokenising
 from regrade.errors import SettingsError
+from regrade.stats.memory import EngineMemory
 
 if TYPE_CHECKING:
-    from regrade.engines.vllm_process.internals import VllmConfig
+    from regrade.engines.vllm_process.internals import ModelConfig, VllmConfig
 
 SUPPORTED = ">=0.32,<0.33"
 """Versions of vLLM with which regrade works; the extra `cuda` has the same bound."""
@@ -44,8 +52,9 @@ class Loaded:
     model_limit: int
     """Context length in tokens that the model allows."""
     max_num_seqs: int
+    memory: EngineMemory
     info: dict[str, Any]
-    """The fields of `EngineInfo`."""
+    """The fields of `EngineInfo`, without `memory`."""
 
 
 def load(
@@ -65,24 +74,14 @@ def load(
     started = time.monotonic()
     prefetch_weights(open_message)
     on_progress("importing vLLM")
-    vllm = _import_vllm()
+    vllm = import_vllm()
     is_cpu = vllm.current_platform.is_cpu()
     if is_cpu:
         lower_priority()
     arguments = engine_arguments(open_message, is_cpu=is_cpu)
     on_progress("tokenising the prompts")
     model = model_config(arguments)
-    # A copy, because the engine uses the original in another thread.
-    tokenizer = copy.deepcopy(vllm.cached_tokenizer_from_config(model))
-    rendering = open_message["rendering"]
-    chat = open_chat(model, tokenizer, chat_template=rendering["chat_template"])
-    reader = open_reader(open_message["settings"]["reasoning_parser"], model, tokenizer)
-    prompts = Prompts(
-        tokenizer,
-        chat,
-        thought=reader.start if reader is not None else None,
-        window=open_message["settings"]["max_model_len"] or model.max_model_len,
-    )
+    prompts, reader, chat = open_prompts(open_message, model)
     tokenising = Tokenising(
         open_message, messages, prompts, model_limit=model.max_model_len, is_cpu=is_cpu
     )
@@ -90,7 +89,10 @@ def load(
     # On a CPU, vLLM 0.32 fails with chunked prefill and sampling: it resets the request's random generator, which torch
     # does not support there ("Generator does not use offset").
     unchunked = is_cpu and (summary.sampled or not summary.requests)
-    if summary.budgeted:  # vLLM learns from its parser where a thought begins and ends
+    if summary.structured or not summary.requests:
+        keep_to_forms(arguments)
+    if summary.budgeted or summary.structured_after_reasoning:
+        # vLLM learns from its parser where a thought begins and ends.
         arguments.reasoning_parser = "" if reader is None else reader.name
     config = engine_config(
         arguments, tokenising.context, chunked_prefill=False if unchunked else None
@@ -100,6 +102,10 @@ def load(
             "vLLM cannot limit the reasoning of this model: it has no parser that knows where the reasoning begins and ends "
             f"('{arguments.reasoning_parser or 'none'}'). Leave out `--thinking-token-budget`."
         )
+    need = None
+    if not is_cpu or config.cache_config.kv_cache_memory_bytes is not None:
+        on_progress("checking the memory")
+        need = check_fit(config, by_memory=tokenising.context == AS_MEMORY_ALLOWS)
     on_progress("loading the model")
     engine: SteppedEngine
     meter = Meter()
@@ -121,6 +127,7 @@ def load(
         max_model_len=config.model_config.max_model_len,
         model_limit=model.max_model_len,
         max_num_seqs=config.scheduler_config.max_num_seqs * arguments.data_parallel_size,
+        memory=memory_at_start(config, need),
         info={
             "engine": "vllm",
             "version": vllm.__version__,
@@ -131,12 +138,34 @@ def load(
             if chat is not None and chat.template is not None
             else None,
             "reasoning_parser": None if reader is None else reader.name,
+            "structured_outputs": backend_of(config) if summary.structured else None,
+            "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
+            "max_num_seqs": config.scheduler_config.max_num_seqs * arguments.data_parallel_size,
             "load_seconds": time.monotonic() - started,
         },
     )
 
 
-def _import_vllm() -> ModuleType:
+def open_prompts(
+    open_message: Message, model: "ModelConfig"
+) -> tuple[Prompts, ReasoningReader | None, Chat | None]:
+    """Return what renders and tokenises the requests, reads the answers, and renders chats (None if nothing does)."""
+    from regrade.engines.vllm_process.internals import cached_tokenizer_from_config
+
+    # A copy, because the engine uses the original in another thread.
+    tokenizer = copy.deepcopy(cached_tokenizer_from_config(model))
+    chat = open_chat(model, tokenizer, chat_template=open_message["rendering"]["chat_template"])
+    reader = open_reader(open_message["settings"]["reasoning_parser"], model, tokenizer)
+    prompts = Prompts(
+        tokenizer,
+        chat,
+        thought=reader.start if reader is not None else None,
+        window=open_message["settings"]["max_model_len"] or model.max_model_len,
+    )
+    return prompts, reader, chat
+
+
+def import_vllm() -> ModuleType:
     """Return the names of vLLM.
 
     Raises:

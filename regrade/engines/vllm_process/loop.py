@@ -4,14 +4,17 @@ Three threads, so that vLLM never waits: the first receives requests and tokenis
 to vLLM and steps, the third sends completions.
 """
 
+import logging
 import math
 import queue
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from regrade.engines.vllm_process.prompts import Prepared
 from regrade.engines.vllm_process.reasoning import ReasoningReader, UnreadAnswer
+from regrade.engines.vllm_process.structures import structured_outputs
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import (
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
         SamplingParams,
     )
 
+logger = logging.getLogger(__name__)
 WireCompletion = dict[str, Any]
 """The fields of a `Completion` that are not None; with `unread` until a `ReasoningReader` has read it."""
 
@@ -30,6 +34,13 @@ class QueuedRequest:
 
     round: int
     request: Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A queued change of the most requests at a time, between two rounds."""
+
+    running: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,9 @@ class SteppedEngine(Protocol):
     def step(self) -> "Sequence[RequestOutput | PoolingRequestOutput | RejectedRequest]":
         """Return finished requests; may block while requests are running."""
 
+    def reset_prefix_cache(self) -> bool:
+        """Forget the computed prompts; False if requests still use them."""
+
 
 @dataclass(slots=True)
 class _Running:
@@ -68,29 +82,44 @@ class Loop:
     def __init__(
         self,
         engine: SteppedEngine,
-        queued: queue.SimpleQueue[QueuedRequest | None],
+        queued: queue.SimpleQueue[QueuedRequest | Limit | None],
         finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]],
         *,
         max_running: int,
         reader: ReasoningReader | None = None,
+        see: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Connect the engine with the queues.
 
         Args:
             engine: The engine.
-            queued: Requests; None only wakes the loop.
+            queued: Requests and limits; None only wakes the loop.
             finished: Completions by round. Those of chats are not read yet if there is a `reader`.
             max_running: Most requests that vLLM has at a time.
             reader: Separates the reasoning of chat answers.
+            see: Called with the seconds from handing each request to vLLM until its answer arrived here.
         """
         self._engine = engine
         self._queued = queued
         self._finished = finished
         self._max_running = max_running
         self._reader = reader
+        self._see = see
         self._running: dict[str, tuple[_Running, int]] = {}
+        self._started: dict[str, float] = {}
         self._added = 0
         self._cancelled = 0
+        self._withdrawals: queue.SimpleQueue[tuple[int, list[int]]] = queue.SimpleQueue()
+        self._withdrawn: set[tuple[int, int]] = set()
+        """Rounds and keys."""
+
+    def withdraw(self, round_: int, keys: list[int]) -> None:
+        """Drop requests of a round, wherever they are; each that is not finished is reported as withdrawn.
+
+        May be called from any thread.
+        """
+        self._withdrawals.put((round_, keys))
+        self._queued.put(None)  # wakes the loop
 
     def cancel(self, round_: int) -> None:
         """Drop all requests of the rounds up to this one. May be called from any thread."""
@@ -106,6 +135,7 @@ class Loop:
                 if isinstance(output, RejectedRequest):
                     self._fail_rejected(output)
                 elif output.finished and output.request_id in self._running:
+                    self._see(monotonic() - self._started.pop(output.request_id))
                     self._collect(cast("RequestOutput", output), done)
             for round_, completions in done.items():
                 self._finished.put((round_, completions))
@@ -113,17 +143,49 @@ class Loop:
     def _start_queued(self) -> None:
         """Add queued requests to vLLM; wait for one only if vLLM has nothing to do."""
         self._abort([name for name, (r, _) in self._running.items() if r.round <= self._cancelled])
+        self._abort_withdrawn()
         while len(self._running) < self._max_running:
             try:
                 queued = self._queued.get(block=not self._running)
             except queue.Empty:
                 return
-            if queued is None or queued.round <= self._cancelled:
+            if queued is None:
+                self._abort_withdrawn()
+                continue
+            if isinstance(queued, Limit):
+                self._limit(queued.running)
+                continue
+            if queued.round <= self._cancelled:
+                continue
+            if (queued.round, queued.request.key) in self._withdrawn:
+                self._finished.put((queued.round, [_withdrawn(queued.request)]))
                 continue
             if queued.request.error is not None:
                 self._finished.put((queued.round, [_failed(queued.request, queued.request.error)]))
             else:
                 self._add(queued.round, queued.request)
+
+    def _abort_withdrawn(self) -> None:
+        """Abort running requests that are withdrawn, and remember those that are still queued."""
+        while not self._withdrawals.empty():
+            round_, keys = self._withdrawals.get()
+            kept = {entry for entry in self._withdrawn if entry[0] == round_}
+            self._withdrawn = kept | {(round_, key) for key in keys}
+            parts: dict[int, list[str]] = {}
+            gone: dict[int, _Running] = {}
+            for name, (running, _) in self._running.items():
+                if (running.round, running.request.key) in self._withdrawn:
+                    parts.setdefault(id(running), []).append(name)
+                    gone[id(running)] = running
+            for number, running in gone.items():
+                self._abort(parts[number])
+                self._finished.put((running.round, [_withdrawn(running.request)]))
+
+    def _limit(self, running: int) -> None:
+        """Apply a limit; a prompt of an earlier round must not be cheaper than it was then."""
+        self._max_running = running
+        if not self._engine.reset_prefix_cache():
+            logger.warning("vLLM did not empty its prefix cache: requests were still running")
 
     def _add(self, round_: int, request: Prepared) -> None:
         from regrade.engines.vllm_process.internals import EngineDeadError
@@ -148,8 +210,9 @@ class Loop:
 
         self._added += 1
         name = str(self._added)
+        started = monotonic()
         self._engine.add_request(name, tokens_input(sequence), params)
-        self._running[name] = (running, part)
+        self._running[name], self._started[name] = (running, part), started
 
     def _fail(self, running: _Running, error: str) -> None:
         """Abort all parts of a request, and report its error."""
@@ -160,6 +223,7 @@ class Loop:
         if rejected.request_id not in self._running:
             return
         running, _ = self._running.pop(rejected.request_id)
+        del self._started[rejected.request_id]
         self._fail(running, rejected.message)
 
     def _collect(self, output: "RequestOutput", done: dict[int, list[WireCompletion]]) -> None:
@@ -184,7 +248,7 @@ class Loop:
         if ids:
             self._engine.abort_request(ids)
         for name in ids:
-            del self._running[name]
+            del self._running[name], self._started[name]
 
 
 def rejection(error: Exception) -> str:
@@ -207,6 +271,8 @@ def _params(request: Prepared, reader: ReasoningReader | None) -> "SamplingParam
         if reader is not None:
             # A stop text in the reasoning does not end the answer: `reader` applies them to what follows.
             sampling |= {"stop": [], "skip_special_tokens": not reader.keeps_special_tokens}
+        if request.structure is not None:
+            sampling["structured_outputs"] = structured_outputs(request.structure)
         return SamplingParams(**sampling, output_kind=final)
     if not isinstance(request.ranking, list):
         return _choice_params(reads_cache=True, greedy=request.greedy)
@@ -309,6 +375,10 @@ def _times(outputs: Sequence["RequestOutput"]) -> Mapping[str, float]:
 def _failed(request: Prepared, error: str) -> WireCompletion:
     failed = _base(request) | {"error": error, "prompt_tokens": len(request.ids)}
     return failed | {"error_permanent": True} if request.error_permanent else failed
+
+
+def _withdrawn(request: Prepared) -> WireCompletion:
+    return {"key": request.key, "withdrawn": True}
 
 
 def _base(request: Prepared) -> WireCompletion:

@@ -4,7 +4,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from regrade.stats.speed import Durations, Speed
+from regrade.stats.speed import Durations, OtherSide, Speed
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import IterationStats, SchedulerStats
@@ -24,23 +24,30 @@ class Meter:
         self._spreads = {name: Durations() for name in ("ttft", "tpot", "itl", "e2el", "queue")}
         self._requests = self._preemptions = self._steps = 0
         self._running = self._running_max = self._waiting_max = 0
+        self._left: dict[int, tuple[int, int]] = {}
         self._usage = 0.0
         self._queries = self._hits = 0
+        self._seen = Durations()
 
     def record(
         self,
         scheduler_stats: "SchedulerStats | None",
         iteration_stats: "IterationStats | None",
         mm_cache_stats: Any = None,  # noqa: ANN401, ARG002 - vLLM calls it so
-        engine_idx: int = 0,  # noqa: ARG002
+        engine_idx: int = 0,
     ) -> None:
-        """Add the statistics of a step."""
+        """Add the statistics of a step of a copy of the model; `engine_idx` numbers the copies."""
         with self._lock:
             if scheduler_stats is not None:
                 ended = 0 if iteration_stats is None else len(iteration_stats.finished_requests)
-                self._add_step(scheduler_stats, ended)
+                self._add_step(scheduler_stats, ended, engine_idx)
             if iteration_stats is not None:
                 self._add_tokens(iteration_stats)
+
+    def see(self, seconds: float) -> None:
+        """Add an end-to-end latency that the client of vLLM measured, by its own clock: the loop that feeds it."""
+        with self._lock:
+            self._seen.add([seconds])
 
     def log(self) -> None:
         """Log nothing: the owner asks for the measurements."""
@@ -76,20 +83,28 @@ class Meter:
                 kv_cache_usage_max=min(self._usage, 1.0) if self._steps else None,
                 prefix_hit_rate=self._hits / self._queries if self._queries else None,
                 steps=self._steps,
+                other_side=self._other_side(),
             )
             self._start()
         return speed
 
-    def _add_step(self, stats: "SchedulerStats", ended: int) -> None:
-        running = (
-            stats.num_running_reqs + ended
-        )  # vLLM counts after the step, without those that it finished
+    def _other_side(self) -> OtherSide | None:
+        """Return what the client saw of the same requests; None if it saw others."""
+        seen = self._seen.spread()
+        if seen is None or seen.n != self._requests:
+            return None
+        return OtherSide(by="client", requests=seen.n, e2el=seen.mean)
+
+    def _add_step(self, stats: "SchedulerStats", ended: int, copy: int) -> None:
+        # vLLM counts after the step, without those that it finished; other copies of the model as they were left.
+        waiting = stats.num_waiting_reqs + stats.num_skipped_waiting_reqs
+        others = [left for index, left in self._left.items() if index != copy]
+        running = stats.num_running_reqs + ended + sum(left[0] for left in others)
+        self._left[copy] = (stats.num_running_reqs, waiting)
         self._steps += 1
         self._running += running
         self._running_max = max(self._running_max, running)
-        self._waiting_max = max(
-            self._waiting_max, stats.num_waiting_reqs + stats.num_skipped_waiting_reqs
-        )
+        self._waiting_max = max(self._waiting_max, waiting + sum(left[1] for left in others))
         self._usage = max(self._usage, stats.kv_cache_usage)
         self._queries += stats.prefix_cache_stats.queries
         self._hits += stats.prefix_cache_stats.hits

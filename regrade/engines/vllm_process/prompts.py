@@ -69,6 +69,10 @@ class Prepared:
     """Greedy decoding is compared with the labels."""
     contexts: tuple[str, ...] | None = None
     """Text before each label, where it is not the same for all of them."""
+    structure: Mapping[str, Any] | None = None
+    """Form of the answer, as the fields of `regrade.records.Structure`."""
+    reasons: bool = False
+    """The model may reason before the answer, without this form."""
 
     @property
     def separate(self) -> Choices | Continuations | None:
@@ -170,6 +174,8 @@ class Prompts:
             is_chat,
             error=error,
             error_permanent=error is not None,
+            structure=request.get("structure"),
+            reasons=is_chat and request.get("reasons", False),
         )
 
     def _ranked(self, request: WireRequest, run: "_Run", rendered: RenderedChat) -> Prepared:

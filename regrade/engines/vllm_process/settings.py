@@ -27,6 +27,10 @@ def _without_secrets(extra: tuple[str, ...]) -> tuple[str, ...]:
     return extra
 
 
+NO_ARGUMENTS = frozenset({"kind", "extra", "lora", "tuned"})
+"""Settings that are passed to vLLM in another way, or not at all."""
+
+
 class VllmSettings(Settings):
     """Engine arguments, with the names that vLLM uses."""
 
@@ -56,6 +60,9 @@ class VllmSettings(Settings):
     """Process the common beginning of prompts only once. Default: if vLLM supports it for the model."""
     reasoning_parser: str = Field("auto", min_length=1)
     """vLLM's parser that tells the reasoning of a chat answer from what follows it. `auto`: the model's; `none`: no parser."""
+    tuned: bool = False
+    """Use the settings that `regrade tune` found best for this model, hardware and kind of workload. Others that are set by
+    hand stay."""
     enforce_eager: bool = False
     """Skip compilation and CUDA graphs: a faster start, but slower generation."""
     extra: Annotated[tuple[str, ...], AfterValidator(_without_secrets)] = ()

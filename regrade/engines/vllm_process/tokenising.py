@@ -51,8 +51,8 @@ class Tokenising:
         self._truncate: bool = open_message["rendering"]["truncate"]
         self._limit, self._is_cpu = model_limit, is_cpu
         model = open_message["model"]
-        sample = _tokenised(_as_messages(open_message["sample"]), prompts, model).summary
-        self._ahead = _in_thread(lambda: _tokenised(messages, prompts, model))
+        sample = tokenised(_as_messages(open_message["sample"]), prompts, model).summary
+        self._ahead = _in_thread(lambda: tokenised(messages, prompts, model))
         many = open_message["planned"] >= MANY and not self._truncate
         by_memory = self._explicit is None and many and not (is_cpu and sample.sampled)
         meanwhile = bool(sample.needs) and (self._explicit is not None or by_memory)
@@ -108,7 +108,7 @@ def _in_thread(call: Callable[[], _T]) -> Future[_T]:
     return future
 
 
-def _tokenised(messages: Iterator[Message], prompts: Prompts, model: str) -> PromptsAhead:
+def tokenised(messages: Iterator[Message], prompts: Prompts, model: str) -> PromptsAhead:
     """Return the planned requests, tokenised."""
     ahead = PromptsAhead()
     for message in messages:

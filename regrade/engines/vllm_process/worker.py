@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 
 from regrade.engines.vllm_process.channel import Channel, Message
 from regrade.engines.vllm_process.loading import Loaded, load
-from regrade.engines.vllm_process.loop import Loop, QueuedRequest, WireCompletion
+from regrade.engines.vllm_process.loop import Limit, Loop, QueuedRequest, WireCompletion
 from regrade.engines.vllm_process.prompts import Prepared
 from regrade.engines.vllm_process.reasoning import ReasoningReader
 from regrade.errors import SettingsError
@@ -57,14 +57,24 @@ def main() -> int:
         return SETTINGS_STATUS
     max_running = max(2 * loaded.max_num_seqs, 512)
     window = max(4 * loaded.max_num_seqs, 2048)
-    channel.send({"type": "loaded", "info": loaded.info, "window": window})
+    memory = loaded.memory.model_dump()
+    channel.send({"type": "loaded", "info": loaded.info, "memory": memory, "window": window})
 
     truncate = open_message["rendering"]["truncate"]
-    queued: queue.SimpleQueue[QueuedRequest | None] = queue.SimpleQueue()
+    queued: queue.SimpleQueue[QueuedRequest | Limit | None] = queue.SimpleQueue()
     finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
-    loop = Loop(loaded.engine, queued, finished, max_running=max_running, reader=loaded.reader)
+    loop = Loop(
+        loaded.engine,
+        queued,
+        finished,
+        max_running=max_running,
+        reader=loaded.reader,
+        see=loaded.meter.see,
+    )
     _start("engine cores", _wait_for_engine_core)
-    _start("requests", lambda: _read(channel, messages, loaded, truncate, queued, loop))
+    _start(
+        "requests", lambda: _read(channel, messages, loaded, truncate, queued, loop, max_running)
+    )
     _start("completions", lambda: _write(channel, finished, loaded.reader))
     loop.run()
     return 0
@@ -118,8 +128,9 @@ def _read(
     messages: queue.Queue[Message],
     loaded: Loaded,
     truncate: bool,
-    queued: queue.SimpleQueue[QueuedRequest | None],
+    queued: queue.SimpleQueue[QueuedRequest | Limit | None],
     loop: Loop,
+    max_running: int,
 ) -> int:
     """Tokenise and queue the owner's requests forever; after a round, send its measurements."""
     while True:
@@ -127,16 +138,27 @@ def _read(
         requests: Iterable[Prepared]
         if message["type"] == "cancel":
             loop.cancel(message["round"])
+            loaded.meter.restart()
+            continue
+        if message["type"] == "withdraw":
+            loop.withdraw(message["round"], message["keys"])
             continue
         if message["type"] == "measure":
             speed = loaded.meter.take(message["answered"]).model_dump()
             channel.send({"type": "measured", "round": message["round"], "speed": speed})
             continue
+        if message["type"] == "limit":
+            in_flight = message["in_flight"]
+            queued.put(Limit(max_running if in_flight is None else in_flight))
+            continue
         if message["type"] == "tokenised":
             requests = loaded.ahead.read(message["stream"], message["first"], message["count"])
         else:
             requests = loaded.prompts.prepare(message["requests"])
-        for prepared in requests:
+        skipped = frozenset(message.get("skipped", ()))
+        for position, prepared in enumerate(requests):
+            if position in skipped:
+                continue
             fitting = loaded.prompts.fit(
                 prepared, loaded.max_model_len, limit=loaded.model_limit, truncate=truncate
             )

@@ -15,8 +15,8 @@ from typing import Any
 from regrade import registry
 from regrade.errors import PluginError, SettingsError
 
-RESERVED = ("original", "judge")
-"""Names of scores that no installed scorer computes: those of imported answers, and those of a judge model."""
+RESERVED = ("original",)
+"""Names of scores that no installed scorer computes: those of imported answers."""
 
 
 @dataclass(frozen=True, slots=True)

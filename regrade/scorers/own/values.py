@@ -11,7 +11,7 @@ class Score:
     """Score of an answer, with the value that was read from it."""
 
     value: float | bool | None
-    """From 0 (wrong) to 1 (right); None if nothing could be read from the answer."""
+    """Number from 0 (wrong) to 1 (right); None if nothing could be read from the answer."""
     extracted: str | None = None
     """Text that was read, for `regrade show` and the majority vote; None: the answer itself."""
     metrics: Mapping[str, float | bool] | None = None

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from regrade.errors import SettingsError
-from regrade.sandbox.sandbox import Suite
+from regrade.sandbox.running import Suite
 from regrade.settings import Settings
 
 COMPETITION_MODULES = [

@@ -30,7 +30,11 @@ class ScoringContext:
 
 @runtime_checkable
 class SessionScorer(Protocol):
-    """Scorer that is opened before it scores, and closed afterwards; the first six members are those of `Scorer`."""
+    """Scorer that is opened before it scores, and closed afterwards; the first six members are those of `Scorer`.
+
+    Two further members are optional. `passes` (default True): a value of 1 passes, so that pass@k means something.
+    `needs_coverage` (default False): no headline number if fewer than `ScoringOptions.min_coverage` of the rows have a value.
+    """
 
     name: ScorerName
     version: int

@@ -80,6 +80,7 @@ def test_the_exit_code_is_the_verdict(served: str, tmp_path: Path, verdict: str,
     assert len(list(failures)) == (code == 1)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_no_verdict(served: str, tmp_path: Path) -> None:
     junit, page = tmp_path / "junit.xml", tmp_path / "report.md"
 
@@ -105,6 +106,7 @@ def test_a_gate_without_a_verdict_did_not_pass(served: str) -> None:
     assert "wrote no verdict" in ran.err
 
 
+@pytest.mark.slow
 def test_a_quiet_run_is_its_exit_code(served: str) -> None:
     ran = trigger(served, "stand-in", "--model", "m", "--wait", "--quiet")
 
@@ -158,6 +160,7 @@ def test_a_cancelled_job_cancels_its_run(
     wait_for(lambda: read_run(served, flow_run_id)["state_type"] == "CANCELLED")
 
 
+@pytest.mark.slow
 def test_a_run_that_nobody_takes_is_cancelled(served: str) -> None:
     flows = httpx.post(
         f"{served}/flows/filter", json={"flows": {"name": {"any_": ["stand-in"]}}}, auth=Login()
@@ -192,6 +195,7 @@ def test_what_cannot_be_run_is_no_verdict(
     assert expected in " ".join((shown.out + shown.err).split())
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     url = f"http://127.0.0.1:{free_port()}/api"
 
@@ -213,6 +217,7 @@ def test_an_empty_address_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert "PREFECT_API_URL is not set" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_request_whose_answer_was_lost_starts_no_second_run(served: str) -> None:
     model = f"lost-{time.time_ns()}"
 

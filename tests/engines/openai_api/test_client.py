@@ -1,10 +1,13 @@
 """The client against a server that fails on demand."""
 
 import asyncio
+import gc
 import json
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -37,9 +40,14 @@ class Misbehaving:
     owner: str | None = None
     rendered: tuple[str, ...] | None = None
     """Tokens that `/tokenize` answers with; None: it does not exist."""
+    root: str | None = None
+    go_away: Callable[[], None] = lambda: None
+    """Ends the server and its connections."""
 
     async def models(self, request: web.Request) -> web.Response:
         owner = {"owned_by": self.owner} if self.owner else {}
+        if self.root:
+            owner["root"] = self.root
         return web.json_response({"data": [{"id": "small", **owner}, {"id": "other"}]})
 
     async def tokenize(self, request: web.Request) -> web.Response:
@@ -112,6 +120,12 @@ def failing(times: int, response: Callable[[], web.Response]) -> Behaviour:
 
 @pytest.fixture
 def server() -> Iterator[Misbehaving]:
+    with misbehaving_server() as server:
+        yield server
+
+
+@contextmanager
+def misbehaving_server() -> Iterator[Misbehaving]:
     misbehaving = Misbehaving()
     loop = asyncio.new_event_loop()
     app = web.Application()
@@ -131,22 +145,36 @@ def server() -> Iterator[Misbehaving]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     asyncio.run_coroutine_threadsafe(start(), loop).result()
-    yield misbehaving
-    asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    misbehaving.go_away = lambda: asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
+    try:
+        yield misbehaving
+    finally:
+        misbehaving.go_away()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+        with warnings.catch_warnings():
+            # A server that goes away leaves connections that it was just accepting.
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
 
 def run(
     server: Misbehaving, prompts: list, *, sampling: SamplingParams = SAMPLING, **settings
 ) -> list[Completion]:
-    engine = OpenAIEngine(base_url=server.url, **{"max_retries": 2, **settings})
-    client = OpenAIClient(engine, engine.resolve("small"), rendering=PromptRendering())
-    requests = [Request(key, prompt, sampling) for key, prompt in enumerate(prompts)]
-    with client:
-        completions = [c for batch in client.generate(requests) for c in batch]
+    asked = [Request(key, prompt, sampling) for key, prompt in enumerate(prompts)]
+    with opened(server, **settings) as client:
+        completions = [c for batch in client.generate(asked) for c in batch]
     return sorted(completions, key=lambda completion: completion.key)
+
+
+def opened(server: Misbehaving, **settings) -> OpenAIClient:
+    engine = OpenAIEngine(base_url=server.url, **{"max_retries": 2, **settings})
+    return OpenAIClient(engine, engine.resolve("small"), rendering=PromptRendering())
+
+
+def requests(prompts: list[str]) -> list[Request]:
+    return [Request(key, prompt, SAMPLING) for key, prompt in enumerate(prompts)]
 
 
 def test_every_request_gets_one_completion(server):
@@ -210,6 +238,51 @@ def test_an_answer_that_is_still_coming_is_not_sent_again(server):
     assert completion.latency is not None
     assert 0.2 <= completion.time_to_first_token < 0.5 < 1.2 <= completion.latency
     assert server.request_count("p") == 1
+
+
+def test_the_client_measures_what_it_sees_chunk_by_chunk(server):
+    server.behaviour = lambda body: Streamed(pieces("a ", "b ", "c "), pause=0.1)
+
+    with opened(server, max_concurrency=2) as engine:
+        answered = [c for batch in engine.generate(requests(["p", "q", "r", "s"])) for c in batch]
+        speed = engine.speed
+
+    assert speed is not None
+    assert (speed.measured_by, speed.requests, speed.running_max) == ("client", 4, 2)
+    assert speed.other_side is None  # the server shows no metrics
+    assert speed.ttft is not None
+    assert speed.itl is not None
+    assert speed.tpot is not None
+    assert speed.e2el is not None
+    assert (speed.ttft.n, speed.itl.n, speed.tpot.n) == (4, 8, 4)
+    assert 0.09 < speed.ttft.mean < 0.2
+    assert 0.09 < speed.itl.mean < 0.2
+    assert speed.tpot.mean == pytest.approx(
+        speed.itl.mean * 2 / 4, rel=0.05
+    )  # 5 tokens in 3 chunks
+    latencies = [c.latency or 0.0 for c in answered]
+    assert speed.e2el.mean == pytest.approx(sum(latencies) / 4)
+    assert speed.running_mean == pytest.approx(2, rel=0.3)
+
+
+def test_times_of_a_request_that_was_sent_again_begin_with_its_first_attempt(server):
+    slow = iter([0.6])
+    server.behaviour = lambda body: Streamed(pieces("a", "b"), pause=next(slow, 0.02))
+
+    (completion,) = run(server, ["p"], timeout=0.3)
+
+    assert completion.time_to_first_token is not None
+    assert completion.latency is not None
+    assert 0.3 < completion.time_to_first_token < completion.latency
+
+
+def test_answers_that_were_read_in_part_have_no_measurements(server):
+    with opened(server, max_concurrency=2) as engine:
+        stream = engine.generate(requests(["p", "q", "r"]))
+        next(stream)
+        stream.close()  # type: ignore[attr-defined]
+
+        assert engine.speed is None
 
 
 def test_an_answer_that_stops_coming_is_asked_for_again(server):

@@ -70,6 +70,27 @@ def test_text_and_chat_equal_those_of_the_offline_engine(engine: Engine, vllm_en
     assert served[1].prompt_kind == "messages"
 
 
+def test_the_client_and_the_server_measured_the_same_requests(engine: Engine):
+    sampling = SamplingParams(max_tokens=32)
+    answers = ask(engine, [Request(0, f"Once {'and again ' * 20}", sampling)])
+
+    speed = cast("OpenAIClient", engine).speed
+    assert speed is not None
+    assert speed.e2el is not None
+    other = speed.other_side
+    assert other is not None
+    assert (speed.measured_by, other.by, speed.requests, other.requests) == (
+        "client",
+        "engine",
+        1,
+        1,
+    )
+    assert other.e2el is not None
+    assert other.ttft is not None
+    assert 0 < other.ttft < other.e2el <= 1.05 * speed.e2el.mean + 0.05
+    assert answers[0].completion_tokens == 32
+
+
 @pytest.mark.slow
 def test_labels_are_ranked_as_the_offline_engine_does(engine: Engine, vllm_engine: Engine):
     requests = [
@@ -103,6 +124,7 @@ def test_a_prompt_that_is_too_long_is_a_failed_row(engine: Engine):
     assert "512" in str(failed.error)
 
 
+@pytest.mark.slow
 def test_the_server_tells_how_a_chat_ends(
     served_settings: OpenAIEngine, tmp_path_factory: pytest.TempPathFactory
 ):

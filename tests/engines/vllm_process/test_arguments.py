@@ -11,6 +11,7 @@ import pytest
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
 from regrade.engines.vllm_process.extra import parse_extra
+from regrade.engines.vllm_process.settings import NO_ARGUMENTS
 from regrade.errors import SettingsError
 
 pytestmark = [
@@ -30,7 +31,7 @@ def open_message(model: Path, settings: VllmEngine) -> dict[str, Any]:
         "model": str(model),
         "revision": None,
         "adapter": None,
-        "settings": settings.model_dump(exclude={"kind", "extra", "lora"}),
+        "settings": settings.model_dump(exclude={*NO_ARGUMENTS}),
         "extra": parse_extra(settings.extra),
         "longest": [{"sampling": {"temperature": 0.0}}],
     }
@@ -168,3 +169,23 @@ def test_a_value_that_vllm_rejects_is_an_error_in_one_line(demo_model: Path):
         model_config(arguments)
 
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("gpu", [None], ids=["cpu"], indirect=["gpu"])
+@pytest.mark.parametrize(
+    ("tensor", "pipeline", "copies"), [(1, 1, 4), (2, 1, 4), (1, 2, 2), (2, 2, 2), (4, 2, 1)]
+)
+@pytest.mark.usefixtures("gpu")
+def test_splits_and_copies_of_a_model_multiply(
+    demo_model: Path, tensor: int, pipeline: int, copies: int
+):
+    settings = VllmEngine(
+        tensor_parallel_size=tensor, pipeline_parallel_size=pipeline, data_parallel_size=copies
+    )
+    config = engine_config(
+        engine_arguments(open_message(demo_model, settings), is_cpu=False), CONTEXT
+    ).parallel_config
+    assert (config.tensor_parallel_size, config.pipeline_parallel_size) == (tensor, pipeline)
+    assert config.data_parallel_size == copies
+    assert config.world_size == tensor * pipeline
+    assert config.world_size_across_dp == tensor * pipeline * copies

@@ -10,15 +10,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from regrade.engines.base import Engine, PromptRendering
+from regrade.engines.base import Engine, LimitedEngine, MeasuredEngine, PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.cpu_priority import AUTOGROUP, VARIABLE
-from regrade.engines.vllm_process.engine import VllmProcess, parse_extra
+from regrade.engines.vllm_process.engine import VllmProcess
+from regrade.engines.vllm_process.extra import parse_extra
 from regrade.errors import EngineError, NotInstalledError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Request
 from regrade.settings import SamplingParams
 from tests.engine_fixtures import FAST
+from tests.engines.vllm_process.measured import assert_measured
 from tests.processes.trees import living, wait_until
 
 _ROOT = Path(__file__).parents[3]
@@ -54,6 +56,32 @@ def test_on_a_cpu_the_engine_has_the_requested_priority(vllm_engine: Engine):
         groups = [Path(f"/proc/{process.pid}/autogroup").read_text() for process in inside]
         assert all(group.endswith(f"nice {nice}\n") for group in groups)
         assert f"nice {nice}" not in AUTOGROUP.read_text()  # the test's own session
+
+
+@pytest.mark.vllm
+def test_requests_in_flight_are_limited_without_a_new_start_and_the_prefix_cache_is_emptied(
+    vllm_engine: Engine,
+):
+    assert isinstance(vllm_engine, LimitedEngine)
+    assert isinstance(vllm_engine, MeasuredEngine)
+    prompt = "The same beginning of all prompts, long enough for several blocks. " * 8
+    requests = [Request(n, f"{prompt}{n}", SAMPLING) for n in range(12)]
+    most, hits = [], []
+    try:
+        for in_flight in (1, 1, 3, 12):
+            vllm_engine.limit(in_flight)
+            assert all(completion.error is None for completion in ask(vllm_engine, requests))
+            speed = vllm_engine.speed
+            assert speed is not None
+            most.append(speed.running_max)
+            hits.append(speed.prefix_hit_rate)
+    finally:
+        vllm_engine.limit(None)
+    assert most[:3] == [1, 1, 3]
+    assert 3 < most[3] <= 12  # the first may be done before the last arrive
+    assert hits[0] == hits[1]  # the first prompt was new again
+    assert vllm_engine.info.max_num_seqs
+    assert vllm_engine.info.max_num_batched_tokens
 
 
 @pytest.mark.vllm
@@ -425,7 +453,13 @@ def test_copies_of_the_model_answer_as_a_single_one(
         next(stream)
         stream.close()
         completions = ask(engine, requests)
+        measured = ask(engine, requests[:200])
+        assert isinstance(engine, VllmProcess)
+        speed = engine.speed
 
+    assert_measured(speed, measured)
+    assert speed is not None
+    assert speed.running_max > 100  # of both copies together
     alone = ask(vllm_engine, requests)
     assert [c.text for c in completions] == [c.text for c in alone]
     assert completions[300].label_logprobs == pytest.approx(alone[300].label_logprobs, abs=1e-4)
@@ -548,3 +582,70 @@ def test_infinite_log_probabilities_survive_the_channel():
     completion = _from_wire({"key": 1, "prompt": "p", "label_logprobs": [-0.5, None]})
 
     assert completion.label_logprobs == (-0.5, -math.inf)
+
+
+class Withdrawing(list[Request]):
+    """Requests of which some are withdrawn while the engine answers others."""
+
+    withdrawn: frozenset[int] = frozenset()
+
+
+@pytest.mark.vllm
+def test_requests_that_are_withdrawn_are_left_out_wherever_they_are(vllm_engine: Engine):
+    n = 6000  # more than the worker takes at a time
+    requests = Withdrawing(Request(k, f"{k} plus 1", SAMPLING) for k in range(n))
+    done: list[int] = []
+    for batch in vllm_engine.generate(requests):
+        done += [completion.key for completion in batch]
+        if not requests.withdrawn:
+            requests.withdrawn = frozenset(range(100, n - 10))
+    kept = {*range(100), *range(n - 10, n)}
+    assert kept <= set(done)
+    assert len(done) == len(set(done))
+    # Those that the engine had in work; the iterator of these requests does not leave out any itself.
+    assert len(done) < n / 2
+    assert len(ask(vllm_engine, [Request(0, QUESTION, SAMPLING)])) == 1
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+def test_planned_requests_that_are_withdrawn_are_passed_over(
+    resolved_model: ResolvedModel, tmp_path: Path
+):
+    planned = Withdrawing(Request(k + 7, f"{k} plus 1", SAMPLING) for k in range(6000))
+    engine = FAST.open(
+        resolved_model,
+        requests=[planned],
+        rendering=PromptRendering(),
+        log=tmp_path / "engine.log",
+    )
+    with engine:
+        planned.withdrawn = frozenset(range(7, 5007))
+        done = [c for batch in engine.generate(planned) for c in batch]
+    assert sorted(c.key for c in done) == list(range(5007, 6007))
+    assert all(c.prompt == f"{c.key - 7} plus 1" for c in done)
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+@pytest.mark.timeout(500)
+def test_copies_of_a_model_that_is_split_answer_as_a_single_one(
+    resolved_model: ResolvedModel, vllm_engine: Engine, tmp_path: Path
+):
+    """Two copies, each split into two: four processes with a part of the model each."""
+    settings = FAST.model_copy(
+        update={
+            "data_parallel_size": 2,
+            "tensor_parallel_size": 2,
+            "extra": ("kv_cache_memory_bytes=67108864",),
+        }
+    )
+    requests = [Request(k, f"{k} plus 1", SAMPLING) for k in range(60)]
+    requests += [Request(60, QUESTION, SAMPLING, (" A", " B"))]
+    with _open(resolved_model, tmp_path / "engine.log", settings) as engine:
+        tree = psutil.Process(_supervisor_pid(engine)).children(recursive=True)
+        completions = ask(engine, requests)
+    alone = ask(vllm_engine, requests)
+    assert sum("VLLM::Worker" in " ".join(p.cmdline()) for p in tree if p.is_running()) in (0, 4)
+    assert [c.text for c in completions] == [c.text for c in alone]
+    assert completions[60].label_logprobs == pytest.approx(alone[60].label_logprobs, abs=1e-4)

@@ -7,8 +7,8 @@ import tomllib
 import pytest
 from packaging.requirements import Requirement
 
-from regrade.engines.vllm_process.loading import SUPPORTED, _import_vllm
-from regrade.engines.vllm_process.settings import VllmSettings
+from regrade.engines.vllm_process.loading import SUPPORTED, import_vllm
+from regrade.engines.vllm_process.settings import NO_ARGUMENTS, VllmSettings
 from regrade.errors import SettingsError
 from tests.command_line import ROOT
 
@@ -35,7 +35,7 @@ def test_the_installed_vllm_has_all_names():
 
     assert internals.unknown() == []
     fields = {field.name for field in dataclasses.fields(internals.EngineArgs)}
-    assert fields >= {*VllmSettings.model_fields} - {"extra", "lora"}
+    assert fields >= {*VllmSettings.model_fields} - NO_ARGUMENTS
 
 
 @pytest.mark.vllm
@@ -46,9 +46,39 @@ def test_a_member_that_vllm_lacks_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(internals.LLMEngine, "step")
 
     with pytest.raises(SettingsError, match=r"has no LLMEngine\.step\. Install vLLM >=") as caught:
-        _import_vllm()
+        import_vllm()
 
     assert internals.__version__ in str(caught.value)
+
+
+@pytest.mark.vllm
+@imports_torch
+def test_a_name_for_planning_that_vllm_lacks_is_named_and_an_engine_works_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    import vllm.v1.core.kv_cache_utils
+
+    from regrade.engines.vllm_process import internals
+
+    assert internals.planning_names().initialize_model
+    monkeypatch.delattr(vllm.v1.core.kv_cache_utils, "get_kv_cache_capacity")
+
+    with pytest.raises(ImportError, match="get_kv_cache_capacity"):
+        internals.planning_names()
+    assert import_vllm() is internals
+
+
+@pytest.mark.vllm
+@imports_torch
+def test_a_group_of_processes_that_vllm_lacks_is_named(monkeypatch: pytest.MonkeyPatch):
+    from vllm.distributed import parallel_state
+
+    from regrade.engines.vllm_process import internals
+
+    monkeypatch.delattr(parallel_state, "_PCP")
+
+    with pytest.raises(ImportError, match="_PCP"):
+        internals.planning_names()
 
 
 @pytest.mark.vllm
@@ -61,7 +91,7 @@ def test_a_name_that_vllm_lacks_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr("regrade.engines.vllm_process.internals", raising=False)
 
     with pytest.raises(SettingsError, match=r"cannot import name 'tokens_input'.* Install vLLM >="):
-        _import_vllm()
+        import_vllm()
 
 
 def test_an_import_that_fails_inside_vllm_keeps_its_own_error(monkeypatch: pytest.MonkeyPatch):
@@ -80,4 +110,4 @@ def test_an_import_that_fails_inside_vllm_keeps_its_own_error(monkeypatch: pytes
     monkeypatch.delattr(package, "internals", raising=False)
 
     with pytest.raises(ImportError, match="libcudart"):
-        _import_vllm()
+        import_vllm()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
-from regrade.engines.vllm_process.loop import Loop, QueuedRequest, WireCompletion
+from regrade.engines.vllm_process.loop import Limit, Loop, QueuedRequest, WireCompletion
 from regrade.engines.vllm_process.meter import Meter
 from regrade.engines.vllm_process.prompts import Prepared
 
@@ -235,3 +235,95 @@ def test_a_request_that_ends_without_an_answer_is_a_failed_row(monkeypatch: pyte
     assert ended is None
     assert completions[1]["text"] == "five"
     assert completions[0]["error"] == "vLLM ended the request unanswered."
+
+
+class Counting(Single):
+    """Stand-in for `LLMEngine` that counts its requests at a time, and answers one per step."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.most: list[int] = []
+        self.resets: list[int] = []
+
+    def step(self):
+        self.most.append(len(self.running))
+        first, *self.running = self.running
+        return [answer(first)]
+
+    def reset_prefix_cache(self):
+        self.resets.append(len(self.running))
+        return True
+
+
+def test_a_limit_holds_from_the_next_round_on_and_empties_the_prefix_cache():
+    engine = Counting()
+    queued: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
+    loop = Loop(engine, queued, finished, max_running=8)
+    threading.Thread(target=loop.run, daemon=True).start()
+    most = []
+    for round_, limit in enumerate((3, 1, 8), 1):
+        queued.put(Limit(limit))
+        sampling = {"max_tokens": 4, "temperature": 0.0, "seed": 0}
+        for key in range(10):
+            queued.put(QueuedRequest(round_, Prepared(key, "prompt", sampling, [key])))
+        done = 0
+        while done < 10:
+            done += len(finished.get(timeout=60)[1])
+        most.append(max(engine.most))
+        engine.most.clear()
+    assert most == [3, 1, 8]
+    assert engine.resets == [0, 0, 0]
+
+
+class Slow(Single):
+    """An engine that answers nothing until it is told to."""
+
+    answers = False
+
+    def step(self):
+        return super().step() if self.answers else []
+
+
+def prepared(key: int) -> Prepared:
+    return Prepared(key, f"{key}", {"temperature": 0.0, "seed": 0, "max_tokens": 1}, [key + 1])
+
+
+def test_withdrawn_requests_are_dropped_whether_they_run_or_wait():
+    engine = Slow({})
+    queued: queue.SimpleQueue[QueuedRequest | None] = queue.SimpleQueue()
+    finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
+    loop = Loop(engine, queued, finished, max_running=4)
+    for key in range(8):
+        queued.put(QueuedRequest(1, prepared(key)))
+    loop._start_queued()
+    assert len(engine.running) == 4
+
+    loop.withdraw(1, [1, 2, 5, 100])  # running, running, waiting, never sent
+    loop.withdraw(1, [6])
+    loop._start_queued()
+
+    def told() -> list[WireCompletion]:
+        found = []
+        while not finished.empty():
+            round_, completions = finished.get()
+            assert round_ == 1
+            found += completions
+        return found
+
+    assert [(c["key"], c["withdrawn"]) for c in told()] == [
+        (1, True),
+        (2, True),
+        (5, True),
+        (6, True),
+    ]
+    assert len(engine.running) == 4  # 0, 3, 4 and 7
+    engine.answers = True
+    done: dict[int, list[WireCompletion]] = {}
+    for output in engine.step():
+        loop._collect(output, done)
+    assert [c["key"] for c in done[1]] == [0, 3, 4, 7]
+    # The same keys in another round are other requests.
+    queued.put(QueuedRequest(2, prepared(1)))
+    loop._start_queued()
+    assert len(engine.running) == 1

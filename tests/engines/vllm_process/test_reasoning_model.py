@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regrade.engines.base import Engine, PromptRendering
-from regrade.records import Completion, Request
+from regrade.records import Completion, Request, Structure
 from regrade.settings import SamplingParams
 from tests.engine_fixtures import FAST
 from tests.reasoning_model import reasoning_model
@@ -19,15 +19,18 @@ BUDGET = replace(LONG, key=1, sampling=SamplingParams(max_tokens=24, thinking_to
 SWITCHED_OFF = replace(LONG, key=2, template_arguments={"enable_thinking": False})
 RANKED = Request(3, QUESTION, SamplingParams(max_tokens=1), labels=("A", "B"))
 RANKED_OFF = replace(RANKED, key=4, template_arguments={"enable_thinking": False})
-REQUESTS = [LONG, BUDGET, SWITCHED_OFF, RANKED, RANKED_OFF]
+FORM = Structure({}, choice=("yes", "not attempted"))
+FORMED = replace(BUDGET, key=5, structure=FORM, reasons=True)
+FORMED_OFF = replace(SWITCHED_OFF, key=6, structure=FORM)
+REQUESTS = [LONG, BUDGET, SWITCHED_OFF, RANKED, RANKED_OFF, FORMED, FORMED_OFF]
 
 
 @pytest.fixture(scope="module")
 def engine(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     folder = tmp_path_factory.mktemp("reasoning")
     model = FAST.resolve(str(reasoning_model(demo_model, folder / "model")))
-    # The engine learns from the planned requests that there is a budget.
-    planned = [[BUDGET]]
+    # The engine learns from the planned requests that there is a budget, and a form after the thought.
+    planned = [[BUDGET, FORMED]]
     with FAST.open(
         model, requests=planned, rendering=PromptRendering(), log=folder / "vllm.log"
     ) as engine:
@@ -72,6 +75,15 @@ def test_without_a_thought_all_is_the_answer(answers: dict[int, Completion]):
     assert answer.prompt.endswith("</think>\n\n")
     assert answer.text
     assert (answer.reasoning, answer.reasoning_open) == (None, False)
+
+
+def test_a_form_leaves_the_thought_free_and_binds_what_follows(answers: dict[int, Completion]):
+    formed, free = answers[FORMED.key], answers[BUDGET.key]
+
+    assert formed.reasoning == free.reasoning
+    assert formed.text in FORM.choice
+    assert answers[FORMED_OFF.key].text in FORM.choice
+    assert answers[FORMED_OFF.key].reasoning is None
 
 
 def test_a_stop_text_in_the_thought_does_not_end_the_answer(

@@ -103,6 +103,7 @@ def test_the_schedule_is_there_and_off(server: Server) -> None:
     assert (schedule["slug"], schedule["active"]) == ("nightly", False)
 
 
+@pytest.mark.slow
 def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Server) -> None:
     there = server.deployment("score-answers")
     path = f"/deployments/{there['id']}"
@@ -144,6 +145,7 @@ def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Ser
     server.call("PATCH", "/work_pools/gpu", {"concurrency_limit": 4})
 
 
+@pytest.mark.slow
 def test_a_schedule_that_a_person_added_stays(server: Server) -> None:
     there = server.deployment("rescore-answers")
     weekly = {"schedule": {"cron": "0 4 * * 0", "timezone": "UTC"}, "active": False}
@@ -155,6 +157,7 @@ def test_a_schedule_that_a_person_added_stays(server: Server) -> None:
     assert crons == ["0 4 * * 0"]
 
 
+@pytest.mark.slow
 def test_a_deployment_that_a_person_deleted_comes_back_with_all_its_settings(
     server: Server,
 ) -> None:
@@ -213,6 +216,7 @@ def test_published_answers_are_scored_by_whoever_is_there(server: Server, tmp_pa
     assert flow_run["state_type"] == "SCHEDULED"
 
 
+@pytest.mark.slow
 def test_a_deployment_of_a_changed_scorer_grades_what_is_stale(server: Server) -> None:
     assert server.runs("rescore-answers") == []  # the first deployment changed no scorer
     memory = server.call("GET", "/variables/name/regrade_deployed_scorers")
@@ -227,6 +231,7 @@ def test_a_deployment_of_a_changed_scorer_grades_what_is_stale(server: Server) -
     assert "scorer number" not in server.deploy()
 
 
+@pytest.mark.slow
 def test_without_a_server_the_command_says_what_to_set_or_that_none_answers() -> None:
     missing = regrade("deploy")
     assert missing.code == 2
@@ -237,6 +242,7 @@ def test_without_a_server_the_command_says_what_to_set_or_that_none_answers() ->
     assert "The Prefect server http://127.0.0.1:9/api does not answer" in nobody.err
 
 
+@pytest.mark.slow
 def test_a_server_that_refuses_is_named(server: Server) -> None:
     refused = regrade("deploy", PREFECT_API_URL=f"{server.url}/nothing")
     assert refused.code == 2

@@ -10,7 +10,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.benchmarks import open_dataset
 from regrade.cli.main import run
-from regrade.errors import NoScorerYetError, PluginError, SettingsError, UnknownNameError
+from regrade.errors import PluginError, SettingsError, UnknownNameError
 from regrade.scorers import load_scorer, scorer_names
 from regrade.scorers.own.files import forget_files, load_file
 from regrade.scoring.diff_sides import diff_scorings
@@ -222,6 +222,7 @@ def run_out(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.prefect
+@pytest.mark.slow
 def test_score_stores_the_scores_of_a_file(tmp_path: Path, prefect_api: str):
     answers = stored(tmp_path)
     command = ("score", "--answers", tmp_path / "answers", "--scorer", written(tmp_path))
@@ -239,7 +240,5 @@ def test_answers_that_wait_for_a_judge_are_kept_and_say_so(tmp_path: Path):
     rows = [row(1, "It is 1.")]
     answers = publish(LocalRepository(tmp_path / "answers"), rows, scorers=("judge",))
 
-    with pytest.raises(
-        NoScorerYetError, match="No scorer yet.*`regrade generate` keeps the answers"
-    ):
+    with pytest.raises(SettingsError, match="A judge model grades these answers .* `regrade judge"):
         score(answers, "judge")

@@ -1,0 +1,99 @@
+"""Judge stored answers (`judge-answers`, `evaluate-model`): each judge answers questions about them, then they are scored."""
+
+import logging
+from collections.abc import Sequence
+
+from flows import generating
+from flows.scoring import publish, report, score, track
+from regrade.answers.sets import AnswerSet
+from regrade.errors import SettingsError
+from regrade.job import EvaluationJob, JudgeJob, JudgeSettings
+from regrade.judging.choosing import default_rubric
+from regrade.judging.questions import check_sides
+from regrade.reporting.results import Evaluation
+from regrade.rubrics import open_rubric
+from tasks.judge import plan_judging, take_known
+from tasks.work import Work
+
+logger = logging.getLogger("regrade.judge")
+
+
+def judge_stored(job: JudgeJob) -> Evaluation:
+    """Judge answer sets with each judge, one after the other, and score the verdicts.
+
+    Raises:
+        RepositoryError: If there is nothing to judge.
+        SettingsError: If the rubric does not fit the answers.
+        EngineError: If the engine of a judge fails; the verdicts so far are published.
+        TrackingError: If tracking failed; raised last.
+    """
+    chosen, works = judge_sets(job)
+    scorings = score(chosen, works=works, options=job.scoring)
+    publish(scorings)
+    track(scorings, job.tracking_uri)
+    evaluation = report(scorings)
+    scorings.check_tracked()
+    return evaluation
+
+
+def judge_sets(job: JudgeJob) -> tuple[list[tuple[AnswerSet, tuple[str, ...]]], list[Work]]:
+    """Generate and publish the verdicts of each judge; its engine is ended before the next one starts.
+
+    Returns:
+        The verdicts with their scorers, and the work of each set.
+    """
+    chosen: list[tuple[AnswerSet, tuple[str, ...]]] = []
+    works: list[Work] = []
+    for judge in dict.fromkeys(job.judges):
+        with generating.opened(plan_judging(job, judge)) as planned:
+            for work in planned:
+                take_known(work)
+            generating.generate(job.of(judge), planned)
+            sets = generating.publish(planned)
+        works += planned
+        chosen += [(answers, answers.manifest.scorers) for answers in sets]
+    return chosen, works
+
+
+def judge_job(
+    settings: JudgeSettings, job: EvaluationJob, sets: Sequence[AnswerSet]
+) -> JudgeJob | None:
+    """Return the job that judges the texts of an evaluation: those whose benchmark names a rubric, or all with a given one.
+
+    None if there are none: a job without names would judge all stored answers that wait for a judge.
+    """
+    judged = [
+        answers.manifest.answer_set_id
+        for answers in sets
+        if answers.manifest.specification.method
+        != "rank"  # log-probabilities of choices, and no texts
+        and (settings.rubric or default_rubric(answers.manifest.specification.benchmark.name))
+    ]
+    if not judged:
+        return None
+    return JudgeJob(
+        **{name: getattr(settings, name) for name in JudgeSettings.model_fields},
+        answer_sets=tuple(judged),
+        answers=job.answers,
+        reuse=job.reuse,
+        scoring=job.scoring_options,
+        tracking_uri=job.tracking_uri,
+    )
+
+
+def check_rubric(settings: JudgeSettings, benchmarks: Sequence[str]) -> None:
+    """Refuse a judge that would have nothing to do, or an unknown rubric, before anything is generated.
+
+    Raises:
+        SettingsError: If no benchmark names a rubric and none is given, the rubric does not exist, or it compares two answers
+            and no other side is given.
+    """
+    defaults = dict.fromkeys(filter(None, map(default_rubric, benchmarks)))
+    names = tuple(defaults) if settings.rubric is None else (settings.rubric,)
+    for name in names:
+        check_sides(open_rubric(name), compares=settings.baseline is not None)
+    if not names:
+        raise SettingsError(
+            f"None of the benchmarks ({', '.join(benchmarks)}) names a rubric for a judge. Give one with `--rubric`, or leave out "
+            "the judge."
+        )

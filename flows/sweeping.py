@@ -1,0 +1,221 @@
+"""Generate, publish and score the points of a sweep, with as few engine starts as possible."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from prefect.futures import wait
+
+from flows.generating import loaded_engine, plan
+from flows.scoring import publish as publish_scorings
+from flows.scoring import score
+from regrade.engines.base import Engine, LimitedEngine
+from regrade.errors import EngineError, OperationError, RegradeError, SettingsError, UserError
+from regrade.job import EvaluationJob
+from regrade.monitoring.endpoint import show
+from regrade.monitoring.state import AnswerSetState
+from regrade.orchestration.worker import engine_no_longer_needed
+from regrade.scorers import stored_name
+from regrade.sweeping.measuring import ScoredAnswers, gpus_of, measure
+from regrade.sweeping.points import Point, SweepJob, starts
+from regrade.sweeping.results import Measured, PointResult, SweepResult
+from tasks.generate import generate_missing
+from tasks.plan import find_missing
+from tasks.publish import publish_answers
+from tasks.work import Work
+
+logger = logging.getLogger("regrade.sweep")
+
+
+@dataclass
+class RunningPoint:
+    """A point with what the sweep has done for it so far."""
+
+    point: Point
+    job: EvaluationJob | None = None
+    """None if a value does not fit its setting."""
+    works: Sequence[Work] = ()
+    failure: str | None = None
+    retried: bool = False
+    """An engine ended in this point, and was replaced."""
+    scored: dict[str, ScoredAnswers] = field(default_factory=dict)
+    """By benchmark."""
+
+    def fail(self, error: RegradeError) -> None:
+        """Keep the reason why this point has no result; the first reason stays."""
+        self.failure = self.failure or str(error)
+        logger.warning("%s: %s", self.point.name, error)
+
+
+def run_sweep(job: SweepJob) -> SweepResult:
+    """Generate what is missing of every point, score all, and measure them against the first.
+
+    A point that fails has its reason in the result, and the others go on.
+    """
+    groups = [[RunningPoint(point) for point in group] for group in starts(job.points())]
+    points = sorted((p for group in groups for p in group), key=lambda p: p.point.number)
+    engine_starts = 0
+    for number, group in enumerate(groups):
+        engine_starts += _run_group(group, points, last=number == len(groups) - 1)
+    for running in points:
+        _score(running, job)
+    return _result(job, points, engine_starts)
+
+
+def states(points: Sequence[RunningPoint]) -> list[AnswerSetState]:
+    """Return the states of a sweep's answer sets, whose ids are told apart by the folders of their points."""
+    return [
+        replace(work.state, answer_set=f"{running.point.folder}/{work.state.answer_set}")
+        for running in points
+        for work in running.works
+    ]
+
+
+def _run_group(group: Sequence[RunningPoint], points: Sequence[RunningPoint], *, last: bool) -> int:
+    """Generate the points that one engine serves, and return the number of its starts."""
+    with ExitStack() as stack:
+        for running in group:
+            try:
+                running.job = running.point.job()
+                running.works = stack.enter_context(plan(running.job))
+            except (UserError, OperationError) as error:
+                running.fail(error)
+        show(lambda: states(points))
+        started = 0
+        while todo := list(_missing(group)):
+            started += 1
+            _generate_all(todo)
+        if last:
+            engine_no_longer_needed()
+        for running in group:
+            _publish(running)
+    return started
+
+
+def _missing(group: Sequence[RunningPoint]) -> Iterator[tuple[RunningPoint, Work]]:
+    """Yield the works that still need an engine."""
+    for running in group:
+        if running.failure is None:
+            for work in running.works:
+                if work.requests and work.publishing is None:
+                    yield running, work
+
+
+def _generate_all(todo: Sequence[tuple[RunningPoint, Work]]) -> None:
+    """Generate with one engine until it ends; every call either finishes or fails at least one point."""
+    job = todo[0][0].job
+    if job is None:
+        raise RuntimeError("a point without a job has no works")
+    at: RunningPoint | None = None
+    try:
+        with loaded_engine(job, [work for _, work in todo]) as engine:
+            for at, work in todo:
+                if at.failure is None:
+                    _limit(engine, at.point.in_flight)
+                    generate_missing(work, engine, job.engine, job.goodput)
+                    work.publishing = publish_answers.submit(work)
+    except (UserError, OperationError) as error:
+        if at is None:  # the engine did not load
+            for running in {id(r): r for r, _ in todo}.values():
+                running.fail(error)
+        elif isinstance(error, EngineError) and error.fresh_helps and not at.retried:
+            logger.warning("%s: %s Retrying once with a new engine.", at.point.name, error)
+            at.retried = True
+            for work in at.works:
+                if work.publishing is None:
+                    find_missing(work)
+        else:
+            at.fail(error)
+
+
+def _limit(engine: Engine, in_flight: int | None) -> None:
+    if isinstance(engine, LimitedEngine):
+        engine.limit(in_flight)
+    elif in_flight is not None:
+        raise SettingsError(
+            f"Engine '{engine.info.engine}' cannot limit its requests in flight. Leave out `--in-flight`."
+        )
+
+
+def _publish(running: RunningPoint) -> None:
+    """Publish what was generated, also of a failed point: a later run continues it."""
+    futures = [work.publishing or publish_answers.submit(work) for work in running.works]
+    wait(futures)
+    try:
+        for future in futures:
+            future.result()
+    except RegradeError as error:
+        running.fail(error)
+
+
+def _score(running: RunningPoint, job: SweepJob) -> None:
+    if running.failure is not None:
+        return
+    names = None if job.scorer is None else (stored_name(job.scorer),)
+    chosen = [
+        (work.published, names or work.published.manifest.scorers)
+        for work in running.works
+        if work.published is not None
+    ]
+    try:
+        scorings = score(chosen, works=running.works, options=job.scoring_options)
+        publish_scorings(scorings)
+    except (UserError, OperationError) as error:
+        running.fail(error)
+        return
+    for entry in scorings.sets:
+        for unfit in entry.errors.values():
+            running.fail(unfit)
+        headline = next(
+            (
+                s
+                for s in entry.scored
+                if names or s.file.is_headline(entry.answers.manifest.scorers)
+            ),
+            None,
+        )
+        if headline is not None:
+            answers = replace(entry.answers, revision=scorings.revision)
+            benchmark = answers.manifest.specification.benchmark.name
+            running.scored[benchmark] = ScoredAnswers(answers, headline.file)
+    unanswered = sum(
+        w.published.manifest.expected - w.published.manifest.rows + w.published.manifest.failed
+        for w in running.works
+        if w.published
+    )
+    if unanswered:
+        running.fail(
+            OperationError(
+                f"{unanswered:,} answers are missing. The same command sends their requests again."
+            )
+        )
+
+
+def _result(job: SweepJob, points: Sequence[RunningPoint], engine_starts: int) -> SweepResult:
+    in_flight = {"in_flight": tuple(map(str, job.in_flight))} if job.in_flight else {}
+    return SweepResult(
+        sweep_id=job.sweep_id,
+        benchmarks=job.names,
+        axes={axis.setting: axis.values for axis in job.axes} | in_flight,
+        points=tuple(_point_result(running, points[0]) for running in points),
+        engine_starts=engine_starts,
+        folder=job.folder,
+    )
+
+
+def _point_result(running: RunningPoint, first: RunningPoint) -> PointResult:
+    gpus = 1 if running.job is None else gpus_of(running.job.engine)
+    measured: list[Measured] = []
+    for benchmark, scored in running.scored.items():
+        measured.append(measure(scored, first.scored.get(benchmark), gpus=gpus))
+    return PointResult(
+        number=running.point.number,
+        name=running.point.name,
+        settings=running.point.settings,
+        in_flight=running.point.in_flight,
+        gpus=gpus,
+        answers=running.point.answers,
+        benchmarks=tuple(measured),
+        failure=running.failure,
+    )

@@ -1,0 +1,232 @@
+"""Flow `tune-settings`: find the fastest engine settings for a model, this machine and a kind of workload."""
+
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from time import monotonic
+
+from prefect import flow
+
+from flows import generating
+from flows.generating import GENERATION_FORM, loaded_engine, plan, publish
+from regrade import __version__
+from regrade.errors import SettingsError
+from regrade.job import EngineSettings, make_job
+from regrade.orchestration.artifacts import show
+from regrade.orchestration.form import form
+from regrade.orchestration.worker import engine_no_longer_needed
+from regrade.planning.plan import MemoryPlan
+from regrade.planning.planner import make_memory_plan
+from regrade.planning.request import PlanRequest
+from regrade.reporting.display import log_file
+from regrade.reporting.tunings import tuning_page
+from regrade.settings import (
+    BenchmarkName,
+    DatasetBenchmark,
+    HarnessTasks,
+    PromptSettings,
+    Reuse,
+    SamplingSettings,
+    SourceOverride,
+)
+from regrade.tuning.job import LatencyLimits, TuneJob, TuneResult
+from regrade.tuning.lookup import key_of
+from regrade.tuning.records import TrialRecord, Tuning, TuningKey, keep
+from regrade.tuning.search import TOKENS, Found, Search, search
+from regrade.tuning.splits import PARALLEL, splits_to_try
+from tasks.tune import MeasuringEngine, Questions
+from tasks.work import Work
+
+logger = logging.getLogger("regrade.tune")
+TUNING_KEY = "tuning"
+_PLANNED = PlanRequest.model_fields.keys() & TuneJob.model_fields.keys()
+"""Settings that a plan and a search share."""
+
+
+def run_name() -> str:
+    """Name of the flow run: `tune <model>: <benchmark>`."""
+    return f"tune {generating.run_name()}"
+
+
+@form(
+    **GENERATION_FORM,
+    limits={"title": "Limits on latency"},
+    starts={"title": "Engine starts", "minimum": 1},
+    most_in_flight={"title": "Most requests in flight", "minimum": 1},
+)
+@flow(name="tune-settings", flow_run_name=run_name)
+def tune_settings(
+    model: str,
+    benchmarks: tuple[BenchmarkName, ...] = (),
+    limits: LatencyLimits | None = None,
+    starts: int | None = None,
+    most_in_flight: int | None = None,
+    limit: int | None = None,
+    sampling: SamplingSettings | None = None,
+    engine: EngineSettings | None = None,
+    answers: str | None = None,
+    prompt: PromptSettings | None = None,
+    repeats: int | None = None,
+    datasets: tuple[DatasetBenchmark, ...] | None = None,
+    lm_eval: HarnessTasks | None = None,
+    sources: tuple[SourceOverride, ...] | None = None,
+    reuse: Reuse | None = None,
+) -> TuneResult:
+    """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept.
+
+    Args:
+        model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with a checkpoint.
+        benchmarks: The benchmark whose questions are answered; one, here or under "Benchmarks of your own".
+        limits: Largest accepted latencies. None: only throughput counts.
+        starts: Most engine starts. None: 4.
+        most_in_flight: Most requests in flight to try. None: as many as fit, up to 1,024.
+        limit: Number of questions, spread evenly over the benchmark. None: all.
+        sampling: Decoding settings. None: the defaults of the benchmark, or the model's if it reasons before it answers.
+        engine: Engine settings that stay as they are. None: vLLM on the worker's machine with its defaults.
+        answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
+        prompt: Prompt settings: format, examples, system message. None: the defaults of the benchmark.
+        repeats: Answers per question; more than one needs a temperature above 0. None: the number of the benchmark.
+        datasets: A benchmark of your own: a dataset on the Hub or in a file, with a prompt template.
+        lm_eval: Task of lm-evaluation-harness to run as benchmark. None: none.
+        sources: Files or folders to use instead of the benchmark's dataset on the Hub.
+        reuse: Use of stored answers. None: they are kept, and failed requests are sent again.
+    """
+    job = make_job(TuneJob, locals())
+    job = job.model_copy(update={"engine": job.engine.model_copy(update={"tuned": False})})
+    with plan(job) as (work,):
+        key = key_of(work.plan, job.limits.model_dump(exclude_none=True))
+        tuner = _Tuner(job, work)
+        found = search(
+            tuner.start,
+            splits_to_try(job.engine, _plan_memory(job, key)),
+            limits=job.limits.of_search,
+            most_starts=job.starts,
+            most_in_flight=job.most_in_flight,
+            prompts_matter=tuner.prompts_matter,
+        )
+        engine_no_longer_needed()
+        publish([work])
+    chosen = found.best()
+    if chosen is None:
+        raise found.errors[-1] if found.errors else _no_settings(found)
+    tuning = _tuning(work, key, found, chosen)
+    keep(work.repository, tuning)
+    stored = work.published
+    result = TuneResult(
+        tuning=tuning,
+        path=key.path,
+        repository=work.repository.uri,
+        answer_set_id=work.plan.specification.answer_set_id,
+        answers_made=tuner.questions.made,
+        rows=stored.manifest.rows if stored else 0,
+        expected_rows=work.plan.rows,
+        load_seconds=tuner.load_seconds,
+        measure_seconds=sum(trial.rung.seconds for trial in found.trials),
+    )
+    show(TUNING_KEY, tuning_page(result), f"Tuned {key.model.name}")
+    return result
+
+
+class _Tuner:
+    """Starts engines for a search, all with the questions of one answer set."""
+
+    def __init__(self, job: TuneJob, work: Work) -> None:
+        self._job, self._work = job, work
+        self.questions = Questions(work)
+        self.load_seconds = 0.0
+        self._prompt_tokens = self._completion_tokens = 0
+
+    @contextmanager
+    def start(self, settings: Mapping[str, int]) -> Iterator[MeasuringEngine]:
+        """Start an engine with these settings."""
+        most = self._job.most_in_flight
+        sizes = {"max_num_seqs": _per_copy(most, settings)} if most else {}
+        engine = type(self._job.engine).model_validate(
+            {**sizes, **self._job.engine.model_dump(exclude_unset=True), **settings}
+        )
+        job = self._job.model_copy(update={"engine": engine})
+        begun = monotonic()
+        if (
+            not self._work.requests
+        ):  # all are answered: the engine learns the length of prompts from those
+            rows = self._work.plan.missing(set())
+            self._work.requests = self._work.plan.requests(rows, self._work.sessions)
+        with loaded_engine(job, [self._work]) as loaded:
+            self.load_seconds += monotonic() - begun
+            measuring = MeasuringEngine(loaded, engine, self._work, self.questions)
+            try:
+                yield measuring
+            finally:
+                self._prompt_tokens += measuring.prompt_tokens
+                self._completion_tokens += measuring.completion_tokens
+
+    def prompts_matter(self) -> bool:
+        """True if prompts had at least as many tokens as answers."""
+        return self._prompt_tokens >= self._completion_tokens
+
+
+def _per_copy(in_flight: int, settings: Mapping[str, int]) -> int:
+    """Return `max_num_seqs` for requests in flight, which vLLM divides between the copies of a model."""
+    return math.ceil(in_flight / settings.get("data_parallel_size", 1))
+
+
+def _plan_memory(job: TuneJob, key: TuningKey) -> MemoryPlan | None:
+    """Return the plan of the splits of several GPUs; None where there is nothing to split, or a plan cannot be made."""
+    by_hand = set(PARALLEL) <= job.engine.model_fields_set
+    if key.hardware.device == "cpu" or key.hardware.count == 1 or by_hand:
+        return None
+    request = {name: getattr(job, name) for name in _PLANNED}
+    try:
+        planned = make_memory_plan(
+            make_job(PlanRequest, {**request, "gpus": key.hardware.count}), log=log_file("plan")
+        )
+    except SettingsError as error:
+        logger.warning("no plan, so that no other split over the GPUs is tried: %s", error)
+        return None
+    logger.info("%s: %s", planned.target.title, planned.advice)
+    return planned
+
+
+def _no_settings(found: Search) -> SettingsError:
+    broken = (trial for trial in found.trials if trial.broken is not None)
+    closest = min(broken, key=lambda trial: trial.rung.in_flight)
+    return SettingsError(
+        f"No settings keep the limits on latency: with {closest.rung.in_flight} in flight, {closest.broken}. Raise the "
+        "limits, or leave them out."
+    )
+
+
+def _tuning(work: Work, key: TuningKey, found: Search, chosen: Found) -> Tuning:
+    default_tokens = found.trials[0].settings.get(TOKENS)
+    settings = {
+        name: value
+        for name, value in chosen.settings.items()
+        if name != TOKENS or value != default_tokens
+    }
+    return Tuning(
+        key=key,
+        benchmark=work.plan.specification.benchmark.name,
+        measured_at=datetime.now(UTC),
+        regrade_version=__version__,
+        settings={"max_num_seqs": _per_copy(chosen.in_flight, settings), **settings},
+        in_flight=chosen.in_flight,
+        rate=chosen.rate,
+        spread=found.spread,
+        starts=found.starts,
+        trials=tuple(
+            TrialRecord(
+                start=trial.start,
+                settings=dict(trial.settings),
+                in_flight=trial.rung.in_flight,
+                rate=trial.rung.rate,
+                requests=trial.rung.requests,
+                seconds=trial.rung.seconds,
+                broken=trial.broken,
+                speed=trial.rung.speed,
+            )
+            for trial in found.trials
+        ),
+        remarks=tuple(found.remarks),
+    )

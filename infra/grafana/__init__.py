@@ -1,0 +1,1 @@
+"""Dashboards of Grafana, written by `python -m infra.grafana`."""

@@ -1,0 +1,97 @@
+"""Compare a vLLM that measures nothing with one whose statistics regrade's meter adds up: the cost of docs/speed.md.
+
+    python -m perf.metering [--model infra/demo/regrade-demo] [--requests 5000] [--tokens 64] [--repeats 5] [--extra load_format=dummy]
+
+One engine, whose measurements are switched between the repetitions: `off` keeps no times, `vllm` keeps vLLM's own
+statistics of each request, `meter` adds them up after each step as regrade does. The modes take turns, so that other work
+on the machine slows all; `cost` compares the fastest times. The goal is 1 %. Run it on an idle machine.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from perf.workloads import CACHE_BYTES, MAX_MODEL_LEN, prompts
+from regrade.engines.vllm_process.engine import parse_extra
+from regrade.engines.vllm_process.meter import Meter
+
+MODES = ("off", "vllm", "meter")
+GOAL = 0.01
+
+
+def main() -> None:
+    """Print the table; write JSON if `--json` is given."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--model", default="infra/demo/regrade-demo")
+    parser.add_argument("--requests", type=int, default=5000)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--extra", action="append", default=[], help="engine argument, `name=value`"
+    )
+    parser.add_argument("--gpu", dest="cpu", action="store_false")
+    arguments = parser.parse_args()
+    engine, meter = _open(arguments), Meter()
+    _run(engine, 64, 4)
+    seconds: dict[str, list[float]] = {mode: [] for mode in MODES}
+    for _ in range(arguments.repeats):
+        for mode in MODES:
+            _measure(engine, meter, mode)
+            seconds[mode].append(_run(engine, arguments.requests, arguments.tokens))
+    fastest = {mode: min(times) for mode, times in seconds.items()}
+    rows = [
+        {
+            "mode": mode,
+            "fastest": fastest[mode],
+            "cost": fastest[mode] / fastest["off"] - 1,
+            "seconds": seconds[mode],
+        }
+        for mode in MODES
+    ]
+    print(f"{arguments.requests:,} x {arguments.tokens} tokens; goal: {GOAL:.0%}")
+    for row in rows:
+        print(f"{row['mode']:<6} {row['fastest']:>8.2f} s {row['cost']:>+8.2%}")
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(rows, indent=2))
+
+
+def _open(arguments: argparse.Namespace) -> Any:  # noqa: ANN401 - vLLM has no types
+    from vllm import EngineArgs  # noqa: PLC0415 - slow
+    from vllm.v1.engine.llm_engine import LLMEngine  # noqa: PLC0415
+
+    settings: dict[str, Any] = {"model": arguments.model, "enforce_eager": True}
+    settings |= {"max_model_len": MAX_MODEL_LEN, **parse_extra(arguments.extra)}
+    if arguments.cpu:
+        settings |= {"dtype": "float32", "kv_cache_memory_bytes": CACHE_BYTES}
+    return LLMEngine.from_engine_args(EngineArgs(**settings))
+
+
+def _measure(engine: Any, meter: Meter, mode: str) -> None:  # noqa: ANN401
+    """Switch the measurements of the process that feeds the engine."""
+    engine.log_stats = engine.output_processor.log_stats = mode != "off"
+    engine.logger_manager = meter if mode == "meter" else None
+    meter.restart()
+
+
+def _run(engine: Any, requests: int, tokens: int) -> float:  # noqa: ANN401
+    """Answer the requests, and return the seconds."""
+    from vllm import SamplingParams  # noqa: PLC0415
+    from vllm.sampling_params import RequestOutputKind  # noqa: PLC0415
+
+    final = RequestOutputKind.FINAL_ONLY
+    params = SamplingParams(max_tokens=tokens, temperature=0.0, ignore_eos=True, output_kind=final)
+    started = time.perf_counter()
+    for number, prompt in enumerate(prompts(requests)):
+        engine.add_request(f"{started}-{number}", prompt, params)
+    while engine.has_unfinished_requests():
+        engine.step()
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""`regrade chart`: models on accuracy over cost."""
+
+from pathlib import Path
+from typing import Annotated, cast
+
+from cyclopts import Parameter
+
+from regrade.cli.options import Allow, Benchmarks
+from regrade.cli.output import TABLE, Output
+from regrade.cli.terminal import plain, print_table, stdout
+from regrade.comparing.comparison import CompareOptions
+from regrade.comparing.costs import Over, Prices
+from regrade.comparing.tradeoff import Tradeoff, Tradeoffs, tradeoffs
+from regrade.errors import OperationError, SettingsError
+from regrade.files import atomic_write
+from regrade.job import default_answers
+from regrade.reporting.tradeoffs import TEXT_COLUMNS, chart_of, choice_rows, columns, sentences
+from regrade.specification import path_component
+from regrade.stats.charts import DRAWING_ERRORS
+from regrade.stats.curves import ImageFormat, curve_chart
+
+_FORMATS = ("png", "svg")
+
+
+def chart(
+    *,
+    over: Over = "seconds",
+    answers: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="Answer repository: `hf://datasets/ORG/NAME` or a folder. May be given several times. Default: "
+            "REGRADE_ANSWERS, else `./answers`."
+        ),
+    ] = (),
+    model: Annotated[
+        tuple[str, ...], Parameter(help="Only this model. May be given several times.")
+    ] = (),
+    benchmark: Benchmarks = (),
+    gpu_hour: tuple[str, ...] = (),
+    token_price: tuple[str, ...] = (),
+    currency: str = "$",
+    allow: Allow = (),
+    scorer: str | None = None,
+    image: Path | None = None,
+    output: Output = TABLE,
+) -> None:
+    """Show models on accuracy over seconds, tokens or money per question, from stored answers.
+
+    A model stands for its complete answer set with the most questions. Quantisations are choices of their own. The chart has
+    95 % intervals and the Pareto front; paired tests say which differences are real.
+
+    Args:
+        over: Cost: seconds of generating, tokens of answers, or money.
+        gpu_hour: Price of an hour of one GPU, such as `2.50`, or `MODEL=2.50` for one model.
+        token_price: Price of a million tokens of prompts and of answers, such as `0.15,0.60`, or `MODEL=0.15,0.60`.
+        currency: Currency of the prices.
+        scorer: Scorer of all answers; each benchmark's first if not given.
+        image: File for the chart, ending in `.png` or `.svg`; with several benchmarks, each gets its name in front of the ending.
+    """
+    kind = "" if image is None else image.suffix.removeprefix(".").lower()
+    if image is not None and kind not in _FORMATS:
+        raise SettingsError(f"`--image {image}` should end in `.png` or `.svg`.")
+    prices = Prices(
+        {name: _price("--gpu-hour", text) for name, text in map(_named, gpu_hour)},
+        {name: _pair(text) for name, text in map(_named, token_price)},
+    )
+    result = tradeoffs(
+        answers or (default_answers(),),
+        over=over,
+        prices=prices,
+        currency=currency,
+        models=model,
+        benchmarks=benchmark,
+        options=CompareOptions(allow=allow, scorer=scorer),
+    )
+    if image is not None:
+        for tradeoff in result.benchmarks:
+            if tradeoff.choices:
+                several = len(result.benchmarks) > 1
+                name = f"{image.stem}-{path_component(tradeoff.benchmark)}{image.suffix}"
+                _write(
+                    image.with_name(name) if several else image,
+                    _drawn(tradeoff, currency, cast("ImageFormat", kind)),
+                )
+    output.show(result, lambda: _print(result))
+
+
+def _print(result: Tradeoffs) -> None:
+    for tradeoff in result.benchmarks:
+        stdout.print(f"[bold]{plain(tradeoff.benchmark)}[/]")
+        rows = choice_rows(tradeoff, result.currency)
+        print_table(columns(tradeoff.over), rows, text=TEXT_COLUMNS)
+        for text in sentences(tradeoff, result.currency):
+            stdout.print(plain(text))
+        stdout.print()
+
+
+def _drawn(tradeoff: Tradeoff, currency: str, image: ImageFormat) -> bytes:
+    curves, axes, front = chart_of(tradeoff, currency)
+    try:
+        return curve_chart(curves, axes, front, image)
+    except DRAWING_ERRORS as error:
+        raise OperationError(
+            f"The chart of {tradeoff.benchmark} cannot be drawn: {error}"
+        ) from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        with atomic_write(path) as out:
+            out.write(content)
+    except OSError as error:
+        raise SettingsError(f"`--image {path}` cannot be written: {error.strerror}.") from error
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Return model ("" for all) and price of `[MODEL=]PRICE`."""
+    model, _, price = text.rpartition("=")
+    return model, price
+
+
+def _price(option: str, text: str) -> float:
+    try:
+        price = float(text)
+    except ValueError:
+        price = -1.0
+    if not 0 <= price < float("inf"):
+        raise SettingsError(f"`{option} {text}` should be a price, such as `2.50` or `MODEL=2.50`.")
+    return price
+
+
+def _pair(text: str) -> tuple[float, float]:
+    parts = text.split(",")
+    if len(parts) != 2:
+        raise SettingsError(
+            f"`--token-price {text}` should be two prices of a million tokens, of prompts and of answers, such as `0.15,0.60`."
+        )
+    return _price("--token-price", parts[0]), _price("--token-price", parts[1])

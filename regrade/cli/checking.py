@@ -1,0 +1,143 @@
+"""Checks of a command's parameters before a server or an engine starts."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import ValidationError
+
+from regrade import registry
+from regrade.errors import SettingsError, UnknownNameError
+from regrade.job import GenerationJob, problem_text
+from regrade.job_plans import check_plans
+from regrade.scorers import load_scorer
+from regrade.settings import BenchmarkName, Settings
+
+_Job = TypeVar("_Job", bound=Settings)
+_OF_SERVER = ("base_url", "model_revision", "max_concurrency", "batch_size", "api_key_env")
+_OPTIONS = {
+    ("benchmarks",): "--benchmark",
+    ("datasets",): "--dataset",
+    ("sources",): "--source",
+    ("sampling", "defaults"): "--sampling",
+    ("lm_eval", "tasks"): "--benchmark",
+    ("lm_eval", "path"): "--lm-eval-path",
+    ("scoring", "sources"): "--source",
+}
+"""Options whose names are not those of the parameters."""
+_FLAT = ("sampling", "prompt", "reuse", "scoring")
+"""Groups of parameters whose options have no prefix."""
+
+
+def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | None = None) -> _Job:
+    """Return the job of a flow's parameters.
+
+    Args:
+        kind: Job of the flow.
+        parameters: Parameters from options and from the `--config` file.
+        file: The `--config` file.
+
+    Raises:
+        SettingsError: If a parameter is unknown or its value is invalid. The message names the option, or the key in the file.
+        UnknownNameError: If there is no such benchmark or scorer.
+    """
+    known = sorted(kind.model_fields.keys() - {"gate"})
+    for name in parameters:
+        if name not in known:
+            raise SettingsError(_unknown(name, known, file))
+    for name in _texts(parameters.get("benchmarks")):
+        if name not in get_args(BenchmarkName):
+            raise UnknownNameError("benchmark", name, get_args(BenchmarkName))
+    if isinstance(scorer := parameters.get("scorer"), str):
+        load_scorer(scorer)
+    given = {name: value for name, value in parameters.items() if value is not None}
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        problems = dict.fromkeys(_problems(error, given, file))
+        raise SettingsError("; ".join(problems)) from error
+
+
+def option_problems(error: ValidationError) -> str:
+    """Return the problems of settings whose fields are options, in one line that names the options."""
+    return "; ".join(
+        problem_text(problem, f"`{_option(tuple(map(str, problem['loc'])))}`")
+        for problem in error.errors()
+    )
+
+
+def check_generation(job: GenerationJob) -> None:
+    """Refuse what the flow would refuse as soon as it has begun: sources, limits, repeats, a missing folder.
+
+    A model on the Hub is left to the flow: asking for it takes as long as starting the server.
+
+    Raises:
+        UserError: If the flow cannot run.
+    """
+    with _quiet("regrade.plan", "regrade.generate"):
+        check_plans(job)
+
+
+def _unknown(name: str, known: Sequence[str], file: Path | None) -> str:
+    where = f" in '{file}'" if file is not None else ""
+    if name == "gate":
+        return (
+            f"`gate:`{where} is for the deployment `evaluate-model` and for `regrade trigger`. Here, run `regrade gate` "
+            "after `regrade evaluate`: its exit code is the verdict."
+        )
+    close = get_close_matches(name, known, n=1)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return f"Unknown parameter '{name}'{where}.{hint} Known: {', '.join(known)}."
+
+
+def _problems(
+    error: ValidationError, parameters: Mapping[str, Any], file: Path | None
+) -> Iterator[str]:
+    for problem in error.errors():
+        path = tuple(problem["loc"])
+        if path[:1] == ("engine",) and len(path) > 1:
+            if path[1] != _engine_model(parameters):
+                continue  # of an engine that was not chosen
+            path = ("engine", *path[2:])
+        names = tuple(part for part in path if isinstance(part, str))
+        option = f"`{_option(names)}`"
+        if file is not None:
+            option += f" (in '{file}': `{'.'.join(names)}`)"
+        yield problem_text(problem, option)
+
+
+def _engine_model(parameters: Mapping[str, Any]) -> str:
+    engine = parameters.get("engine")
+    kind = engine.get("kind", "vllm") if isinstance(engine, Mapping) else "vllm"
+    return str(registry.load("engine", str(kind)).__name__)
+
+
+def _option(path: tuple[str, ...]) -> str:
+    """Return the option that sets a parameter."""
+    for known, option in _OPTIONS.items():
+        if path[: len(known)] == known:
+            return ".".join([option, *(part.replace("_", "-") for part in path[len(known) :])])
+    if len(path) > 1 and (path[0] in _FLAT or path[1] in _OF_SERVER):
+        path = path[1:]
+    return "--" + ".".join(part.replace("_", "-") for part in path)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
+
+
+@contextmanager
+def _quiet(*names: str) -> Iterator[None]:
+    """Log nothing: the flow will log the same lines."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled

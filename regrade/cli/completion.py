@@ -1,0 +1,30 @@
+"""`regrade completion`."""
+
+import sys
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+Shell = Literal["bash", "zsh", "fish"]
+
+
+def completion(
+    shell: Shell | None = None,
+    *,
+    install: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Print or install the completion of a shell.
+
+    Prints a script that completes commands, options and names with the Tab key.
+
+    Args:
+        shell: The shell; the one that runs this command if not given.
+        install: Write the script where the shell looks for it, add it to the start-up file of bash, and print the path.
+    """
+    from regrade.cli.main import command_line  # noqa: PLC0415 - main names this command
+
+    app = command_line()
+    if install:
+        sys.stdout.write(f"{app.install_completion(shell=shell)}\n")
+    else:
+        sys.stdout.write(app.generate_completion(shell=shell))

@@ -1,0 +1,75 @@
+"""`regrade export`."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from regrade.cli.options import Answers
+from regrade.cli.output import open_answers
+from regrade.errors import SettingsError
+from regrade.reporting.text import visible
+
+Format = Literal["every-eval-ever", "inspect"]
+Relationship = Literal["first_party", "third_party", "collaborative", "other"]
+
+
+def export(
+    answer_set: str,
+    folder: Path,
+    *,
+    format: Annotated[Format, Parameter(name="--format")],  # noqa: A002 - the option's name
+    answers: Answers = None,
+    scorer: str | None = None,
+    organization: str | None = None,
+    relationship: Relationship | None = None,
+) -> None:
+    """Write an answer set in the format of another tool, and print the files.
+
+    `inspect` is a log that `inspect view` opens; `every-eval-ever` is JSON for the data repository of that name.
+
+    Args:
+        answer_set: Id of the answer set; the first digits are enough.
+        folder: Folder for the files; created if it does not exist.
+        format: Format of the files.
+        scorer: Scorer of the exported scores; the headline's if not given.
+        organization: Organization that evaluated, for `every-eval-ever`; the owner of the answer repository on the Hub if not
+            given.
+        relationship: Relationship of that organization to the model, for `every-eval-ever`; `other` if not given.
+    """
+    if format == "inspect" and (organization or relationship):
+        raise SettingsError("`--organization` and `--relationship` are for `every-eval-ever`.")
+    # A refusal does not wait for these imports.
+    from regrade.answers.sets import list_sets  # noqa: PLC0415
+    from regrade.exporting.every_eval_ever import export_every_eval_ever  # noqa: PLC0415
+    from regrade.exporting.inspect_log import export_inspect  # noqa: PLC0415
+    from regrade.exporting.scored import scored_set  # noqa: PLC0415
+
+    repository, revision = open_answers(answers)
+    scored = scored_set(list_sets(repository, revision, answer_set_id=answer_set)[0], scorer)
+    now = datetime.now(UTC)
+    try:
+        if format == "inspect":
+            written = export_inspect(scored, folder, now)
+        else:
+            owner = repository.uri.removeprefix("hf://datasets/").split("/")[0]
+            if organization is None and "://" not in repository.uri:
+                raise SettingsError(
+                    "The format names who evaluated: give `--organization NAME`. Answers on the Hub have an owner, a folder "
+                    "has none."
+                )
+            written = export_every_eval_ever(
+                scored,
+                folder,
+                now,
+                organization=organization or owner,
+                relationship=relationship or "other",
+            )
+    except OSError as error:
+        raise SettingsError(f"'{folder}' cannot be written: {error.strerror}.") from error
+    for path in written:
+        sys.stdout.write(f"{visible(str(path))}\n")
+    if scored.answers.manifest.withheld:
+        sys.stderr.write("regrade: questions that must not be published are left out\n")

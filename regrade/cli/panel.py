@@ -1,0 +1,79 @@
+"""`regrade panel`: several judges of the same answers, combined."""
+
+from typing import Any
+
+from regrade.cli.options import Answers
+from regrade.cli.output import TABLE, Output, open_answers
+from regrade.cli.terminal import print_table, stdout
+from regrade.errors import SettingsError
+from regrade.judging.panel import Panel, Rule, one_run_each, panel
+from regrade.labels.calibrated import Calibrated
+from regrade.labels.panels import calibrated_panel
+from regrade.reporting.panels import (
+    AGREEMENT_COLUMNS,
+    COLUMNS,
+    agreement_rows,
+    panel_json,
+    panel_rows,
+)
+
+
+def show_panel(
+    answer_set: str,
+    /,
+    *,
+    rubric: str | None = None,
+    rule: Rule = "majority",
+    without: tuple[str, ...] = (),
+    answers: Answers = None,
+    output: Output = TABLE,
+) -> None:
+    """Combine the verdicts of several judges on the same answers, and show how far they agree.
+
+    Args:
+        answer_set: The judged answers: id of an answer set (the first digits are enough).
+        rubric: Only judges with this rubric; needed if there are runs with several.
+        rule: `majority` of the judges, none in a draw; or the `mean` of their values.
+        without: Judge to leave out. May be given several times.
+    """
+    found, calibrations = _panel(answer_set, rubric, rule, without, answers)
+
+    def draw() -> None:
+        print_table(COLUMNS, panel_rows(found, calibrations), text=COLUMNS[:1])
+        stdout.print()
+        print_table(AGREEMENT_COLUMNS, agreement_rows(found), text=AGREEMENT_COLUMNS[:1])
+
+    document: Any = panel_json(found, calibrations)
+    output.show(document, draw)
+
+
+def _panel(
+    answer_set: str, rubric: str | None, rule: Rule, without: tuple[str, ...], answers: str | None
+) -> tuple[Panel, dict[str, Calibrated]]:
+    from regrade.answers.sets import list_sets  # noqa: PLC0415 - after the options are checked
+    from regrade.judging.readings import judge_sets_of, run_of  # noqa: PLC0415 - as above
+
+    repository, head = open_answers(answers)
+    [judged] = list_sets(repository, head, answer_set_id=answer_set)
+    runs = judge_sets_of(repository, head, judged.manifest.answer_set_id)
+    by_rubric: dict[str, list[Any]] = {}
+    for run in runs:
+        by_rubric.setdefault(run_of(run).rubric.name, []).append(run)
+    if rubric is None and len(by_rubric) > 1:
+        raise SettingsError(
+            f"The answers were judged by several rubrics ({', '.join(sorted(by_rubric))}): choose one with `--rubric`."
+        )
+    name = rubric or next(iter(by_rubric), "")
+    if name not in by_rubric:
+        raise SettingsError(
+            f"Answer set '{judged.manifest.answer_set_id}' has no verdicts{f' by rubric {name!r}' if name else ''}. `regrade judge "
+            f"{judged.manifest.answer_set_id} --judge MODEL` makes some."
+        )
+    chosen = one_run_each(by_rubric[name], judged)
+    if not chosen:
+        raise SettingsError(
+            f"Answer set '{judged.manifest.answer_set_id}' was changed since it was judged. `regrade judge "
+            f"{judged.manifest.answer_set_id} --judge MODEL` judges it again."
+        )
+    combined = panel(chosen, rule, without=without)
+    return combined, calibrated_panel(combined, chosen)

@@ -1,0 +1,157 @@
+"""`regrade plan`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Group, Parameter
+
+from regrade import registry
+from regrade.cli.options import ENGINE, PROMPT, SAMPLING, WHERE, GenerationOptions, VllmOptions
+from regrade.cli.output import TABLE, Output
+from regrade.cli.terminal import log_to, plain, print_table, stderr, stdout
+from regrade.errors import UnknownNameError
+from regrade.job import make_job
+from regrade.planning.plan import MemoryPlan
+from regrade.planning.planner import make_memory_plan
+from regrade.planning.request import PlanRequest
+from regrade.reporting.display import log_file
+from regrade.reporting.plans import (
+    COLUMNS,
+    TEXT_COLUMNS,
+    fact_lines,
+    headline,
+    plan_rows,
+    refused_lines,
+)
+from regrade.settings import HARNESS, PromptSettings, SamplingDefaults, SamplingParams
+
+_GPUS = Group("The machine (default: this one)", sort_key=1)
+_LENGTH = Group("The length of requests (default: the model's limit)", sort_key=1.5)
+
+
+def plan(
+    model: str | None = None,
+    *,
+    config: Annotated[
+        Path | None,
+        Parameter(
+            group=_LENGTH,
+            help="YAML file with parameters, as for `evaluate`: model, benchmarks, sampling, prompt and engine count.",
+        ),
+    ] = None,
+    gpus: Annotated[
+        int | None,
+        Parameter(group=_GPUS, help="Number of GPUs. Default: all of this machine, else 1."),
+    ] = None,
+    gpu: Annotated[
+        str | None, Parameter(group=_GPUS, help="Kind of GPU, such as `h100` or `l40s`.")
+    ] = None,
+    gpu_memory: Annotated[
+        str | None,
+        Parameter(group=_GPUS, help="Memory of a GPU instead of its kind, such as `80GiB`."),
+    ] = None,
+    max_model_len: Annotated[
+        int | None, Parameter(group=_LENGTH, help="Tokens of prompt and answer together.")
+    ] = None,
+    benchmark: Annotated[
+        tuple[str, ...],
+        Parameter(
+            group=_LENGTH,
+            help="Benchmark whose longest prompt and answer decide the length. May be given several times.",
+        ),
+    ] = (),
+    source: Annotated[
+        tuple[str, ...],
+        Parameter(
+            group=_LENGTH,
+            help="`BENCHMARK=PATH`: read a benchmark's questions from a file or folder instead of the Hub.",
+        ),
+    ] = (),
+    sampling: Annotated[
+        SamplingDefaults | None,
+        Parameter(
+            name="--sampling",
+            group=SAMPLING,
+            help="Defaults: of the model, of the benchmark, or `auto`.",
+        ),
+    ] = None,
+    sampling_params: Annotated[
+        SamplingParams | None, Parameter(name="*", group=SAMPLING, show_default=False)
+    ] = None,
+    prompt: Annotated[
+        PromptSettings | None, Parameter(name="*", group=PROMPT, show_default=False)
+    ] = None,
+    vllm: Annotated[
+        VllmOptions | None, Parameter(name="--engine", negative_bool="no-", group=ENGINE)
+    ] = None,
+    answers: Annotated[
+        str | None,
+        Parameter(
+            group=WHERE,
+            help="Answer repository with earlier starts, which replace the assumed margin. Default: REGRADE_ANSWERS, else "
+            "`./answers`.",
+        ),
+    ] = None,
+    output: Output = TABLE,
+) -> None:
+    """Plan a model's memory: the splits of GPUs that fit, and how many requests they hold.
+
+    No weights are read, and no GPU is needed: vLLM builds its own model from `config.json`, without weights. The exit code is 1
+    if nothing fits.
+
+    Args:
+        model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with at least its config.json. Required, here or in
+            the `--config` file.
+    """
+    for name in benchmark:
+        if not name.startswith(HARNESS) and name not in registry.names("benchmark"):
+            raise UnknownNameError("benchmark", name, registry.names("benchmark"))
+    options = GenerationOptions(
+        model=model,
+        config=config,
+        benchmark=benchmark,
+        source=source,
+        sampling=sampling,
+        sampling_params=sampling_params,
+        prompt=prompt,
+        vllm=vllm,
+        answers=answers,
+    )
+    chosen = options.parameters()
+    if max_model_len is not None and not benchmark and not source:
+        for name in ("benchmarks", "datasets", "lm_eval", "sources"):  # of the file
+            chosen.pop(name, None)
+    parameters = {
+        **{name: value for name, value in chosen.items() if name in PlanRequest.model_fields},
+        "gpus": gpus,
+        "gpu": gpu,
+        "gpu_memory": gpu_memory,
+        "max_model_len": max_model_len,
+    }
+    log_to(log_file("regrade"), quiet=True)
+    with stderr.status("planning") as status:
+        if output.quiet:
+            status.stop()
+        made = make_memory_plan(
+            make_job(PlanRequest, parameters),
+            log=log_file("plan"),
+            on_progress=lambda stage: status.update(plain(stage)),
+        )
+    output.show(made, lambda: _print(made))
+    raise SystemExit(0 if made.choice else 1)
+
+
+def _print(made: MemoryPlan) -> None:
+    for line in fact_lines(made):
+        stdout.print(plain(line))
+    rows = list(plan_rows(made))
+    if rows:
+        stdout.print()
+        print_table(COLUMNS, rows, text=TEXT_COLUMNS)
+    if refused := refused_lines(made):
+        stdout.print()
+        for line in refused:
+            stdout.print(plain(line))
+    stdout.print()
+    style = "green" if made.choice else "red"
+    stdout.print(f"[bold {style}]{plain(headline(made))}[/]: {plain(made.advice)}")

@@ -1,0 +1,100 @@
+"""`regrade publish-results`."""
+
+import re
+from dataclasses import asdict
+
+from regrade.answers.sets import readable_sets
+from regrade.cli.options import Answers, Benchmarks
+from regrade.cli.output import TABLE, Output, open_answers
+from regrade.cli.terminal import plain, print_table, stdout
+from regrade.errors import SettingsError
+
+_MODEL = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
+
+
+def publish_results(
+    model: str,
+    *,
+    answers: Answers = None,
+    benchmark: Benchmarks = (),
+    answer_set: str | None = None,
+    pull_request: bool = False,
+    commit: bool = False,
+    replace: bool = False,
+    output: Output = TABLE,
+) -> None:
+    """Write results into a model's repository on the Hub, for its page and the leaderboards.
+
+    Without `--pull-request` or `--commit`, the files are only shown. A result is published if its benchmark takes part, the
+    run is complete, and its answers are in a repository on the Hub.
+
+    Args:
+        model: Model on the Hub, `ORG/NAME`.
+        answer_set: Only this answer set; the first digits of its id are enough.
+        pull_request: Propose the files as a pull request.
+        commit: Commit the files to the model's repository.
+        replace: Replace a result for the same task that came from elsewhere.
+    """
+    if not _MODEL.fullmatch(model):
+        raise SettingsError(f"'{model}' should be a model on the Hub, ORG/NAME.")
+    if pull_request and commit:
+        raise SettingsError(
+            "`--pull-request` proposes the files, `--commit` writes them: choose one."
+        )
+    # A refusal does not wait for these imports.
+    from regrade.exporting.hub_results import hub_results  # noqa: PLC0415
+    from regrade.exporting.model_repository import ModelRepository  # noqa: PLC0415
+
+    repository, revision = open_answers(answers)
+    found, damaged = readable_sets(repository, revision, model=model, answer_set_id=answer_set)
+    if damaged:
+        raise damaged[0]
+    chosen = [
+        one
+        for one in found
+        if not benchmark or one.manifest.specification.benchmark.name in benchmark
+    ]
+    results, left_out = hub_results(model, chosen)
+    if not results:
+        reasons = "; ".join(
+            f"{one.benchmark} {one.answer_set_id[:8]}: {one.reason}" for one in left_out
+        )
+        raise SettingsError(
+            f"No result of '{model}' can be published. {reasons or 'There are no such answers.'}"
+        )
+    target = ModelRepository(model)
+    planned = target.plan(results, replace=replace)
+    url = None
+    if planned.files and (pull_request or commit):
+        url = target.write(planned, "pull request" if pull_request else "commit")
+
+    def draw() -> None:
+        rows = [
+            (one.benchmark, f"{one.value:.2f} of {one.part.scale:g}", one.part.dataset, one.notes)
+            for one in results
+        ]
+        print_table(("benchmark", "value", "leaderboard", "notes"), rows)
+        for one in left_out:
+            line = f"{one.benchmark} {one.answer_set_id[:8]}: {one.reason}"
+            stdout.print(f"[yellow]left out[/] {plain(line)}")
+        for path, content in planned.files.items():
+            stdout.print(f"[bold]{plain(path)}[/]\n{plain(content)}")
+        if url is not None:
+            stdout.print(plain(url))
+        elif planned.files:
+            stdout.print(
+                "Nothing is written yet: `--pull-request` proposes it, `--commit` writes it."
+            )
+        else:
+            stdout.print("The model's repository has these results already.")
+
+    document = {
+        "model": model,
+        "repository": repository.uri,
+        "revision": revision,
+        "results": [asdict(one) for one in results],
+        "left_out": [asdict(one) for one in left_out],
+        "files": planned.files,
+        "url": url,
+    }
+    output.show(document, draw)

@@ -1,0 +1,62 @@
+"""`regrade report`."""
+
+import sys
+from pathlib import Path
+
+from regrade.cli.options import Allow, Answers
+from regrade.errors import SettingsError
+from regrade.reporting.text import visible
+
+FORMATS = (".html", ".md")
+
+
+def report(
+    *names: str,
+    base: str | None = None,
+    answers: Answers = None,
+    base_answers: str | None = None,
+    scorer: str | None = None,
+    allow: Allow = (),
+    examples: int = 200,
+) -> None:
+    """Write a report to hand on: one file with results, changes, plots and answers.
+
+    An `.html` file holds everything, without scripts; a `.md` file is for a pull request or a chat.
+
+    Args:
+        names: Answer set ids, models or aliases, then the file: `FILE.html` or `FILE.md`. Without names: all answer sets.
+        base: Answer set id, model or alias to compare with.
+        base_answers: Answer repository of the base; that of `--answers` if not given.
+        scorer: Scorer of all numbers; the headline's if not given.
+        examples: Most answers to show: flipped ones first, then wrong and unparsed ones; at most 200.
+    """
+    if not names or not names[-1].endswith(FORMATS):
+        given = f"'{names[-1]}'" if names else "nothing"
+        raise SettingsError(
+            f"The last argument should be the file to write, FILE.html or FILE.md; it is {given}."
+        )
+    # A refusal does not wait for these imports.
+    from regrade.job import default_answers  # noqa: PLC0415
+    from regrade.report.gathering import Request, gather  # noqa: PLC0415
+    from regrade.reporting.files import write_file  # noqa: PLC0415
+
+    path = Path(names[-1])
+    request = Request(
+        answers=answers or default_answers(),
+        names=names[:-1],
+        base=base,
+        base_answers=base_answers,
+        scorer=scorer,
+        allow=allow,
+        examples=examples,
+    )
+    content = gather(request)
+    if path.suffix == ".html":
+        from regrade.report.page import html_report  # noqa: PLC0415
+
+        write_file(path, html_report(content))
+    else:
+        from regrade.report.markdown import markdown_report  # noqa: PLC0415
+
+        write_file(path, markdown_report(content))
+    sys.stdout.write(f"{visible(str(path))}\n")

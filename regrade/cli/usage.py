@@ -1,0 +1,38 @@
+"""Errors in how a command is called, in one line that names the option."""
+
+import re
+from collections.abc import Iterator
+
+from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownCommandError
+from pydantic import ValidationError as SettingsProblem
+
+from regrade.job import problem_text
+
+
+def problem_of(error: CycloptsError, command: str) -> str:
+    """Return what is wrong with the call of a command, and where its help is."""
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, SettingsProblem):
+        return "; ".join(_settings(cause, _prefix(error)))
+    error.verbose = False
+    text = " ".join(str(error).split())
+    if isinstance(error, UnknownCommandError):
+        return f"{text} `regrade --help` lists them all."
+    if isinstance(error, MissingArgumentError) and error.argument and not error.argument.tokens:
+        name = error.argument.name.lstrip("-").upper().replace("-", "_")
+        return f"{name} is missing. See `regrade {command} --help`."
+    text = re.sub(r'^Command "[^"]*" parameter ', "", text)
+    return f"{text} See `regrade {command} --help`."
+
+
+def _prefix(error: CycloptsError) -> str:
+    """Return the option that a group of settings has, such as `--engine`; "" if its fields are options by themselves."""
+    name = error.argument.name if error.argument is not None else ""
+    return name if name.startswith("--") else ""
+
+
+def _settings(problem: SettingsProblem, prefix: str) -> Iterator[str]:
+    for found in problem.errors():
+        path = [str(part).replace("_", "-") for part in found["loc"]]
+        option = ".".join([prefix, *path]) if prefix else f"--{'.'.join(path)}"
+        yield problem_text(found, f"`{option}`")

@@ -1,0 +1,398 @@
+"""Accuracy over cost: models side by side, the Pareto front, and the differences that are real."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import orjson
+
+from regrade.answers.opening import open_repository
+from regrade.answers.sets import AnswerSet, list_sets
+from regrade.comparing.comparison import CompareOptions, compare_sets
+from regrade.comparing.costs import UNKNOWN, Costs, Over, Prices, costs_of
+from regrade.comparing.likeness import NotComparableError
+from regrade.comparing.models import Part
+from regrade.errors import RepositoryError, SettingsError
+from regrade.rubrics.facts import JudgeRun, judge_run
+from regrade.scorers import JUDGE
+from regrade.scoring.score import score_answers
+from regrade.specification import ModelIdentity, named_apart
+from regrade.stats.scale import SHARES, Scale
+from regrade.stats.significance import holm
+
+LEVEL = 0.05
+
+
+class Choice(Part):
+    """A model, or a quantisation of one, with its accuracy and its cost on a benchmark."""
+
+    name: str
+    model: str
+    answer_set_id: str
+    repository: str
+    accuracy: float
+    """On `scale`."""
+    accuracy_stderr: float | None
+    accuracy_low: float | None
+    accuracy_high: float | None
+    n: int
+    cost: float
+    """Cost of a question; see `Tradeoff.over`."""
+    seconds: float | None
+    tokens: float | None
+    prompt_tokens: float | None
+    devices: tuple[str, ...]
+    on_front: bool
+    """No other choice is as accurate for less, or more accurate for the same."""
+    scale: Scale = SHARES
+
+
+class PairedDifference(Part):
+    """Two choices, compared question by question."""
+
+    better: str
+    worse: str
+    difference: float
+    """Accuracy of `better` minus that of `worse`, over the questions that both answered."""
+    low: float
+    high: float
+    n: int
+    p_value: float
+    p_adjusted: float
+    """After Holm's correction for all pairs of the benchmark."""
+    real: bool
+    """`p_adjusted` is at most 0.05."""
+    scale: Scale = SHARES
+    """Scale of the accuracies."""
+
+
+class Tradeoff(Part):
+    """A benchmark: its choices from the cheapest to the dearest, and their differences."""
+
+    benchmark: str
+    over: Over
+    choices: tuple[Choice, ...]
+    pairs: tuple[PairedDifference, ...]
+    left_out: tuple[str, ...] = ()
+    """Answer sets without a place in the chart, and pairs that cannot be compared, with the reason."""
+
+
+class Tradeoffs(Part):
+    """Trade-offs of all benchmarks."""
+
+    over: Over
+    currency: str
+    benchmarks: tuple[Tradeoff, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    name: str
+    model: str
+    answers: AnswerSet
+    scorer: str
+    costs: Costs
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A set with the model that answered: of a judge run, the judged model."""
+
+    answers: AnswerSet
+    model: ModelIdentity
+    engine: dict[str, Any]
+    run: JudgeRun | None
+    """None: the set holds answers, not verdicts on another set."""
+
+    @property
+    def judge(self) -> ModelIdentity | None:
+        """Model that gave the verdicts."""
+        return None if self.run is None else self.answers.manifest.specification.model
+
+
+def tradeoffs(
+    repositories: Sequence[str],
+    *,
+    over: Over,
+    prices: Prices,
+    currency: str,
+    models: Collection[str] = (),
+    benchmarks: Collection[str] = (),
+    options: CompareOptions | None = None,
+) -> Tradeoffs:
+    """Return the trade-off of each benchmark, from stored answers only.
+
+    A model stands for its complete answer set with the most questions, and of several for the newest. Quantisations, and
+    other engine settings that change what is computed, are choices of their own; so are revisions of a model, and models in
+    different repositories. The verdicts of a judge stand for the model that it judged, with the costs of that model's answers.
+
+    Args:
+        repositories: Addresses of answer repositories.
+        over: Cost of the chart.
+        prices: Prices for `money`.
+        currency: Name of the currency.
+        models: Only these models. Empty: all.
+        benchmarks: Only these benchmarks. Empty: all.
+        options: Options of the comparisons.
+
+    Raises:
+        RepositoryError: If a repository does not exist, or nothing fits.
+        SettingsError: If `over` is `money` and no price is given.
+    """
+    if over == "money" and not prices.gpu_hour and not prices.tokens:
+        raise SettingsError(
+            "The cost in money needs a price: `--gpu-hour 2.50` for an hour of a GPU, or `--token-price 0.15,0.60` for a "
+            "million tokens of prompts and of answers."
+        )
+    sets = [_made(answers) for uri in dict.fromkeys(repositories) for answers in _complete(uri)]
+    chosen = [
+        made
+        for made in sets
+        if (not models or made.model.name in models or made.model.name.rpartition("/")[2] in models)
+        and (not benchmarks or _benchmark_of(made) in benchmarks)
+    ]
+    if not chosen:
+        known = sorted({made.model.name for made in sets}) or ["none"]
+        raise RepositoryError(
+            ", ".join(repositories),
+            f"no complete answers fit. Models with complete answers: {', '.join(known)}. `regrade list` shows all.",
+        )
+    costs = {_key(made.answers): costs_of(made.answers.manifest) for made in sets}
+    found = [
+        _tradeoff(
+            name,
+            [made for made in chosen if _benchmark_of(made) == name],
+            costs,
+            over,
+            prices,
+            options or CompareOptions(),
+        )
+        for name in dict.fromkeys(map(_benchmark_of, chosen))
+    ]
+    return Tradeoffs(over=over, currency=currency, benchmarks=tuple(found))
+
+
+def _complete(uri: str) -> list[AnswerSet]:
+    repository = open_repository(uri, create=False)
+    revision = repository.head()
+    if revision is None:
+        raise RepositoryError(repository.uri, "it holds no answers yet.")
+    sets = list_sets(repository, revision)
+    return [answers for answers in sets if answers.manifest.state == "complete"]
+
+
+def _made(answers: AnswerSet) -> _Made:
+    specification = answers.manifest.specification
+    run = judge_run(specification)
+    if run is None or run.judged is None:
+        return _Made(answers, specification.model, specification.engine, None)
+    return _Made(answers, run.judged.identity, run.judged.engine, run)
+
+
+def _benchmark_of(made: _Made) -> str:
+    return made.answers.manifest.specification.benchmark.name
+
+
+def _key(answers: AnswerSet) -> tuple[str, str]:
+    return answers.repository.uri, answers.manifest.answer_set_id
+
+
+def _tradeoff(
+    benchmark: str,
+    sets: Sequence[_Made],
+    costs: Mapping[tuple[str, str], Costs],
+    over: Over,
+    prices: Prices,
+    options: CompareOptions,
+) -> Tradeoff:
+    left_out: list[str] = []
+    placed: list[tuple[_Candidate, Choice]] = []
+    for candidate in _candidates(sets, costs, options):
+        choice = _choice(candidate, over, prices)
+        if isinstance(choice, str):
+            left_out.append(f"{candidate.name}: {choice}")
+        else:
+            placed.append((candidate, choice))
+    placed.sort(key=lambda entry: (entry[1].cost, -entry[1].accuracy))
+    front = pareto_front([(choice.cost, choice.accuracy) for _, choice in placed])
+    choices = [
+        choice.model_copy(update={"on_front": number in front})
+        for number, (_, choice) in enumerate(placed)
+    ]
+    pairs: list[PairedDifference] = []
+    for left, right in combinations([candidate for candidate, _ in placed], 2):
+        try:
+            pairs.append(_difference(left, right, options))
+        except NotComparableError as error:
+            left_out.append(f"{left.name} and {right.name} are not compared: {error}")
+    adjusted = holm([pair.p_value for pair in pairs]) if pairs else []
+    return Tradeoff(
+        benchmark=benchmark,
+        over=over,
+        choices=tuple(choices),
+        pairs=tuple(
+            pair.model_copy(update={"p_adjusted": p, "real": p <= LEVEL})
+            for pair, p in zip(pairs, adjusted, strict=True)
+        ),
+        left_out=tuple(left_out),
+    )
+
+
+def pareto_front(places: Sequence[tuple[float, float]]) -> set[int]:
+    """Return the positions on the Pareto front.
+
+    Args:
+        places: Cost, and accuracy, of each choice.
+    """
+    return {
+        number
+        for number, (cost, accuracy) in enumerate(places)
+        if not any(
+            other_cost <= cost
+            and other_accuracy >= accuracy
+            and (other_cost, other_accuracy) != (cost, accuracy)
+            for other_cost, other_accuracy in places
+        )
+    }
+
+
+def _candidates(
+    sets: Sequence[_Made], costs: Mapping[tuple[str, str], Costs], options: CompareOptions
+) -> list[_Candidate]:
+    fullest: dict[bytes, _Made] = {}
+    for made in sets:  # oldest first
+        key = orjson.dumps(
+            [
+                made.answers.repository.uri,
+                made.model.model_dump(mode="json"),
+                made.engine,
+                made.judge and made.judge.model_dump(mode="json"),
+            ],
+            option=orjson.OPT_SORT_KEYS,
+        )
+        size = made.answers.manifest.n_samples
+        if key not in fullest or size >= fullest[key].answers.manifest.n_samples:
+            fullest[key] = made
+    kept = list(fullest.values())
+    shared = _shared([made.engine for made in kept])
+    models = _revisions(made.model for made in kept)
+    judges = _revisions(made.judge for made in kept if made.judge is not None)
+    names = [_name(made, shared, models, judges) for made in kept]
+    return [
+        _Candidate(
+            name if names.count(name) == 1 else f"{name} in {_place(made.answers)}",
+            made.model.name,
+            made.answers,
+            options.scorer or made.answers.manifest.scorers[0],
+            costs.get(_answered(made), UNKNOWN),
+        )
+        for name, made in zip(names, kept, strict=True)
+    ]
+
+
+def _answered(made: _Made) -> tuple[str, str]:
+    """Return repository and id of the set with the model's own answers."""
+    uri, set_id = _key(made.answers)
+    judged = None if made.run is None else made.run.judged
+    return uri, set_id if judged is None else judged.answer_set_id
+
+
+def _revision(model: ModelIdentity) -> str:
+    """Return the revision that tells models of one name apart, which with an adapter is the adapter's."""
+    return model.revision if model.adapter is None else model.adapter.revision
+
+
+def _revisions(models: Iterable[ModelIdentity]) -> dict[str, set[str | None]]:
+    found: dict[str, set[str | None]] = {}
+    for model in models:
+        found.setdefault(model.name, set()).add(_revision(model))
+    return found
+
+
+def _shared(engines: Sequence[dict[str, Any]]) -> set[str]:
+    """Return the names of the settings that are equal in all engines."""
+    return {name for name in engines[0] if all(e.get(name) == engines[0][name] for e in engines)}
+
+
+def _name(
+    made: _Made,
+    shared: Collection[str],
+    models: Mapping[str, set[str | None]],
+    judges: Mapping[str, set[str | None]],
+) -> str:
+    """Return the model with the settings that tell it from the others, and its judge."""
+    model = made.model
+    parts = [] if model.quantization is None else [model.quantization]
+    parts += [
+        f"{name}={value}"
+        for name, value in sorted(made.engine.items())
+        if name not in shared and value != model.quantization
+    ]
+    if (judge := made.judge) is not None:
+        parts.append(f"judge {named_apart(judge.name, _revision(judge), judges[judge.name])}")
+    name = named_apart(model.name, _revision(model), models[model.name])
+    return f"{name} ({', '.join(parts)})" if parts else name
+
+
+def _place(answers: AnswerSet) -> str:
+    return answers.repository.uri.rstrip("/").rpartition("/")[2]
+
+
+def _choice(candidate: _Candidate, over: Over, prices: Prices) -> Choice | str:
+    """Return the choice without its place on the front, or the reason why it has none in the chart."""
+    specification, set_id = candidate.answers.manifest.specification, _key(candidate.answers)[1]
+    if candidate.scorer == JUDGE and judge_run(specification) is None:
+        return f"a judge grades its answers: `regrade judge {set_id} --judge MODEL`"
+    file = score_answers(candidate.answers, candidate.scorer).file
+    metrics, model = file.summary.overall, candidate.model
+    cost = candidate.costs.per_question(over, model, prices)
+    if metrics.accuracy is None:
+        return "it has no scored answer"
+    if cost is None:
+        return (
+            "no price is given for it"
+            if _has_no_price(model, over, prices)
+            else f"its {over} are not known"
+        )
+    return Choice(
+        name=candidate.name,
+        model=model,
+        answer_set_id=set_id,
+        repository=candidate.answers.repository.uri,
+        accuracy=metrics.accuracy,
+        accuracy_stderr=metrics.accuracy_stderr,
+        accuracy_low=metrics.accuracy_low,
+        accuracy_high=metrics.accuracy_high,
+        n=metrics.n,
+        cost=cost,
+        seconds=candidate.costs.seconds,
+        tokens=candidate.costs.tokens,
+        prompt_tokens=candidate.costs.prompt_tokens,
+        devices=candidate.costs.devices,
+        on_front=False,
+        scale=file.scale,
+    )
+
+
+def _has_no_price(model: str, over: Over, prices: Prices) -> bool:
+    return over == "money" and not {model, ""} & {*prices.gpu_hour, *prices.tokens}
+
+
+def _difference(left: _Candidate, right: _Candidate, options: CompareOptions) -> PairedDifference:
+    comparison = compare_sets(left.answers, right.answers, options).comparison
+    sign = 1 if comparison.difference >= 0 else -1
+    ends = sorted((sign * comparison.low, sign * comparison.high))
+    better, worse = (right, left) if sign > 0 else (left, right)
+    return PairedDifference(
+        better=better.name,
+        worse=worse.name,
+        difference=abs(comparison.difference),
+        low=ends[0],
+        high=ends[1],
+        n=comparison.n,
+        p_value=comparison.p_value,
+        p_adjusted=comparison.p_value,
+        real=False,
+        scale=comparison.scale,
+    )

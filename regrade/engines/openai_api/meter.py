@@ -1,0 +1,64 @@
+"""Measurements by the client of a server: of whole answers, and of the chunks in which they arrive."""
+
+import time
+from itertools import pairwise
+
+from regrade.engines.openai_api.bodies import ChunkTimes
+from regrade.stats.speed import Durations, OtherSide, Speed
+
+
+class ClientMeter:
+    """Measures the answers of one `generate`. Rankings of labels are single steps, and are not measured."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._spreads = {name: Durations() for name in ("ttft", "tpot", "itl", "e2el")}
+        self._requests = self._in_flight = self._most_in_flight = 0
+        self._seconds_in_flight = 0.0
+
+    def begin(self, requests: int) -> None:
+        """Count requests that are sent."""
+        self._in_flight += requests
+        self._most_in_flight = max(self._most_in_flight, self._in_flight)
+
+    def end(self, requests: int, seconds: float) -> None:
+        """Count the end of requests that were in flight for this long."""
+        self._in_flight -= requests
+        self._seconds_in_flight += requests * seconds
+
+    def add(self, times: ChunkTimes, tokens: int | None) -> None:
+        """Add an answer.
+
+        Args:
+            times: Its times.
+            tokens: Its number of tokens; None if the server told none, or only that of several answers together.
+        """
+        self._requests += 1
+        self._spreads["e2el"].add([times.latency])
+        if not times.chunks:
+            return
+        first, last = times.chunks[0], times.chunks[-1]
+        self._spreads["ttft"].add([first])
+        self._spreads["itl"].add([later - earlier for earlier, later in pairwise(times.chunks)])
+        if tokens is not None and tokens > 1 and len(times.chunks) > 1:
+            self._spreads["tpot"].add([(last - first) / (tokens - 1)])
+
+    def speed(self, other_side: OtherSide | None) -> Speed | None:
+        """Return the measurements; None without an answer.
+
+        Args:
+            other_side: Measurements of the server; left out if they are not of the same requests.
+        """
+        if not self._requests:
+            return None
+        if other_side is not None and other_side.requests != self._requests:
+            other_side = None  # others used the server as well
+        seconds = time.monotonic() - self._started
+        return Speed(
+            measured_by="client",
+            **{name: durations.spread() for name, durations in self._spreads.items()},
+            requests=self._requests,
+            running_max=self._most_in_flight,
+            running_mean=self._seconds_in_flight / seconds if seconds > 0 else None,
+            other_side=other_side,
+        )

@@ -1,0 +1,138 @@
+"""Worker side: refuse a model that cannot fit before its weights are read, and note the memory that it took."""
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psutil
+
+from regrade.engines.vllm_process.forked import ForkFailedError, in_fork
+from regrade.engines.vllm_process.meta_model import build_stages, lay_out
+from regrade.errors import SettingsError
+from regrade.stats.memory import EngineMemory
+
+if TYPE_CHECKING:
+    from regrade.engines.vllm_process.internals import VllmConfig
+
+logger = logging.getLogger(__name__)
+_GIB = 1 << 30
+SECONDS = 60.0
+"""Time limit of the check; without a result the model is loaded unchecked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Memory that a model needs, in bytes for a GPU of each pipeline stage."""
+
+    weights: tuple[int, ...]
+    kv_cache: tuple[int, ...]
+    """KV cache for one request of the greatest length."""
+    bytes_per_block: tuple[int, ...]
+
+
+def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
+    """Return what the model needs; None if vLLM's classes do not tell.
+
+    Only what cannot fit is refused: activations and CUDA graphs, which only a start can measure, count as nothing.
+
+    Args:
+        config: Configuration of the engine, which stays as it is.
+        by_memory: vLLM chooses the length by the memory that is left.
+
+    Raises:
+        SettingsError: If the weights alone, or with the KV cache of one request, exceed the memory.
+    """
+    from regrade.engines.vllm_process.internals import planning_names
+
+    try:
+        platform = planning_names().current_platform
+        answer = in_fork(lambda: _measure(config), seconds=SECONDS)
+    except (ForkFailedError, ImportError) as error:
+        logger.warning("memory not checked before loading: %s", error)
+        return None
+    need = Need(**{name: tuple(values) for name, values in answer.items()})
+    cache = config.cache_config
+    is_cpu = platform.is_cpu()
+    memory = psutil.virtual_memory().total if is_cpu else platform.get_device_total_memory()
+    share = 1.0 if is_cpu else cache.gpu_memory_utilization
+    usable = int(memory * share)
+    device = "this machine has" if is_cpu else f"vLLM may use ({share:.0%} of {_gib(memory)})"
+    largest = max(need.weights)
+    if largest > usable:
+        raise SettingsError(
+            f"The model does not fit: its weights take {_gib(largest)}{'' if is_cpu else ' of each GPU'}, {_gib(largest - usable)} "
+            f"more than {device}. {_ADVICE}"
+        )
+    if by_memory:
+        return need
+    fixed = cache.kv_cache_memory_bytes
+    rooms = (
+        [usable - weights for weights in need.weights]
+        if fixed is None
+        else [fixed] * len(need.weights)
+    )
+    lacking, room, needed = max((n - r, r, n) for n, r in zip(need.kv_cache, rooms, strict=True))
+    if lacking > 0:
+        left = (
+            "is set to"
+            if fixed is not None
+            else f"gets at most the {_gib(usable)} that {device}, less the weights:"
+        )
+        raise SettingsError(
+            f"One request of {config.model_config.max_model_len:,} tokens does not fit: it takes {_gib(needed)} of KV cache, which "
+            f"{left} {_gib(room)}, {_gib(lacking)} too little. Lower sampling.max_tokens or engine.max_model_len, or "
+            f"{_ADVICE[0].lower()}{_ADVICE[1:]}"
+        )
+    return need
+
+
+_ADVICE = (
+    "Share the model between more GPUs (engine.tensor_parallel_size), or quantise it: `regrade plan MODEL --gpus N` shows what "
+    "fits."
+)
+
+
+def memory_at_start(config: "VllmConfig", need: Need | None) -> EngineMemory:
+    """Return the memory of a loaded engine.
+
+    Args:
+        config: Its configuration, in which vLLM notes the size of the KV cache.
+        need: What the model needs; None if that is not known.
+    """
+    from regrade.engines.vllm_process.internals import current_platform
+
+    cache, scheduler = config.cache_config, config.scheduler_config
+    weights = kv_cache = usable = None
+    # A draft model and an adapter take memory beside the model's.
+    if need is not None and config.speculative_config is None and config.lora_config is None:
+        copies = config.parallel_config.data_parallel_size
+        blocks = (cache.num_gpu_blocks or 0) // copies  # of all copies
+        sizes = zip(need.weights, need.bytes_per_block, strict=True)
+        total = {w + blocks * block: (w, blocks * block) for w, block in sizes}
+        weights, kv_cache = total[max(total)]
+        if not current_platform.is_cpu() and cache.kv_cache_memory_bytes is None:
+            usable = int(current_platform.get_device_total_memory() * cache.gpu_memory_utilization)
+    return EngineMemory(
+        kv_cache_tokens=cache.kv_cache_size_tokens,
+        kv_cache_concurrency=cache.kv_cache_max_concurrency,
+        weights=weights,
+        kv_cache=kv_cache,
+        usable=usable,
+        max_num_batched_tokens=scheduler.max_num_batched_tokens,
+        max_num_seqs=scheduler.max_num_seqs,
+    )
+
+
+def _measure(config: "VllmConfig") -> dict[str, list[int]]:
+    stages = build_stages(config)
+    layout = lay_out(config, stages, None)
+    none = [0] * len(stages)
+    return {
+        "weights": [stage.weights for stage in stages],
+        "kv_cache": none if layout is None else list(layout.needed),
+        "bytes_per_block": none if layout is None else list(layout.bytes_per_block),
+    }
+
+
+def _gib(size: int) -> str:
+    return f"{size / _GIB:,.1f} GiB"

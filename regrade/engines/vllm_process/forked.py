@@ -1,0 +1,97 @@
+"""Worker side: compute a value in a fork of this process, which has imported vLLM and stays as it is."""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+SECONDS = 300.0
+"""Time limit of a computation."""
+
+
+class ForkFailedError(Exception):
+    """The computation raised an error, took too long, or its process crashed; the text says which."""
+
+
+def in_fork(compute: Callable[[], Any], *, seconds: float = SECONDS) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the result of `compute`, a JSON value, computed in a fork.
+
+    vLLM's classes keep state of the process: parallel groups, caches, and on a GPU a context with its memory. A fork shares
+    the imported modules and takes all changes with it.
+
+    Raises:
+        ForkFailedError: If there is no result.
+    """
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        _compute(compute, writer)
+    os.close(writer)
+    in_time = False
+    try:
+        answer = _read(reader, time.monotonic() + seconds)
+    finally:
+        os.close(reader)
+        in_time = _ended(pid)
+        if not in_time:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    if not answer:
+        raise ForkFailedError(
+            "the process crashed" if in_time else f"no result within {seconds:.0f} s"
+        )
+    message = orjson.loads(answer)
+    if "error" in message:
+        raise ForkFailedError(message["error"])
+    return message["result"]
+
+
+def message_of(error: Exception) -> str:
+    """Return the text of an error in one line, or its type if it has none."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _compute(compute: Callable[[], Any], writer: int) -> None:
+    status = 1
+    try:
+        try:
+            answer = {"result": compute()}
+        except Exception as error:  # noqa: BLE001 - vLLM raises any kind; reported to the parent
+            answer = {"error": message_of(error)}
+        data = orjson.dumps(answer)
+        while data:
+            data = data[os.write(writer, data) :]
+        status = 0
+    finally:
+        os._exit(status)  # without flushing: another thread may have held the lock of the buffer
+
+
+def _read(reader: int, deadline: float) -> bytes:
+    """Return what the fork wrote until its end; nothing if it did not end before the deadline."""
+    answer = bytearray()
+    while (left := deadline - time.monotonic()) > 0:
+        if not select.select([reader], [], [], left)[0]:
+            continue
+        part = os.read(reader, 1 << 16)
+        if not part:
+            return bytes(answer)
+        answer += part
+    return b""
+
+
+def _ended(pid: int) -> bool:
+    """Return True if the fork has ended, or does within a second."""
+    deadline = time.monotonic() + 1.0
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True

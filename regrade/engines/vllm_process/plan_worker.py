@@ -1,0 +1,266 @@
+"""The process that plans memory: `python -m regrade.engines.vllm_process.plan_worker`, started by the supervisor.
+
+It imports vLLM like an engine's worker, but loads no weights and computes on no GPU. Each split is built in a fork, because
+vLLM's classes keep state of the process.
+
+Messages of the owner: `open`, `ahead` (requests, if their length decides), `load`; then `split`, one at a time.
+Messages to the owner: `progress`, `machine`, `length`, `split`, `error`.
+"""
+
+import dataclasses
+import importlib.util
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from regrade.engines.vllm_process.ahead import PromptsAhead
+from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
+from regrade.engines.vllm_process.channel import Channel, Message
+from regrade.engines.vllm_process.context import choose_max_model_len
+from regrade.engines.vllm_process.forked import ForkFailedError, in_fork, message_of
+from regrade.engines.vllm_process.loading import import_vllm, open_prompts
+from regrade.engines.vllm_process.meta_model import build_stages, lay_out
+from regrade.engines.vllm_process.tokenising import tokenised
+from regrade.engines.vllm_process.worker import GRACE, SETTINGS_STATUS
+from regrade.errors import SettingsError
+from regrade.processes.supervised import end_with_supervisor, take_descriptor
+from regrade.processes.supervisor import CHANNEL_VARIABLE
+
+if TYPE_CHECKING:
+    from regrade.engines.vllm_process.internals import EngineArgs, ModelConfig, VllmConfig
+
+_GIB = 1 << 30
+_GPU_BLOCK = 16
+"""vLLM's default block of the KV cache on GPUs, in tokens; on a CPU it is larger."""
+_CLASSES = ((70, 16384, 1024), (0, 8192, 256))
+"""vLLM's defaults for offline use by the least memory of a GPU in GiB: tokens in a step, sequences (`get_batch_defaults`)."""
+
+
+def main() -> int:
+    """Answer the owner's questions until the channel closes."""
+    end_with_supervisor(GRACE)
+    channel = Channel(socket.socket(fileno=take_descriptor(CHANNEL_VARIABLE)))
+    open_message = channel.receive()
+    if open_message is None:
+        return 0
+    if importlib.util.find_spec("vllm") is None:
+        channel.send({"type": "error", "kind": "not_installed", "message": sys.executable})
+        return SETTINGS_STATUS
+    try:
+        channel.send({"type": "progress", "stage": "importing vLLM"})
+        planner = Planner(open_message)
+        channel.send({"type": "machine", **planner.machine})
+        channel.send({"type": "progress", "stage": "reading the model's configuration"})
+        channel.send({"type": "length", **planner.length(iter(channel.receive, None))})
+        while (message := channel.receive()) is not None:
+            channel.send({"type": "split", **planner.split(message)})
+    except UnknownHereError as error:
+        channel.send({"type": "error", "kind": "unknown_here", "message": str(error)})
+        return SETTINGS_STATUS
+    except SettingsError as error:
+        channel.send({"type": "error", "kind": "settings", "message": str(error)})
+        return SETTINGS_STATUS
+    return 0
+
+
+class UnknownHereError(Exception):
+    """This vLLM cannot tell the memory of a model: names have moved, or the model is not known to it on this machine."""
+
+
+class Planner:
+    """Memory of the splits of one model."""
+
+    def __init__(self, open_message: Message) -> None:
+        """Import vLLM.
+
+        Args:
+            open_message: As for an engine, and `target`: `name` and `memory` (bytes) of the GPUs to plan for, or None for
+                this machine.
+
+        Raises:
+            UnknownHereError: If vLLM lacks a name.
+        """
+        try:
+            vllm = import_vllm()
+        except (ImportError, SettingsError) as error:
+            raise UnknownHereError(str(error)) from error
+        self._planning_names = vllm.planning_names
+        self._open = open_message
+        self._target: dict[str, Any] | None = open_message["target"]
+        platform = vllm.current_platform
+        self._here_is_cpu: bool = platform.is_cpu()
+        self._is_cpu = self._here_is_cpu and self._target is None
+        self.built_here = False
+        self._max_model_len = 0
+        self._unchunked = False
+        count, memory = 1, None
+        if (
+            not self._here_is_cpu
+        ):  # neither call begins to use the GPU, with which no fork could work
+            count, memory = platform.device_count(), platform.get_device_total_memory()
+        self.machine = {
+            "is_cpu": self._here_is_cpu,
+            "device": platform.get_device_name(),
+            "count": count,
+            "memory": memory,
+            "version": vllm.__version__,
+        }
+
+    def length(self, messages: Iterator[Message]) -> dict[str, Any]:
+        """Choose the context length by the requests; without any, it is that of the settings, or the model's.
+
+        Raises:
+            SettingsError: If vLLM or the model does not allow the settings, or a request cannot be answered.
+            UnknownHereError: If vLLM does not know the model on this machine, and the plan is for another one.
+        """
+        arguments = self._arguments(1, 1, 1)
+        try:
+            model = model_config(arguments)
+        except SettingsError as error:
+            if not self._here_is_cpu or self._is_cpu:
+                raise
+            raise UnknownHereError(
+                str(error)
+            ) from error  # on the GPUs to plan for, it may be known
+        summary = PromptsAhead().summary
+        first = next(messages)
+        if first["type"] != "load":
+            arguments.skip_tokenizer_init = False
+            prompts, _, _ = open_prompts(self._open, model_config(arguments))
+            summary = tokenised(_chain(first, messages), prompts, self._open["model"]).summary
+            if not summary.needs:
+                raise SettingsError(str(summary.first_error))
+        self._max_model_len = choose_max_model_len(
+            summary.needs,
+            limit=model.max_model_len,
+            explicit=self._open["settings"]["max_model_len"],
+            truncate=self._open["rendering"]["truncate"],
+        )
+        self._unchunked = self._is_cpu and summary.sampled  # as the engine: see `loading.load`
+        longest = summary.longest
+        return {
+            "max_model_len": self._max_model_len,
+            "model_limit": model.max_model_len,
+            "requests": summary.requests,
+            "longest_prompt": None if longest is None else longest.prompt,
+            "longest_answer": None if longest is None else longest.new,
+            "dtype": str(model.dtype).removeprefix("torch."),
+            **_facts(model),
+        }
+
+    def split(self, message: Message) -> dict[str, Any]:
+        """Return the memory of a split, or why vLLM refuses it (`refused`).
+
+        Args:
+            message: `tensor`, `pipeline`, `data`, and `reserved`: bytes of a GPU that are neither weights nor KV cache.
+
+        Raises:
+            UnknownHereError: If vLLM lacks a name.
+        """
+        try:
+            self._planning_names()
+        except ImportError as error:
+            raise UnknownHereError(str(error)) from error
+        if self._here_is_cpu and not self.built_here:
+            # In this process, so that the modules that vLLM imports now are there in the forks that follow. On a GPU it
+            # would also get a context there, with which a fork cannot work.
+            self.built_here = True
+            try:
+                return self._split(message)
+            except Exception as error:  # noqa: BLE001 - vLLM raises any kind
+                return {"refused": message_of(error)}
+        try:
+            result: dict[str, Any] = in_fork(lambda: self._split(message))
+        except ForkFailedError as error:
+            return {"refused": str(error)}
+        return result
+
+    def _split(self, message: Message) -> dict[str, Any]:
+        arguments = self._arguments(message["tensor"], message["pipeline"], message["data"])
+        config = engine_config(
+            arguments, self._max_model_len, chunked_prefill=False if self._unchunked else None
+        )
+        stages = build_stages(config)
+        weights = [stage.weights for stage in stages]
+        usable, memory = self._memory(config, weights, message["reserved"])
+        layout = lay_out(config, stages, memory)
+        return {
+            "refused": None,
+            "weights": weights,
+            "parameters": sum(stage.parameters for stage in stages),
+            "usable": usable,
+            "kv_cache": memory,
+            "needed": [0] * len(stages) if layout is None else list(layout.needed),
+            "tokens": None if layout is None else layout.tokens,
+            "concurrency": None if layout is None else layout.concurrency,
+        }
+
+    def _memory(
+        self, config: "VllmConfig", weights: list[int], reserved: int
+    ) -> tuple[int | None, list[int]]:
+        """Return the bytes of a GPU that vLLM may use (None on a CPU), and those for the KV cache by stage."""
+        cache = config.cache_config
+        memory = self._target["memory"] if self._target else self.machine["memory"]
+        usable = None if memory is None else int(memory * cache.gpu_memory_utilization)
+        if cache.kv_cache_memory_bytes is not None:
+            return usable, [cache.kv_cache_memory_bytes] * len(weights)
+        if usable is None:
+            raise SettingsError("The memory for the KV cache is not set.")
+        return usable, [usable - size - reserved for size in weights]
+
+    def _arguments(self, tensor: int, pipeline: int, data: int) -> "EngineArgs":
+        parallel = {
+            "tensor_parallel_size": tensor,
+            "pipeline_parallel_size": pipeline,
+            "data_parallel_size": data,
+        }
+        message = {**self._open, "settings": {**self._open["settings"], **parallel}}
+        arguments = engine_arguments(message, is_cpu=self._is_cpu)
+        arguments = dataclasses.replace(
+            arguments,
+            skip_tokenizer_init=True,
+            load_format="dummy",
+            enforce_eager=True,  # compiling takes time and changes neither weights nor KV cache
+        )
+        if self._here_is_cpu and self._target is not None:
+            _as_on_a_gpu(arguments, self._target)
+        if tensor * pipeline * data > 1:
+            arguments.distributed_executor_backend = "mp"  # else vLLM looks for the GPUs
+        return arguments
+
+
+def _as_on_a_gpu(arguments: "EngineArgs", target: dict[str, Any]) -> None:
+    """Set vLLM's defaults for a GPU, which on a machine without one would be those of a CPU."""
+    if arguments.block_size is None:
+        arguments.block_size = _GPU_BLOCK
+    gib = target["memory"] / _GIB
+    if "a100" in target["name"].lower():
+        gib = 0  # as vLLM, which sees that larger steps are slower there
+    tokens, sequences = next((t, s) for least, t, s in _CLASSES if gib >= least)
+    if arguments.max_num_batched_tokens is None:
+        arguments.max_num_batched_tokens = tokens
+    if arguments.max_num_seqs is None:
+        arguments.max_num_seqs = sequences
+
+
+def _chain(first: Message, messages: Iterator[Message]) -> Iterator[Message]:
+    yield first
+    yield from messages
+
+
+def _facts(model: "ModelConfig") -> dict[str, Any]:
+    """Return the sizes that decide which GPUs can share the model."""
+    arch = model.model_arch_config
+    return {
+        "heads": arch.total_num_attention_heads,
+        "kv_heads": model.get_total_num_kv_heads(),
+        "vocabulary": arch.vocab_size,
+        "layers": arch.total_num_hidden_layers,
+    }
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""Owner side: ask vLLM, in a process of its own, how much memory the splits of a model need."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from regrade.engines.base import PromptRendering
+from regrade.engines.vllm_process.channel import Message
+from regrade.engines.vllm_process.environment import engine_python
+from regrade.engines.vllm_process.logs import last_error, status_in_words
+from regrade.engines.vllm_process.opening import needs_hub_token, open_message, to_wire
+from regrade.engines.vllm_process.process import EngineProcess
+from regrade.engines.vllm_process.settings import VllmSettings
+from regrade.errors import EngineError, OperationError, SettingsError
+from regrade.models import ResolvedModel
+from regrade.records import Request
+
+_CHUNK = 256
+"""Requests per message."""
+
+
+class CannotPlanError(OperationError):
+    """vLLM cannot tell the memory of a model here; a formula can estimate it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The machine on which vLLM plans."""
+
+    is_cpu: bool
+    device: str
+    count: int
+    """Number of GPUs; 1 without one."""
+    memory: int | None
+    """Memory of a GPU in bytes; None without one."""
+    version: str
+    """Version of vLLM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """The context length, and the sizes of the model on which splits depend."""
+
+    max_model_len: int
+    """Tokens of prompt and answer together for which the KV cache is planned."""
+    model_limit: int
+    """Context length in tokens that the model allows."""
+    requests: int
+    """Number of requests that decided the length."""
+    longest_prompt: int | None
+    longest_answer: int | None
+    """Tokens of the request that needs most; None without requests."""
+    dtype: str
+    heads: int
+    kv_heads: int
+    vocabulary: int
+    layers: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitMemory:
+    """Memory of a split, in bytes for a GPU of each pipeline stage."""
+
+    weights: tuple[int, ...]
+    parameters: int
+    """Elements on the GPUs of a tensor parallel rank."""
+    usable: int | None
+    """Bytes of a GPU that vLLM may use; None on a CPU."""
+    kv_cache: tuple[int, ...]
+    """Room for the KV cache; negative if the weights leave none."""
+    needed: tuple[int, ...]
+    """KV cache for one request of the greatest length."""
+    tokens: int | None
+    """Capacity of one copy of the model; None without a KV cache."""
+    concurrency: float | None
+    """Requests of the greatest length that one copy holds at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A split that vLLM refuses."""
+
+    reason: str
+    """vLLM's message."""
+
+
+class VllmPlanner:
+    """vLLM in a process that loads no weights. Use as a context manager."""
+
+    def __init__(
+        self,
+        settings: VllmSettings,
+        model: ResolvedModel,
+        *,
+        target: tuple[str, int] | None,
+        requests: Iterable[Request],
+        rendering: PromptRendering,
+        log: Path,
+        on_progress: Callable[[str], None] | None = None,
+    ) -> None:
+        """Prepare the process, which starts with the block.
+
+        Args:
+            settings: Settings of the engine.
+            model: The model; it needs no weights, and no tokenizer without requests.
+            target: Name and memory in bytes of the GPUs to plan for. None: this machine.
+            requests: Requests whose length decides the context; empty: the settings, or the model's limit.
+            rendering: Rules for turning chat prompts into text.
+            log: File for the output of vLLM.
+            on_progress: Called with the name of each stage.
+
+        Raises:
+            SettingsError: If an extra argument of the engine is not allowed.
+        """
+        named = None if target is None else {"name": target[0], "memory": target[1]}
+        self._opening = {**open_message(settings, model, rendering), "target": named}
+        self._hub_token = needs_hub_token(settings, model)
+        self._requests, self._log = requests, log
+        self._on_progress = on_progress or (lambda _: None)
+        self._log_start = 0
+        self._process: EngineProcess | None = None
+        self._machine: Machine | None = None
+        self._length: Length | None = None
+
+    @property
+    def machine(self) -> Machine:
+        """The machine; known inside the block."""
+        if self._machine is None:
+            raise RuntimeError("use it as a context manager")
+        return self._machine
+
+    @property
+    def length(self) -> Length:
+        """The context length; known inside the block."""
+        if self._length is None:
+            raise RuntimeError("use it as a context manager")
+        return self._length
+
+    def __enter__(self) -> Self:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._log_start = self._log.stat().st_size if self._log.exists() else 0
+        command = [engine_python(), "-m", "regrade.engines.vllm_process.plan_worker"]
+        self._process = EngineProcess(command, self._log, hub_token=self._hub_token)
+        try:
+            self._send(self._opening)
+            self._machine = Machine(**self._receive("machine"))
+            waiting = iter(self._requests)
+            while chunk := [to_wire(request) for request in islice(waiting, _CHUNK)]:
+                self._send({"type": "ahead", "stream": 0, "requests": chunk})
+            self._send({"type": "load"})
+            self._length = Length(**self._receive("length"))
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def split(
+        self, tensor: int, pipeline: int, data: int, *, reserved: int
+    ) -> SplitMemory | Refused:
+        """Return the memory of a split.
+
+        Args:
+            tensor: GPUs that share each layer.
+            pipeline: Groups of layers.
+            data: Copies of the model.
+            reserved: Bytes of a GPU that are neither weights nor KV cache.
+        """
+        self._on_progress(f"TP {tensor} x PP {pipeline} x DP {data}")
+        sizes = {"tensor": tensor, "pipeline": pipeline, "data": data, "reserved": reserved}
+        self._send({"type": "split", **sizes})
+        answer = self._receive("split")
+        refused = answer.pop("refused")
+        if refused is not None:
+            return Refused(refused)
+        lists = {name: tuple(answer[name]) for name in ("weights", "kv_cache", "needed")}
+        return SplitMemory(**(answer | lists))
+
+    def _send(self, message: Message) -> None:
+        process = self._started()
+        try:
+            process.channel.send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            while True:  # raises the error that the worker sent before it ended, or that it ended
+                self._receive("")
+
+    def _receive(self, kind: str) -> dict[str, Any]:
+        process = self._started()
+        while (message := process.channel.receive()) is not None:
+            if message["type"] == "progress":
+                self._on_progress(message["stage"])
+            elif message["type"] == "error":
+                raise _error(message)
+            elif message.pop("type") == kind:
+                return message
+        status = process.end()
+        reason = last_error(self._log, self._log_start) or status_in_words(status)
+        raise EngineError(
+            f"vLLM's process for planning ended: {reason.rstrip('.')}.", str(self._log)
+        )
+
+    def _started(self) -> EngineProcess:
+        if self._process is None:
+            raise RuntimeError("use it as a context manager")
+        return self._process
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+
+def _error(message: Message) -> Exception:
+    match message["kind"]:
+        case "not_installed":
+            return CannotPlanError(f"vLLM is not installed (for '{message['message']}')")
+        case "unknown_here":
+            return CannotPlanError(message["message"])
+    return SettingsError(message["message"])

@@ -1,0 +1,50 @@
+"""Worker side: answers that must have a form, by vLLM's structured outputs.
+
+https://docs.vllm.ai/en/latest/features/structured_outputs.html
+"""
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regrade.engines.vllm_process.internals import (
+        StructuredOutputsConfig,
+        StructuredOutputsParams,
+        VllmConfig,
+    )
+
+_OURS: Mapping[str, Any] = {"backend": "xgrammar", "disable_any_whitespace": True}
+"""Fields of vLLM's `structured_outputs_config`. The default `auto` chooses a backend that another version of vLLM may not choose.
+Without the second, a weak model fills JSON with white space until its tokens are used up; the same option of a request has no
+effect (0.32)."""
+
+
+def structured_outputs_config(given: Mapping[str, Any]) -> "StructuredOutputsConfig":
+    """Return vLLM's configuration of structured outputs; fields that the user gives take precedence."""
+    from regrade.engines.vllm_process.internals import StructuredOutputsConfig
+
+    return StructuredOutputsConfig(**{**_OURS, **given})
+
+
+def structured_outputs(structure: Mapping[str, Any]) -> "StructuredOutputsParams":
+    """Return vLLM's parameters for a form: the first of `choice`, `regex` and `schema` that is set."""
+    from regrade.engines.vllm_process.internals import StructuredOutputsParams
+
+    if structure["choice"]:
+        return StructuredOutputsParams(choice=list(structure["choice"]))
+    if structure["regex"]:
+        return StructuredOutputsParams(regex=structure["regex"])
+    return StructuredOutputsParams(json=dict(structure["schema"]))
+
+
+def backend_of(config: "VllmConfig") -> str:
+    """Return the backend with its version, such as `xgrammar 0.2.8`."""
+    backend = str(config.structured_outputs_config.backend)
+    try:
+        return f"{backend} {version(_PACKAGES.get(backend, backend))}"
+    except PackageNotFoundError:
+        return backend
+
+
+_PACKAGES = {"guidance": "llguidance"}

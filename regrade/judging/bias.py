@@ -1,0 +1,100 @@
+"""Signs of bias in a judge run: length of the judged answers, order of the pairs, and judges that grade their relatives."""
+
+import numpy as np
+import pyarrow as pa
+
+from regrade.answers.rows import row_keys
+from regrade.answers.sets import AnswerSet
+from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
+from regrade.judging.readings import judged_answers
+from regrade.rubrics.facts import JudgeRun, judge_run
+from regrade.rubrics.family import family_warning
+from regrade.scoring.score import Scored
+from regrade.settings import Settings
+from regrade.stats.bias import LengthBias, OrderBias, length_bias, order_bias
+from regrade.stats.metrics import score_values
+from regrade.stats.named import row_metrics
+
+
+class Bias(Settings):
+    """Signs of bias in a judge run."""
+
+    family: str | None = None
+    """A sentence if judge and candidate are relatives."""
+    length: LengthBias | None = None
+    """None for pairs, and if the judged answers cannot be read."""
+    order: OrderBias | None = None
+    """None unless pairs were judged."""
+    reason: str = ""
+    """Reason why lengths are unknown."""
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Numbers by name, for MLflow."""
+        named: dict[str, float | None] = {}
+        if self.length is not None:
+            named["bias/length_spearman"] = self.length.spearman.value
+        if self.order is not None:
+            named["bias/prefers_first"] = self.order.prefers_first.value
+            named["bias/inconsistent"] = self.order.inconsistent
+        return {name: value for name, value in named.items() if value is not None}
+
+
+def scored_bias(scored: Scored) -> Bias | None:
+    """Return signs of bias in a scoring of a judge run; None for other answers."""
+    if judge_run(scored.answers.manifest.specification) is None:
+        return None
+    table = scored.table
+    return bias_of(
+        scored.answers,
+        scored.answers.score_table(scored.file.label) if table is None else table,
+    )
+
+
+def bias_of(answers: AnswerSet, table: pa.Table) -> Bias | None:
+    """Return signs of bias in a judge run; None for other answers.
+
+    Args:
+        answers: The judge run.
+        table: Its scores, `SCORING_SCHEMA`.
+    """
+    specification = answers.manifest.specification
+    run = judge_run(specification)
+    if run is None:
+        return None
+    family = family_warning(specification)
+    if run.rubric.kind == "pairwise":
+        return Bias(family=family, order=_order(table))
+    try:
+        return Bias(family=family, length=_length(answers, run, table))
+    except (SettingsError, RepositoryError, DamagedAnswersError) as error:
+        return Bias(family=family, reason=str(error))
+
+
+def _length(answers: AnswerSet, run: JudgeRun, table: pa.Table) -> LengthBias | None:
+    judged = judged_answers(answers)
+    values, lengths, questions = [], [], []
+    for (sample_id, repeat), value in zip(
+        row_keys(table), score_values(table).tolist(), strict=True
+    ):
+        given = judged.get((sample_id, run.place(repeat)[0]))
+        if given is not None and np.isfinite(value):
+            values.append(value)
+            lengths.append(len(given.answer))
+            questions.append(sample_id)
+    return length_bias(np.array(values), np.array(lengths, np.int64), _numbered(questions))
+
+
+def _order(table: pa.Table) -> OrderBias | None:
+    first, inconsistent, questions = [], [], []
+    for row in table.select(["sample_id", "metrics"]).to_pylist():
+        metrics = row_metrics(row["metrics"])
+        if "prefers_first" in metrics:
+            first.append(metrics["prefers_first"])
+            inconsistent.append(metrics.get("inconsistent", np.nan))
+            questions.append(row["sample_id"])
+    return order_bias(np.array(first), np.array(inconsistent), _numbered(questions))
+
+
+def _numbered(questions: list[str]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    return np.unique(np.array(questions, dtype=str), return_inverse=True)[1].astype(np.int64)

@@ -1,0 +1,116 @@
+"""Criteria of the rubric `criteria`: of each question in its stored document, or from a file."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+from pydantic import Field, TypeAdapter, ValidationError
+
+from regrade.errors import SettingsError
+from regrade.judging.stored import JudgedAnswer
+from regrade.settings import Settings
+
+COLUMNS = ("criteria", "rubrics", "rubric")
+"""Names of the list in a question's document; HealthBench has `rubrics`."""
+
+
+class Criterion(Settings):
+    """A criterion."""
+
+    criterion: str = Field(min_length=1)
+    points: float = Field(ge=-1000, le=1000)
+    """Points of an answer that meets it; negative for a fault."""
+    tags: tuple[str, ...] = ()
+
+
+Criteria = tuple[Criterion, ...]
+_LIST = TypeAdapter(Criteria)
+
+
+class CriteriaSource:
+    """Criteria of questions: of all from a file's list, of each from a file's mapping, or from its stored document."""
+
+    def __init__(self, path: str | None) -> None:
+        """Read a file.
+
+        Args:
+            path: YAML or JSON file with a list of criteria for all questions, or a mapping from sample ids to lists. None: the
+                criteria are in the stored questions.
+
+        Raises:
+            SettingsError: If it cannot be read.
+        """
+        self._path = path
+        self._all: Criteria | None = None
+        self._by_sample: Mapping[str, Any] = {}
+        if path is None:
+            return
+        content = _read(Path(path))
+        if isinstance(content, list):
+            self._all = _checked(content, f"File '{path}'")
+        elif isinstance(content, dict):
+            self._by_sample = {str(name): value for name, value in content.items()}
+        else:
+            raise SettingsError(
+                f"File '{path}' should hold a list of criteria such as `[{{criterion: ..., points: 5}}]`, or a mapping from "
+                "sample ids to such lists."
+            )
+
+    def of(self, answer: JudgedAnswer) -> Criteria:
+        """Return the criteria of an answer.
+
+        Raises:
+            SettingsError: If it has none, or none with points above 0.
+        """
+        if self._all is not None:
+            return self._all
+        where = f"Sample '{answer.sample_id}'"
+        if self._path is not None:
+            if answer.sample_id not in self._by_sample:
+                raise SettingsError(
+                    f"{where} has no criteria in '{self._path}'. Add them under its id, or write a list for all questions."
+                )
+            return _checked(self._by_sample[answer.sample_id], f"{where} in '{self._path}'")
+        document = answer.doc or {}
+        name = next((column for column in COLUMNS if column in document), None)
+        if name is None:
+            raise SettingsError(
+                f"{where} is stored without criteria (`{COLUMNS[0]}` in its document). Give them with `--criteria FILE`."
+            )
+        return _checked(document[name], f"{where}, `{name}` of its document")
+
+
+def numbered(criteria: Iterable[Criterion]) -> str:
+    """Return the texts of criteria as a numbered list, without their points."""
+    return "\n".join(f"{number}. {c.criterion}" for number, c in enumerate(criteria, 1))
+
+
+def _read(path: Path) -> Any:  # noqa: ANN401 - any YAML
+    try:
+        text = path.expanduser().read_bytes()
+    except OSError as error:
+        raise SettingsError(f"Criteria '{path}' cannot be read: {error.strerror}.") from error
+    try:
+        return orjson.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except (orjson.JSONDecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            f"Criteria '{path}' are neither JSON nor YAML: {' '.join(str(error).split())}."
+        ) from error
+
+
+def _checked(content: object, where: str) -> Criteria:
+    try:
+        criteria = _LIST.validate_python(content)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise SettingsError(
+            f"{where}: the criteria are not a list of `criterion` and `points` "
+            f"({'.'.join(map(str, problem['loc']))}: {problem['msg']})."
+        ) from error
+    if not any(criterion.points > 0 for criterion in criteria):
+        raise SettingsError(
+            f"{where}: no criterion has points above 0, so that there is no share of them."
+        )
+    return criteria

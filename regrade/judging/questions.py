@@ -1,0 +1,312 @@
+"""Questions of a judge run: stored answers, put into the template of a rubric."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from regrade.benchmarks.questions.prompting import chat_settings
+from regrade.benchmarks.questions.samples import check_limit, spread
+from regrade.benchmarks.questions.templates import RowTemplate, TemplateValueError
+from regrade.errors import SettingsError
+from regrade.judging.criteria import CriteriaSource, numbered
+from regrade.judging.fencing import fenced, without_control_tokens
+from regrade.judging.stored import JudgedAnswer, digest
+from regrade.records import Message, RankingRule, Sample
+from regrade.rubrics.base import ANSWER, FIRST, NAMES, QUESTION, REFERENCE, REPLY, SECOND, Rubric
+from regrade.rubrics.facts import JudgedSet, JudgeRun, rubric_facts
+from regrade.rubrics.forms import most_tokens, reply_text, structure_of
+from regrade.scorers import JUDGE
+from regrade.settings import (
+    JUDGE_PREFIX,
+    Method,
+    PromptFormat,
+    PromptSettings,
+    SamplingParams,
+)
+from regrade.specification import BenchmarkIdentity, PromptIdentity
+
+logger = logging.getLogger("regrade.plan")
+VERSION = 2
+"""Raised when prompts, targets or ids of judge runs change; a rubric's own hash covers its template and form."""
+PROMPT = "prompt"
+"""Field of a sample with the text that the judge gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Answers to judge: an answer set, or the texts of the self-test."""
+
+    benchmark: str
+    answers: Sequence[JudgedAnswer]
+    identity: JudgedSet | None
+    withheld: bool = False
+    groups: Mapping[str, tuple[str, ...]] | None = None
+
+
+class JudgedAnswers:
+    """Benchmark `judge:<rubric>:<judged benchmark>`: a question for each judged answer, with its sample id."""
+
+    version = VERSION
+    paper = ""
+    method: Method = "generate"
+    scorers = (JUDGE,)
+    repeats = 1
+    cuts_when_scored = False
+
+    def __init__(
+        self,
+        judged: Judged,
+        rubric: Rubric,
+        *,
+        baseline: Judged | None = None,
+        criteria: str | None = None,
+        judge_repeats: int = 1,
+        prompt: PromptSettings,
+        limit: int | None = None,
+    ) -> None:
+        """Make the questions.
+
+        Args:
+            judged: Answers to judge.
+            rubric: Rubric by which they are judged.
+            baseline: Answers to compare with, for rubrics of the kind `pairwise`.
+            criteria: File with criteria, for rubrics of this kind; None: they are stored with the questions.
+            judge_repeats: Verdicts on each answer.
+            prompt: Format and system message of the prompts.
+            limit: Number of questions, spread evenly; None: all.
+
+        Raises:
+            SettingsError: If the rubric does not fit the answers, or its template is not valid.
+        """
+        check_limit(limit)
+        _check(rubric, baseline, prompt)
+        self.name = f"{JUDGE_PREFIX}{rubric.name}:{judged.benchmark}"
+        self.description = (
+            f"Verdicts of a judge on answers to {judged.benchmark}, by rubric '{rubric.name}'."
+        )
+        self.groups = dict(judged.groups or {})
+        self.withheld = judged.withheld or (baseline is not None and baseline.withheld)
+        self._judged, self._baseline, self._rubric = judged, baseline, rubric
+        self._criteria_path = criteria
+        self._criteria = CriteriaSource(criteria)
+        self._judge_repeats, self._prompt, self._limit = judge_repeats, prompt, limit
+        self.format: PromptFormat = prompt.format or "chat"
+        self._template = RowTemplate(f"of rubric '{rubric.name}'", rubric.template)
+        unknown = self._template.names - set(NAMES[rubric.kind])
+        if unknown or self._template.row_columns:
+            name = min(unknown | self._template.row_columns)
+            raise SettingsError(
+                f"The template of rubric '{rubric.name}' uses '{name}', expected only {', '.join(NAMES[rubric.kind])}."
+            )
+        judged_texts = (FIRST, SECOND) if rubric.kind == "pairwise" else (ANSWER,)
+        unused = [text for text in judged_texts if text not in self._template.names]
+        if unused:
+            raise SettingsError(
+                f"The template of rubric '{rubric.name}' does not use '{unused[0]}', so that the judge would not see what it "
+                f"grades. Write {{{{ {unused[0]} }}}} where the text should stand."
+            )
+
+    @cached_property
+    def run(self) -> JudgeRun:
+        """Facts about the run, part of its specification."""
+        baseline = self._baseline
+        with_criteria = self._rubric.kind == "criteria"
+        return JudgeRun(
+            rubric=rubric_facts(self._rubric),
+            judged=self._judged.identity,
+            baseline=None if baseline is None else baseline.identity,
+            criteria=digest([f"{s.id} {s.target} {s.fields['criteria']}" for s in self._samples])
+            if with_criteria
+            else None,
+            judge_repeats=self._judge_repeats,
+            parts=self._parts,
+        )
+
+    @cached_property
+    def identity(self) -> BenchmarkIdentity:
+        """Exact identity of the judged answers and the rubric."""
+        judged = self._judged.identity
+        return BenchmarkIdentity(
+            name=self.name,
+            version=self.version,
+            source=f"answers/{judged.answer_set_id}" if judged else "self-test",
+            source_revision=judged.shards
+            if judged
+            else digest([a.answer for a in self._judged.answers]),
+            split="answers",
+            limit=self._limit,
+            parameters={"judge_run": self.run.model_dump(mode="json")},
+        )
+
+    @cached_property
+    def prompt_identity(self) -> PromptIdentity:
+        """Exact identity of the prompts."""
+        return PromptIdentity(
+            format=self.format,
+            template=self._rubric.template,
+            n_shots=0,
+            system=self._prompt.system,
+            **(chat_settings(self._prompt) if self.format == "chat" else {}),
+        )
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """Greedy decoding, with room for the longest verdict."""
+        criteria = max((s.fields["count"] for s in self._samples), default=1)
+        return SamplingParams(
+            temperature=0.0, max_tokens=most_tokens(self._rubric, max(1, criteria))
+        )
+
+    def samples(self) -> Sequence[Sample]:
+        """Return the questions, with the limit applied."""
+        return self._samples
+
+    def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
+        """Return the rubric, filled with the answer."""
+        text = str(sample.fields[PROMPT])
+        system = self._prompt.system
+        if self.format == "completion":
+            return "\n\n".join(filter(None, (system, text))) + "\n"
+        head: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
+        return (*head, {"role": "user", "content": text})
+
+    def labels(self, sample: Sample) -> tuple[str, ...]:  # noqa: ARG002 - texts are generated
+        """Return (): verdicts are generated."""
+        return ()
+
+    def ranking(self, sample: Sample) -> RankingRule:  # noqa: ARG002 - as above
+        """Return the rule that all other benchmarks have."""
+        return "labels"
+
+    def contexts(self, sample: Sample) -> tuple[str | tuple[Message, ...], ...]:  # noqa: ARG002 - as above
+        """Return (): nothing is ranked."""
+        return ()
+
+    @property
+    def _parts(self) -> int:
+        return 2 if self._rubric.kind == "pairwise" else 1
+
+    @cached_property
+    def _samples(self) -> list[Sample]:
+        by_sample: dict[str, list[JudgedAnswer]] = {}
+        for answer in self._judged.answers:
+            by_sample.setdefault(answer.sample_id, []).append(answer)
+        baseline = (
+            {(a.sample_id, a.repeat): a for a in self._baseline.answers} if self._baseline else {}
+        )
+        repeats = self._judged.identity.repeats if self._judged.identity else 1
+        samples = []
+        alone = 0
+        for answers in by_sample.values():
+            known = {answer.repeat: answer for answer in answers}
+            if self._baseline is not None and not any(
+                (a.sample_id, r) in baseline for r, a in known.items()
+            ):
+                alone += 1
+                continue
+            samples.append(self._sample(known, baseline, repeats))
+        if alone:
+            logger.warning(
+                "%s: %d questions have no answer of the baseline, and are left out",
+                self.name,
+                alone,
+            )
+        chosen = spread(samples, self._limit)
+        if not any(part.error is None for sample in chosen for part in (sample, *sample.by_repeat)):
+            reason = chosen[0].error if chosen else "no question has answers of both sides"
+            raise SettingsError(f"{self.name}: there is nothing to judge: {reason}")
+        return chosen
+
+    def _sample(
+        self,
+        answers: Mapping[int, JudgedAnswer],
+        baseline: Mapping[tuple[str, int], JudgedAnswer],
+        repeats: int,
+    ) -> Sample:
+        """Return the sample of a question, with one for each of the run's repeats."""
+        first = answers[min(answers)]
+        variants: list[Sample] = []
+        for repeat in range(repeats):
+            answer = answers.get(repeat) or replace(
+                first, repeat=repeat, answer="", error=f"There is no answer {repeat} to judge."
+            )
+            other = baseline.get((answer.sample_id, repeat))
+            parts = [self._variant(answer, other, part) for part in range(self._parts)]
+            variants += parts * self._judge_repeats
+        return (
+            variants[0] if len(variants) == 1 else replace(variants[0], by_repeat=tuple(variants))
+        )
+
+    def _variant(self, answer: JudgedAnswer, other: JudgedAnswer | None, part: int) -> Sample:
+        rubric, error = self._rubric, answer.error
+        if rubric.needs_reference and answer.reference is None and error is None:
+            error = f"Rubric '{rubric.name}' compares with a reference answer, and this question has none."
+        if rubric.kind == "pairwise":
+            error = error or ("The baseline has no such answer." if other is None else other.error)
+        criteria = self._criteria.of(answer) if rubric.kind == "criteria" else ()
+        prompt = (
+            ""
+            if error
+            else self._prompt_text(answer, other, part, numbered(criteria), len(criteria))
+        )
+        points = [criterion.points for criterion in criteria]
+        return Sample(
+            id=answer.sample_id,
+            index=answer.index,
+            target=orjson.dumps(points).decode() if criteria else answer.reference or "",
+            fields={PROMPT: prompt, "criteria": numbered(criteria), "count": len(criteria)},
+            subset=answer.subset,
+            question=answer.question,
+            doc={"sample_id": answer.sample_id},
+            structure=structure_of(rubric, len(criteria)),
+            error=error,
+        )
+
+    def _prompt_text(
+        self, answer: JudgedAnswer, other: JudgedAnswer | None, part: int, criteria: str, count: int
+    ) -> str:
+        rubric = self._rubric
+        texts = {QUESTION: answer.question}
+        if answer.reference is not None:
+            texts[REFERENCE] = answer.reference
+        if other is not None:
+            pair = (answer.answer, other.answer)
+            texts |= {FIRST: pair[part], SECOND: pair[1 - part]}
+        else:
+            texts[ANSWER] = answer.answer
+        reply = reply_text(rubric, count)
+        values: dict[str, Any] = {
+            REFERENCE: None,
+            **fenced(texts),
+            REPLY: reply,
+            "criteria": without_control_tokens(criteria),
+        }
+        try:
+            text = self._template.render(values).strip()
+        except TemplateValueError as error:
+            raise SettingsError(f"Sample '{answer.sample_id}': {error}.") from error
+        return text if REPLY in self._template.names else f"{text}\n\n{reply}"
+
+
+def check_sides(rubric: Rubric, *, compares: bool) -> None:
+    """Refuse (`SettingsError`) a rubric for pairs without a baseline, and a baseline (`compares`) without such a rubric."""
+    if (rubric.kind == "pairwise") != compares:
+        raise SettingsError(
+            f"Rubric '{rubric.name}' grades one answer at a time: leave out `--baseline`, or use `--rubric pairwise`."
+            if compares
+            else f"Rubric '{rubric.name}' compares two answers: give the other side with `--baseline`."
+        )
+
+
+def _check(rubric: Rubric, baseline: Judged | None, prompt: PromptSettings) -> None:
+    check_sides(rubric, compares=baseline is not None)
+    if prompt.truncate:
+        raise SettingsError(
+            "A judge must see whole answers: leave out `truncate`. A prompt that does not fit into the judge's context fails."
+        )
+    if prompt.n_shots:
+        raise SettingsError("Rubrics have no worked examples: leave out `n_shots`.")

@@ -1,0 +1,130 @@
+"""Verdicts of judge runs, beside the answers that they are about."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from regrade.answers.base import Repository
+from regrade.answers.sets import AnswerSet, list_sets, readable_sets
+from regrade.errors import RepositoryError, SettingsError
+from regrade.judging.choosing import is_judge_set as is_judge_set
+from regrade.judging.stored import JudgedAnswer, is_unchanged, stored_answers
+from regrade.rubrics.facts import JudgeRun, judge_run
+from regrade.scorers import JUDGE
+from regrade.scoring.score import score_answers
+from regrade.stats.named import row_metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A verdict of a judge, or the reason why there is none."""
+
+    sample_id: str
+    repeat: int
+    """Repeat of the judged answer."""
+    judge_repeat: int
+    part: int
+    """Order of a pair: 0 if the candidate's answer stood first, 1 if the baseline's did; 0 without a pair."""
+    subset: str
+    outcome: str
+    value: float | None
+    label: str | None
+    """Label of the verdict's first field."""
+    metrics: Mapping[str, float]
+
+
+def run_of(judge_set: AnswerSet) -> JudgeRun:
+    """Return the facts of a judge run.
+
+    Raises:
+        SettingsError: If the answers are no verdicts of a judge.
+    """
+    manifest = judge_set.manifest
+    run = judge_run(manifest.specification)
+    if run is None:
+        raise SettingsError(
+            f"Answer set '{manifest.answer_set_id}' ({manifest.specification.title}) holds no verdicts of a judge. Name one that "
+            "`regrade judge` made."
+        )
+    return run
+
+
+def verdicts(judge_set: AnswerSet) -> list[Verdict]:
+    """Return the verdicts of a judge run, read by the current scorer: from its stored scoring, or anew.
+
+    Raises:
+        SettingsError: If the answers are no verdicts of a judge.
+        DamagedAnswersError: If stored verdicts or scores cannot be read.
+    """
+    run = run_of(judge_set)
+    scored = score_answers(judge_set, JUDGE)
+    table = judge_set.score_table(scored.file.label) if scored.table is None else scored.table
+    found = []
+    for row in table.to_pylist():
+        judged, judge, part = run.place(row["repeat"])
+        found.append(
+            Verdict(
+                sample_id=row["sample_id"],
+                repeat=judged,
+                judge_repeat=judge,
+                part=part,
+                subset=row["subset"],
+                outcome=row["outcome"],
+                value=row["value"],
+                label=row["extracted"],
+                metrics=row_metrics(row["metrics"]),
+            )
+        )
+    return found
+
+
+def judge_sets_of(repository: Repository, revision: str, answer_set_id: str) -> list[AnswerSet]:
+    """Return the judge runs on an answer set, oldest first."""
+    sets, _ = readable_sets(repository, revision)
+    found = []
+    for answers in sets:
+        run = judge_run(answers.manifest.specification)
+        if run is not None and run.judged is not None and run.judged.answer_set_id == answer_set_id:
+            found.append(answers)
+    return found
+
+
+def judged_answers(
+    judge_set: AnswerSet,
+    *,
+    side: Literal["judged", "baseline"] = "judged",
+    repository: Repository | None = None,
+) -> dict[tuple[str, int], JudgedAnswer]:
+    """Return the answers that a judge run is about, by sample id and repeat of the answer.
+
+    Args:
+        judge_set: The judge run.
+        side: Of a pairwise run also the answers of the baseline.
+        repository: Repository of the judged answers. None: that of the judge run.
+
+    Raises:
+        SettingsError: If the run has no such side, or the answers were changed since they were judged.
+        RepositoryError: If the repository does not have the answers.
+        DamagedAnswersError: If they do not match their manifest.
+    """
+    run = run_of(judge_set)
+    identity = run.judged if side == "judged" else run.baseline
+    if identity is None:
+        raise SettingsError(
+            f"Judge run '{judge_set.manifest.answer_set_id}' has no {side} answers in a repository."
+        )
+    source = repository or judge_set.repository
+    head = source.head()
+    if head is None:
+        raise RepositoryError(source.uri, "it holds no answers.")
+    [answers] = list_sets(source, head, answer_set_id=identity.answer_set_id)
+    if not is_unchanged(answers, identity):
+        raise SettingsError(
+            f"Answer set '{identity.answer_set_id}' was changed since it was judged. Judge it again: verdicts on other answers "
+            "do not apply."
+        )
+    return {
+        (answer.sample_id, answer.repeat): answer
+        for answer in stored_answers(answers)
+        if answer.repeat < identity.repeats
+    }

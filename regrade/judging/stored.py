@@ -1,0 +1,148 @@
+"""Stored answers as a judge gets them: without their reasoning, with question and reference."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from regrade.answers.sets import AnswerSet
+from regrade.errors import SettingsError
+from regrade.rubrics.facts import JudgedSet
+from regrade.scorers.base import SHARED_COLUMNS, answer_part
+from regrade.scoring.batches import with_prompt_format
+
+_COLUMNS = (
+    *SHARED_COLUMNS,
+    "index",
+    "question",
+    "prompt",
+    "prompt_kind",
+    "target",
+    "choices",
+    "doc",
+    "text",
+    "label_logprobs",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """A stored answer."""
+
+    sample_id: str
+    repeat: int
+    index: int
+    subset: str
+    question: str
+    reference: str | None
+    """Right answer; None if it is not known, or no text."""
+    answer: str
+    """Text of the answer without its reasoning; "" if the reasoning never ended, or there is no answer."""
+    error: str | None = None
+    """Reason why there is no answer; None if there is one."""
+    doc: Mapping[str, Any] | None = None
+    """Parts of the question beside its text."""
+
+
+def stored_answers(answers: AnswerSet) -> list[JudgedAnswer]:
+    """Return the answers of a set, in the order in which they are stored.
+
+    Raises:
+        SettingsError: If they are no texts, or their questions are withheld and not at hand.
+        DamagedAnswersError: If they do not match their manifest.
+    """
+    manifest = answers.manifest
+    name = f"Answer set '{manifest.answer_set_id}' ({manifest.specification.title})"
+    if manifest.specification.method == "rank":
+        raise SettingsError(
+            f"{name} holds log-probabilities of choices and no texts, which a judge cannot grade."
+        )
+    if manifest.withheld and (lacking := answers.questions.lacks(manifest.n_samples)):
+        raise SettingsError(
+            f"{name} is published without its questions, which the judge reads. {lacking:,} of {manifest.n_samples:,} are "
+            f"missing in '{answers.questions.path}'. Copy that file from the machine that generated the answers, or run the "
+            "same `regrade generate` here."
+        )
+    found = []
+    for batch in answers.batches(_COLUMNS):
+        texts = answer_part(with_prompt_format(batch, answers)).text.to_pylist()
+        for row, text in zip(batch.to_pylist(), texts, strict=True):
+            found.append(_answer(row, text))
+    return found
+
+
+def _answer(row: Mapping[str, Any], text: str | None) -> JudgedAnswer:
+    doc = None if row["doc"] is None else orjson.loads(row["doc"])
+    return JudgedAnswer(
+        sample_id=row["sample_id"],
+        repeat=row["repeat"],
+        index=row["index"],
+        subset=row["subset"],
+        question=_question(row),
+        reference=_reference(row),
+        answer=(text or "").strip(),
+        error=None if row["error"] is None else f"There is no answer to judge: {row['error']}",
+        doc=doc if isinstance(doc, dict) else None,
+    )
+
+
+def _question(row: Mapping[str, Any]) -> str:
+    """Return the question; of answers that were stored without it the prompt, of a chat the user's messages.
+
+    All choices follow if one of them is not in the text.
+    """
+    if row["question"] is not None:
+        text = row["question"]
+    elif row["prompt_kind"] == "messages" and row["prompt"]:
+        messages = orjson.loads(row["prompt"])
+        text = "\n\n".join(m["content"] for m in messages if m["role"] == "user")
+    else:
+        text = row["prompt"] or ""
+    shown = all(choice in text for choice in row["choices"])
+    choices = [] if shown else row["choices"]
+    listed = (f"{chr(ord('A') + number)}. {choice}" for number, choice in enumerate(choices))
+    return "\n".join(filter(None, (text.strip(), *listed)))
+
+
+def _reference(row: Mapping[str, Any]) -> str | None:
+    """Return the target; of a letter also the text of its choice."""
+    target, choices = row["target"], row["choices"]
+    if not target:
+        return None
+    place = ord(target) - ord("A") if len(target) == 1 else -1
+    if 0 <= place < len(choices):
+        return f"{target}. {choices[place]}"
+    return str(target)
+
+
+def judged_set(answers: AnswerSet, repeats: int) -> JudgedSet:
+    """Return the identity of judged answers.
+
+    Args:
+        answers: The answer set.
+        repeats: Answers to each question that are judged.
+    """
+    manifest = answers.manifest
+    specification = manifest.specification
+    return JudgedSet(
+        answer_set_id=manifest.answer_set_id,
+        benchmark=specification.benchmark.name,
+        model=specification.model.name,
+        model_revision=specification.model.revision,
+        identity=specification.model,
+        engine=specification.engine,
+        repeats=repeats,
+        shards=digest([shard.sha256 for shard in manifest.shards]),
+    )
+
+
+def is_unchanged(answers: AnswerSet, judged: JudgedSet) -> bool:
+    """Return True if an answer set has the shards that were judged, and no others."""
+    return judged_set(answers, judged.repeats).shards == judged.shards
+
+
+def digest(texts: Sequence[str]) -> str:
+    """Return the sha256 over texts in any order."""
+    return hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()

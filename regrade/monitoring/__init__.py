@@ -1,0 +1,1 @@
+"""Prometheus metrics of an evaluation while it runs."""

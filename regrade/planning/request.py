@@ -1,0 +1,85 @@
+"""Parameters of a plan."""
+
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from regrade.engines.vllm import VllmEngine
+from regrade.job import Answers, GenerationJob, default_answers
+from regrade.planning.gpus import MEMORY_MIB
+from regrade.settings import (
+    BenchmarkName,
+    DatasetBenchmark,
+    HarnessTasks,
+    PromptSettings,
+    SamplingSettings,
+    Settings,
+    SourceOverride,
+)
+
+if TYPE_CHECKING:
+    GpuName: TypeAlias = str
+else:  # the form offers the names
+    GpuName = Literal[tuple(MEMORY_MIB)]
+
+
+class PlanRequest(Settings):
+    """The model and the GPUs to plan for, and what decides the length of requests."""
+
+    model: str = Field(min_length=1)
+    gpus: int | None = Field(None, ge=1, le=1024)
+    gpu: str | None = None
+    gpu_memory: str | None = None
+    max_model_len: int | None = Field(None, ge=1)
+    benchmarks: tuple[BenchmarkName, ...] = ()
+    datasets: tuple[DatasetBenchmark, ...] = ()
+    lm_eval: HarnessTasks = HarnessTasks()
+    sources: tuple[SourceOverride, ...] = ()
+    limit: int | None = Field(None, ge=1)
+    sampling: SamplingSettings | None = None
+    prompt: PromptSettings = PromptSettings()
+    engine: VllmEngine = VllmEngine()
+    answers: Answers = Field(default_factory=default_answers)
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.gpu is not None and self.gpu_memory is not None:
+            raise ValueError("give the GPU's name (gpu) or its memory (gpu_memory), not both")
+        if self.max_model_len is not None and self.has_benchmarks:
+            raise ValueError(
+                "the benchmark's prompts decide the length: leave out max_model_len, or the benchmarks"
+            )
+        sources = {source.benchmark for source in self.sources}
+        if unused := sources - {*self.benchmarks, *self.lm_eval.names}:
+            raise ValueError(
+                f"a source is given for {sorted(unused)}, but not chosen as benchmark: "
+                "add the benchmark, or remove the source"
+            )
+        return self
+
+    @property
+    def has_benchmarks(self) -> bool:
+        """The length is that of a benchmark's requests."""
+        return bool(self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the benchmarks."""
+        datasets = (dataset.name for dataset in self.datasets)
+        return (*self.benchmarks, *self.lm_eval.names, *datasets)
+
+    @property
+    def job(self) -> GenerationJob:
+        """The job whose requests decide the length."""
+        return GenerationJob(
+            model=self.model,
+            benchmarks=self.benchmarks,
+            datasets=self.datasets,
+            lm_eval=self.lm_eval,
+            sources=self.sources,
+            limit=self.limit,
+            sampling=self.sampling,
+            prompt=self.prompt,
+            engine=self.engine,
+            answers=self.answers,
+        )

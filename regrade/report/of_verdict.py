@@ -1,0 +1,52 @@
+"""The report of exactly those answer sets that a gate judged, for a CI job."""
+
+import logging
+from pathlib import Path
+
+from regrade.comparing.gate_report import GateReport
+from regrade.errors import RegradeError
+from regrade.report.gathering import Request, gather
+from regrade.report.page import html_report
+from regrade.reporting.files import write_file
+from regrade.settings import Difference
+
+logger = logging.getLogger("regrade.report")
+
+
+def write_verdict_report(
+    path: Path, judged: GateReport, *, allow: tuple[Difference, ...] = ()
+) -> None:
+    """Write the report of a verdict's answer sets as HTML, if they can be read here.
+
+    A report that cannot be made is logged: the verdict stands without it.
+
+    Args:
+        path: File to write.
+        judged: Verdict.
+        allow: Differences beside the model that the gate accepted.
+    """
+    request = verdict_request(judged, allow)
+    if request is None:
+        logger.warning("'%s' is not written: no benchmark was compared", path)
+        return
+    try:
+        write_file(path, html_report(gather(request)))
+    except RegradeError as error:
+        logger.warning("'%s' is not written: %s", path, error)
+
+
+def verdict_request(judged: GateReport, allow: tuple[Difference, ...]) -> Request | None:
+    """Return the content of a report on a verdict's answer sets; None if nothing was compared."""
+    compared = [one.comparison for one in judged.benchmarks if one.comparison is not None]
+    if not compared:
+        return None
+    repository, before = compared[0].candidate.repository, compared[0].base.repository
+    return Request(
+        answers=repository,
+        names=tuple(one.candidate.answer_set_id for one in compared),
+        base=judged.base,
+        base_sets=tuple(one.base.answer_set_id for one in compared),
+        base_answers=None if before == repository else before,
+        scorer=None,
+        allow=allow,
+    )

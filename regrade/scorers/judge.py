@@ -1,0 +1,249 @@
+"""Scorer of judge runs: reads the verdicts of a judge model on stored answers."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import pyarrow as pa
+
+from regrade.errors import SettingsError
+from regrade.records import REFUSAL, SCORING_SCHEMA
+from regrade.rubrics.base import FIRST, SECOND, TIE
+from regrade.rubrics.facts import JudgeRun, judge_run
+from regrade.rubrics.reading import Reading, read_verdict
+from regrade.rubrics.self_test import MOVED, self_test_result
+from regrade.scorers.base import TargetKind, answer_part
+from regrade.scorers.sessions import BatchScore, ScoringContext, Unit
+from regrade.settings import ScorerName, ScoringOptions
+from regrade.stats.named import Aggregate
+from regrade.stats.scale import SHARES, Scale
+
+NO_JUDGE_RUN = (
+    "A judge model grades these answers ({benchmark}), in a run of its own: `regrade judge {answer_set} --judge MODEL`. For a "
+    "scorer of your own give `--scorer path/to/file.py:name`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """A row of a judge run, as read."""
+
+    outcome: str
+    reading: Reading | None = None
+    value: float | None = None
+    metrics: Mapping[str, float] | None = None
+    extracted: str | None = None
+
+
+class JudgeScorer:
+    """Scores judge runs: a value for each verdict, or none. Nothing is graded by default."""
+
+    name: ScorerName = "judge"
+    version = 1
+    description = (
+        "The verdict of a judge model on a stored answer, in the form that its rubric asks for. The score is the rubric's value "
+        "of the verdict; other fields of the verdict are named values."
+    )
+    unparsed = "A reply that is no verdict of the rubric. It has no value, and is not counted."
+    targets: TargetKind = "text"
+    columns: tuple[str, ...] = ("text", "target")
+    unit: Unit = "subset"
+    votes = False
+    passes = False
+    needs_coverage = True
+    code = (
+        "regrade.rubrics.reading",
+        "regrade.rubrics.facts",
+        "regrade.rubrics.base",
+        "regrade.rubrics.self_test",
+    )
+
+    def environment(self, options: ScoringOptions) -> Mapping[str, str]:
+        """Return the floor of the coverage, if it is not the default: it decides if a scoring gives the headline number."""
+        default = ScoringOptions().min_coverage
+        return (
+            {} if options.min_coverage == default else {"min_coverage": str(options.min_coverage)}
+        )
+
+    def scale(self, context: ScoringContext) -> Scale:
+        """Return the scale of the rubric's values."""
+        run = judge_run(context.specification)
+        if run is None or (run.rubric.low, run.rubric.high) == (0.0, 1.0):
+            return SHARES
+        return Scale(low=run.rubric.low, high=run.rubric.high, unit="")
+
+    @contextmanager
+    def session(self, context: ScoringContext) -> Iterator[BatchScore]:
+        """Take the rubric out of the specification.
+
+        Raises:
+            SettingsError: If the answers are not those of a judge run.
+        """
+        specification = context.specification
+        run = judge_run(specification)
+        if run is None:
+            raise SettingsError(
+                NO_JUDGE_RUN.format(
+                    benchmark=specification.benchmark.name, answer_set=specification.answer_set_id
+                )
+            )
+        yield lambda batch: _scored(batch, run)
+
+    def aggregates(self, scores: pa.Table, context: ScoringContext) -> Sequence[Aggregate]:
+        """Return coverage, flip rate, and for rubrics with verdicts such as "not attempted" the rates that leave these out."""
+        run = judge_run(context.specification)
+        if run is None or not scores.num_rows:
+            return ()
+        rows = scores.select(["sample_id", "repeat", "value", "extracted", "outcome"]).to_pylist()
+        graded = sum(row["value"] is not None for row in rows)
+        found = [Aggregate(subset="", name="coverage", value=graded / len(rows), n=len(rows))]
+        for outcome in ("unparsed", "refused", "truncated", "failed"):
+            count = sum(row["outcome"] == outcome for row in rows)
+            if count:
+                share = count / len(rows)
+                found.append(
+                    Aggregate(subset="", name=f"{outcome}_share", value=share, n=len(rows))
+                )
+        if run.judged is None:
+            found += _self_test(rows, run)
+        return (*found, *_flips(rows, run), *_attempted(rows, run))
+
+
+def _scored(batch: pa.RecordBatch, run: JudgeRun) -> pa.RecordBatch:
+    texts = answer_part(batch).text.to_pylist()
+    rows = batch.to_pylist()
+    verdicts = [_verdict(row, text, run) for row, text in zip(rows, texts, strict=True)]
+    if run.rubric.kind == "pairwise":
+        verdicts = _paired(rows, verdicts, run)
+    scored = [
+        {
+            **{name: row[name] for name in ("sample_id", "repeat", "subset")},
+            "value": verdict.value,
+            "extracted": verdict.extracted,
+            "outcome": verdict.outcome,
+            "truncated": row["finish_reason"] == "length",
+            "metrics": None if verdict.metrics is None else json.dumps(dict(verdict.metrics)),
+        }
+        for row, verdict in zip(rows, verdicts, strict=True)
+    ]
+    return pa.RecordBatch.from_pylist(scored, schema=SCORING_SCHEMA)
+
+
+def _verdict(row: Mapping[str, Any], text: str | None, run: JudgeRun) -> _Verdict:
+    if row["error"] is not None:
+        return _Verdict("refused" if row["error"].startswith(REFUSAL) else "failed")
+    rubric = run.rubric
+    points = json.loads(row["target"]) if rubric.kind == "criteria" else []
+    if _begins_as_json(row):
+        text = row["text"]  # an explanation may quote the marks of a thought
+    reading = None if text is None else read_verdict(text, rubric, len(points))
+    if reading is None:
+        if row["finish_reason"] == "content_filter":
+            return _Verdict("refused")
+        # A thought that never ended has no text after it.
+        cut = row["finish_reason"] == "length" or (row["text"] is not None and text is None)
+        return _Verdict("truncated" if cut else "unparsed")
+    if rubric.kind == "criteria":
+        met = [
+            point for point, label in zip(points, reading.labels, strict=True) if label == "true"
+        ]
+        share = sum(met) / sum(point for point in points if point > 0)
+        metrics = {"points": share, "criteria_met": len(met) / len(points)}
+        return _Verdict("scored", reading, max(0.0, share), metrics, f"{share:.3f}")
+    (first, *more) = zip(rubric.fields, reading.labels, strict=True)
+    metrics = {field.name: field.values[label] for field, label in more}
+    metrics |= {name: float(first[1] in labels) for name, labels in rubric.shares.items()}
+    return _Verdict("scored", reading, first[0].values[first[1]], metrics or None, first[1])
+
+
+def _begins_as_json(row: Mapping[str, Any]) -> bool:
+    """Return True if a reply has no thought before its JSON object, which may be in a block of code."""
+    text = row["text"]
+    return text is not None and not row["reasoning_open"] and text.lstrip().startswith(("{", "```"))
+
+
+def _paired(
+    rows: Sequence[Mapping[str, Any]], verdicts: Sequence[_Verdict], run: JudgeRun
+) -> list[_Verdict]:
+    """Return verdicts in which both orders of a pair have its value: 1 for the candidate, 0 for the baseline, else 0.5."""
+    pairs: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+    for position, row in enumerate(rows):
+        pair, part = divmod(row["repeat"], run.parts)
+        pairs[row["sample_id"], pair][part] = position
+    found = list(verdicts)
+    for members in pairs.values():
+        read = {part: verdicts[position].extracted for part, position in members.items()}
+        known = [label for label in read.values() if label is not None]
+        wins = {part: _for_candidate(label, part) for part, label in read.items()}
+        value = wins.get(0) if len(known) == 2 and wins[0] == wins[1] else 0.5
+        inconsistent = float(len(known) == 2 and wins[0] != wins[1])
+        for part, position in members.items():
+            label = read[part]
+            if label is None:
+                continue
+            metrics = {"prefers_first": {FIRST: 1.0, SECOND: 0.0, TIE: 0.5}[label]}
+            if len(known) < 2:
+                found[position] = _Verdict("measured", None, None, metrics, label)
+                continue
+            metrics["inconsistent"] = inconsistent
+            found[position] = _Verdict("scored", None, value, metrics, label)
+    return found
+
+
+def _for_candidate(label: str | None, part: int) -> float | None:
+    """Return 1 if the candidate is better, 0 if the baseline is; the candidate stands first in part 0."""
+    if label is None or label == TIE:
+        return None if label is None else 0.5
+    return float((label == FIRST) == (part == 0))
+
+
+def _self_test(rows: Sequence[Mapping[str, Any]], run: JudgeRun) -> Iterator[Aggregate]:
+    """Yield the mean values of right and wrong answers, and the share of instructions in answers that the judge followed."""
+    first = [row for row in rows if run.place(row["repeat"])[1] == 0 and row["value"] is not None]
+    result = self_test_result({row["sample_id"]: row["value"] for row in first})
+    for name, value in (("right", result.right), ("wrong", result.wrong)):
+        if value is not None:
+            yield Aggregate(subset="", name=f"self_test_{name}", value=value, n=result.plain)
+    if result.told:
+        share = result.moved / result.told
+        yield Aggregate(subset="", name=MOVED, value=share, n=result.told)
+
+
+def _flips(rows: Sequence[Mapping[str, Any]], run: JudgeRun) -> Iterator[Aggregate]:
+    """Yield the chance that a second verdict on the same answer is another one."""
+    groups: dict[tuple[str, int, int], list[str]] = defaultdict(list)
+    for row in rows:
+        judged, _, part = run.place(row["repeat"])
+        if row["extracted"] is not None:
+            groups[row["sample_id"], judged, part].append(row["extracted"])
+    rates = [
+        sum(one != other for one, other in pairs) / len(pairs)
+        for labels in groups.values()
+        if (pairs := list(combinations(labels, 2)))
+    ]
+    if rates:
+        yield Aggregate(subset="", name="flip_rate", value=sum(rates) / len(rates), n=len(rates))
+
+
+def _attempted(rows: Sequence[Mapping[str, Any]], run: JudgeRun) -> Iterator[Aggregate]:
+    """Yield the share of right answers among those that were attempted, and its harmonic mean with the share of all (F)."""
+    skipped = run.rubric.shares.get("not_attempted")
+    graded = [row for row in rows if row["value"] is not None]
+    if not skipped or not graded:
+        return
+    attempted = [row for row in graded if row["extracted"] not in skipped]
+    if not attempted:
+        return
+    right = sum(row["value"] for row in graded)
+    given = right / len(attempted)
+    yield Aggregate(subset="", name="correct_given_attempted", value=given, n=len(attempted))
+    share = right / len(graded)
+    f_score = 2 * given * share / (given + share) if right else 0.0
+    yield Aggregate(subset="", name="f_score", value=f_score, n=len(graded))
+
+
+scorer = JudgeScorer

@@ -1,0 +1,83 @@
+"""A few wrong answers of a scoring, to show beside its results."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from regrade.answers.scorefile import ScoreFile
+from regrade.answers.sets import AnswerSet
+from regrade.stats.metrics import score_values
+from regrade.view_address import view_address
+
+MOST = 10
+"""Wrong answers shown."""
+CHARACTERS = 2_000
+"""Longest text shown; of a longer one the end, which holds the question or the final answer."""
+_COLUMNS = ("sample_id", "repeat", "subset", "question", "prompt", "text", "target")
+
+
+def wrong_examples(
+    answers: AnswerSet, file: ScoreFile, table: pa.Table | None
+) -> list[dict[str, Any]]:
+    """Return wrong answers, evenly spaced over the set; none for withheld questions, or if answers were left out.
+
+    Args:
+        answers: Answer set.
+        file: Scoring.
+        table: Its rows, in the order of the answers. None: they are read.
+    """
+    if answers.manifest.withheld or file.left_out:
+        return []
+    scores = answers.score_table(file.label) if table is None else table
+    wrong = np.flatnonzero(
+        file.scale.shares(score_values(scores)) < 1
+    )  # missing values are not numbers
+    if not wrong.size or scores.num_rows != answers.manifest.rows:
+        return []
+    chosen = wrong[
+        np.unique(np.linspace(0, len(wrong) - 1, min(MOST, len(wrong))).round().astype(int))
+    ]
+    rows = _rows(answers, chosen.tolist())
+    found = []
+    for stored, score in zip(rows, scores.take(chosen).to_pylist(), strict=True):
+        if (stored["sample_id"], stored["repeat"]) != (score["sample_id"], score["repeat"]):
+            return []  # not the order of the answers: better none than another's
+        found.append(_example(answers, stored, score))
+    return found
+
+
+def _rows(answers: AnswerSet, chosen: Sequence[int]) -> list[dict[str, Any]]:
+    """Return rows by their number in stored order."""
+    rows: list[dict[str, Any]] = []
+    start = 0
+    for shard in answers.manifest.shards:
+        inside = [row - start for row in chosen if start <= row < start + shard.rows]
+        if inside:
+            rows += answers.shard(shard, _COLUMNS).take(inside).to_pylist()
+        start += shard.rows
+    return rows
+
+
+def _example(answers: AnswerSet, stored: dict[str, Any], score: dict[str, Any]) -> dict[str, Any]:
+    set_id = answers.manifest.answer_set_id
+    address = view_address(
+        answers.repository.uri, set_id, sample_id=stored["sample_id"], repeat=stored["repeat"]
+    )
+    asked = stored["prompt"] if stored["question"] is None else stored["question"]
+    return {
+        "question": _end(asked),
+        "answer": _end(stored["text"]),
+        "extracted": _end(score["extracted"]),
+        "target": _end(stored["target"]),
+        "outcome": score["outcome"],
+        "subset": stored["subset"],
+        "read it": address or f"regrade show {set_id} --sample {stored['sample_id']}",
+    }
+
+
+def _end(text: str | None) -> str:
+    if text is None:
+        return ""
+    return text if len(text) <= CHARACTERS else f"… {text[-CHARACTERS:]}"

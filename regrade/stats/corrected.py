@@ -1,0 +1,255 @@
+"""Mean of people's labels, estimated from the verdicts of a judge on all answers and the labels of some of them.
+
+`corrected_mean` and `corrected_difference` need labels of a random part of the same answers; they are unbiased however
+bad the judge is. `rogan_gladen` takes labels of other answers, and assumes that the judge errs on these answers as often as
+on those. `perf/judged_intervals.py` simulates how often the intervals contain the truth.
+"""
+
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import numpy as np
+
+from regrade.stats.estimates import FloatArray, IntArray
+from regrade.stats.paired import Z_95
+
+MIN_LABELLED = 10
+"""Least labelled questions for a corrected figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """A corrected mean or difference, in the unit of the verdicts."""
+
+    value: float
+    stderr: float
+    df: float
+    """Degrees of freedom of the interval's Student t."""
+    labelled: int
+    """Labelled answers."""
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Return the two-sided interval, by Student's t."""
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(self.df, 0.5 + confidence / 2)) * self.stderr
+        return self.value - half, self.value + half
+
+    def negated(self) -> "Corrected":
+        """Return the estimate with the sides exchanged."""
+        return replace(self, value=-self.value)
+
+    def below_p(self, value: float) -> float:
+        """Return the one-sided p-value of an estimate this low if the truth were `value`."""
+        from scipy.special import stdtr
+
+        if self.stderr == 0:
+            return 0.0 if self.value < value else 1.0
+        return float(stdtr(self.df, (self.value - value) / self.stderr))
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswers:
+    """Verdicts on all answers of one side, and labels of a random part of them."""
+
+    verdict: FloatArray
+    """Shape (n_answers,), no NaN."""
+    label: FloatArray
+    """Shape (n_answers,); NaN if not labelled."""
+    cluster: IntArray
+    """Shape (n_answers,), equal for answers to one question, also on the other side of a comparison."""
+    span: float = 1.0
+    """Largest possible difference between verdict and label."""
+
+    def __post_init__(self) -> None:
+        if not self.verdict.shape == self.label.shape == self.cluster.shape:
+            shapes = f"{self.verdict.shape}, {self.label.shape} and {self.cluster.shape}"
+            raise ValueError(f"Expected equal shapes, got {shapes}.")
+        if not np.isfinite(self.verdict).all():
+            raise ValueError("A verdict is not finite; leave missing verdicts out.")
+
+    @property
+    def labelled_clusters(self) -> int:
+        """Questions with a label."""
+        return len(np.unique(self.cluster[~np.isnan(self.label)]))
+
+
+def corrected_mean(answers: JudgedAnswers) -> Corrected | None:
+    """Return the prediction-powered mean of the labels; None with fewer than `MIN_LABELLED` labelled questions.
+
+    Estimate: PPI++ (Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453). Verdicts count with the weight that makes the
+    variance smallest: 0 for a judge that knows nothing, which leaves the mean of the labels. Because the labelled answers
+    are a part of all answers, that weight is the slope of a regression of the labels on the verdicts.
+
+    Interval: Student's t over questions, with one label more that exceeds the verdict by the whole scale and one that falls
+    short of it. Without these two (the addition of Agresti and Coull, and of Bonett and Price), a judge with few errors
+    among the labels gets an interval that is too narrow, and one without any gets none.
+    """
+    side = _side(answers)
+    if side is None:
+        return None
+    return Corrected(side.value, _error([side]), side.clusters - 2, side.labelled)
+
+
+def corrected_difference(base: JudgedAnswers, candidate: JudgedAnswers) -> Corrected | None:
+    """Return the prediction-powered difference of two sides under one judge, candidate minus baseline.
+
+    Both sides have the same questions, by `cluster`, so that their errors are paired: what both share cancels out. The labels
+    need not be of the same questions. None if a side has too few labels; method as in `corrected_mean`.
+    """
+    left, right = _side(base), _side(candidate)
+    if left is None or right is None:
+        return None
+    df = min(left.clusters, right.clusters) - 2
+    error = _error([left.negated(), right])
+    return Corrected(right.value - left.value, error, df, left.labelled + right.labelled)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Estimate of a side, and the influence of each cluster on it."""
+
+    value: float
+    clusters: int
+    """Labelled questions."""
+    labelled: int
+    cluster: IntArray
+    """Shape (n_clusters,)."""
+    influence: FloatArray
+    """Shape (n_clusters,): contribution of the question to the error of the estimate."""
+    added: float
+    """Variance of the two labels added."""
+
+    def negated(self) -> "_Side":
+        return _Side(
+            -self.value, self.clusters, self.labelled, self.cluster, -self.influence, self.added
+        )
+
+
+def _side(answers: JudgedAnswers) -> _Side | None:
+    rows = np.flatnonzero(~np.isnan(answers.label))
+    n_clusters = answers.labelled_clusters
+    if n_clusters < MIN_LABELLED:
+        return None
+    verdict, label = answers.verdict, answers.label[rows]
+    known = verdict[rows]
+    spread = float(verdict.var())
+    covariance = float(((label - label.mean()) * (known - known.mean())).sum()) / (len(rows) - 1)
+    weight = min(1.0, max(0.0, covariance / spread)) if spread > 0 else 0.0
+    residual = label - weight * known
+    value = weight * float(verdict.mean()) + float(residual.mean())
+    names, codes = np.unique(answers.cluster, return_inverse=True)
+    unlabelled = np.bincount(codes, weights=weight * (verdict - verdict.mean())) / len(verdict)
+    deviation = residual - residual.mean()
+    labelled = np.bincount(codes[rows], weights=deviation, minlength=len(names)) / len(rows)
+    # Two degrees of freedom are lost: the mean and the weight are estimated from the labels.
+    labelled *= sqrt(n_clusters / (n_clusters - 2))
+    return _Side(
+        value,
+        n_clusters,
+        len(rows),
+        names.astype(np.int64),
+        np.asarray(unlabelled + labelled, np.float64),
+        _added_variance(labelled, n_clusters, answers.span),
+    )
+
+
+def _added_variance(influence: FloatArray, n_clusters: int, span: float) -> float:
+    """Return how much the variance of the labelled part grows by two questions with an error of the whole scale."""
+    observed = float(np.square(influence).sum())
+    n = n_clusters + 2
+    added = 2 * span**2 / (n * (n - 2))
+    return max(0.0, observed * (n_clusters / n) ** 2 + added - observed)
+
+
+def _error(sides: list[_Side]) -> float:
+    names = np.unique(np.concatenate([side.cluster for side in sides]))
+    total = np.zeros(len(names))
+    for side in sides:
+        total[np.searchsorted(names, side.cluster)] += side.influence
+    return sqrt(float(np.square(total).sum()) + sum(side.added for side in sides))
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Verdicts on answers whose true label is known, 0 or 1."""
+
+    right: int
+    """Answers that people call right."""
+    right_found: int
+    """Those of them that the judge calls right."""
+    wrong: int
+    wrong_found: int
+    """Wrong answers that the judge calls wrong."""
+
+    @property
+    def sensitivity(self) -> float | None:
+        """Share of right answers that the judge finds; None without right answers."""
+        return self.right_found / self.right if self.right else None
+
+    @property
+    def specificity(self) -> float | None:
+        """Share of wrong answers that the judge finds; None without wrong answers."""
+        return self.wrong_found / self.wrong if self.wrong else None
+
+
+@dataclass(frozen=True, slots=True)
+class RoganGladen:
+    """A share of right answers, corrected by the judge's known sensitivity and specificity; all from 0 to 1."""
+
+    value: float
+    low: float
+    high: float
+
+
+def rogan_gladen(
+    verdict: FloatArray, cluster: IntArray, calibration: Calibration
+) -> RoganGladen | None:
+    """Return the share of right answers behind the verdicts of a judge with known errors; None if the judge tells nothing.
+
+    Estimate: Rogan and Gladen 1978 (https://doi.org/10.1093/oxfordjournals.aje.a112510). Interval: Lee et al. 2025
+    (arXiv 2511.21140), with their added counts and their shift of the middle. Repeats of a question count as fewer answers,
+    by their clustered error.
+
+    Args:
+        verdict: Shape (n_answers,), 0 or 1.
+        cluster: Shape (n_answers,), equal for answers to one question.
+        calibration: Labelled answers from elsewhere, of both kinds.
+
+    Raises:
+        ValueError: If a verdict is neither 0 nor 1.
+    """
+    if not np.isin(verdict, (0.0, 1.0)).all():
+        raise ValueError("Rogan and Gladen's correction needs verdicts of 0 and 1.")
+    sensitivity, specificity = calibration.sensitivity, calibration.specificity
+    if sensitivity is None or specificity is None or len(verdict) == 0:
+        return None
+    observed, n = float(verdict.mean()), _independent(verdict, cluster)
+    z2 = Z_95**2
+    p, n = (n * observed + z2 / 2) / (n + z2), n + z2
+    spec, n_wrong = (calibration.wrong_found + 1) / (calibration.wrong + 2), calibration.wrong + 2
+    sens, n_right = (calibration.right_found + 1) / (calibration.right + 2), calibration.right + 2
+    informed = sens + spec - 1
+    if informed <= 0 or sensitivity + specificity <= 1:
+        return None
+    theta = (p + spec - 1) / informed
+    of_wrong, of_right = spec * (1 - spec) / n_wrong, sens * (1 - sens) / n_right
+    middle = theta + 2 * z2 * (theta * of_right - (1 - theta) * of_wrong)
+    variance = p * (1 - p) / n + (1 - theta) ** 2 * of_wrong + theta**2 * of_right
+    half = Z_95 * sqrt(variance) / informed
+    value = (observed + specificity - 1) / (sensitivity + specificity - 1)
+    low, high = max(0.0, middle - half), min(1.0, middle + half)
+    value = min(1.0, max(0.0, value))
+    return RoganGladen(value, min(low, value), max(high, value))
+
+
+def _independent(verdict: FloatArray, cluster: IntArray) -> float:
+    """Return the number of independent answers with the same error of the mean."""
+    names, codes = np.unique(cluster, return_inverse=True)
+    n, n_clusters = len(verdict), len(names)
+    if n == n_clusters:
+        return float(n)
+    sums = np.bincount(codes, weights=verdict - verdict.mean())
+    variance = float(np.square(sums).sum()) / n**2
+    spread = float(verdict.var())
+    return float(n_clusters) if variance == 0 else min(float(n), spread / variance)

@@ -1,0 +1,138 @@
+"""Charts of curves and points with error bars, as PNG or SVG: speeds, and accuracy over cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Literal
+
+from regrade.stats.drawing import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.text import Text
+
+ImageFormat = Literal["png", "svg"]
+_MARKERS = "osD^vP*X"
+_MAX_LABELS = 24
+"""Most points that get a label each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A point of a chart."""
+
+    x: float
+    y: float
+    low: float | None = None
+    """Lower end of the interval of `y`; None without one."""
+    high: float | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Places that belong together; `joined` draws a line through them, in their order."""
+
+    name: str
+    places: tuple[Place, ...]
+    joined: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """Texts and scales of a chart."""
+
+    title: str
+    x: str
+    y: str
+    log_x: bool = False
+    percent_y: bool = False
+
+
+def curve_chart(
+    curves: Sequence[Curve],
+    axes: Axes,
+    front: Sequence[Place] = (),
+    image: ImageFormat = "png",
+) -> bytes:
+    """Return a chart of curves.
+
+    Args:
+        curves: At least one, each with at least one place.
+        axes: Texts and scales.
+        front: Places on the Pareto front, from left to right; drawn as steps.
+        image: Format of the image.
+
+    Raises:
+        ValueError: If there is nothing to draw.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    curves = [curve for curve in curves if curve.places]
+    if not curves:
+        raise ValueError(f"'{axes.title}' needs at least one point")
+    figure = Figure(figsize=(7.5, 4.6), dpi=110, layout="constrained")
+    plot = figure.subplots()
+    labelled = sum(bool(p.label) for c in curves for p in c.places) <= _MAX_LABELS
+    texts: list[Text] = []
+    for number, curve in enumerate(curves):
+        xs, ys = [p.x for p in curve.places], [p.y for p in curve.places]
+        bars = [
+            [max(p.y - (p.y if p.low is None else p.low), 0.0) for p in curve.places],
+            [max((p.y if p.high is None else p.high) - p.y, 0.0) for p in curve.places],
+        ]
+        plot.errorbar(
+            xs,
+            ys,
+            yerr=bars if any(map(any, bars)) else None,
+            marker=_MARKERS[number % len(_MARKERS)],
+            linestyle="-" if curve.joined else "none",
+            color=COLOURS[number % len(COLOURS)],
+            capsize=3,
+            linewidth=1.4,
+            markersize=6,
+            label=curve.name,
+        )
+        texts.extend(
+            plot.annotate(p.label, (p.x, p.y), (6, 5), textcoords="offset points", fontsize=8)
+            for p in (curve.places if labelled else ())
+        )
+    if len(front) > 1:
+        plot.step(
+            [p.x for p in front],
+            [p.y for p in front],
+            where="post",
+            color="#888888",
+            linestyle="--",
+            linewidth=1,
+            zorder=0,
+        )
+    if axes.log_x:
+        plot.set_xscale("log", base=2)
+        ticks = sorted({place.x for curve in curves for place in curve.places})
+        if len(ticks) <= 12:
+            plot.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            plot.minorticks_off()
+    else:
+        plot.set_xlim(left=0)
+    if axes.percent_y:
+        plot.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g} %")
+    else:
+        plot.set_ylim(bottom=0)
+    plot.set_xlabel(axes.x)
+    plot.set_ylabel(axes.y)
+    plot.set_title(axes.title, fontsize=10, loc="left", parse_math=False)
+    plot.grid(color="#dddddd", linewidth=0.6)
+    plot.set_axisbelow(True)
+    plot.spines[["top", "right"]].set_visible(False)
+    if len(curves) > 1:
+        columns = 1 if max(len(curve.name) for curve in curves) > 40 else 2
+        legend = figure.legend(loc="outside lower center", fontsize=8, ncols=columns)
+        texts += legend.get_texts()
+    for text in texts:
+        text.set_parse_math(False)  # a model's name may contain a dollar sign
+    buffer = BytesIO()
+    with rc_context({"svg.hashsalt": "regrade"}):
+        metadata = {"Date": None} if image == "svg" else None
+        figure.savefig(buffer, format=image, metadata=metadata)
+    return buffer.getvalue()

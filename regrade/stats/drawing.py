@@ -1,0 +1,235 @@
+"""Draw results on matplotlib axes: accuracies, subsets, changes against a baseline, checkpoints over steps."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regrade.stats.metrics import SubsetMetrics, Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.text import Text
+
+# Palette of Okabe and Ito (https://jfly.uni-koeln.de/color/), readable with colour blindness.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+MAX_BARS = 80
+MAX_CHANGES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """An accuracy with the ends of its 95 % interval, all in [0, 1]."""
+
+    name: str
+    accuracy: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Change of a subset against the baseline."""
+
+    name: str
+    n: int
+    difference: float
+    """Candidate minus baseline, in [-1, 1]."""
+    moved: bool
+    """The change is significant after correction for testing all subsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Accuracy of a checkpoint."""
+
+    step: int
+    bar: Bar
+
+
+def draw_accuracies(axes: "Axes", bars: Sequence[Bar]) -> None:
+    """Draw a bar and an interval for each accuracy, in percent."""
+    axes.barh(
+        [bar.name for bar in bars],
+        [100 * bar.accuracy for bar in bars],
+        xerr=_errors(bars),
+        color="#4477aa",
+        ecolor="#222222",
+        capsize=3,
+        height=0.6,
+    )
+    axes.invert_yaxis()
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("accuracy in % (95 % interval)")
+    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes.get_yticklabels())
+
+
+def draw_subsets(axes: "Axes", summary: Summary, title: str) -> None:
+    """Draw the accuracy by subset, coloured by category, with 95 % intervals.
+
+    Without subsets, the chart shows the categories. Of more than 80 subsets, it shows the 40 best and the 40 worst.
+
+    Raises:
+        ValueError: If there are neither subsets nor categories with an accuracy, or the accuracies are no shares.
+    """
+    from matplotlib.patches import Patch
+
+    parts = _sorted(summary.subsets or summary.categories)
+    if not parts:
+        raise ValueError("a chart needs subsets or categories with an accuracy, found none")
+    if any(not 0 <= (part.metrics.accuracy or 0.0) <= 1 for part in parts):
+        raise ValueError("a chart shows shares from 0 to 1, found scores of another scale")
+    left_out = max(len(parts) - MAX_BARS, 0)
+    if left_out:
+        parts = parts[: MAX_BARS // 2] + parts[-MAX_BARS // 2 :]
+    categories = list(dict.fromkeys(category.name for category in summary.categories))
+    colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(categories)}
+    bars = [bar_of(part.name, part) for part in parts]
+    axes.barh(
+        range(len(bars)),
+        [100 * bar.accuracy for bar in bars],
+        xerr=_errors(bars),
+        color=[colours.get(part.category or part.name, COLOURS[0]) for part in parts],
+        error_kw={"elinewidth": 1, "ecolor": "black"},
+        height=0.75,
+    )
+    labels = [f"{_short(part.name, 60)} (n={part.metrics.n:,})" for part in parts]
+    axes.set_yticks(range(len(bars)), labels, fontsize=8)
+    axes.set_ylim(-0.6, len(bars) - 0.4)
+    axes.set_xlim(0, 100)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}%")
+    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    overall = summary.overall.accuracy
+    note = "accuracy, 95 % interval"
+    if overall is not None:
+        axes.axvline(100 * overall, color="#444444", linestyle="--", linewidth=1)
+        note += f"; dashed: all questions, {overall:.1%}"
+    if left_out:
+        note += f"; {left_out} subsets between the best and the worst left out"
+    axes.set_xlabel(note, fontsize=8)
+    axes.set_title(_short(title, 90), fontsize=9, loc="left", parse_math=False)
+    names = [axes.xaxis.label, *axes.get_yticklabels()]
+    handles: list[Patch] = [
+        Patch(color=colours[name], label=name)
+        for name in categories
+        if any(part.category == name for part in parts)
+    ]
+    if handles:
+        figure = axes.get_figure(root=True)
+        # Only a figure that lays itself out has room outside of its axes.
+        if figure is not None and figure.get_constrained_layout():
+            legend = figure.legend(handles=handles, fontsize=8, loc="outside lower center", ncols=4)
+        else:
+            legend = axes.legend(handles=handles, fontsize=8)
+        names += legend.get_texts()
+    plain(names)
+
+
+def draw_changes(axes: "Axes", changes: Sequence[Change], title: str) -> None:
+    """Draw the change of each subset in percentage points, the largest drop on top; significant ones are filled.
+
+    Of more than 40 subsets, the chart shows the 20 largest drops and the 20 largest gains.
+
+    Raises:
+        ValueError: If there is no subset.
+    """
+    if not changes:
+        raise ValueError("a chart of changes needs subsets, found none")
+    shown = sorted(changes, key=lambda change: (change.difference, change.name))
+    left_out = max(len(shown) - MAX_CHANGES, 0)
+    if left_out:
+        shown = shown[: MAX_CHANGES // 2] + shown[-MAX_CHANGES // 2 :]
+    colours = [COLOURS[5] if change.difference < 0 else COLOURS[0] for change in shown]
+    axes.barh(
+        range(len(shown)),
+        [100 * change.difference for change in shown],
+        color=[
+            colour if change.moved else "none"
+            for colour, change in zip(colours, shown, strict=True)
+        ],
+        edgecolor=colours,
+        height=0.7,
+    )
+    labels = [f"{_short(change.name, 60)} (n={change.n:,})" for change in shown]
+    axes.set_yticks(range(len(shown)), labels, fontsize=8)
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.axvline(0, color="#444444", linewidth=1)
+    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    note = "change in percentage points; filled: significant among all subsets"
+    if left_out:
+        note += f"; {left_out} subsets in between left out"
+    axes.set_xlabel(note, fontsize=8)
+    axes.set_title(_short(title, 90), fontsize=9, loc="left", parse_math=False)
+    plain([axes.xaxis.label, *axes.get_yticklabels()])
+
+
+def draw_steps(axes: "Axes", lines: Mapping[str, Sequence[Point]], title: str) -> None:
+    """Draw a line over the training steps for each benchmark, with 95 % intervals, in percent.
+
+    Raises:
+        ValueError: If there is no point.
+    """
+    if not any(lines.values()):
+        raise ValueError("a chart over steps needs checkpoints with an accuracy, found none")
+    for number, (name, points) in enumerate(lines.items()):
+        ordered = sorted(points, key=lambda point: point.step)
+        bars = [point.bar for point in ordered]
+        axes.errorbar(
+            [point.step for point in ordered],
+            [100 * bar.accuracy for bar in bars],
+            yerr=_errors(bars),
+            color=COLOURS[number % len(COLOURS)],
+            marker="o",
+            markersize=4,
+            capsize=3,
+            linewidth=1.5,
+            label=name,
+        )
+    axes.set_xlabel("training step")
+    axes.set_ylabel("accuracy in % (95 % interval)")
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(_short(title, 90), fontsize=9, loc="left", parse_math=False)
+    plain(axes.legend(fontsize=8).get_texts())
+
+
+def bar_of(name: str, part: SubsetMetrics | Summary) -> Bar:
+    """Return the bar of a subset or of all questions; an interval that is not known ends at the value.
+
+    Raises:
+        ValueError: If it has no accuracy.
+    """
+    metrics = part.metrics if isinstance(part, SubsetMetrics) else part.overall
+    if metrics.accuracy is None:
+        raise ValueError(f"'{name}' has no accuracy to draw")
+    low = metrics.accuracy if metrics.accuracy_low is None else metrics.accuracy_low
+    high = metrics.accuracy if metrics.accuracy_high is None else metrics.accuracy_high
+    return Bar(name, metrics.accuracy, low, high)
+
+
+def plain(texts: "Iterable[Text]") -> None:
+    """Show texts as they are: names come from data and may contain dollar signs, which would start a formula."""
+    for text in texts:
+        text.set_parse_math(False)
+
+
+def _errors(bars: Sequence[Bar]) -> list[list[float]]:
+    # An interval may end at the value: rounding must not make the error negative.
+    return [
+        [100 * max(bar.accuracy - bar.low, 0.0) for bar in bars],
+        [100 * max(bar.high - bar.accuracy, 0.0) for bar in bars],
+    ]
+
+
+def _sorted(parts: Sequence[SubsetMetrics]) -> list[SubsetMetrics]:
+    known = [part for part in parts if part.metrics.accuracy is not None]
+    return sorted(known, key=lambda part: (part.metrics.accuracy, part.name))
+
+
+def _short(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

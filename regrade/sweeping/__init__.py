@@ -1,0 +1,1 @@
+"""Evaluations over a grid of settings: the points, their measurements and tests."""

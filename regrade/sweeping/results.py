@@ -1,0 +1,110 @@
+"""Results of a sweep, as `--json` prints them and as its page shows them."""
+
+from pydantic import BaseModel, ConfigDict
+
+from regrade.stats.speed import Speed
+
+
+class _Result(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class PairedTest(_Result):
+    """A point's answers against those of the first point, question by question; see `regrade compare`."""
+
+    n: int
+    """Questions with a value at both points."""
+    difference: float
+    """Accuracy of this point minus that of the first, over these questions."""
+    low: float
+    """Lower end of the 95 % interval of the difference."""
+    high: float
+    worse: int
+    """Questions with a lower value than at the first point."""
+    better: int
+    test: str
+    p_value: float
+
+
+class Measured(_Result):
+    """A point on one benchmark."""
+
+    benchmark: str
+    answer_set_id: str
+    revision: str
+    rows: int
+    expected_rows: int
+    failed: int
+    """Requests that failed or were refused; their rows hold no answer and count in no rate."""
+    accuracy: float | None
+    accuracy_stderr: float | None
+    accuracy_low: float | None
+    accuracy_high: float | None
+    seconds: float
+    """Wall-clock time of generating, over all sessions, without loading."""
+    load_seconds: float
+    seconds_per_answer: float | None
+    """Mean time from sending a request to its last token."""
+    answers_per_second: float | None
+    prompt_tokens: int
+    completion_tokens: int
+    tokens_per_second: float | None
+    """Tokens of answers per second."""
+    tokens_per_second_per_gpu: float | None
+    tokens_per_second_per_user: float | None
+    """Tokens per second of one answer while it is written: 1 / median TPOT."""
+    speed_up: float | None
+    """Wall-clock time of the first point divided by that of this one; None unless both have all answers."""
+    measured_by: str | None
+    """`engine` or `client`; None if nothing was measured."""
+    speed: Speed | None
+    device: str | None
+    engine_version: str | None
+    sessions: int
+    test: PairedTest | None = None
+    """None for the first point, and if the two cannot be compared."""
+    note: str | None = None
+
+    @property
+    def answered(self) -> int:
+        """Rows with an answer."""
+        return self.rows - self.failed
+
+
+class PointResult(_Result):
+    """A point of a sweep."""
+
+    number: int
+    name: str
+    settings: dict[str, str]
+    in_flight: int | None
+    gpus: int
+    """GPUs, or on a CPU processes, that the engine's settings divide the model among."""
+    answers: str
+    """Answer repository of the point."""
+    benchmarks: tuple[Measured, ...] = ()
+    failure: str | None = None
+    """Reason why the point has no result, or not all of it."""
+
+
+class SweepResult(_Result):
+    """A sweep."""
+
+    sweep_id: str
+    benchmarks: tuple[str, ...]
+    """Names in the order of the tables."""
+    axes: dict[str, tuple[str, ...]]
+    """Values by setting, the requests in flight last."""
+    points: tuple[PointResult, ...]
+    engine_starts: int
+    """Engine starts of this run; 0 if all answers were stored."""
+    folder: str | None = None
+    """Folder of the page, its plots and this document; None if none was written."""
+    tracking_uri: str | None = None
+    mlflow_run_id: str | None = None
+    mlflow_url: str | None = None
+
+    @property
+    def failed(self) -> list[PointResult]:
+        """Points without a complete result."""
+        return [point for point in self.points if point.failure is not None]

@@ -1,0 +1,146 @@
+"""Log a sweep to MLflow: a parent run, with a child run for each point. Logging it again updates the same runs.
+
+The step of every metric is the number of requests in flight, so that MLflow's own charts draw curves: the parent run has a
+metric per combination of the other settings, such as `tokens_per_second/sums/max_num_batched_tokens=16384`.
+"""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regrade.tracking.connection import PARENT_TAG, connect, experiment_id, run_url
+from regrade.tracking.scoring import MAX_NAME, MAX_PARAMETER, MAX_TAG, cut
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+EXPERIMENT = "regrade-sweeps"
+_NOTE = "mlflow.note.content"
+_MAX_KEY = 250
+"""Longest name of a metric in MLflow, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointRun:
+    """A point of a sweep, as MLflow gets it."""
+
+    name: str
+    curve: str
+    """Settings other than the requests in flight; points with the same ones are a curve. "" if there are none."""
+    step: int
+    """Requests in flight; 0 if the sweep does not vary them."""
+    parameters: Mapping[str, str]
+    metrics: Mapping[str, float]
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedSweep:
+    """MLflow's runs of a sweep."""
+
+    run_id: str
+    url: str | None
+    """Page of the parent run; None if the tracking URI is not a server."""
+
+
+def track_sweep(
+    uri: str, sweep_id: str, name: str, points: Sequence[PointRun], page: str
+) -> TrackedSweep:
+    """Log a sweep, or update the runs that it has.
+
+    Args:
+        uri: MLflow tracking URI.
+        sweep_id: Id of the sweep.
+        name: Name of the parent run.
+        points: The points.
+        page: Markdown for the description of the parent run.
+
+    Raises:
+        TrackingError: If MLflow cannot be reached or rejects the data. A further call completes the runs.
+    """
+    with connect(uri) as client:
+        experiment = experiment_id(client, uri, EXPERIMENT)
+        tags = {"regrade.kind": "sweep", "regrade.sweep": sweep_id}
+        parent = _run(client, experiment, name, tags)
+        parent_id = str(parent.info.run_id)
+        curves: dict[str, dict[int, float]] = {}
+        for point in points:
+            child = _run(
+                client,
+                experiment,
+                point.name,
+                {
+                    "regrade.kind": "sweep point",
+                    "regrade.sweep": sweep_id,
+                    "regrade.point": point.name,
+                    PARENT_TAG: parent_id,
+                },
+            )
+            series = {key: {point.step: value} for key, value in point.metrics.items()}
+            _update(
+                client, child, series, point.parameters, {"regrade.failure": point.failure or ""}
+            )
+            for key, value in point.metrics.items():
+                label = f"{key}/{point.curve}" if point.curve else key
+                curves.setdefault(label, {})[point.step] = value
+        _update(client, parent, curves, {}, {_NOTE: page})
+        return TrackedSweep(parent_id, run_url(uri, experiment, parent_id))
+
+
+def _run(client: "MlflowClient", experiment: str, name: str, tags: Mapping[str, str]) -> "Run":
+    """Return the run with these tags, created if there is none."""
+    tags = {key: cut(value, MAX_TAG) for key, value in tags.items()}
+    query = " and ".join(f"tags.`{key}` = '{_quoted(value)}'" for key, value in tags.items())
+    found = client.search_runs([experiment], query, max_results=1)
+    if found:
+        return found[0]
+    source = {"mlflow.source.name": "regrade", "mlflow.source.type": "LOCAL"}
+    return client.create_run(experiment, tags=source | tags, run_name=cut(name, MAX_NAME))
+
+
+def _quoted(value: str) -> str:
+    return value.replace("'", "_")
+
+
+def _update(
+    client: "MlflowClient",
+    run: "Run",
+    series: Mapping[str, Mapping[int, float]],
+    parameters: Mapping[str, str],
+    tags: Mapping[str, str],
+) -> None:
+    """Log what differs from the run's values; a metric that is as before gets no second point."""
+    from mlflow.entities import Metric, Param, RunTag
+
+    run_id, now = str(run.info.run_id), int(time.time() * 1000)
+    metrics = []
+    for name, values in series.items():
+        key = metric_name(name)
+        logged: dict[int, float] = {}
+        if key in run.data.metrics:
+            logged = {m.step: m.value for m in client.get_metric_history(run_id, key)}
+        metrics += [
+            Metric(key, value, now, step)
+            for step, value in sorted(values.items())
+            if logged.get(step) != value
+        ]
+    client.log_batch(
+        run_id,
+        metrics=metrics,
+        params=[
+            Param(key, cut(value, MAX_PARAMETER))
+            for key, value in parameters.items()
+            if key not in run.data.params
+        ],
+        tags=[RunTag(k, v) for k, v in tags.items() if run.data.tags.get(k, "") != v],
+    )
+    if run.info.status != "FINISHED":
+        client.set_terminated(run_id)
+
+
+def metric_name(name: str) -> str:
+    """Return a name with the characters that MLflow allows in a metric."""
+    return re.sub(r"[^\w./ -]", "-", name)[:_MAX_KEY]

@@ -1,0 +1,1 @@
+"""Revisions of models on the Hub and in folders, for `watch-models`."""

@@ -1,0 +1,209 @@
+"""Plan the answer sets of judges: find the answers to judge, and make questions of them."""
+
+import logging
+import re
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from prefect import task
+
+from regrade import __version__
+from regrade.answers.base import Repository
+from regrade.answers.manifest import Session
+from regrade.answers.opening import open_repository
+from regrade.answers.origin import begin_session
+from regrade.answers.sets import AnswerSet, readable_sets
+from regrade.comparing.sides import find_side
+from regrade.errors import RepositoryError, SettingsError
+from regrade.generation import make_plan
+from regrade.job import JudgeJob
+from regrade.judging.choosing import (
+    default_rubric,
+    is_judge_set,
+    judged,
+    rubric_of,
+    waits_for_judge,
+)
+from regrade.judging.questions import Judged, JudgedAnswers
+from regrade.judging.reusing import known_rows
+from regrade.judging.self_test import self_test
+from regrade.rubrics import open_rubric
+from regrade.rubrics.base import Rubric
+from tasks.plan import as_work, find_missing
+from tasks.work import RETRIED, Work
+
+logger = logging.getLogger("regrade.judge")
+_ID = re.compile(r"[0-9a-f]{4,16}")
+
+
+@task(name="plan", task_run_name="plan {judge}", **RETRIED)
+def plan_judging(job: JudgeJob, judge: str) -> list[Work]:
+    """Resolve a judge, find the answers and make questions of them.
+
+    Returns:
+        One `Work` for each judged answer set; the spools are not open yet.
+    """
+    repository = open_repository(job.answers, create=True)
+    asked = open_rubric(job.rubric) if job.rubric is not None else None
+    benchmarks = list(questions_of(job, repository, asked))
+    one = job.of(judge)
+    model = one.engine.resolve(judge)
+    plans = [
+        make_plan(
+            benchmark,
+            model,
+            one.engine,
+            sampling=one.sampling,
+            prompt=one.prompt,
+            repeats=benchmark.run.repeats,
+            repeats_greedy=True,
+        )
+        for benchmark in benchmarks
+    ]
+    return [as_work(plan, repository, one) for plan in plans]
+
+
+def questions_of(
+    job: JudgeJob, repository: Repository, asked: Rubric | None
+) -> list[JudgedAnswers]:
+    """Return the questions of each answer set that a job names.
+
+    Args:
+        job: Answer sets, baseline and settings.
+        repository: Answer repository.
+        asked: Rubric for all of them. None: the rubric of each benchmark.
+
+    Raises:
+        RepositoryError: If there is nothing to judge.
+        SettingsError: If a rubric does not fit the answers.
+    """
+
+    def questions(of: Judged, rubric: Rubric, baseline: Judged | None = None) -> JudgedAnswers:
+        return JudgedAnswers(
+            of,
+            rubric,
+            baseline=baseline,
+            criteria=job.criteria,
+            judge_repeats=job.judge_repeats,
+            prompt=job.prompt,
+            limit=job.limit,
+        )
+
+    if job.self_test:
+        if job.answer_sets:
+            raise SettingsError(
+                "The self-test has answers of its own: leave out the answer sets, or `--self-test`."
+            )
+        rubric = asked or open_rubric("correct")
+        return [questions(self_test(rubric), rubric)]
+    sets = sets_to_judge(repository, job.answer_sets, job.rubric)
+    found = []
+    for answers in sets:
+        rubric = asked or open_rubric(rubric_of(answers, None))
+        rubric_of(answers, rubric.name)  # refuses verdicts
+        if answers.manifest.rows < answers.manifest.expected:
+            logger.warning(
+                "%s: incomplete; judging the %d of %d answers that exist",
+                answers.manifest.specification.title,
+                answers.manifest.rows,
+                answers.manifest.expected,
+            )
+        if job.baseline is None:
+            found.append(questions(judged(answers), rubric))
+            continue
+        other = _baseline(answers, job.baseline, job.answers)
+        repeats = min(s.manifest.specification.repeats for s in (answers, other))
+        found.append(questions(judged(answers, repeats), rubric, judged(other, repeats)))
+    return found
+
+
+def sets_to_judge(
+    repository: Repository, names: Sequence[str], rubric: str | None
+) -> list[AnswerSet]:
+    """Return the answer sets that names stand for, or all whose headline number comes from a judge.
+
+    Args:
+        repository: Answer repository.
+        names: Ids of answer sets (the first four digits or more), models or aliases.
+        rubric: Rubric for all of them. None: of a model or alias, only the sets whose benchmark names one.
+
+    Raises:
+        RepositoryError: If there is none.
+    """
+    head = repository.head()
+    if head is None:
+        raise RepositoryError(
+            repository.uri, "it holds no answers yet. Generate some with `regrade generate`."
+        )
+    if not names:
+        sets, _ = readable_sets(repository, head)
+        waiting = [answers for answers in sets if waits_for_judge(answers)]
+        if not waiting:
+            raise RepositoryError(
+                repository.uri,
+                "no answers wait for a judge. Name an answer set (`regrade list`) and a `--rubric` to judge it all the same.",
+            )
+        return waiting
+    chosen: dict[str, AnswerSet] = {}
+    for name in names:
+        side = find_side(name, repository.uri)
+        fitting = [
+            answers
+            for answers in side.sets.values()
+            if side.one_set
+            or (
+                not is_judge_set(answers)
+                and (rubric or default_rubric(answers.manifest.specification.benchmark.name))
+            )
+        ]
+        if not fitting:
+            raise RepositoryError(
+                repository.uri,
+                f"no answers of '{name}' wait for a judge. Give a `--rubric` to judge them all the same.",
+            )
+        chosen |= {answers.manifest.answer_set_id: answers for answers in fitting}
+    return list(chosen.values())
+
+
+def _baseline(answers: AnswerSet, name: str, uri: str) -> AnswerSet:
+    benchmark = answers.manifest.specification.benchmark.name
+    other = find_side(name, uri, (benchmark,)).sets[benchmark]
+    if other.manifest.answer_set_id == answers.manifest.answer_set_id:
+        raise SettingsError(
+            f"Answer set '{answers.manifest.answer_set_id}' is compared with itself. Give another `--baseline`."
+        )
+    return other
+
+
+def take_known(work: Work) -> None:
+    """Take the verdicts that earlier runs gave on the same texts; the requests that are left are asked."""
+    if work.reuse.fresh or not work.requests:
+        return
+    rows = known_rows(work.plan.specification, work.requests.rows, work.repository)
+    if not rows:
+        return
+    begin_session(
+        work.spool,
+        work.repository.uri,
+        work.plan.description,
+        Session(
+            id=secrets.token_hex(6),
+            started_at=datetime.now(UTC),
+            regrade_version=__version__,
+            engine="stored",
+            engine_version=None,
+            device=None,
+            dtype=None,
+            max_model_len=None,
+            chat_template_sha256=None,
+            engine_settings={},
+            load_seconds=0.0,
+        ),
+        replaced=work.replaced,
+        fresh=work.fresh,
+    )
+    withheld = work.plan.withheld
+    work.spool.append(rows if withheld is None else withheld.take(rows))
+    logger.info("%s: %d verdicts on the same texts are stored already", work.title, len(rows))
+    find_missing(work)

@@ -1,0 +1,21 @@
+"""Plan a model's memory, and show the plan on the flow run's page."""
+
+from prefect import task
+
+from regrade.orchestration.artifacts import PLAN_KEY, PLAN_REPORT_KEY, as_artifact, show
+from regrade.planning.plan import MemoryPlan
+from regrade.planning.planner import make_memory_plan
+from regrade.planning.request import PlanRequest
+from regrade.reporting.display import log_file
+from regrade.reporting.plans import headline, plan_markdown
+from regrade.reporting.tables import escape
+from tasks.work import RETRIED
+
+
+@task(name="plan", task_run_name="plan", **RETRIED)
+def plan_memory(request: PlanRequest) -> MemoryPlan:
+    """Return the plan, after showing it on the flow run's page."""
+    plan = make_memory_plan(request, log=log_file("plan"))
+    show(PLAN_KEY, plan_markdown(plan), escape(headline(plan)))
+    show(PLAN_REPORT_KEY, as_artifact(plan), "The plan for programs")
+    return plan

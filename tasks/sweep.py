@@ -1,0 +1,90 @@
+"""Track a sweep in MLflow."""
+
+import logging
+
+from prefect import task
+
+from regrade.errors import TrackingError
+from regrade.reporting.sweeps import sweep_page
+from regrade.sweeping.points import IN_FLIGHT, SweepJob, short
+from regrade.sweeping.results import Measured, PointResult, SweepResult
+from regrade.tracking.connection import default_tracking_uri, public_uri
+from regrade.tracking.process import TrackingProcessError, call_in_process
+from regrade.tracking.sweep import PointRun, TrackedSweep, track_sweep
+from tasks.work import RETRIED, hidden
+
+logger = logging.getLogger("regrade.track")
+_METRICS = (
+    "accuracy",
+    "accuracy_stderr",
+    "seconds",
+    "seconds_per_answer",
+    "answers_per_second",
+    "tokens_per_second",
+    "tokens_per_second_per_gpu",
+    "tokens_per_second_per_user",
+    "speed_up",
+)
+_MAX_PAGE = 4000
+"""Longest description of a run in MLflow, in characters."""
+
+
+def track_points(sweep: SweepResult, job: SweepJob) -> SweepResult:
+    """Return the sweep with its MLflow run; a failure is logged, because the result is complete without MLflow."""
+    uri = job.tracking_uri or default_tracking_uri(job.answers)
+    try:
+        tracked = track_in_mlflow(uri, hidden(sweep), job.model)
+    except TrackingError as error:
+        logger.warning("not tracked: %s. The same command tracks it when MLflow is back", error)
+        return sweep
+    return sweep.model_copy(
+        update={
+            "tracking_uri": public_uri(uri),
+            "mlflow_run_id": tracked.run_id,
+            "mlflow_url": tracked.url,
+        }
+    )
+
+
+@task(name="track", task_run_name="track the sweep", **RETRIED)
+def track_in_mlflow(uri: str, sweep: SweepResult, model: str) -> TrackedSweep:
+    """Track a sweep as a parent run with a child per point.
+
+    Raises:
+        TrackingError: If MLflow cannot be reached or rejects a run.
+    """
+    name = f"sweep {sweep.sweep_id}: {model.rstrip('/').rpartition('/')[2]}"
+    points = [_point(sweep, point) for point in sweep.points]
+    page = sweep_page(sweep, {})
+    if len(page) > _MAX_PAGE:
+        page = f"{page[: _MAX_PAGE - 40].rpartition(chr(10))[0]}\n\nThe page was cut here."
+    try:
+        return call_in_process(track_sweep, uri, sweep.sweep_id, name, points, page)
+    except TrackingProcessError as error:
+        raise TrackingError(public_uri(uri), str(error)) from error
+
+
+def _point(sweep: SweepResult, point: PointResult) -> PointRun:
+    several = len(sweep.benchmarks) > 1
+    metrics: dict[str, float] = {}
+    for measured in point.benchmarks:
+        prefix = f"{measured.benchmark}/" if several else ""
+        metrics |= {f"{prefix}{key}": value for key, value in _scalars(measured).items()}
+    others = {key: value for key, value in point.settings.items() if key != IN_FLIGHT}
+    return PointRun(
+        name=point.name,
+        curve=", ".join(f"{short(key)}={value}" for key, value in others.items()),
+        step=point.in_flight or 0,
+        parameters={**point.settings, "answers": point.answers},
+        metrics=metrics,
+        failure=point.failure,
+    )
+
+
+def _scalars(measured: Measured) -> dict[str, float]:
+    values = {name: getattr(measured, name) for name in _METRICS}
+    if measured.test is not None:
+        values |= {"difference": measured.test.difference, "p_value": measured.test.p_value}
+    if measured.speed is not None:
+        values |= measured.speed.scalars()
+    return {name: float(value) for name, value in values.items() if value is not None}

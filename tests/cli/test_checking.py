@@ -1,0 +1,103 @@
+"""Refusals come before any server starts, and name the option, or the key in the file."""
+
+from pathlib import Path
+
+import pytest
+
+from regrade.cli import run as running
+from regrade.cli.main import run
+from tests.command_line import DEMO
+
+MODEL = str(DEMO / "regrade-demo")
+
+
+@pytest.fixture(autouse=True)
+def no_server(monkeypatch: pytest.MonkeyPatch):
+    """Fail if a server is started or a flow begins."""
+
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("too late")
+
+    monkeypatch.setattr(running, "prefect_server", started)
+    monkeypatch.setattr(running, "flow_result", started)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("evaluate --benchmark gsm8k", "No model is given"),
+        ("evaluate --model m", "nothing to evaluate: choose a benchmark (`--benchmark`)"),
+        ("evaluate --model m --benchmark gsm8", "Did you mean 'gsm8k'?"),
+        ("evaluate --model m --benchmark gsm8k --scorer numbr", "Did you mean 'number'?"),
+        ("generate --model m --benchmark gsm8k --limit 0", "`--limit`: "),
+        ("evaluate --model ./nope --benchmark gsm8k", "there is no folder 'nope'"),
+        (f"evaluate --model {MODEL} --benchmark gsm8k --repeats 3", "`--repeats 3`: "),
+        ("evaluate --model org/m --benchmark gsm8k --repeats 3 --temperature 0", "`--repeats 3`"),
+        ("evaluate --model org/m --benchmark gsm8k --source gsm8k=nowhere.csv", "nowhere.csv"),
+        ("evaluate --model m --engine openai --base-url x --benchmark gsm8k", "`--base-url`: "),
+        ("evaluate --model m --base-url http://x/v1", "needs `--engine openai`"),
+        ("score --stale --force", "`--stale`"),
+        ("score --scorer numbr", "Did you mean 'number'?"),
+        ("score --since yesterday", "`--since yesterday`"),
+        ("score --processes 0", "`--processes`"),
+        ("score --answers nowhere", "nowhere"),
+    ],
+)
+def test_a_wrong_setting_is_refused_at_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: str,
+    says: str,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    assert run(arguments.split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("regrade: ")
+    assert says in line
+
+
+@pytest.mark.parametrize(
+    ("command", "content", "says"),
+    [
+        (
+            "evaluate",
+            "benchmark: gsm8k",
+            "Unknown parameter 'benchmark' in '{}'. Did you mean 'benchmarks'?",
+        ),
+        ("evaluate", "stale: true", "Unknown parameter 'stale' in '{}'."),
+        ("generate", "engin: {}", "Did you mean 'engine'?"),
+        ("evaluate", "gate: {}", "run `regrade gate`"),
+        (
+            "evaluate",
+            "sampling: {temperature: 3}",
+            "`--temperature` (in '{}': `sampling.temperature`)",
+        ),
+        ("evaluate", "engine: {dtype: x}", "`--engine.dtype` (in '{}': `engine.dtype`)"),
+        ("evaluate", "engine: {kind: openai, timeout: x}", "in '{}': `engine.timeout`"),
+    ],
+)
+def test_a_wrong_key_of_a_file_is_named_with_its_file(
+    tmp_path: Path, command: str, content: str, says: str, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "k.yaml"
+    file.write_text(f"model: m\nbenchmarks: [gsm8k]\n{content}\n")
+
+    assert run([command, "--config", str(file)]) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says.replace("{}", str(file)) in line.replace("{}", str(file))
+
+
+def test_only_parameters_of_the_command_are_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "k.yaml"
+    file.write_text("model: m\nbenchmarks: [gsm8k]\nanswer_set: 1f\n")
+
+    assert run(["generate", "--config", str(file)]) == 2
+
+    known = capsys.readouterr().err.partition("Known: ")[2]
+    assert "sampling" in known
+    assert "answer_set" not in known
+    assert "scorer" not in known

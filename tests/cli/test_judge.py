@@ -1,0 +1,51 @@
+"""`regrade judge` and `regrade panel`: bad usage, and what is printed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regrade.cli.main import run
+from tests.judging.running import run_judge
+from tests.judging.scripted import ScriptedJudge, by_reference, candidates
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--rubric", "correct"), "No judge is given. Name one with `--judge MODEL`"),
+        (("--judge", "m", "--rubric", "corect"), "Did you mean 'correct'?"),
+        (("--judge", "m", "--rubric", "pairwise"), "give the other side with `--baseline`"),
+        (("--judge", "m", "--min-coverage", "2"), "`--min-coverage`: Input should be less"),
+        (("--judge", "m", "--answers", "/nowhere/at/all"), "there is no such folder"),
+        (("--judge", "m", "--config", "/nowhere.yaml"), "cannot be read"),
+    ],
+)
+def test_bad_usage_is_told_before_anything_starts(
+    arguments: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+):
+    assert run(["judge", *arguments]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_panel_is_printed_and_leaves_judges_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    answers = candidates(tmp_path / "answers", ["It is 1.", "It is 5."])
+    always = json.dumps({"explanation": "x", "verdict": "A"})
+    for name, judge in (("one", by_reference), ("two", lambda _: always), ("three", by_reference)):
+        scripted = ScriptedJudge(judge)
+        scripted.name = name
+        run_judge(scripted, tmp_path, judges=(name,), rubric="correct")
+    where = [answers.manifest.answer_set_id[:6], "--answers", str(tmp_path / "answers")]
+
+    assert run(["panel", *where]) == 0
+    shown = capsys.readouterr().out
+    assert "majority" in shown
+    assert "50.0 ±" in shown
+    assert run(["panel", *where, "--without", "two@r1", "--rule", "mean", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["judges"], document["mean"]) == (["one@r1", "three@r1"], 0.5)
+    assert [answer["combined"] for answer in document["answers"]] == [1.0, 0.0]
+    assert run(["panel", *where, "--rubric", "pairwise"]) == 2
+    assert "has no verdicts by rubric 'pairwise'" in capsys.readouterr().err

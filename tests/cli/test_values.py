@@ -1,0 +1,74 @@
+"""Options with several values become axes; everything else stays as it is."""
+
+import pytest
+
+from regrade.cli.main import run
+from regrade.cli.values import several_values
+from regrade.errors import SettingsError
+
+
+def split(*arguments: str) -> tuple[list[str], dict[str, tuple[str, ...]], list[int]]:
+    others, axes, in_flight = several_values(arguments)
+    return others, {axis.setting: axis.values for axis in axes}, in_flight
+
+
+def test_values_are_separated_by_commas():
+    others, axes, in_flight = split(
+        *("--model", "org/name", "--in-flight", "1,4,16"),
+        *("--engine.max-num-batched-tokens", "512,1024", "--temperature=0,0.7", "--json"),
+    )
+    assert axes == {
+        "engine.max_num_batched_tokens": ("512", "1024"),
+        "sampling.temperature": ("0", "0.7"),
+    }
+    assert in_flight == [1, 4, 16]
+    assert others == [
+        "--json",
+        "--model=org/name",
+        "--engine.max-num-batched-tokens=512",
+        "--temperature=0",
+    ]
+
+
+def test_names_and_texts_are_given_repeatedly_because_they_may_hold_commas():
+    _, axes, _ = split("--model", "a", "--model", "b", "--system", "Be brief, be right.")
+    assert axes == {"model": ("a", "b")}
+
+
+def test_lists_and_options_of_other_kinds_are_no_axes():
+    given = ["--engine.extra", "a=1", "--engine.extra", "b=2", "--dataset.path", "a,b", "--fresh"]
+    assert split(*given) == (given, {}, [])
+
+
+def test_a_flag_without_a_value_stays_a_flag():
+    assert split("--engine.enforce-eager", "--limit", "5")[0] == [
+        "--engine.enforce-eager",
+        "--limit",
+        "5",
+    ]
+
+
+def test_a_default_is_left_out_of_the_other_arguments():
+    others, axes, _ = split("--engine.quantization", "default,fp8")
+    assert others == []
+    assert axes == {"engine.quantization": ("default", "fp8")}
+
+
+def test_requests_in_flight_are_whole_numbers():
+    with pytest.raises(SettingsError, match=r"`--in-flight 1,many` should be whole numbers"):
+        split("--in-flight", "1,many")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "m", "--benchmark", "gsm8k"], "nothing varies"),
+        (["--benchmark", "gsm8k", "--in-flight", "1,2"], "No model is given"),
+        (["--model", "m", "--benchmark", "gsm8k", "--n-shots", "0,0"], "given twice"),
+    ],
+)
+def test_a_wrong_command_ends_with_code_2_before_anything_starts(
+    arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]
+):
+    assert run(["sweep", *arguments]) == 2
+    assert message in capfd.readouterr().err

@@ -1,0 +1,69 @@
+"""The scores that a comparison takes: stored ones of one environment before any that it would have to compute."""
+
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.publishing import publish_scores
+from regrade.answers.sets import AnswerSet
+from regrade.comparing.pairing import score_sides
+from regrade.scoring import score as scoring
+from regrade.scoring.score import score_answers
+from regrade.settings import SandboxName, ScoringOptions
+from tests.builders import row
+from tests.scoring.test_session_scorers import Length
+from tests.stored import again, publish
+
+
+class CountedLength(Length):
+    """Counts how often it was opened to score answers."""
+
+    sessions = 0
+
+    def session(self, context):  # type: ignore[no-untyped-def]
+        self.sessions += 1
+        return super().session(context)
+
+
+@pytest.fixture
+def scorer(monkeypatch: pytest.MonkeyPatch) -> CountedLength:
+    made = CountedLength()
+    monkeypatch.setattr(scoring, "load_scorer", lambda _: made)
+    return made
+
+
+def stored(folder: Path, *sandboxes: SandboxName) -> AnswerSet:
+    """Publish answers, and their scorings in sandboxes."""
+    repository = LocalRepository(folder)
+    answers = publish(repository, [row(0, "ab"), row(1, "cdef")])
+    for sandbox in sandboxes:
+        one = score_answers(answers, "number", options=ScoringOptions(sandbox=sandbox))
+        assert one.table is not None
+        publish_scores(repository, [(answers, one.file, one.table)])
+    return again(answers)
+
+
+def test_the_environment_in_which_both_sides_were_scored_is_taken(
+    tmp_path: Path, scorer: CountedLength
+):
+    base = stored(tmp_path / "base", "bwrap", "landlock")
+    candidate = stored(tmp_path / "candidate", "landlock")
+    scorer.sessions = 0
+
+    first, second = score_sides(base, candidate, "number")
+
+    assert scorer.sessions == 0
+    assert first.scores["value"].to_pylist() == second.scores["value"].to_pylist() == [0.5, 1.0]
+
+
+def test_both_sides_are_scored_here_where_their_scorings_have_no_environment_in_common(
+    tmp_path: Path, scorer: CountedLength
+):
+    base = stored(tmp_path / "base", "bwrap")
+    candidate = stored(tmp_path / "candidate", "landlock")
+    scorer.sessions = 0
+
+    score_sides(base, candidate, "number")
+
+    assert scorer.sessions == 1  # the base's scoring is in this machine's environment, the default

@@ -1,0 +1,241 @@
+"""Accuracy over cost from stored answers: the front, prices, and which differences are real."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.manifest import Session
+from regrade.answers.origin import begin_session
+from regrade.answers.publishing import publish_answers
+from regrade.answers.sets import AnswerSet
+from regrade.answers.spool import Spool
+from regrade.cli.main import run
+from regrade.comparing.costs import Prices
+from regrade.comparing.tradeoff import Tradeoffs, pareto_front, tradeoffs
+from regrade.errors import RepositoryError, SettingsError
+from regrade.reporting.tradeoffs import sentences
+from regrade.specification import ModelIdentity
+from tests.builders import description, row
+from tests.comparing.sides import answer
+from tests.judged import judge
+from tests.stored import score
+
+TOTAL = 200
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+def generated(
+    repository: LocalRepository,
+    tmp_path: Path,
+    model: str,
+    *,
+    right: int,
+    seconds: float,
+    device: str = "NVIDIA H100",
+    quantization: str | None = None,
+    revision: str = "a" * 40,
+    scorer: str = "number",
+    **settings: Any,
+) -> AnswerSet:
+    """Publish answers as a session of an engine generates them."""
+    identity = ModelIdentity(name=model, kind="hub", revision=revision, quantization=quantization)
+    described = description(TOTAL, (scorer,))
+    specified = described.specification.model_copy(update={"model": identity})
+    described = described.model_copy(update={"specification": specified})
+    session = Session(
+        id="0123456789ab",
+        started_at=datetime.now(UTC),
+        regrade_version="0",
+        engine="vllm",
+        engine_version="0.32.0",
+        device=device,
+        dtype="bfloat16",
+        max_model_len=512,
+        chat_template_sha256=None,
+        engine_settings=settings,
+        load_seconds=1.0,
+    )
+    rows = [
+        row(
+            number,
+            "" if number < right else f"#### {number + 1}",
+            finished_at=seconds * (number + 1) / TOTAL,
+        )
+        for number in range(TOTAL)
+    ]
+    with Spool(tmp_path / "spool" / specified.answer_set_id) as spool:
+        begin_session(spool, repository.uri, described, session)
+        spool.append(rows)
+        found = publish_answers(repository, spool, described)
+    assert found is not None
+    if scorer != "judge":
+        score(found)
+    return found
+
+
+def chart(repository: LocalRepository, **changes: Any) -> Tradeoffs:
+    options: dict[str, Any] = {"over": "seconds", "prices": Prices(), "currency": "$"}
+    return tradeoffs([repository.uri], **(options | changes))
+
+
+def test_choices_are_ordered_by_cost_and_the_front_is_marked(
+    repository: LocalRepository, tmp_path: Path
+):
+    generated(repository, tmp_path, "org/small", right=100, seconds=20)
+    generated(repository, tmp_path, "org/large", right=160, seconds=200)
+    generated(repository, tmp_path, "org/large", right=159, seconds=120, quantization="fp8")
+    generated(repository, tmp_path, "org/old", right=90, seconds=160)
+    (found,) = chart(repository).benchmarks
+    assert [(choice.name, choice.cost, choice.on_front) for choice in found.choices] == [
+        ("org/small", 0.1, True),
+        ("org/large (fp8)", 0.6, True),
+        ("org/old", 0.8, False),
+        ("org/large", 1.0, True),
+    ]
+    told = " ".join(sentences(found, "$"))
+    assert "org/large is better than org/small: +30.00 points" in told
+    assert (
+        "org/large and org/large (fp8) are both on the front, but their difference may be chance"
+        in told
+    )
+    assert "is better than org/large (fp8)" not in told
+    assert len(found.pairs) == 6
+
+
+def test_money_is_gpus_times_hours_or_tokens_times_price(
+    repository: LocalRepository, tmp_path: Path
+):
+    generated(repository, tmp_path, "org/two", right=100, seconds=3600, tensor_parallel_size=2)
+    (by_hour,) = chart(repository, over="money", prices=Prices({"": 3.0})).benchmarks
+    assert by_hour.choices[0].cost == pytest.approx(2 * 3.0 / TOTAL)
+    prices = Prices({"": 3.0}, {"org/two": (1.0, 10.0)})
+    (by_token,) = chart(repository, over="money", prices=prices).benchmarks
+    assert by_token.choices[0].cost == pytest.approx((5 * 1.0 + 7 * 10.0) / 1e6)
+    (tokens,) = chart(repository, over="tokens").benchmarks
+    assert tokens.choices[0].cost == 7
+
+
+def test_money_without_a_price_is_refused(repository: LocalRepository, tmp_path: Path):
+    generated(repository, tmp_path, "org/one", right=100, seconds=10)
+    with pytest.raises(SettingsError, match="--gpu-hour"):
+        chart(repository, over="money")
+    (found,) = chart(repository, over="money", prices=Prices({"org/other": 1.0})).benchmarks
+    assert found.choices == ()
+    assert found.left_out == ("org/one: no price is given for it",)
+
+
+def test_answers_without_times_have_no_place_in_the_chart(
+    repository: LocalRepository, tmp_path: Path
+):
+    generated(repository, tmp_path, "org/one", right=100, seconds=10)
+    score(answer(repository, "org/imported", right=50, total=TOTAL))
+    (found,) = chart(repository).benchmarks
+    assert [choice.name for choice in found.choices] == ["org/one"]
+    assert found.left_out == ("org/imported: its seconds are not known",)
+
+
+def test_answers_that_wait_for_a_judge_are_a_remark(repository: LocalRepository, tmp_path: Path):
+    generated(repository, tmp_path, "org/one", right=100, seconds=10)
+    waiting = generated(repository, tmp_path, "org/two", right=100, seconds=10, scorer="judge")
+    (found,) = chart(repository).benchmarks
+    assert [choice.name for choice in found.choices] == ["org/one"]
+    [remark] = found.left_out
+    set_id = waiting.manifest.answer_set_id
+    assert remark == f"org/two: a judge grades its answers: `regrade judge {set_id} --judge MODEL`"
+
+
+def test_verdicts_stand_for_the_judged_model_with_the_costs_of_its_answers(
+    repository: LocalRepository, tmp_path: Path
+):
+    for model, seconds, grade in (("org/small", 20, "2"), ("org/large", 100, "3")):
+        answers = generated(
+            repository, tmp_path, model, right=TOTAL, seconds=seconds, scorer="judge"
+        )
+        judge(
+            answers,
+            lambda number, _, best=grade: best if number % 2 else "1",
+            rubric="accuracy_style",
+        )
+    (found,) = chart(repository, benchmarks=("judge:accuracy_style:sums",)).benchmarks
+    assert [(choice.name, choice.model, choice.cost) for choice in found.choices] == [
+        ("org/small (judge org/judge)", "org/small", 0.1),
+        ("org/large (judge org/judge)", "org/large", 0.5),
+    ]
+    assert [choice.accuracy for choice in found.choices] == [1.5, 2.0]
+    told = " ".join(sentences(found, "$"))
+    assert "org/large (judge org/judge) (2.00 for 0.5 s)" in told
+    assert "is better than org/small (judge org/judge): +0.50 points" in told
+    assert chart(
+        repository, models=("small",), benchmarks=("judge:accuracy_style:sums",)
+    ).benchmarks
+
+
+def test_two_models_of_one_name_are_both_in_the_chart(repository: LocalRepository, tmp_path: Path):
+    generated(repository, tmp_path, "final", right=100, seconds=10, revision="a" * 64)
+    generated(repository, tmp_path, "final", right=180, seconds=30, revision="b" * 64)
+    (found,) = chart(repository).benchmarks
+    assert [choice.name for choice in found.choices] == ["final@aaaaaaaa", "final@bbbbbbbb"]
+
+
+def test_different_devices_are_named(repository: LocalRepository, tmp_path: Path):
+    generated(repository, tmp_path, "org/one", right=100, seconds=10)
+    generated(repository, tmp_path, "org/two", right=100, seconds=10, device="NVIDIA A100")
+    (found,) = chart(repository).benchmarks
+    assert any(
+        "different devices (NVIDIA A100; NVIDIA H100)" in text for text in sentences(found, "$")
+    )
+
+
+def test_a_model_without_answers_is_an_error_that_names_the_others(
+    repository: LocalRepository, tmp_path: Path
+):
+    generated(repository, tmp_path, "org/one", right=100, seconds=10)
+    with pytest.raises(RepositoryError, match="Models with complete answers: org/one"):
+        chart(repository, models=("org/two",))
+
+
+def test_equal_places_are_both_on_the_front():
+    assert pareto_front([(1.0, 0.5), (1.0, 0.5), (2.0, 0.5), (2.0, 0.7), (3.0, 0.6)]) == {0, 1, 3}
+
+
+def test_the_command_writes_chart_table_and_json(
+    repository: LocalRepository, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    generated(repository, tmp_path, "org/one", right=100, seconds=10)
+    generated(repository, tmp_path, "org/$two$", right=180, seconds=30)
+    for name in ("chart.svg", "chart.png"):
+        assert run(["chart", "--answers", repository.uri, "--image", str(tmp_path / name)]) == 0
+    out = capfd.readouterr().out
+    assert "Pareto front, the cheapest first: org/one (50.0 % for 0.05 s), org/$two$" in out
+    svg = (tmp_path / "chart.svg").read_text()
+    assert "<svg" in svg
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+    assert run(["chart", "--answers", repository.uri, "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert [choice["name"] for choice in document["benchmarks"][0]["choices"]] == [
+        "org/one",
+        "org/$two$",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--image", "chart.gif"], "should end in `.png` or `.svg`"),
+        (["--over", "money", "--gpu-hour", "cheap"], "should be a price"),
+        (["--over", "money", "--token-price", "1"], "should be two prices"),
+    ],
+)
+def test_wrong_options_are_refused(
+    arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]
+):
+    assert run(["chart", "--answers", "/nowhere", *arguments]) == 2
+    assert message in capfd.readouterr().err

@@ -1,0 +1,50 @@
+import os
+import time
+
+import pytest
+
+from regrade.engines.vllm_process.forked import ForkFailedError, in_fork
+
+
+def test_a_result_comes_back_and_the_process_stays_as_it_is():
+    changed: list[int] = []
+
+    def compute() -> dict:
+        changed.append(1)
+        return {"pid": os.getpid(), "text": "x" * 200_000}
+
+    result = in_fork(compute)
+
+    assert result["pid"] != os.getpid()
+    assert len(result["text"]) == 200_000  # more than a pipe holds
+    assert changed == []
+
+
+def test_an_error_is_told_in_one_line():
+    def fail() -> None:
+        raise ValueError("448 is not\n divisible by 3")
+
+    with pytest.raises(ForkFailedError, match=r"^448 is not divisible by 3$"):
+        in_fork(fail)
+
+
+def test_an_error_without_text_is_told_by_its_type():
+    def fail() -> None:
+        raise AssertionError
+
+    with pytest.raises(ForkFailedError, match=r"^AssertionError$"):
+        in_fork(fail)
+
+
+def test_a_crash_is_no_result():
+    with pytest.raises(ForkFailedError, match="the process crashed"):
+        in_fork(lambda: os.kill(os.getpid(), 11))
+
+
+def test_a_computation_without_end_is_killed():
+    started = time.monotonic()
+
+    with pytest.raises(ForkFailedError, match="no result within 0 s"):
+        in_fork(lambda: time.sleep(60), seconds=0.3)
+
+    assert time.monotonic() - started < 10

@@ -1,0 +1,83 @@
+"""Answers of a form by real vLLM, with a model that would write something else."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from regrade.engines.base import Engine, PromptRendering
+from regrade.records import Request, Structure
+from regrade.rubrics import open_rubric
+from regrade.rubrics.facts import rubric_facts
+from regrade.rubrics.forms import structure_of
+from regrade.rubrics.reading import read_verdict
+from regrade.settings import SamplingParams
+from tests.engine_fixtures import FAST
+
+pytestmark = pytest.mark.vllm
+QUESTION = ({"role": "user", "content": "What is 2 plus 3?"},)
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "why": {"type": "string", "minLength": 1, "maxLength": 20},
+        "verdict": {"enum": ["A", "B"]},
+    },
+    "required": ["why", "verdict"],
+    "additionalProperties": False,
+}
+CORRECT = open_rubric("correct")
+SHORT = replace(CORRECT, fields=(replace(CORRECT.fields[0], explained=100),))  # fits max_tokens
+FORMS = (
+    None,
+    Structure({}, choice=("yes", "not attempted")),
+    Structure({}, regex=r"Verdict: (A|B|C)"),
+    Structure(SCHEMA),
+    structure_of(SHORT),
+)
+
+
+def requests(*forms: Structure | None) -> list[Request]:
+    sampling = SamplingParams(max_tokens=350)
+    return [Request(key, QUESTION, sampling, structure=form) for key, form in enumerate(forms)]
+
+
+def texts(engine: Engine, *forms: Structure | None) -> list[str]:
+    answers = [answer for batch in engine.generate(requests(*forms)) for answer in batch]
+    answers.sort(key=lambda answer: answer.key)
+    assert [answer.error for answer in answers] == [None] * len(forms)
+    return [str(answer.text) for answer in answers]
+
+
+@pytest.mark.slow
+def test_an_answer_keeps_to_its_form_and_others_are_free(vllm_engine: Engine):
+    free, choice, regex, document, verdict = texts(vllm_engine, *FORMS)
+
+    assert free not in ("yes", "not attempted")
+    assert choice in ("yes", "not attempted")
+    assert re.fullmatch(r"Verdict: (A|B|C)", regex)
+    read = json.loads(document)
+    assert list(read) == ["why", "verdict"]
+    assert len(document) < 80  # no white space around the members
+    assert read_verdict(verdict, rubric_facts(SHORT)) is not None
+
+
+def test_a_form_that_vllm_refuses_fails_alone(vllm_engine: Engine):
+    bad = Structure({}, regex="(")
+    answers = {a.key: a for batch in vllm_engine.generate(requests(bad, FORMS[2])) for a in batch}
+
+    assert answers[0].error is not None
+    assert answers[1].error is None
+
+
+@pytest.mark.slow
+def test_the_backend_is_recorded(demo_model: Path, tmp_path: Path):
+    planned = requests(FORMS[1])
+    model = FAST.resolve(str(demo_model))
+    with FAST.open(
+        model, requests=[planned], rendering=PromptRendering(), log=tmp_path / "vllm.log"
+    ) as engine:
+        assert re.fullmatch(r"xgrammar \d+\.\d+\S*", str(engine.info.structured_outputs))
+        [[answer]] = engine.generate(planned)
+    assert answer.text in ("yes", "not attempted")

@@ -1,0 +1,200 @@
+"""`regrade export --format every-eval-ever`: checked against its schemas (version 0.3.0, MIT: `every_eval_ever/LICENSE`)."""
+
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.manifest import Session
+from regrade.answers.sets import AnswerSet
+from regrade.cli.main import run
+from regrade.settings import SamplingParams
+from tests.builders import row
+from tests.judged import graded
+from tests.stored import again, commit_manifest, numbers, publish, score
+
+SCHEMAS = Path(__file__).with_name("every_eval_ever")
+RESULT = json.loads((SCHEMAS / "eval.schema.json").read_text())
+SAMPLE = json.loads((SCHEMAS / "instance_level_eval.schema.json").read_text())
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+def mixed() -> list[dict[str, Any]]:
+    """Right: 0-3, wrong: 4, unparsed: 5, failed: 6; 0 has a thought, 1 no question and no tokens."""
+    return [
+        row(0, question="How many?") | {"reasoning": "Let me see."},
+        row(1, prompt=None, completion_tokens=None),
+        *numbers(2, 4),
+        row(4, "#### 9"),
+        row(5, "I do not know."),
+        row(6, text="x", error="server said no") | {"text": None},
+    ]
+
+
+def exported(answers: AnswerSet, folder: Path, *options: str) -> tuple[dict[str, Any], list[Any]]:
+    """Result and samples, both valid."""
+    set_id = answers.manifest.answer_set_id
+    given = ["--format", "every-eval-ever", "--organization", "My team", *options]
+    given += ["--answers", answers.repository.uri]
+    assert run(["export", set_id, str(folder), *given]) == 0
+    [path] = folder.rglob("*.json")
+    result = json.loads(path.read_text())
+    jsonschema.validate(result, RESULT)
+    lines = [line for file in folder.rglob("*.jsonl") for line in file.read_bytes().splitlines()]
+    samples = [json.loads(line) for line in lines]
+    for sample in samples:
+        jsonschema.validate(sample, SAMPLE)
+        assert sample["evaluation_id"] == result["evaluation_id"]
+    return result, samples
+
+
+def test_results_and_samples_are_valid_and_say_what_the_scoring_says(
+    repository: LocalRepository, tmp_path: Path
+):
+    answers = publish(repository, mixed(), sampling=SamplingParams(temperature=0.6, stop=("Q",)))
+    file = score(answers)
+    result, samples = exported(answers, tmp_path / "out")
+    overall = result["evaluation_results"][0]
+    details = overall["score_details"]
+    metrics = file.summary.overall
+    assert details["score"] == metrics.accuracy == pytest.approx(4 / 6)
+    assert details["uncertainty"]["standard_error"]["value"] == metrics.accuracy_stderr
+    interval = details["uncertainty"]["confidence_interval"]
+    assert (interval["lower"], interval["upper"]) == (metrics.accuracy_low, metrics.accuracy_high)
+    assert (details["details"]["failed"], details["details"]["unparsed"]) == ("1", "1")
+    names = [one["evaluation_name"] for one in result["evaluation_results"]]
+    assert names == ["sums", "sums/even", "sums/odd"]
+    arguments = overall["generation_config"]["generation_args"]
+    assert (arguments["temperature"], arguments["max_tokens"]) == (0.6, 512)
+    assert "my-team" not in json.dumps(result)
+    assert str(tmp_path) not in json.dumps(result)  # no path of this machine
+
+    assert len(samples) == 6  # the failed one has no score, and none is made up
+    first = samples[0]
+    assert first["input"]["raw"] == "How many?"
+    assert first["output"]["reasoning_trace"] == ["Let me see."]
+    assert first["evaluation"] == {"score": 1.0, "is_correct": True}
+    assert first["answer_attribution"][0]["extracted_value"] == "0"
+    assert first["token_usage"]["total_tokens"] == 12
+    assert first["performance"]["latency_ms"] == 250
+    assert samples[1]["input"]["raw"] == ""
+    assert samples[1]["metadata"]["input"] == "not stored"
+    assert "token_usage" not in samples[1]
+    assert samples[5]["answer_attribution"] == []
+    assert samples[5]["evaluation"] == {"score": 0.0, "is_correct": False}
+
+
+def test_the_samples_file_is_named_and_hashed_as_its_data_repository_wants(
+    repository: LocalRepository, tmp_path: Path
+):
+    answers = publish(repository, numbers(0, 3))
+    score(answers)
+    result, _ = exported(answers, tmp_path / "out")
+    detailed = result["detailed_evaluation_results"]
+    path = tmp_path / "out" / detailed["file_path"]
+    assert re.fullmatch(r"data/sums/org/tiny/[0-9a-f-]{36}_samples\.jsonl", detailed["file_path"])
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == detailed["checksum"]
+    assert detailed["total_rows"] == 3
+    exported(answers, tmp_path / "out")  # the same names again
+    assert len(list((tmp_path / "out").rglob("*.json*"))) == 2
+
+
+def test_the_engine_is_that_of_the_last_session(repository: LocalRepository, tmp_path: Path):
+    answers = publish(repository, numbers(0, 3))
+    score(answers)
+    session = Session(
+        started_at=datetime(2026, 11, 1, tzinfo=UTC),
+        regrade_version="0.1.0",
+        engine="vllm",
+        engine_version=None,
+        device="cpu",
+        dtype="float32",
+        max_model_len=2048,
+        chat_template_sha256=None,
+        engine_settings={},
+        load_seconds=30,
+    )
+    commit_manifest(answers, sessions=[session.model_dump(mode="json")])
+    result, _ = exported(again(answers), tmp_path / "out")
+    assert result["model_info"]["inference_engine"] == {"name": "vllm", "version": "unknown"}
+    assert result["eval_library"] == {"name": "regrade", "version": "0.1.0"}
+
+
+def test_repeats_have_their_averages(repository: LocalRepository, tmp_path: Path):
+    rows = [
+        row(n, f"#### {n + (repeat == 1 and n < 2)}", repeat=repeat)
+        for n in range(4)
+        for repeat in range(2)
+    ]
+    answers = publish(repository, rows, repeats=2, sampling=SamplingParams(temperature=0.6))
+    score(answers)
+    result, samples = exported(answers, tmp_path / "out")
+    values = {
+        one["metric_config"]["metric_name"]: one["score_details"]["score"]
+        for one in result["evaluation_results"]
+        if one["evaluation_name"] == "sums"
+    }
+    assert (values["avg@2"], values["pass@2"]) == (0.75, 1.0)
+    assert sorted(values) == ["avg@2", "maj@2", "pass@2"]
+    assert [sample["metadata"]["repeat"] for sample in samples[:2]] == ["0", "1"]
+
+
+def test_withheld_questions_are_left_out(
+    repository: LocalRepository, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    answers = publish(repository, [row(n, question="SECRET?") for n in range(4)])
+    score(answers)
+    manifest = answers.manifest.model_copy(update={"withheld": True})
+    content = manifest.model_dump_json().encode()
+    repository.commit({f"{answers.folder}/manifest.json": content}, "x", parent=repository.head())
+    result, samples = exported(again(answers), tmp_path / "out")
+    assert samples == []
+    assert "detailed_evaluation_results" not in result
+    assert "SECRET" not in json.dumps(result)
+    assert "must not be published are left out" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--format", "every-eval-ever"], "`--organization NAME`"),
+        (["--format", "inspect", "--organization", "x"], "are for `every-eval-ever`"),
+        (["--format", "inspect", "--scorer", "exact"], "regrade score --answer-set"),
+        (["--format", "csv"], "Invalid value"),
+    ],
+)
+def test_bad_input_is_refused(
+    repository: LocalRepository,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    options: list[str],
+    message: str,
+):
+    answers = publish(repository, numbers(0, 3))
+    score(answers)
+    set_id = answers.manifest.answer_set_id
+    given = ["export", set_id, str(tmp_path / "out"), *options, "--answers", repository.uri]
+    assert run(given) == 2
+    out, err = capfd.readouterr()
+    assert message in out + err
+    assert not (tmp_path / "out").exists()
+
+
+def test_grades_are_exported_on_their_own_scale(repository: LocalRepository, tmp_path: Path):
+    result, samples = exported(graded(repository, "org/a", (1, 2, 3)), tmp_path / "out")
+    overall = result["evaluation_results"][0]
+    config = overall["metric_config"]
+    assert (config["min_score"], config["max_score"], config["metric_unit"]) == (1, 3, "points")
+    assert overall["score_details"]["score"] == pytest.approx(2)
+    told = {(one["evaluation"]["score"], one["evaluation"]["is_correct"]) for one in samples}
+    assert told == {(1, False), (2, False), (3, True)}

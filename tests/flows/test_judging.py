@@ -1,0 +1,205 @@
+"""`judge-answers` with a scripted judge behind an OpenAI-compatible server: real flow, Prefect server, repository, MLflow."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows.evaluate_model import evaluate_model
+from flows.judge_answers import judge_answers
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import AnswerSet, list_sets
+from regrade.errors import SettingsError
+from regrade.judging.readings import judged_answers, run_of, verdicts
+from regrade.reporting.results import Evaluation, SomeUnansweredError
+from tests.command_line import ROOT
+from tests.judging.scripted import ScriptedJudge, by_reference, candidates
+
+pytestmark = pytest.mark.prefect
+Judging = Callable[..., Evaluation]
+
+
+@pytest.fixture
+def judging(prefect_server: str, spool_home: Path, tmp_path: Path) -> Judging:
+    """Runs the flow against a scripted judge; more parameters go to the flow."""
+
+    def run(judge: ScriptedJudge, **parameters: Any) -> Evaluation:
+        with judge.served() as url, temporary_settings({PREFECT_API_URL: prefect_server}):
+            return judge_answers(
+                **{
+                    "judges": ("judge-7b",),
+                    "engine": {
+                        "kind": "openai",
+                        "base_url": url,
+                        "max_retries": 0,
+                        "model_revision": "r1",
+                    },
+                    "answers": str(tmp_path / "answers"),
+                    "tracking_uri": f"sqlite:///{tmp_path}/mlflow.db",
+                    **parameters,
+                }
+            )
+
+    return run
+
+
+def the_set(evaluation: Evaluation) -> AnswerSet:
+    repository = LocalRepository(Path(evaluation.repository))
+    head = repository.head()
+    assert head is not None
+    [entry] = evaluation.answer_sets
+    return list_sets(repository, head, answer_set_id=entry.answer_set_id)[0]
+
+
+def others(evaluation: Evaluation) -> dict[str, float]:
+    [entry] = evaluation.answer_sets
+    return {result.name: result.value for result in entry.scores[0].other_results}
+
+
+def test_answers_that_wait_for_a_judge_are_judged_once(judging: Judging, tmp_path: Path):
+    answers = candidates(
+        tmp_path / "answers",
+        ["It is 1.", "It is 5.", "I don't know.", None],
+        benchmark="simpleqa_verified",
+    )
+    judge = ScriptedJudge(by_reference)
+
+    evaluation = judging(judge, price={"input": 2.0, "output": 10.0}, scoring={"min_coverage": 0.7})
+
+    [entry] = evaluation.answer_sets
+    [score] = entry.scores
+    assert (entry.benchmark, entry.model, entry.judged) == (
+        "judge:correct:simpleqa_verified",
+        "judge-7b",
+        "org/tiny",
+    )
+    assert (score.metrics["n"], score.metrics["accuracy"]) == (3, pytest.approx(1 / 3))
+    assert score.headline
+    found = others(evaluation)
+    assert found["coverage"] == 0.75
+    assert found["failed_share"] == 0.25  # there is no answer to judge
+    assert found["not_attempted"] == pytest.approx(1 / 3)
+    assert found["correct_given_attempted"] == 0.5
+    assert (entry.prompt_tokens, entry.completion_tokens) == (300, 30)
+    assert entry.cost == pytest.approx(300 * 2e-6 + 30 * 10e-6)
+    assert len(judge.bodies) == 3  # the failed answer cost no request
+
+    again_ = judging(judge, scoring={"min_coverage": 0.7})
+    assert len(judge.bodies) == 3
+    assert again_.answer_sets[0].answer_set_id == entry.answer_set_id
+
+    judge_set = the_set(evaluation)
+    assert {v.sample_id: (v.outcome, v.label) for v in verdicts(judge_set)} == {
+        "sample-00001": ("scored", "A"),
+        "sample-00002": ("scored", "B"),
+        "sample-00003": ("scored", "C"),
+        "sample-00004": ("failed", None),
+    }
+    run = run_of(judge_set)
+    assert run.judged is not None
+    assert run.judged.answer_set_id == answers.manifest.answer_set_id
+    assert judged_answers(judge_set)["sample-00002", 0].answer == "It is 5."
+
+
+def test_verdicts_that_failed_are_asked_again_and_no_others(judging: Judging, tmp_path: Path):
+    candidates(tmp_path / "answers")
+    judge = ScriptedJudge(by_reference)
+    judge.fail_after = 4
+
+    with pytest.raises(SomeUnansweredError, match="5 of 9 answers missing"):
+        judging(judge, rubric="correct")
+    judge.fail_after = None
+    evaluation = judging(judge, rubric="correct")
+
+    assert len(judge.prompts) == len(set(judge.prompts)) == 9
+    [score] = evaluation.answer_sets[0].scores
+    assert (score.metrics["n"], score.metrics["accuracy"]) == (9, pytest.approx(6 / 9))
+
+
+def test_an_evaluation_ends_with_the_judge(prefect_server: str, spool_home: Path, tmp_path: Path):
+    source = tmp_path / "eval.jsonl"
+    facts = [{"problem": f"What is {n}?", "answer": str(n), "topic": "Sums"} for n in range(1, 5)]
+    source.write_text("".join(json.dumps(fact) + "\n" for fact in facts))
+
+    def both(texts: dict[str, str]) -> str:
+        return by_reference(texts) if texts else "It is 3."  # the candidate's prompt has no marks
+
+    scripted = ScriptedJudge(both)
+    with scripted.served() as url, temporary_settings({PREFECT_API_URL: prefect_server}):
+        engine = {"kind": "openai", "base_url": url, "max_retries": 0, "model_revision": "r1"}
+        parameters = {
+            "model": "judge-7b",
+            "benchmarks": ("simpleqa_verified",),
+            "sources": ({"benchmark": "simpleqa_verified", "path": str(source)},),
+            "engine": engine,
+            "answers": str(tmp_path / "answers"),
+            "tracking_uri": f"sqlite:///{tmp_path}/mlflow.db",
+            "price": {"output": 1.0},
+        }
+        with pytest.raises(SettingsError, match="name one with `--judge`"):
+            evaluate_model(**parameters)
+        assert not scripted.bodies
+        evaluation = evaluate_model(**parameters, judge={"judges": ("judge-7b",), "engine": engine})
+
+    assert isinstance(evaluation, Evaluation)
+    candidate, verdict_set = evaluation.answer_sets
+    assert (candidate.benchmark, candidate.scores) == ("simpleqa_verified", ())
+    assert candidate.cost == pytest.approx(40e-6)
+    assert verdict_set.benchmark == "judge:correct:simpleqa_verified"
+    assert verdict_set.scores[0].metrics["accuracy"] == 0.25
+    assert len(scripted.bodies) == 8
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_judge_that_is_killed_goes_on_where_it_was(prefect_api: str, tmp_path: Path):
+    candidates(tmp_path / "answers", [f"It is {n}." for n in range(1, 31)])
+    reached = threading.Event()
+
+    def slow(texts: dict[str, str]) -> str:
+        if len(judge.bodies) >= 8:
+            reached.set()
+            time.sleep(0.3)
+        return by_reference(texts)
+
+    judge = ScriptedJudge(slow)
+    with judge.served() as url:
+        command = [sys.executable, "-m", "regrade.cli.main", "judge", "org/tiny"]
+        command += ["--judge", "judge-7b", "--rubric", "correct", "--engine", "openai"]
+        command += ["--base-url", url, "--model-revision", "r1", "--max-concurrency", "1"]
+        command += ["--answers", str(tmp_path / "answers"), "--json"]
+        command += ["--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db"]
+        environment = {
+            **os.environ,
+            "PREFECT_API_URL": prefect_api,
+            "REGRADE_SPOOL": str(tmp_path / "spool"),
+            "REGRADE_LOGS": str(tmp_path / "logs"),
+        }
+        with subprocess.Popen(command, env=environment, cwd=ROOT) as first:
+            assert reached.wait(120)
+            first.kill()
+        asked = len(judge.bodies)
+        assert asked < 30
+        again = subprocess.run(
+            command,
+            env=environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+
+    assert again.returncode == 0, again.stderr
+    [entry] = json.loads(again.stdout)["answer_sets"]
+    assert (entry["rows"], entry["scores"][0]["metrics"]["accuracy"]) == (30, 1.0)
+    twice = len(judge.prompts) - len(set(judge.prompts))
+    assert twice <= 1  # the one that was on its way

@@ -1,0 +1,175 @@
+"""Several machines evaluate together: who scores, and what the others say. Real flows, spool and repository."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+import flows.generate_answers as generating
+from flows.evaluate_model import evaluate_model
+from flows.generate_answers import generate_answers
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import AnswerSet, list_sets
+from regrade.engines.vllm import VllmEngine
+from regrade.job import GenerationJob, make_job
+from regrade.records import Completion, Request
+from regrade.reporting.results import Evaluation, SomeUnansweredError
+from tasks.generate import generate_missing
+from tasks.plan import find_missing, plan_answers
+from tasks.publish import publish_answers
+from tests.command_line import DEMO
+from tests.flows.test_fresh_engine import MortalEngine
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
+ROWS = 12
+
+
+class Joined(MortalEngine):
+    """An engine that calls `meanwhile` after some answers."""
+
+    def __init__(self, after: int, meanwhile: Any) -> None:
+        super().__init__(ROWS + 1)
+        self.after, self.meanwhile = after, meanwhile
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        for batch in super().generate(requests):
+            yield batch
+            if len(self.asked) == self.after:
+                self.meanwhile()
+
+
+class Failing(MortalEngine):
+    """An engine that fails the requests of its second half."""
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        for number, batch in enumerate(super().generate(requests)):
+            failed = [Completion(batch[0].key, batch[0].prompt, error="500")]
+            yield failed if number >= ROWS // 2 else batch
+
+
+@pytest.fixture
+def parameters(
+    prefect_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, Any]]:
+    data = tmp_path / "questions.jsonl"
+    rows = [{"question": f"{number}?", "answer": "1"} for number in range(ROWS)]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setenv("REGRADE_PUBLISH_SECONDS", "0.05")
+    with temporary_settings({PREFECT_API_URL: prefect_server}):
+        yield {
+            "model": str(DEMO / "regrade-demo"),
+            "datasets": ({"name": "one", "path": str(data), "scorer": "number"},),
+            "answers": str(tmp_path / "answers"),
+        }
+
+
+@pytest.fixture
+def evaluate(parameters: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    def run(share: str | None, engine: MortalEngine) -> Evaluation:
+        monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: engine)
+        found = evaluate_model(
+            **parameters, share=share, tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}"
+        )
+        assert isinstance(found, Evaluation)
+        return found
+
+    return run
+
+
+def another_machine(parameters: dict[str, Any], share: str) -> None:
+    """Generate and publish what is missing, as a machine with another share does."""
+    (work,) = plan_answers.fn(make_job(GenerationJob, {**parameters, "share": share}))
+    with work.spool:
+        find_missing(work)
+        generate_missing.fn(work, MortalEngine(ROWS + 1), VllmEngine())
+        publish_answers.fn(work)
+
+
+def stored(parameters: dict[str, Any]) -> AnswerSet:
+    repository = LocalRepository(Path(parameters["answers"]))
+    (found,) = list_sets(repository, repository.head() or "")
+    return found
+
+
+def test_a_share_that_is_alone_makes_all_answers_and_scores_them(
+    evaluate: Any, parameters: dict[str, Any]
+):
+    (first,) = evaluate("2/2", engine := MortalEngine(ROWS + 1)).answer_sets
+    assert (first.generated, first.rows, len(first.scores)) == (ROWS, ROWS, 1)
+    assert [str(prompt).count(f"{ROWS // 2}?") for prompt in engine.asked[:1]] == [1]
+
+    (late,) = evaluate("1/2", MortalEngine(0)).answer_sets
+    assert (late.generated, late.rows) == (0, ROWS)
+    assert late.scores[0].metrics == first.scores[0].metrics
+    assert len(stored(parameters).scores()) == 1
+
+
+def test_a_machine_whose_set_another_one_completes_says_so_and_scores_nothing(
+    evaluate: Any, parameters: dict[str, Any], caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO", logger="regrade")
+    engine = Joined(3, lambda: another_machine(parameters, "2/2"))
+
+    (result,) = evaluate("1/2", engine).answer_sets
+
+    assert (result.rows, result.expected_rows) == (ROWS, ROWS)
+    assert result.scores == ()
+    assert "The machine whose answers completed it scores it" in caplog.text
+    answers = stored(parameters)
+    assert answers.manifest.state == "complete"
+    assert answers.scores() == []
+    rows = [row for batch in answers.batches(["sample_id"]) for row in batch.to_pylist()]
+    assert len(rows) == ROWS == len({row["sample_id"] for row in rows})
+
+
+def test_a_machine_that_completes_the_set_of_several_scores_it(
+    evaluate: Any, parameters: dict[str, Any]
+):
+    engine = Joined(ROWS, lambda: None)
+    parts = iter([lambda: None])
+
+    def half() -> None:  # another machine publishes a few rows and ends
+        (work,) = plan_answers.fn(make_job(GenerationJob, {**parameters, "share": "1/2"}))
+        with work.spool:
+            find_missing(work)
+            work.requests.rows = work.requests.rows[:3]
+            generate_missing.fn(work, MortalEngine(ROWS), VllmEngine())
+            publish_answers.fn(work)
+        next(parts)
+
+    half()
+    (result,) = evaluate("2/2", engine).answer_sets
+    assert (result.generated, result.rows, len(result.scores)) == (ROWS - 3, ROWS, 1)
+    assert len(stored(parameters).manifest.sessions) == 2
+
+
+def test_an_incomplete_set_of_several_machines_is_not_scored(
+    evaluate: Any, parameters: dict[str, Any]
+):
+    with pytest.raises(SomeUnansweredError, match=f"{ROWS // 2} of {ROWS} answers missing"):
+        evaluate("1/2", Failing(ROWS + 1))
+    answers = stored(parameters)
+    assert answers.manifest.state == "incomplete"
+    assert answers.scores() == []
+
+    (result,) = evaluate("2/2", MortalEngine(ROWS + 1)).answer_sets  # asks for them again
+    assert (result.generated, result.failed, len(result.scores)) == (ROWS // 2, 0, 1)
+
+
+def test_only_the_machine_that_completes_a_set_announces_it(
+    parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    announced: list[int] = []
+    monkeypatch.setattr(generating, "answers_published", lambda sets: announced.append(len(sets)))
+
+    def run(share: str, engine: MortalEngine) -> None:
+        monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: engine)
+        generate_answers(**parameters, share=share)
+
+    run("1/2", Joined(2, lambda: another_machine(parameters, "2/2")))
+    assert announced == [0]
+    run("1/2", MortalEngine(0))  # complete before: announced again, which scores nothing twice
+    assert announced == [0, 1]

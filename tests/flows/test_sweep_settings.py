@@ -1,0 +1,122 @@
+"""`sweep-settings` with a test engine, and real flow, tasks, spool, repositories and MLflow."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows.sweep_settings import sweep_settings
+from regrade.answers.local import LocalRepository
+from regrade.orchestration.sweeps import NoPointError
+from regrade.sweeping.results import SweepResult
+from tests.command_line import DEMO
+from tests.limited_engine import Engines, questions
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
+ROWS = 12
+
+
+@pytest.fixture(scope="module")
+def mlflow(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One database for all tests, because creating its tables takes seconds."""
+    return f"sqlite:///{tmp_path_factory.mktemp('mlflow') / 'mlflow.db'}"
+
+
+@pytest.fixture
+def sweep(prefect_server: str, spool_home: Path, tmp_path: Path, mlflow: str) -> Any:
+    data = questions(tmp_path, ROWS)
+
+    def run(**parameters: Any) -> SweepResult:
+        with temporary_settings({PREFECT_API_URL: prefect_server}):
+            found = sweep_settings(
+                model=str(DEMO / "regrade-demo"),
+                datasets=({"name": "ones", "path": str(data), "scorer": "number"},),
+                answers=str(tmp_path / "answers"),
+                tracking_uri=mlflow,
+                **parameters,
+            )
+        assert isinstance(found, SweepResult)
+        return found
+
+    return run
+
+
+def test_requests_in_flight_vary_inside_one_start_and_no_point_finds_the_answers_of_another(
+    sweep: Any, engines: Engines, tmp_path: Path
+):
+    engines.answer = lambda request, _, in_flight: (
+        "#### 2" if in_flight == 4 and "3" in str(request.prompt) else "#### 1"
+    )
+    found = sweep(in_flight=(1, 4, 16))
+
+    (engine,) = engines.opened
+    assert engine.limits == [1, 4, 16]
+    assert len(engine.asked) == 3 * ROWS
+    assert found.engine_starts == 1
+    first, second, third = (point.benchmarks[0] for point in found.points)
+    assert (first.accuracy, second.accuracy, third.accuracy) == (1.0, 11 / 12, 1.0)
+    assert first.test is None
+    assert second.test is not None
+    assert (second.test.worse, second.test.better, second.test.n) == (1, 0, ROWS)
+    assert third.speed is not None
+    assert third.speed.tpot is not None
+    assert third.speed.tpot.p50 == 0.016
+    assert third.seconds_per_answer == 0.5
+    folder = Path(str(found.folder))
+    assert folder.parent == tmp_path / "answers" / "sweeps"
+    assert json.loads((folder / "sweep.json").read_text())["sweep_id"] == found.sweep_id
+    assert "in flight" in (folder / "sweep.md").read_text()
+    assert (folder / "throughput.png").read_bytes().startswith(b"\x89PNG")
+    assert found.mlflow_run_id is not None
+    assert (
+        LocalRepository(tmp_path / "answers").head() is None
+    )  # an answer repository can still begin there
+
+
+def test_the_same_command_continues_and_then_needs_no_engine(sweep: Any, engines: Engines):
+    engines.dies_at = 4
+    stopped = sweep(in_flight=(1, 4, 16))
+    assert [point.failure is None for point in stopped.points] == [True, False, True]
+    assert stopped.engine_starts == 2  # the others go on with a new engine
+
+    engines.dies_at = None
+    continued = sweep(in_flight=(1, 4, 16))
+    assert not continued.failed
+    assert continued.engine_starts == 1
+    assert len(engines.opened[-1].asked) == ROWS - 1  # one answer was kept
+    assert continued.sweep_id == stopped.sweep_id
+    assert continued.points[1].benchmarks[0].rows == ROWS
+
+    again = sweep(in_flight=(1, 4, 16))
+    assert again.engine_starts == 0
+    assert [p.benchmarks[0].seconds for p in again.points] == [
+        p.benchmarks[0].seconds for p in continued.points
+    ]
+
+
+def test_a_point_that_fails_is_a_row_with_its_reason(sweep: Any, engines: Engines):
+    engines.refused = lambda settings: settings.max_num_batched_tokens == 64
+    found = sweep(
+        axes=(
+            {"setting": "engine.max_num_batched_tokens", "values": ("512", "64", "-1")},
+            {"setting": "prompt.n_shots", "values": ("0", "many")},
+        )
+    )
+    assert [point.failure and point.failure.split(":")[0] for point in found.points] == [
+        None,
+        "prompt.n_shots",
+        "The engine did not start",
+        "prompt.n_shots",
+        "engine.VllmEngine.max_num_batched_tokens",
+        "prompt.n_shots",
+    ]
+    page = (Path(str(found.folder)) / "sweep.md").read_text()
+    assert "out of memory" in page
+
+
+def test_a_sweep_without_any_result_is_an_error(sweep: Any, engines: Engines):
+    engines.refused = lambda _: True
+    with pytest.raises(NoPointError, match="in_flight=1: The engine did not start"):
+        sweep(in_flight=(1, 4))

@@ -1,0 +1,102 @@
+"""A real Prometheus for tests, and the queries of the dashboards."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from infra.grafana.panels import Dashboard
+from infra.stack import prometheus
+from infra.stack.layout import Layout
+from tests.server_process import free_port
+
+VARIABLES = {"$__rate_interval": "15s", "$instance": ".*"}
+"""Variables of Grafana, with values for scrapes every second."""
+
+
+class Prometheus:
+    """A running Prometheus with its API."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def ask(self, query: str) -> list[dict[str, Any]]:
+        """Return the result of a query; fail if Prometheus does not accept it."""
+        answer = httpx.get(f"{self.url}/api/v1/query", params={"query": query}).json()
+        assert answer["status"] == "success", f"{query}: {answer}"
+        return list(answer["data"]["result"])
+
+    def unanswered(self, dashboard: Dashboard) -> dict[str, str]:
+        """Return the panels without a value, with their queries."""
+        return {
+            panel.title: panel.query
+            for panel in dashboard.panels
+            if not any(_is_number(row) for row in self.ask(_filled(panel.query)))
+        }
+
+    def wait_until_answered(
+        self, dashboard: Dashboard, seconds: float, except_for: tuple[str, ...] = ()
+    ) -> None:
+        """Wait until each panel has a value; fail with the panels that have none."""
+        deadline = time.monotonic() + seconds
+        while left := {t: q for t, q in self.unanswered(dashboard).items() if t not in except_for}:
+            assert time.monotonic() < deadline, f"no value: {json.dumps(left, indent=1)}"
+            time.sleep(0.5)
+
+
+def _filled(query: str) -> str:
+    for name, value in VARIABLES.items():
+        query = query.replace(name, value)
+    assert "$" not in query
+    return query
+
+
+def _is_number(row: dict[str, Any]) -> bool:
+    return row["value"][1] not in ("NaN", "+Inf", "-Inf")
+
+
+@contextmanager
+def running(home: Path, targets: dict[str, list[str]]) -> Iterator[Prometheus]:
+    """Start the stack's Prometheus, with scrapes every second.
+
+    Args:
+        home: Folder for its files.
+        targets: Addresses (`host:port`) by job, `regrade` or `vllm`, beside the stack's own.
+    """
+    binary = prometheus.program()
+    if binary is None:
+        pytest.skip("Prometheus is not here: infra/prometheus.sh unpacks it")
+    place = Layout(home, *(free_port() for _ in range(5)))
+    prometheus.write_configuration(place, None)
+    place.prometheus_config.write_text(prometheus.configuration(place, interval="1s"))
+    for job, addresses in targets.items():
+        (place.targets / f"{job}-test.yaml").write_text(json.dumps([{"targets": addresses}]))
+    with (home / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(
+            prometheus.command(place, binary), stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        _wait(f"{place.prometheus_url}/-/ready", process, home / "prometheus.log")
+        yield Prometheus(place.prometheus_url)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _wait(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        try:
+            if httpx.get(url).is_success:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)

@@ -1,0 +1,111 @@
+"""Several judges of the same answers."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.sets import AnswerSet, list_sets
+from regrade.errors import SettingsError
+from regrade.judging.panel import one_run_each, panel
+from regrade.judging.readings import run_of
+from regrade.labels.panels import calibrated_panel
+from regrade.reporting.panels import agreement_rows, panel_rows
+from tests.judging.running import run_judge
+from tests.judging.scripted import ScriptedJudge, candidates
+from tests.stored import commit_shards, numbers
+
+
+def judged(folder: Path, name: str, letters: str, **parameters: object) -> AnswerSet:
+    """Verdicts of a judge on questions 1, 2, ...; `-` is no verdict."""
+
+    def judge(texts: dict[str, str]) -> str:
+        letter = letters[int(texts["reference"]) - 1]
+        return "" if letter == "-" else json.dumps({"explanation": "x", "verdict": letter})
+
+    scripted = ScriptedJudge(judge)
+    scripted.name = name
+    return run_judge(scripted, folder, judges=(name,), rubric="correct", **parameters)
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Sequence[AnswerSet]:
+    candidates(tmp_path / "answers", ["a", "b", "c", "d"])
+    given = {"one": "AABA", "two": "ABB-", "three": "AABB"}
+    return [judged(tmp_path, name, letters) for name, letters in given.items()]
+
+
+def test_a_majority_has_a_row_for_each_answer_and_none_in_a_draw(three: Sequence[AnswerSet]):
+    found = panel(three)
+
+    assert [row.combined for row in found.rows] == [1.0, 1.0, 0.0, None]
+    assert [len(row.values) for row in found.rows] == [3, 3, 3, 2]
+    assert found.unanimous == pytest.approx(2 / 3)
+    assert [(a.equal, a.n) for a in found.agreements] == [
+        (pytest.approx(2 / 3), 3),
+        (0.75, 4),
+        (pytest.approx(2 / 3), 3),
+    ]
+    shown = list(panel_rows(found, calibrated_panel(found, three)))
+    assert shown[-1] == (
+        "majority",
+        "-",
+        "uncalibrated",
+        "3 (1 without a result, too many for a mean)",
+    )
+    assert list(agreement_rows(found))[-1] == ("all", "66.7%", "3")
+
+
+def test_a_mean_needs_a_combined_value_of_nearly_all_answers(
+    three: Sequence[AnswerSet], tmp_path: Path
+):
+    found = panel(three)
+    low = panel(three, min_coverage=0.75)
+    silent = [judged(tmp_path, name, "AA--") for name in ("four", "five")]
+
+    assert (found.mean, found.stderr) == (None, None)
+    assert (low.mean, low.stderr) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert [row.combined for row in panel(silent).rows] == [1.0, 1.0, None, None]
+
+
+def test_a_judge_that_ran_twice_counts_once_with_the_most_questions_and_then_the_newest(
+    three: Sequence[AnswerSet], tmp_path: Path
+):
+    judged_id = run_of(three[0]).judged.answer_set_id
+    repository = three[0].repository
+    [answers] = list_sets(repository, repository.head(), answer_set_id=judged_id)
+    twice = judged(tmp_path, "one", "BBBB", judge_repeats=2)
+    few = judged(tmp_path, "one", "BBBB", judge_repeats=3, limit=2)
+
+    chosen = one_run_each([*three, twice, few], answers)
+
+    assert [one.manifest.answer_set_id for one in chosen] == [
+        one.manifest.answer_set_id for one in (twice, *three[1:])
+    ]
+    assert [row.values["one@r1"] for row in panel(chosen).rows] == [0.0] * 4
+    assert one_run_each([*three, twice], commit_shards(answers, numbers(0, 4))) == []
+
+
+def test_a_judge_is_left_out_without_asking_the_others_again(three: Sequence[AnswerSet]):
+    names = panel(three).judges
+
+    found = panel(three, "mean", without=(names[1],))
+
+    assert found.judges == (names[0], names[2])
+    assert [row.combined for row in found.rows] == [1.0, 1.0, 0.0, 0.5]
+
+
+def test_judges_of_other_answers_or_rubrics_are_not_combined(
+    three: Sequence[AnswerSet], tmp_path: Path
+):
+    candidates(tmp_path / "other" / "answers", ["x"])
+    other = judged(tmp_path / "other", "four", "A")
+    with pytest.raises(SettingsError, match="was asked about other answers, or by another rubric"):
+        panel([three[0], other])
+    with pytest.raises(SettingsError, match="needs two judges or more"):
+        panel(three[:1])
+    with pytest.raises(SettingsError, match="given twice"):
+        panel([three[0], three[0]])
+    with pytest.raises(SettingsError, match="'five' is none of the judges"):
+        panel(three, without=("five",))

@@ -1,0 +1,100 @@
+"""Test engine with a limit on its requests in flight, and engine starts that are counted."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from regrade.engines.base import EngineInfo
+from regrade.engines.vllm import VllmEngine
+from regrade.errors import EngineError
+from regrade.records import Completion, Request
+from regrade.stats.speed import Speed, Spread
+
+Answer = Callable[[Request, VllmEngine, int | None], str]
+
+
+class LimitedTestEngine:
+    """Answers with a function of request, settings and requests in flight."""
+
+    def __init__(self, settings: VllmEngine, answer: Answer, dies_at: int | None) -> None:
+        self.settings, self._answer, self._dies_at = settings, answer, dies_at
+        self.info = EngineInfo(
+            "vllm",
+            "0.32.0",
+            "cpu",
+            "float32",
+            512,
+            None,
+            1.0,
+            max_num_batched_tokens=settings.max_num_batched_tokens or 2048,
+            max_num_seqs=settings.max_num_seqs or 256,
+        )
+        self.in_flight: int | None = None
+        self.limits: list[int | None] = []
+        self.asked: list[Any] = []
+        self.speed: Speed | None = None
+        self.unanswered = 0
+
+    def limit(self, in_flight: int | None) -> None:
+        self.in_flight = in_flight
+        self.limits.append(in_flight)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        return None
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        batch: list[Completion] = []
+        for number, request in enumerate(requests):
+            if self.in_flight is not None and self.in_flight == self._dies_at and number == 1:
+                yield batch
+                raise EngineError("The engine ended.", "", False)
+            self.asked.append(request.prompt)
+            batch.append(
+                Completion(
+                    request.key,
+                    str(request.prompt),
+                    text=self._answer(request, self.settings, self.in_flight),
+                    finish_reason="stop",
+                    prompt_tokens=9,
+                    completion_tokens=4,
+                    latency=0.5,
+                    time_to_first_token=0.2,
+                )
+            )
+        yield batch
+        seconds = 0.001 * (self.in_flight or 1)
+        spread = Spread(mean=seconds, p25=seconds, p50=seconds, p75=seconds, p99=seconds, n=1)
+        self.speed = Speed(tpot=spread, ttft=spread, steps=1, running_max=1)
+
+
+class Engines:
+    """The engines that a test's flow opened."""
+
+    def __init__(self) -> None:
+        self.opened: list[LimitedTestEngine] = []
+        self.answer: Answer = lambda *_: "#### 1"
+        self.dies_at: int | None = None
+        self.refused: Callable[[VllmEngine], bool] = lambda _: False
+
+    def open(self, settings: VllmEngine) -> LimitedTestEngine:
+        engine = LimitedTestEngine(settings, self.answer, self.dies_at)
+        self.opened.append(engine)
+        if self.refused(settings):
+            raise EngineError("The engine did not start: out of memory.")
+        return engine
+
+
+def questions(folder: Path, n: int) -> Path:
+    """A file with n questions whose answer is 1."""
+    file = folder / "questions.jsonl"
+    file.write_text("".join(f'{{"question": "What is {i}?", "answer": "1"}}\n' for i in range(n)))
+    return file

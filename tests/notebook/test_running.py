@@ -1,0 +1,88 @@
+"""`regrade.score` and `regrade.evaluate`: the commands, called from a notebook's process with its event loop."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import regrade
+from regrade.answers.local import LocalRepository
+from regrade.cli.main import command_line
+from regrade.errors import SettingsError
+from regrade.notebook import running
+from regrade.reporting.results import Evaluation
+from regrade.settings import SourceOverride
+from tests.stored import numbers, publish
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+@pytest.mark.prefect
+@pytest.mark.slow
+def test_answers_are_scored_within_a_running_event_loop(
+    repository: LocalRepository,
+    tmp_path: Path,
+    prefect_api: str,
+    capfd: pytest.CaptureFixture[str],
+):
+    answers = publish(repository, numbers(0, 5))
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+
+    async def cell() -> Evaluation:
+        return regrade.score(repository.uri, scorer="number", tracking_uri=uri)
+
+    [result] = asyncio.run(cell()).answer_sets
+    assert result.answer_set_id == answers.manifest.answer_set_id
+    assert result.scores[0].metrics["accuracy"] == 1.0
+    assert list(regrade.open(repository.uri).sets().accuracy) == [1.0]
+    assert "1 scoring published" in capfd.readouterr().err
+
+
+def test_a_refusal_is_an_error_with_the_commands_message():
+    with pytest.raises(SettingsError, match="gsm8kk.*gsm8k"):
+        regrade.evaluate("org/model", ["gsm8kk"])
+
+
+def test_settings_that_were_not_set_stay_the_defaults(monkeypatch: pytest.MonkeyPatch):
+    seen: list[Any] = []
+
+    def run(words: list[str], folder: Path) -> None:
+        config = Path(words[words.index("--config") + 1])
+        seen.extend([words, yaml.safe_load(config.read_text())])
+
+    monkeypatch.setattr(running, "_run", run)
+    regrade.evaluate(
+        "org/model",
+        ["gsm8k", "lm_eval:arc_challenge"],
+        limit=5,
+        sampling=regrade.SamplingSettings(temperature=0.6),
+        prompt=regrade.PromptSettings(),
+        engine=regrade.VllmEngine(max_model_len=4096),
+    )
+    words, config = seen
+    assert words[3:] == ["--benchmark", "gsm8k", "--benchmark", "lm_eval:arc_challenge"]
+    assert config == {
+        "model": "org/model",
+        "limit": 5,
+        "sampling": {"temperature": 0.6},
+        "engine": {"kind": "vllm", "max_model_len": 4096},
+    }
+
+
+def test_options_of_scoring_become_those_of_the_command(monkeypatch: pytest.MonkeyPatch):
+    seen: list[list[str]] = []
+    monkeypatch.setattr(running, "_run", lambda words, _: seen.append(words))
+    sources = (SourceOverride(benchmark="gsm8k", path="gsm8k.jsonl"),)
+    scoring = regrade.ScoringOptions(processes=2, sandbox="landlock", sources=sources)
+    regrade.score("answers", scorer="number", scoring=scoring, force=True)
+    [words] = seen
+    assert words == [
+        *("score", "--answers", "answers", "--scorer", "number", "--source", "gsm8k=gsm8k.jsonl"),
+        *("--sandbox", "landlock", "--processes", "2", "--force"),
+    ]
+    command_line("score").parse_args(words, exit_on_error=False, print_error=False)

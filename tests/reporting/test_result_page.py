@@ -1,0 +1,104 @@
+"""The page of a result in Prefect: lowest subsets, next commands, models of one name; and the page of a verdict."""
+
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.comparing.gate import gate
+from regrade.reporting.results import AnswerSetResult, Evaluation, ScoreResult, score_result
+from regrade.reporting.tables import (
+    cost_rows,
+    markdown_report,
+    short_headline,
+    table_rows,
+)
+from regrade.reporting.verdicts import PARTS, gate_markdown
+from regrade.scoring.score import score_answers
+from regrade.settings import GateSettings
+from tests.builders import row
+from tests.comparing.sides import answer
+from tests.stored import publish, score
+
+
+@pytest.fixture
+def evaluation(tmp_path: Path) -> Evaluation:
+    """Seven subsets of four answers; of subset n, n answers are right, at most four."""
+    rows = [
+        row(4 * subset + n, "" if n < subset else "#### 99", subset=f"part {subset}")
+        for subset in range(7)
+        for n in range(4)
+    ]
+    answers = publish(LocalRepository(tmp_path / "answers"), rows)
+    result = AnswerSetResult(
+        benchmark="sums",
+        model="final",
+        model_revision="a" * 40,
+        answer_set_id=answers.manifest.answer_set_id,
+        revision="c" * 40,
+        url=None,
+        rows=28,
+        expected_rows=28,
+        generated=0,
+        scores=(score_result(score_answers(answers, "number"), None),),
+        seconds={"track": 0.5},
+    )
+    return Evaluation(answer_sets=(result,), repository="/answers")
+
+
+def test_the_page_names_the_lowest_subsets_and_how_to_read_the_answers(evaluation: Evaluation):
+    page = markdown_report(evaluation, None)
+
+    lowest = [line for line in page.splitlines() if "| part " in line]
+    assert [line.split(" | ")[1] for line in lowest] == [f"part {n}" for n in range(5)]
+    assert lowest[1].startswith("| sums | part 1 | 25.0 ± 25.0 % | 4")
+    set_id = evaluation.answer_sets[0].answer_set_id
+    assert f"regrade view /answers {set_id}" in page
+
+
+def test_the_name_of_a_run_is_its_result(evaluation: Evaluation):
+    assert short_headline(evaluation) == "final: sums 64.3 ± 9.2 %"
+    assert short_headline(evaluation.model_copy(update={"answer_sets": ()})) == ""
+
+
+def test_two_models_of_one_name_are_two_in_the_table(evaluation: Evaluation):
+    (one,) = evaluation.answer_sets
+    other = one.model_copy(update={"model_revision": "b" * 40, "answer_set_id": "0" * 16})
+    both = evaluation.model_copy(update={"answer_sets": (one, other)})
+
+    assert [cells[0] for cells in table_rows(evaluation)] == ["final"]
+    assert [cells[0] for cells in table_rows(both)] == ["final@aaaaaaaa", "final@bbbbbbbb"]
+
+
+def test_stages_that_a_run_did_not_need_have_no_seconds(evaluation: Evaluation):
+    assert list(cost_rows(evaluation)) == [("sums", "", "", "", "", "0.5", "")]
+
+
+def test_few_subsets_are_not_ranked(evaluation: Evaluation):
+    (answers,) = evaluation.answer_sets
+    (scored,) = answers.scores
+    few: ScoreResult = scored.model_copy(update={"lowest": ()})
+    page = markdown_report(
+        Evaluation(
+            answer_sets=(answers.model_copy(update={"scores": (few,)}),), repository="/answers"
+        ),
+        None,
+    )
+    assert "Lowest subsets" not in page
+
+
+def test_a_verdicts_page_names_the_baselines_model_and_the_level_in_tables_that_fit(
+    tmp_path: Path,
+):
+    repository = LocalRepository(tmp_path / "answers")
+    for model, right in (("org/base", 390), ("org/new", 320)):
+        score(answer(repository, model, right=right))
+    report = gate("org/new", GateSettings(baseline="org/base"), answers=repository.uri)
+    page = gate_markdown(report.model_copy(update={"base": "last-good"}))
+
+    assert "against baseline last-good (org/base)." in page.replace("\\", "")
+    assert "against baseline org/base." in gate_markdown(report).replace("\\", "")
+    assert "(90 %)" in page
+    assert "&#60;" not in page
+    headers = [line for line in page.splitlines() if line.startswith("| benchmark |")]
+    assert [len(line.split("|")) - 2 for line in headers] == [len(part) for part in PARTS]

@@ -1,0 +1,58 @@
+"""A sweep in MLflow: a run with curves over the requests in flight, a child per point, the same runs when logged again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regrade.tracking.sweep import EXPERIMENT, PointRun, track_sweep
+
+
+def point(tokens: int, in_flight: int, rate: float, failure: str | None = None) -> PointRun:
+    curve = f"max_num_batched_tokens={tokens}"
+    settings = {"engine.max_num_batched_tokens": str(tokens), "in_flight": str(in_flight)}
+    metrics = {} if failure else {"tokens_per_second": rate}
+    return PointRun(f"{curve}, in_flight={in_flight}", curve, in_flight, settings, metrics, failure)
+
+
+def runs(uri: str) -> tuple[Any, list[Any]]:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None
+    return client, client.search_runs([experiment.experiment_id])
+
+
+@pytest.mark.timeout(200)
+def test_the_parent_has_a_curve_per_setting_and_the_same_sweep_is_updated(tmp_path: Path):
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    points = [
+        point(512, 1, 10),
+        point(512, 4, 30),
+        point(1024, 1, 11),
+        point(1024, 4, 0, "it's full"),
+    ]
+    first = track_sweep(uri, "0123456789ab", "sweep of model", points, "# Page")
+    points[-1] = point(1024, 4, 33)
+    again = track_sweep(uri, "0123456789ab", "sweep of model", points, "# Page 2")
+
+    assert first.run_id == again.run_id
+    client, found = runs(uri)
+    assert len(found) == 5
+    assert {run.info.status for run in found} == {"FINISHED"}
+    parent = client.get_run(first.run_id)
+    assert parent.data.tags["mlflow.note.content"] == "# Page 2"
+    curves = {
+        key: [(m.step, m.value) for m in client.get_metric_history(first.run_id, key)]
+        for key in parent.data.metrics
+    }
+    assert curves == {
+        "tokens_per_second/max_num_batched_tokens-512": [(1, 10.0), (4, 30.0)],
+        "tokens_per_second/max_num_batched_tokens-1024": [(1, 11.0), (4, 33.0)],
+    }
+    children = {run.info.run_name: run for run in found if run.info.run_id != first.run_id}
+    last = children["max_num_batched_tokens=1024, in_flight=4"]
+    assert last.data.tags["mlflow.parentRunId"] == first.run_id
+    assert last.data.tags["regrade.failure"] == ""
+    assert last.data.params["in_flight"] == "4"
