@@ -30,7 +30,7 @@ from regrade.viewing.index import AnswerIndex, Rows, with_scores
 from regrade.viewing.library import Library, Shelf, StoredSet
 from regrade.viewing.settings_apart import settings_apart
 from regrade.viewing.turns import turns_of
-from regrade.viewing.verdicts import VERDICTS
+from regrade.viewing.verdicts import VERDICTS, Verdict
 
 SHOWN = (
     "sample_id",
@@ -50,17 +50,6 @@ SHOWN = (
 """Columns of an answer in the JSON document."""
 NOT_RIGHT = ("partly right", "wrong", "unparsed", "unfinished", "timeout")
 UNREAD = ("unparsed", "unfinished")
-Verdict = Literal[
-    "right",
-    "partly right",
-    "wrong",
-    "unparsed",
-    "unfinished",
-    "timeout",
-    "measured",
-    "failed",
-    "not scored",
-]
 
 
 @Parameter(name="*")
