@@ -15,6 +15,7 @@ from prefect.utilities.annotations import quote
 
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Session
+from regrade.answers.origin import begin_session
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.engines.base import MeasuredEngine
@@ -81,6 +82,17 @@ class Work:
         self.commits = self.failed_commits = 0
         self.last_commit: float | None = None
         """Time of the last commit, as seconds since 1970."""
+
+    def begin(self, session: Session) -> None:
+        """Note a session in the spool: the rows that follow are its own."""
+        begin_session(
+            self.spool,
+            self.repository.uri,
+            self.plan.description,
+            session,
+            replaced=self.replaced,
+            fresh=self.fresh,
+        )
 
     def count_commit(self, *, published: bool) -> None:
         """Count an attempt to publish."""
