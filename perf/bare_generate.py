@@ -12,7 +12,7 @@ import time
 from vllm import LLM, SamplingParams
 
 from perf.workloads import MAX_MODEL_LEN, WARM_UP, WORKLOADS, prompts
-from regrade.engines.vllm_process.engine import parse_extra
+from regrade.engines.vllm_process.extra import parse_extra
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from perf.workloads import CACHE_BYTES, MAX_MODEL_LEN, prompts
-from regrade.engines.vllm_process.engine import parse_extra
+from regrade.engines.vllm_process.extra import parse_extra
 from regrade.engines.vllm_process.meter import Meter
 
 MODES = ("off", "vllm", "meter")
