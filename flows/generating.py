@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from prefect.futures import wait
 from prefect.runtime import flow_run
@@ -37,22 +37,6 @@ from tasks.publish import publish_answers
 from tasks.work import Work
 
 logger = logging.getLogger("regrade")
-
-GENERATION_FORM: dict[str, dict[str, Any]] = {
-    "model": {"minLength": 1},
-    "limit": {"title": "Questions per benchmark", "minimum": 1},
-    "answers": {"title": "Answer repository"},
-    "repeats": {"title": "Answers per question", "minimum": 1},
-    "datasets": {"title": "Benchmarks of your own"},
-    "lm_eval": {"title": "Tasks of lm-evaluation-harness"},
-    "sources": {"title": "Questions from files"},
-    "share": {
-        "title": "Share, if several machines work together",
-        "pattern": "^(auto|[0-9]+/[0-9]+)$",
-    },
-    "goodput": {"title": "Goodput"},
-}
-"""JSON schema of form fields, in addition to their types."""
 
 _Job = TypeVar("_Job", bound=EngineJob)
 SCORED_ELSEWHERE = "The machine whose answers completed it scores it"
