@@ -11,20 +11,16 @@ from typing import TypeVar
 from prefect.futures import wait
 from prefect.runtime import flow_run
 
+from regrade.answer_plan import prompt_rendering
 from regrade.answers.durations import remember
 from regrade.answers.leftovers import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError, spool_root
 from regrade.engines.base import WAITING, Engine
 from regrade.errors import EngineError, OperationError, RegradeError, SettingsError, UserError
-from regrade.generation import prompt_rendering
 from regrade.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.monitoring.endpoint import ports, show
-from regrade.orchestration.machines import (
-    machines_ended_early,
-    start_machines,
-    wait_for_machines,
-)
+from regrade.orchestration.machines import machines_ended_early, start_machines, wait_for_machines
 from regrade.orchestration.waiting import Stages
 from regrade.orchestration.worker import engine_no_longer_needed, runs_under_worker
 from regrade.reporting.display import current_display, log_file

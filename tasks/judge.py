@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from prefect import task
 
 from regrade import __version__
+from regrade.answer_plan import make_plan
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Session
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.comparing.sides import find_side
 from regrade.errors import RepositoryError, SettingsError
-from regrade.generation import make_plan
 from regrade.job import JudgeJob
 from regrade.judging.choosing import (
     default_rubric,

@@ -3,10 +3,11 @@
 import logging
 from time import monotonic
 
+from regrade.answer_plan import PlannedRequests
 from regrade.answers.origin import note_speed
 from regrade.engines.base import BaseEngineSettings, Engine, LimitedEngine, MeasuredEngine
 from regrade.errors import EngineError, SettingsError
-from regrade.generation import PlannedRequests, Progress, generate, session_of
+from regrade.generation import Progress, generate, session_of
 from regrade.tuning.search import Rung
 from tasks.work import Work
 

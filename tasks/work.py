@@ -13,6 +13,7 @@ from prefect.futures import PrefectFuture
 from prefect.tasks import Task
 from prefect.utilities.annotations import quote
 
+from regrade.answer_plan import Plan
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Session
 from regrade.answers.origin import begin_session
@@ -20,7 +21,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.engines.base import MeasuredEngine
 from regrade.errors import HubError, TrackingError
-from regrade.generation import Plan, Progress
+from regrade.generation import Progress
 from regrade.monitoring.state import AnswerSetState
 from regrade.settings import Reuse, TokenPrice
 from regrade.shares import Share
