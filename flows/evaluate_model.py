@@ -66,9 +66,8 @@ def evaluate_model(
     prepare()  # imports MLflow while the engine loads
     if job.machines is None:
         with generating.plan(job) as works:
-            generating.generate(
-                job, works
-            )  # each answer set is published while the next is generated
+            # Each answer set is published while the next is generated.
+            generating.generate(job, works)
             sets = generating.publish(works)
     else:
         works, sets = generating.generate_on_machines(job, job.machines)

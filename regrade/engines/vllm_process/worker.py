@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Iterable
 
 from regrade.engines.vllm_process.channel import Channel, Message
+from regrade.engines.vllm_process.conversion import WireCompletion
 from regrade.engines.vllm_process.loading import Loaded, load
-from regrade.engines.vllm_process.loop import Limit, Loop, QueuedRequest, WireCompletion
+from regrade.engines.vllm_process.loop import Limit, Loop, QueuedRequest
 from regrade.engines.vllm_process.prompts import Prepared
 from regrade.engines.vllm_process.reasoning import ReasoningReader
 from regrade.engines.vllm_process.serve import serve_owner
