@@ -9,8 +9,8 @@ import pytest
 
 from regrade.answer_plan import make_plan
 from regrade.benchmarks import open_benchmark, open_harness_task
+from regrade.cli.generation_options import GenerationOptions
 from regrade.cli.main import run
-from regrade.cli.options import GenerationOptions
 from regrade.engines.openai import OpenAIEngine
 from regrade.errors import SettingsError, SourceError
 from regrade.harness.index import TaskEntry
