@@ -1,7 +1,6 @@
 """A benchmark of additions, and an engine that answers without a model."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Self
 
 from regrade.answer_plan import Plan, make_plan
@@ -70,12 +69,7 @@ class Answering:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         return None
 
     def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
