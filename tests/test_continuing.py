@@ -19,7 +19,7 @@ from regrade.engines.vllm import VllmEngine
 from regrade.errors import DamagedAnswersError
 from regrade.records import SCHEMA_VERSION, Completion, generation_row
 from regrade.settings import PromptSettings, Reuse, SamplingSettings
-from tests.answers.test_publishing import session
+from tests.builders import session
 from tests.sums import MODEL, SERVER, Sums, plan_of
 
 TOTAL = 4
