@@ -9,10 +9,11 @@ from prefect.client.schemas.objects import State
 from flows import generating
 from flows import parameters as p
 from flows.gating import check_baseline, completed, gate_answers, is_first, promote
-from flows.generating import SCORED_ELSEWHERE, finish_unscored, is_to_be_scored, run_name, unscored
+from flows.generating import run_name
 from flows.handing_on import hand_on
 from flows.judging import check_rubric, judge_job, judge_sets
 from flows.scoring import own_scorers, publish, report, score, track
+from flows.unscored import SCORED_ELSEWHERE, finish_unscored, is_to_be_scored, unscored
 from regrade.job import EvaluationJob, make_job
 from regrade.orchestration.form import form
 from regrade.orchestration.naming import name_run

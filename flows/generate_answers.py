@@ -3,7 +3,8 @@
 from prefect import flow
 
 from flows import parameters as p
-from flows.generating import finish_unscored, generate, is_to_be_scored, plan, publish, run_name
+from flows.generating import generate, plan, publish, run_name
+from flows.unscored import finish_unscored, is_to_be_scored
 from regrade.job import GenerationJob, make_job
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form
