@@ -6,6 +6,7 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 
+from flows import parameters as p
 from flows.gating import announce, completed
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.gate import gate_report
@@ -15,7 +16,7 @@ from regrade.comparing.together import compare_sides
 from regrade.errors import SettingsError
 from regrade.job import default_answers
 from regrade.orchestration.form import form
-from regrade.settings import Difference, GateSettings, ScorerName
+from regrade.settings import Difference, GateSettings
 from tasks.gate import show_comparisons
 
 
@@ -28,26 +29,24 @@ def run_name() -> str:
 @form(
     base={"minLength": 1, "title": "Baseline"},
     candidate={"minLength": 1},
-    answers={"title": "Answer repository"},
     base_answers={"title": "Answer repository of the baseline"},
     allow={"title": "Differences that are meant"},
     clusters={"title": "Independent of each other"},
     examples={"minimum": 0, "maximum": 50},
-    tracking_uri={"title": "MLflow"},
 )
 @flow(name="compare-models", flow_run_name=run_name)
 def compare_models(
     base: str,
     candidate: str,
     benchmarks: tuple[str, ...] = (),
-    answers: str | None = None,
+    answers: p.Answers = None,
     base_answers: str | None = None,
     gate: GateSettings | None = None,
     allow: tuple[Difference, ...] = (),
-    scorer: ScorerName | None = None,
+    scorer: p.Scorer = None,
     clusters: Cluster = "question",
     examples: int = 3,
-    tracking_uri: str | None = None,
+    tracking_uri: p.TrackingUri = None,
 ) -> Comparisons | GateReport | State[Any]:
     """Compare the stored answers of a candidate and a baseline, and judge whether the candidate is worse.
 
@@ -55,7 +54,6 @@ def compare_models(
         base: Answer set id, model, or an alias such as `baseline`.
         candidate: Answer set id, model or alias.
         benchmarks: Benchmarks to compare. Empty: all of the baseline.
-        answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
         base_answers: Answer repository of the baseline, if it differs. None: the same repository.
         gate: Limits of the verdict; its baseline is the one above. None: no verdict.
         allow: Intended differences between the two sides; others are refused.

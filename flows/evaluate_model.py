@@ -7,99 +7,54 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows import generating
+from flows import parameters as p
 from flows.gating import check_baseline, completed, gate_answers, is_first, promote
-from flows.generating import (
-    GENERATION_FORM,
-    SCORED_ELSEWHERE,
-    finish_unscored,
-    is_to_be_scored,
-    run_name,
-    unscored,
-)
+from flows.generating import run_name
 from flows.handing_on import hand_on
 from flows.judging import check_rubric, judge_job, judge_sets
 from flows.scoring import own_scorers, publish, report, score, track
-from regrade.job import EngineSettings, EvaluationJob, JudgeSettings, make_job
+from flows.unscored import SCORED_ELSEWHERE, finish_unscored, is_to_be_scored, unscored
+from regrade.job import EvaluationJob, make_job
 from regrade.orchestration.form import form
 from regrade.orchestration.naming import name_run
 from regrade.reporting.results import Evaluation, check_answered
 from regrade.reporting.tables import headline
 from regrade.scorers import load_scorer, stored_name
-from regrade.settings import (
-    BenchmarkName,
-    DatasetBenchmark,
-    GateSettings,
-    GoodputLimits,
-    HarnessTasks,
-    PromptSettings,
-    Reuse,
-    SamplingSettings,
-    ScorerName,
-    ScoringOptions,
-    SourceOverride,
-    TokenPrice,
-)
-from regrade.shares import ShareText
+from regrade.settings import GateSettings
 from regrade.tracking.process import prepare
 
 logger = logging.getLogger("regrade.gate")
 
 
-@form(
-    **GENERATION_FORM,
-    tracking_uri={"title": "MLflow"},
-    machines={"title": "Machines that generate", "minimum": 1, "maximum": 1000},
-)
+@form()
 @flow(name="evaluate-model", flow_run_name=run_name)
 def evaluate_model(
-    model: str,
-    benchmarks: tuple[BenchmarkName, ...] = (),
-    limit: int | None = None,
-    sampling: SamplingSettings | None = None,
-    engine: EngineSettings | None = None,
-    answers: str | None = None,
-    prompt: PromptSettings | None = None,
-    repeats: int | None = None,
-    datasets: tuple[DatasetBenchmark, ...] | None = None,
-    lm_eval: HarnessTasks | None = None,
-    sources: tuple[SourceOverride, ...] | None = None,
-    reuse: Reuse | None = None,
-    share: ShareText | None = None,
-    goodput: GoodputLimits | None = None,
-    scorer: ScorerName | None = None,
-    scoring: ScoringOptions | None = None,
-    judge: JudgeSettings | None = None,
+    model: p.Model,
+    benchmarks: p.Benchmarks = (),
+    limit: p.Limit = None,
+    sampling: p.Sampling = None,
+    engine: p.Engine = None,
+    answers: p.Answers = None,
+    prompt: p.Prompt = None,
+    repeats: p.Repeats = None,
+    datasets: p.Datasets = None,
+    lm_eval: p.LmEval = None,
+    sources: p.Sources = None,
+    reuse: p.Reuse = None,
+    share: p.Share = None,
+    goodput: p.Goodput = None,
+    scorer: p.Scorer = None,
+    scoring: p.Scoring = None,
+    judge: p.Judge = None,
     gate: GateSettings | None = None,
-    price: TokenPrice | None = None,
-    tracking_uri: str | None = None,
-    machines: int | None = None,
+    price: p.Price = None,
+    tracking_uri: p.TrackingUri = None,
+    machines: p.Machines = None,
 ) -> Evaluation | State[Any]:
     """Evaluate a model: generate the missing answers, then publish, score and track them.
 
     Args:
-        model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with a checkpoint.
-        benchmarks: Benchmarks to run; at least one, here or under "Benchmarks of your own".
-        limit: Number of questions of each benchmark, spread evenly over it. None: all.
-        sampling: Decoding settings. None: the defaults of each benchmark, or the model's if it reasons before it answers.
-        engine: Engine that generates the answers. None: vLLM on the worker's machine with its defaults.
-        answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
-        prompt: Prompt settings: format, examples, system message. None: the defaults of each benchmark.
-        repeats: Answers per question; more than one needs a temperature above 0. None: the number of each benchmark.
-        datasets: Further benchmarks: a dataset on the Hub or in a file, with a prompt template.
-        lm_eval: Tasks of lm-evaluation-harness to run as benchmarks. None: none.
-        sources: Files or folders to use instead of a benchmark's dataset on the Hub.
-        reuse: Use of stored answers. None: they are kept, and failed requests are sent again.
-        share: Part of the questions with which this machine begins, such as `2/4`, if several machines generate the same
-            answers; `auto` in a Slurm array or an indexed Job. None: it is alone.
-        goodput: Longest latencies of answers that are counted as goodput. None: goodput is not measured.
-        scorer: Scorer to use. None: the scorers of each benchmark.
-        scoring: How scorers run that need processes or a sandbox. None: on all cores, in bubblewrap.
-        judge: Judges that grade the answers afterwards, once the model's engine has ended. None: no judge.
         gate: Baseline and limits for a verdict whether the model is worse. None: no verdict.
-        price: Price of the model's tokens. None: no cost is shown.
-        tracking_uri: MLflow server or database. None: the worker's default.
-        machines: Number of machines that generate: as many runs of `generate-answers` start on its pool, and this run waits
-            for them and scores. None: this machine generates.
     """
     job = make_job(EvaluationJob, locals())
     if job.scorer is not None:
@@ -112,9 +67,8 @@ def evaluate_model(
     prepare()  # imports MLflow while the engine loads
     if job.machines is None:
         with generating.plan(job) as works:
-            generating.generate(
-                job, works
-            )  # each answer set is published while the next is generated
+            # Each answer set is published while the next is generated.
+            generating.generate(job, works)
             sets = generating.publish(works)
     else:
         works, sets = generating.generate_on_machines(job, job.machines)

@@ -3,11 +3,11 @@
 from prefect import flow
 from prefect.runtime import flow_run
 
+from flows import parameters as p
 from flows.judging import judge_stored
-from regrade.job import EngineSettings, JudgeJob, make_job
+from regrade.job import JudgeJob, make_job
 from regrade.orchestration.form import form
 from regrade.reporting.results import Evaluation, check_answered
-from regrade.settings import PromptSettings, Reuse, SamplingSettings, ScoringOptions, TokenPrice
 from regrade.tracking.process import prepare
 
 
@@ -25,30 +25,28 @@ def run_name() -> str:
 @form(
     judges={"minItems": 1},
     answer_sets={"title": "Answer sets"},
-    answers={"title": "Answer repository"},
     limit={"title": "Questions per answer set", "minimum": 1},
     judge_repeats={"title": "Verdicts per answer", "minimum": 1},
     self_test={"title": "Self-test"},
-    tracking_uri={"title": "MLflow"},
 )
 @flow(name="judge-answers", flow_run_name=run_name)
 def judge_answers(
     judges: tuple[str, ...],
     answer_sets: tuple[str, ...] = (),
     rubric: str | None = None,
-    answers: str | None = None,
+    answers: p.Answers = None,
     baseline: str | None = None,
     criteria: str | None = None,
     limit: int | None = None,
     judge_repeats: int = 1,
-    engine: EngineSettings | None = None,
-    sampling: SamplingSettings | None = None,
-    prompt: PromptSettings | None = None,
-    price: TokenPrice | None = None,
+    engine: p.Engine = None,
+    sampling: p.Sampling = None,
+    prompt: p.Prompt = None,
+    price: p.Price = None,
     self_test: bool = False,
-    reuse: Reuse | None = None,
-    scoring: ScoringOptions | None = None,
-    tracking_uri: str | None = None,
+    reuse: p.Reuse = None,
+    scoring: p.Scoring = None,
+    tracking_uri: p.TrackingUri = None,
 ) -> Evaluation:
     """Let judge models grade stored answers: generate the missing verdicts, then publish, score and track them.
 
@@ -56,7 +54,6 @@ def judge_answers(
         judges: Models that judge, one after the other; each makes an answer set of its own.
         answer_sets: Ids of answer sets, models or aliases. Empty: all answers whose headline number comes from a judge.
         rubric: accuracy_style, correct, criteria, pairwise, or the path of a Jinja file. None: the benchmark's.
-        answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
         baseline: Other side of the rubric `pairwise`: answer set id, model or alias. None: no other side.
         criteria: YAML or JSON file for the rubric `criteria`. None: the criteria are stored with the questions.
         limit: Number of questions whose answers are judged, spread evenly. None: all.
@@ -68,7 +65,6 @@ def judge_answers(
         self_test: Judge answers of regrade's own, some of which tell the judge what to say.
         reuse: Use of stored verdicts. None: they are kept, and failed requests are sent again.
         scoring: Options of scoring, such as the smallest share of answers with a verdict. None: the defaults.
-        tracking_uri: MLflow server or database. None: the worker's default.
     """
     job = make_job(JudgeJob, locals())
     prepare()  # imports MLflow while the engine loads

@@ -5,19 +5,12 @@ from pathlib import Path
 from prefect import flow
 from prefect.runtime import flow_run
 
+from flows import parameters as p
 from regrade.engines.vllm import VllmEngine
 from regrade.job import make_job
 from regrade.orchestration.form import form
 from regrade.planning.plan import MemoryPlan
 from regrade.planning.request import GpuName, PlanRequest
-from regrade.settings import (
-    BenchmarkName,
-    DatasetBenchmark,
-    HarnessTasks,
-    PromptSettings,
-    SamplingSettings,
-    SourceOverride,
-)
 from tasks.plan_memory import plan_memory
 
 
@@ -34,33 +27,27 @@ def run_name() -> str:
 
 
 @form(
-    model={"minLength": 1},
     gpus={"title": "Number of GPUs", "minimum": 1},
     gpu={"title": "Kind of GPU"},
     gpu_memory={"title": "Memory of a GPU"},
     max_model_len={"title": "Tokens of a request", "minimum": 1},
-    limit={"title": "Questions per benchmark", "minimum": 1},
-    datasets={"title": "Benchmarks of your own"},
-    lm_eval={"title": "Tasks of lm-evaluation-harness"},
-    sources={"title": "Questions from files"},
-    answers={"title": "Answer repository"},
 )
 @flow(name="plan-model", flow_run_name=run_name)
 def plan_model(
-    model: str,
+    model: p.Model,
     gpus: int | None = None,
     gpu: GpuName | None = None,
     gpu_memory: str | None = None,
     max_model_len: int | None = None,
-    benchmarks: tuple[BenchmarkName, ...] = (),
-    limit: int | None = None,
-    datasets: tuple[DatasetBenchmark, ...] | None = None,
-    lm_eval: HarnessTasks | None = None,
-    sources: tuple[SourceOverride, ...] | None = None,
-    sampling: SamplingSettings | None = None,
-    prompt: PromptSettings | None = None,
+    benchmarks: p.Benchmarks = (),
+    limit: p.Limit = None,
+    datasets: p.Datasets = None,
+    lm_eval: p.LmEval = None,
+    sources: p.Sources = None,
+    sampling: p.Sampling = None,
+    prompt: p.Prompt = None,
     engine: VllmEngine | None = None,
-    answers: str | None = None,
+    answers: p.Answers = None,
 ) -> MemoryPlan:
     """Plan a model's memory, without its weights and without a GPU: what fits, and how many requests at a time.
 
@@ -71,12 +58,9 @@ def plan_model(
         gpu_memory: Memory of a GPU instead of its kind, such as `80GiB`.
         max_model_len: Tokens of prompt and answer together. None: decided by the benchmarks, else the model's limit.
         benchmarks: Benchmarks whose longest prompt and answer decide the length.
-        limit: Number of questions of each benchmark, spread evenly over it. None: all.
         datasets: Benchmarks of your own that decide the length too: a dataset on the Hub or in a file, with a prompt template.
         lm_eval: Tasks of lm-evaluation-harness that decide the length too. None: none.
-        sources: Files or folders to use instead of a benchmark's dataset on the Hub.
         sampling: Decoding settings, of which `max_tokens` counts. None: the defaults of each benchmark or of the model.
-        prompt: Prompt settings: format, examples, system message. None: the defaults of each benchmark.
         engine: Settings of vLLM; parallel sizes that are set are kept. None: its defaults.
         answers: Answer repository with earlier starts, which replace the assumed margin. None: the worker's default.
     """

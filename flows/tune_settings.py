@@ -10,10 +10,11 @@ from time import monotonic
 from prefect import flow
 
 from flows import generating
-from flows.generating import GENERATION_FORM, loaded_engine, plan, publish
+from flows import parameters as p
+from flows.generating import loaded_engine, plan, publish
 from regrade import __version__
 from regrade.errors import SettingsError
-from regrade.job import EngineSettings, make_job
+from regrade.job import make_job
 from regrade.orchestration.artifacts import show
 from regrade.orchestration.form import form
 from regrade.orchestration.worker import engine_no_longer_needed
@@ -22,15 +23,6 @@ from regrade.planning.planner import make_memory_plan
 from regrade.planning.request import PlanRequest
 from regrade.reporting.display import log_file
 from regrade.reporting.tunings import tuning_page
-from regrade.settings import (
-    BenchmarkName,
-    DatasetBenchmark,
-    HarnessTasks,
-    PromptSettings,
-    Reuse,
-    SamplingSettings,
-    SourceOverride,
-)
 from regrade.tuning.job import LatencyLimits, TuneJob, TuneResult
 from regrade.tuning.lookup import key_of
 from regrade.tuning.records import TrialRecord, Tuning, TuningKey, keep
@@ -51,33 +43,31 @@ def run_name() -> str:
 
 
 @form(
-    **GENERATION_FORM,
     limits={"title": "Limits on latency"},
     starts={"title": "Engine starts", "minimum": 1},
     most_in_flight={"title": "Most requests in flight", "minimum": 1},
 )
 @flow(name="tune-settings", flow_run_name=run_name)
 def tune_settings(
-    model: str,
-    benchmarks: tuple[BenchmarkName, ...] = (),
+    model: p.Model,
+    benchmarks: p.Benchmarks = (),
     limits: LatencyLimits | None = None,
     starts: int | None = None,
     most_in_flight: int | None = None,
-    limit: int | None = None,
-    sampling: SamplingSettings | None = None,
-    engine: EngineSettings | None = None,
-    answers: str | None = None,
-    prompt: PromptSettings | None = None,
-    repeats: int | None = None,
-    datasets: tuple[DatasetBenchmark, ...] | None = None,
-    lm_eval: HarnessTasks | None = None,
-    sources: tuple[SourceOverride, ...] | None = None,
-    reuse: Reuse | None = None,
+    limit: p.Limit = None,
+    sampling: p.Sampling = None,
+    engine: p.Engine = None,
+    answers: p.Answers = None,
+    prompt: p.Prompt = None,
+    repeats: p.Repeats = None,
+    datasets: p.Datasets = None,
+    lm_eval: p.LmEval = None,
+    sources: p.Sources = None,
+    reuse: p.Reuse = None,
 ) -> TuneResult:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept.
 
     Args:
-        model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with a checkpoint.
         benchmarks: The benchmark whose questions are answered; one, here or under "Benchmarks of your own".
         limits: Largest accepted latencies. None: only throughput counts.
         starts: Most engine starts. None: 4.
@@ -85,13 +75,11 @@ def tune_settings(
         limit: Number of questions, spread evenly over the benchmark. None: all.
         sampling: Decoding settings. None: the defaults of the benchmark, or the model's if it reasons before it answers.
         engine: Engine settings that stay as they are. None: vLLM on the worker's machine with its defaults.
-        answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
         prompt: Prompt settings: format, examples, system message. None: the defaults of the benchmark.
         repeats: Answers per question; more than one needs a temperature above 0. None: the number of the benchmark.
         datasets: A benchmark of your own: a dataset on the Hub or in a file, with a prompt template.
         lm_eval: Task of lm-evaluation-harness to run as benchmark. None: none.
         sources: Files or folders to use instead of the benchmark's dataset on the Hub.
-        reuse: Use of stored answers. None: they are kept, and failed requests are sent again.
     """
     job = make_job(TuneJob, locals())
     job = job.model_copy(update={"engine": job.engine.model_copy(update={"tuned": False})})

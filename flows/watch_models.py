@@ -9,31 +9,18 @@ from prefect import flow
 from prefect.runtime import deployment
 from pydantic import BaseModel, Field, model_validator
 
-from flows.generating import GENERATION_FORM
+from flows import parameters as p
 from regrade.answers.aliases import alias_names
 from regrade.answers.opening import open_repository
 from regrade.comparing.sides import find_side
 from regrade.errors import OperationError, RegradeError, RepositoryError, SettingsError
-from regrade.job import EngineSettings, EvaluationJob, JudgeSettings, make_job
+from regrade.job import EvaluationJob, make_job
 from regrade.orchestration.artifacts import show
 from regrade.orchestration.form import form
 from regrade.orchestration.remote.client import connected
 from regrade.orchestration.watched_runs import Watched, start_runs
 from regrade.reporting.tables import markdown_table
-from regrade.settings import (
-    BenchmarkName,
-    DatasetBenchmark,
-    GateSettings,
-    GoodputLimits,
-    HarnessTasks,
-    PromptSettings,
-    Reuse,
-    SamplingSettings,
-    ScorerName,
-    ScoringOptions,
-    SourceOverride,
-    TokenPrice,
-)
+from regrade.settings import GateSettings
 from regrade.watching.folders import checkpoints, in_folder
 from regrade.watching.found import Found, alias_of, check_aliases
 from regrade.watching.hub import of_organisation, on_hub
@@ -66,15 +53,12 @@ class WatchGate(GateSettings):
 
 
 @form(
-    **{name: more for name, more in GENERATION_FORM.items() if name != "model"},
     models={"title": "Models"},
     organisations={"title": "Organisations on the Hub"},
     pattern={"title": "Pattern of an organisation's models"},
     folders={"title": "Folders of checkpoints"},
     settle={"title": "Seconds without a change", "minimum": 0},
     at_a_time={"title": "Runs at a time", "minimum": 1},
-    tracking_uri={"title": "MLflow"},
-    machines={"title": "Machines that generate", "minimum": 1, "maximum": 1000},
 )
 @flow(name="watch-models")
 def watch_models(
@@ -85,24 +69,24 @@ def watch_models(
     settle: float = 60.0,
     at_a_time: int = 4,
     gate: WatchGate = WatchGate(),  # noqa: B008 - frozen
-    benchmarks: tuple[BenchmarkName, ...] = (),
-    limit: int | None = None,
-    sampling: SamplingSettings | None = None,
-    engine: EngineSettings | None = None,
-    answers: str | None = None,
-    prompt: PromptSettings | None = None,
-    repeats: int | None = None,
-    datasets: tuple[DatasetBenchmark, ...] | None = None,
-    lm_eval: HarnessTasks | None = None,
-    sources: tuple[SourceOverride, ...] | None = None,
-    reuse: Reuse | None = None,
-    goodput: GoodputLimits | None = None,
-    scorer: ScorerName | None = None,
-    scoring: ScoringOptions | None = None,
-    judge: JudgeSettings | None = None,
-    price: TokenPrice | None = None,
-    tracking_uri: str | None = None,
-    machines: int | None = None,
+    benchmarks: p.Benchmarks = (),
+    limit: p.Limit = None,
+    sampling: p.Sampling = None,
+    engine: p.Engine = None,
+    answers: p.Answers = None,
+    prompt: p.Prompt = None,
+    repeats: p.Repeats = None,
+    datasets: p.Datasets = None,
+    lm_eval: p.LmEval = None,
+    sources: p.Sources = None,
+    reuse: p.Reuse = None,
+    goodput: p.Goodput = None,
+    scorer: p.Scorer = None,
+    scoring: p.Scoring = None,
+    judge: p.Judge = None,
+    price: p.Price = None,
+    tracking_uri: p.TrackingUri = None,
+    machines: p.Machines = None,
 ) -> dict[str, int]:
     """Start `evaluate-model` for every revision that was not seen yet, once, and move the alias of the last good one.
 
@@ -116,23 +100,6 @@ def watch_models(
         settle: Seconds without a change after which a complete folder counts as written.
         at_a_time: Most runs that wait or run, also of revisions that are gone; other revisions are started later.
         gate: Verdict on each new revision against the last good one.
-        benchmarks: Benchmarks to run; at least one, here or under "Benchmarks of your own".
-        limit: Number of questions of each benchmark, spread evenly over it. None: all.
-        sampling: Decoding settings. None: the defaults of each benchmark, or the model's if it reasons before it answers.
-        engine: Engine that generates the answers. None: vLLM on the worker's machine with its defaults.
-        answers: Answer repository, `hf://datasets/org/name` or a folder. None: the worker's default.
-        prompt: Prompt settings: format, examples, system message. None: the defaults of each benchmark.
-        repeats: Answers per question; more than one needs a temperature above 0. None: the number of each benchmark.
-        datasets: Further benchmarks: a dataset on the Hub or in a file, with a prompt template.
-        lm_eval: Tasks of lm-evaluation-harness to run as benchmarks. None: none.
-        sources: Files or folders to use instead of a benchmark's dataset on the Hub.
-        reuse: Use of stored answers. None: they are kept, and failed requests are sent again.
-        goodput: Longest latencies of answers that are counted as goodput. None: goodput is not measured.
-        scorer: Scorer to use. None: the scorers of each benchmark.
-        scoring: How scorers run that need processes or a sandbox. None: on all cores, in bubblewrap.
-        judge: Judges that grade the answers afterwards, once the model's engine has ended. None: no judge.
-        price: Price of the model's tokens. None: no cost is shown.
-        tracking_uri: MLflow server or database. None: the worker's default.
         machines: Number of machines that generate the answers of a revision. None: one.
     """
     given = {name: value for name, value in locals().items() if name in _PASSED}

@@ -30,6 +30,7 @@ KINDS = ("generate", "score")
 
 def generate(model: str, n: int, folder: Path) -> None:
     """Generate and publish `n` answers in this process, and print the measurements as JSON."""
+    from regrade.answer_plan import make_plan
     from regrade.answers.local import LocalRepository
     from regrade.answers.publishing import publish_answers
     from regrade.answers.spool import Spool
@@ -37,7 +38,6 @@ def generate(model: str, n: int, folder: Path) -> None:
     from regrade.engines.base import PromptRendering
     from regrade.engines.vllm import VllmEngine
     from regrade.generation import generate as generate_answers
-    from regrade.generation import make_plan
     from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
 
     questions = write_questions(folder / "questions.jsonl", n)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from regrade.answer_plan import Plan
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Session
 from regrade.answers.origin import noted_origin, read_origin
@@ -17,7 +18,6 @@ from regrade.answers.spool import Spool, spool_folder
 from regrade.answers.verify import intact_part
 from regrade.engines.base import BaseEngineSettings
 from regrade.errors import DamagedAnswersError
-from regrade.generation import Plan
 from regrade.records import Sample
 from regrade.settings import Reuse
 from regrade.shares import Share

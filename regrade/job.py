@@ -57,33 +57,17 @@ class EngineJob(Settings):
     price: TokenPrice | None = None
 
 
-class GenerationJob(EngineJob):
-    """Answers to generate: model, benchmarks, settings and answer repository."""
+class BenchmarkChoice(Settings):
+    """Benchmarks to ask, and what is asked of them."""
 
     benchmarks: tuple[BenchmarkName, ...] = ()
     datasets: tuple[DatasetBenchmark, ...] = ()
     lm_eval: HarnessTasks = HarnessTasks()
     sources: tuple[SourceOverride, ...] = ()
     limit: int | None = Field(None, ge=1)
-    repeats: int | None = Field(None, ge=1)
-    share: ShareText | None = None
 
     @model_validator(mode="after")
-    def _share_is_possible(self) -> Self:
-        if self.share is not None and (self.reuse.fresh or self.reuse.heal):
-            raise ValueError(
-                "`--fresh` and `--heal` replace stored answers, also those of other machines: run them once without "
-                "`--share`"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _has_work(self) -> Self:
-        if not self.names:
-            raise ValueError(
-                "nothing to evaluate: choose a benchmark (`--benchmark`) or a suite (`--suite`), or describe a dataset "
-                "(`--dataset.name`, `--dataset.path`)"
-            )
+    def _uses_all_sources(self) -> Self:
         sources = {source.benchmark for source in self.sources}
         if unused := sources - {*self.benchmarks, *self.lm_eval.names}:
             raise ValueError(
@@ -104,6 +88,31 @@ class GenerationJob(EngineJob):
     def source_of(self, benchmark: str) -> str | None:
         """Return the path to read instead of a benchmark's source, or None."""
         return next((source.path for source in self.sources if source.benchmark == benchmark), None)
+
+
+class GenerationJob(BenchmarkChoice, EngineJob):
+    """Answers to generate: model, benchmarks, settings and answer repository."""
+
+    repeats: int | None = Field(None, ge=1)
+    share: ShareText | None = None
+
+    @model_validator(mode="after")
+    def _share_is_possible(self) -> Self:
+        if self.share is not None and (self.reuse.fresh or self.reuse.heal):
+            raise ValueError(
+                "`--fresh` and `--heal` replace stored answers, also those of other machines: run them once without "
+                "`--share`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_work(self) -> Self:
+        if not self.names:
+            raise ValueError(
+                "nothing to evaluate: choose a benchmark (`--benchmark`) or a suite (`--suite`), or describe a dataset "
+                "(`--dataset.name`, `--dataset.path`)"
+            )
+        return self
 
 
 class JudgeSettings(Settings):

@@ -1,11 +1,11 @@
 """The answer sets of a job: its benchmarks are opened, and planned for a model."""
 
+from regrade.answer_plan import Plan, make_plan
 from regrade.asking import asked_as, equal_answers
 from regrade.benchmarks import open_benchmark, open_dataset, open_harness_task
 from regrade.benchmarks.base import Benchmark
 from regrade.engines.vllm import VllmEngine
 from regrade.errors import SettingsError
-from regrade.generation import Plan, make_plan
 from regrade.job import GenerationJob
 from regrade.models import ResolvedModel
 from regrade.models.resolving import is_folder

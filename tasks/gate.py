@@ -5,13 +5,7 @@ from prefect.cache_policies import NO_CACHE
 
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Comparisons
-from regrade.orchestration.artifacts import (
-    COMPARISON_KEY,
-    PAGE_KEY,
-    REPORT_KEY,
-    as_artifact,
-    show,
-)
+from regrade.orchestration.artifacts import COMPARISON_KEY, PAGE_KEY, REPORT_KEY, as_artifact, show
 from regrade.reporting.comparisons import comparisons_markdown
 from regrade.reporting.tables import escape
 from regrade.reporting.verdicts import gate_markdown

@@ -12,7 +12,7 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import PrefectException
 
-from regrade.answers.origin import begin_session, note_speed
+from regrade.answers.origin import note_speed
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.engines.base import BaseEngineSettings, Engine, MeasuredEngine
@@ -81,14 +81,7 @@ def generate_missing(
     except (OperationError, UserError) as error:
         logger.warning("what other machines published is left out later: %s", error)
     session = session_of(engine, settings, day=work.requests.day)
-    begin_session(
-        work.spool,
-        work.repository.uri,
-        work.plan.description,
-        session,
-        replaced=work.replaced,
-        fresh=work.fresh,
-    )
+    work.begin(session)
     with (
         RepeatingThread(seconds, publish, "publish", first=first),
         RepeatingThread(

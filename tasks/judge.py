@@ -9,14 +9,13 @@ from datetime import UTC, datetime
 from prefect import task
 
 from regrade import __version__
+from regrade.answer_plan import make_plan
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Session
 from regrade.answers.opening import open_repository
-from regrade.answers.origin import begin_session
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.comparing.sides import find_side
 from regrade.errors import RepositoryError, SettingsError
-from regrade.generation import make_plan
 from regrade.job import JudgeJob
 from regrade.judging.choosing import (
     default_rubric,
@@ -183,10 +182,7 @@ def take_known(work: Work) -> None:
     rows = known_rows(work.plan.specification, work.requests.rows, work.repository)
     if not rows:
         return
-    begin_session(
-        work.spool,
-        work.repository.uri,
-        work.plan.description,
+    work.begin(
         Session(
             id=secrets.token_hex(6),
             started_at=datetime.now(UTC),
@@ -199,9 +195,7 @@ def take_known(work: Work) -> None:
             chat_template_sha256=None,
             engine_settings={},
             load_seconds=0.0,
-        ),
-        replaced=work.replaced,
-        fresh=work.fresh,
+        )
     )
     withheld = work.plan.withheld
     work.spool.append(rows if withheld is None else withheld.take(rows))

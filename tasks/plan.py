@@ -4,12 +4,12 @@ import logging
 
 from prefect import task
 
+from regrade.answer_plan import Plan
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.spool import Spool, spool_folder
 from regrade.continuing import remaining, stored_plan
 from regrade.errors import SettingsError
-from regrade.generation import Plan
 from regrade.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.job_plans import plans_of
 from regrade.scorers import JUDGE

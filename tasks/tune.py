@@ -3,10 +3,11 @@
 import logging
 from time import monotonic
 
-from regrade.answers.origin import begin_session, note_speed
+from regrade.answer_plan import PlannedRequests
+from regrade.answers.origin import note_speed
 from regrade.engines.base import BaseEngineSettings, Engine, LimitedEngine, MeasuredEngine
 from regrade.errors import EngineError, SettingsError
-from regrade.generation import PlannedRequests, Progress, generate, session_of
+from regrade.generation import Progress, generate, session_of
 from regrade.tuning.search import Rung
 from tasks.work import Work
 
@@ -113,14 +114,7 @@ class MeasuringEngine:
         """Generate answers of the answer set, as a session of its own: its seconds and speed are those of this measurement."""
         work = self._work
         session = session_of(self._engine, self._settings, day=requests.day)
-        begin_session(
-            work.spool,
-            work.repository.uri,
-            work.plan.description,
-            session,
-            replaced=work.replaced,
-            fresh=work.fresh,
-        )
+        work.begin(session)
         progress = generate(requests, self._engine, work.spool, lambda _: None)
         self._questions.made += len(requests)
         if isinstance(self._engine, MeasuredEngine) and self._engine.speed is not None:

@@ -13,13 +13,15 @@ from prefect.futures import PrefectFuture
 from prefect.tasks import Task
 from prefect.utilities.annotations import quote
 
+from regrade.answer_plan import Plan
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Session
+from regrade.answers.origin import begin_session
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.engines.base import MeasuredEngine
 from regrade.errors import HubError, TrackingError
-from regrade.generation import Plan, Progress
+from regrade.generation import Progress
 from regrade.monitoring.state import AnswerSetState
 from regrade.settings import Reuse, TokenPrice
 from regrade.shares import Share
@@ -81,6 +83,17 @@ class Work:
         self.commits = self.failed_commits = 0
         self.last_commit: float | None = None
         """Time of the last commit, as seconds since 1970."""
+
+    def begin(self, session: Session) -> None:
+        """Note a session in the spool: the rows that follow are its own."""
+        begin_session(
+            self.spool,
+            self.repository.uri,
+            self.plan.description,
+            session,
+            replaced=self.replaced,
+            fresh=self.fresh,
+        )
 
     def count_commit(self, *, published: bool) -> None:
         """Count an attempt to publish."""

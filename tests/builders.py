@@ -1,7 +1,9 @@
 """Small real objects for tests that do not care how they came about."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from regrade.answers.manifest import Session
 from regrade.answers.origin import SetDescription
 from regrade.records import Completion, Sample, generation_row
 from regrade.settings import SamplingParams
@@ -31,6 +33,24 @@ def description(
     return SetDescription(
         specification=specification(**changes), n_samples=n_samples, scorers=scorers
     )
+
+
+def session(minute: int = 0, **changes: Any) -> Session:
+    """A session of vLLM without counts; its number is the minute at which it begins."""
+    fields: dict[str, Any] = {
+        "id": f"{minute:012x}",
+        "started_at": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute),
+        "regrade_version": "0",
+        "engine": "vllm",
+        "engine_version": "0.32.0",
+        "device": "cpu",
+        "dtype": "float32",
+        "max_model_len": 512,
+        "chat_template_sha256": None,
+        "engine_settings": {},
+        "load_seconds": 1.0,
+    }
+    return Session(**(fields | changes))
 
 
 def row(number: int, text: str = "", *, repeat: int = 0, **changes: Any) -> dict[str, Any]:

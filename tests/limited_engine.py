@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from regrade.engines.base import EngineInfo
@@ -43,12 +42,7 @@ class LimitedTestEngine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         return None
 
     def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from regrade.answer_plan import Plan, make_plan
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import Origin, begin_session
 from regrade.answers.publishing import publish_answers
@@ -16,11 +17,10 @@ from regrade.engines.base import BaseEngineSettings
 from regrade.engines.openai import OpenAIEngine
 from regrade.engines.vllm import VllmEngine
 from regrade.errors import DamagedAnswersError
-from regrade.generation import Plan, make_plan
 from regrade.records import SCHEMA_VERSION, Completion, generation_row
 from regrade.settings import PromptSettings, Reuse, SamplingSettings
-from tests.answers.test_publishing import session
-from tests.test_generation import MODEL, SERVER, Sums, plan_of
+from tests.builders import session
+from tests.sums import MODEL, SERVER, Sums, plan_of
 
 TOTAL = 4
 FAILED = {"text": None, "error": "500", "error_permanent": False}

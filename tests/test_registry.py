@@ -176,7 +176,7 @@ def test_a_benchmark_of_another_package_is_listed_and_planned(tmp_path: Path):
     listed = command("benchmarks", "--json", path=site).document["benchmarks"]
     planned = python(
         "from regrade.job import GenerationJob; from regrade.benchmarks import open_benchmark;"
-        "from regrade.job import EngineSettings; from regrade.generation import make_plan;"
+        "from regrade.job import EngineSettings; from regrade.answer_plan import make_plan;"
         "from regrade.settings import PromptSettings;"
         f"job = GenerationJob(model='m', benchmarks=('riddles',), answers='a', engine={{'kind': 'echo'}},"
         f"    prompt={{'n_shots': 0}}, sources=({{'benchmark': 'riddles', 'path': {str(questions)!r}}},));"

@@ -18,9 +18,9 @@ from regrade.generation import generate
 from regrade.job import EvaluationJob, GenerationJob, make_job
 from regrade.records import Completion, Request
 from regrade.shares import BLOCK, MACHINES_VARIABLE, Share, publish_interval
-from tests.answers.test_publishing import session
+from tests.builders import session
+from tests.sums import Answering, plan_of
 from tests.test_continuing import rows
-from tests.test_generation import Answering, plan_of
 
 
 @pytest.mark.parametrize(("of", "questions"), [(1, 10), (4, 1000), (7, 12), (5, 3)])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from regrade import suites
-from regrade.cli.options import GenerationOptions
+from regrade.cli.generation_options import GenerationOptions
 from regrade.errors import SettingsError, UnknownNameError
 from regrade.suites import SUITES, Suite, members
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from regrade.answer_plan import Plan, make_plan
 from regrade.errors import SettingsError
-from regrade.generation import Plan, make_plan
 from regrade.models import ResolvedModel
 from regrade.models.chat_template import ChatTemplate, RenderedInCode
 from regrade.sampling import with_sampling
 from regrade.settings import PromptSettings, SamplingParams, SamplingSettings
 from regrade.specification import ModelIdentity, PromptIdentity
 from tests.models.test_chat_template import BUDGETED, HYBRID, OPENED, PLAIN
-from tests.test_generation import MODEL, SERVER, Sums
+from tests.sums import MODEL, SERVER, Sums
 
 CARD = {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "do_sample": True}
 

@@ -1,8 +1,9 @@
 """Find and read the answer sets of a repository at a pinned revision."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from regrade.answers.questions import questions_at_hand
 from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.withheld import COLUMNS as WITHHELD
-from regrade.answers.withheld import WithheldQuestions
+from regrade.answers.withheld import EMPTY, WithheldQuestions
 from regrade.errors import DamagedAnswersError, RepositoryError
 from regrade.records import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.specification import Specification, path_component
@@ -61,6 +62,15 @@ class AnswerSet:
     def questions(self) -> WithheldQuestions:
         """Questions at hand of an answer set whose questions are withheld."""
         return questions_at_hand(self.manifest.answer_set_id, self.manifest.n_samples)
+
+    def public(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a row as it may leave this machine: without a question that must not be published.
+
+        Args:
+            row: Any columns of `GENERATION_SCHEMA`.
+        """
+        hidden = EMPTY if self.manifest.withheld else {}
+        return {name: hidden.get(name, value) for name, value in row.items()}
 
     def states(self, known: ShardStates | None = None) -> RowStates:
         """Return the state of every row; see `ShardStates.together`.

@@ -21,7 +21,6 @@ from contextlib import suppress
 from io import FileIO
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import orjson
@@ -136,12 +135,7 @@ class Spool:
             raise SpoolError(str(self.folder), str(error.strerror or error)) from error
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             with self._guard:
                 self._close_journal()

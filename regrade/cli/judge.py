@@ -7,7 +7,8 @@ from cyclopts import Group, Parameter
 
 from regrade.answers.opening import open_repository
 from regrade.cli.checking import checked_job
-from regrade.cli.options import SCORING, GenerationOptions, TrackingUri
+from regrade.cli.generation_options import GenerationOptions
+from regrade.cli.options import SCORING, TrackingUri
 from regrade.cli.output import TABLE, Output
 from regrade.cli.price import PriceInput, PriceOutput, price_of
 from regrade.cli.run import run_flow

@@ -6,7 +6,8 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from regrade import registry
-from regrade.cli.options import ENGINE, PROMPT, SAMPLING, WHERE, GenerationOptions, VllmOptions
+from regrade.cli.generation_options import GenerationOptions, VllmOptions
+from regrade.cli.options import ENGINE, PROMPT, SAMPLING, WHERE
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import log_to, plain, print_table, stderr, stdout
 from regrade.errors import UnknownNameError

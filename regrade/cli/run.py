@@ -13,10 +13,10 @@ from typing import Annotated, Any, cast
 from cyclopts import Parameter
 
 from regrade.cli.checking import check_generation, checked_job
+from regrade.cli.generation_options import GenerationOptions
 from regrade.cli.options import (
     WHAT,
     Answers,
-    GenerationOptions,
     MetricsPort,
     Processes,
     Sandbox,
@@ -29,12 +29,7 @@ from regrade.cli.terminal import TerminalDisplay, log_to, print_evaluation, prin
 from regrade.errors import OperationError, SettingsError, TrackingError
 from regrade.job import EvaluationJob, GenerationJob, ScoringJob, make_job
 from regrade.monitoring.endpoint import PORT_VARIABLE, ports
-from regrade.orchestration.server import (
-    PrefectGoneError,
-    flow_result,
-    has_server,
-    prefect_server,
-)
+from regrade.orchestration.server import PrefectGoneError, flow_result, has_server, prefect_server
 from regrade.processes.shutdown import exit_now
 from regrade.project_folder import make_flows_importable
 from regrade.reporting.display import log_file, shown_on

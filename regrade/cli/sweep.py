@@ -8,13 +8,8 @@ from cyclopts import App
 
 from regrade.cli.checking import check_generation, checked_job
 from regrade.cli.flow_run import run_flow
-from regrade.cli.options import (
-    GenerationOptions,
-    Processes,
-    Sandbox,
-    TrackingUri,
-    scoring_options,
-)
+from regrade.cli.generation_options import GenerationOptions
+from regrade.cli.options import Processes, Sandbox, TrackingUri, scoring_options
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, print_table, stdout
 from regrade.cli.values import VALUES, several_values

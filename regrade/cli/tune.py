@@ -6,7 +6,7 @@ from cyclopts import Group, Parameter
 
 from regrade.cli.checking import check_generation, checked_job
 from regrade.cli.flow_run import run_flow
-from regrade.cli.options import GenerationOptions
+from regrade.cli.generation_options import GenerationOptions
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, print_table, stdout
 from regrade.reporting.tunings import COLUMNS, TEXT_COLUMNS, lines, trial_rows

@@ -40,7 +40,7 @@ def flip_examples(
                 kind="right to wrong" if pairs.change[row] < 0 else "wrong to right",
                 question=str(pairs.base_id[row]),
                 subset=str(pairs.subset[row]),
-                prompt=None if sides[0].answers.manifest.withheld else old["prompt"],
+                prompt=sides[0].answers.public(old)["prompt"],
                 target=old["target"],
                 base_text=old["text"],
                 base_extracted=old["extracted"],

@@ -1,23 +1,17 @@
 """Accuracy over cost: models side by side, the Pareto front, and the differences that are real."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
-import orjson
-
-from regrade.answers.opening import open_repository
-from regrade.answers.sets import AnswerSet, list_sets
+from regrade.comparing.candidates import Candidate, Made, candidates, complete_sets, key_of
 from regrade.comparing.comparison import CompareOptions, compare_sets
-from regrade.comparing.costs import UNKNOWN, Costs, Over, Prices, costs_of
+from regrade.comparing.costs import Costs, Over, Prices, costs_of
 from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Part
 from regrade.errors import RepositoryError, SettingsError
-from regrade.rubrics.facts import JudgeRun, judge_run
+from regrade.rubrics.facts import judge_run
 from regrade.scorers import JUDGE
 from regrade.scoring.score import score_answers
-from regrade.specification import ModelIdentity, named_apart
 from regrade.stats.scale import SHARES, Scale
 from regrade.stats.significance import holm
 
@@ -86,31 +80,6 @@ class Tradeoffs(Part):
     benchmarks: tuple[Tradeoff, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    name: str
-    model: str
-    answers: AnswerSet
-    scorer: str
-    costs: Costs
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A set with the model that answered: of a judge run, the judged model."""
-
-    answers: AnswerSet
-    model: ModelIdentity
-    engine: dict[str, Any]
-    run: JudgeRun | None
-    """None: the set holds answers, not verdicts on another set."""
-
-    @property
-    def judge(self) -> ModelIdentity | None:
-        """Model that gave the verdicts."""
-        return None if self.run is None else self.answers.manifest.specification.model
-
-
 def tradeoffs(
     repositories: Sequence[str],
     *,
@@ -145,12 +114,12 @@ def tradeoffs(
             "The cost in money needs a price: `--gpu-hour 2.50` for an hour of a GPU, or `--token-price 0.15,0.60` for a "
             "million tokens of prompts and of answers."
         )
-    sets = [_made(answers) for uri in dict.fromkeys(repositories) for answers in _complete(uri)]
+    sets = [made for uri in dict.fromkeys(repositories) for made in complete_sets(uri)]
     chosen = [
         made
         for made in sets
         if (not models or made.model.name in models or made.model.name.rpartition("/")[2] in models)
-        and (not benchmarks or _benchmark_of(made) in benchmarks)
+        and (not benchmarks or made.benchmark in benchmarks)
     ]
     if not chosen:
         known = sorted({made.model.name for made in sets}) or ["none"]
@@ -158,57 +127,32 @@ def tradeoffs(
             ", ".join(repositories),
             f"no complete answers fit. Models with complete answers: {', '.join(known)}. `regrade list` shows all.",
         )
-    costs = {_key(made.answers): costs_of(made.answers.manifest) for made in sets}
+    costs = {key_of(made.answers): costs_of(made.answers.manifest) for made in sets}
     found = [
         _tradeoff(
             name,
-            [made for made in chosen if _benchmark_of(made) == name],
+            [made for made in chosen if made.benchmark == name],
             costs,
             over,
             prices,
             options or CompareOptions(),
         )
-        for name in dict.fromkeys(map(_benchmark_of, chosen))
+        for name in dict.fromkeys(made.benchmark for made in chosen)
     ]
     return Tradeoffs(over=over, currency=currency, benchmarks=tuple(found))
 
 
-def _complete(uri: str) -> list[AnswerSet]:
-    repository = open_repository(uri, create=False)
-    revision = repository.head()
-    if revision is None:
-        raise RepositoryError(repository.uri, "it holds no answers yet.")
-    sets = list_sets(repository, revision)
-    return [answers for answers in sets if answers.manifest.state == "complete"]
-
-
-def _made(answers: AnswerSet) -> _Made:
-    specification = answers.manifest.specification
-    run = judge_run(specification)
-    if run is None or run.judged is None:
-        return _Made(answers, specification.model, specification.engine, None)
-    return _Made(answers, run.judged.identity, run.judged.engine, run)
-
-
-def _benchmark_of(made: _Made) -> str:
-    return made.answers.manifest.specification.benchmark.name
-
-
-def _key(answers: AnswerSet) -> tuple[str, str]:
-    return answers.repository.uri, answers.manifest.answer_set_id
-
-
 def _tradeoff(
     benchmark: str,
-    sets: Sequence[_Made],
+    sets: Sequence[Made],
     costs: Mapping[tuple[str, str], Costs],
     over: Over,
     prices: Prices,
     options: CompareOptions,
 ) -> Tradeoff:
     left_out: list[str] = []
-    placed: list[tuple[_Candidate, Choice]] = []
-    for candidate in _candidates(sets, costs, options):
+    placed: list[tuple[Candidate, Choice]] = []
+    for candidate in candidates(sets, costs, options.scorer):
         choice = _choice(candidate, over, prices)
         if isinstance(choice, str):
             left_out.append(f"{candidate.name}: {choice}")
@@ -257,91 +201,9 @@ def pareto_front(places: Sequence[tuple[float, float]]) -> set[int]:
     }
 
 
-def _candidates(
-    sets: Sequence[_Made], costs: Mapping[tuple[str, str], Costs], options: CompareOptions
-) -> list[_Candidate]:
-    fullest: dict[bytes, _Made] = {}
-    for made in sets:  # oldest first
-        key = orjson.dumps(
-            [
-                made.answers.repository.uri,
-                made.model.model_dump(mode="json"),
-                made.engine,
-                made.judge and made.judge.model_dump(mode="json"),
-            ],
-            option=orjson.OPT_SORT_KEYS,
-        )
-        size = made.answers.manifest.n_samples
-        if key not in fullest or size >= fullest[key].answers.manifest.n_samples:
-            fullest[key] = made
-    kept = list(fullest.values())
-    shared = _shared([made.engine for made in kept])
-    models = _revisions(made.model for made in kept)
-    judges = _revisions(made.judge for made in kept if made.judge is not None)
-    names = [_name(made, shared, models, judges) for made in kept]
-    return [
-        _Candidate(
-            name if names.count(name) == 1 else f"{name} in {_place(made.answers)}",
-            made.model.name,
-            made.answers,
-            options.scorer or made.answers.manifest.scorers[0],
-            costs.get(_answered(made), UNKNOWN),
-        )
-        for name, made in zip(names, kept, strict=True)
-    ]
-
-
-def _answered(made: _Made) -> tuple[str, str]:
-    """Return repository and id of the set with the model's own answers."""
-    uri, set_id = _key(made.answers)
-    judged = None if made.run is None else made.run.judged
-    return uri, set_id if judged is None else judged.answer_set_id
-
-
-def _revision(model: ModelIdentity) -> str:
-    """Return the revision that tells models of one name apart, which with an adapter is the adapter's."""
-    return model.revision if model.adapter is None else model.adapter.revision
-
-
-def _revisions(models: Iterable[ModelIdentity]) -> dict[str, set[str | None]]:
-    found: dict[str, set[str | None]] = {}
-    for model in models:
-        found.setdefault(model.name, set()).add(_revision(model))
-    return found
-
-
-def _shared(engines: Sequence[dict[str, Any]]) -> set[str]:
-    """Return the names of the settings that are equal in all engines."""
-    return {name for name in engines[0] if all(e.get(name) == engines[0][name] for e in engines)}
-
-
-def _name(
-    made: _Made,
-    shared: Collection[str],
-    models: Mapping[str, set[str | None]],
-    judges: Mapping[str, set[str | None]],
-) -> str:
-    """Return the model with the settings that tell it from the others, and its judge."""
-    model = made.model
-    parts = [] if model.quantization is None else [model.quantization]
-    parts += [
-        f"{name}={value}"
-        for name, value in sorted(made.engine.items())
-        if name not in shared and value != model.quantization
-    ]
-    if (judge := made.judge) is not None:
-        parts.append(f"judge {named_apart(judge.name, _revision(judge), judges[judge.name])}")
-    name = named_apart(model.name, _revision(model), models[model.name])
-    return f"{name} ({', '.join(parts)})" if parts else name
-
-
-def _place(answers: AnswerSet) -> str:
-    return answers.repository.uri.rstrip("/").rpartition("/")[2]
-
-
-def _choice(candidate: _Candidate, over: Over, prices: Prices) -> Choice | str:
+def _choice(candidate: Candidate, over: Over, prices: Prices) -> Choice | str:
     """Return the choice without its place on the front, or the reason why it has none in the chart."""
-    specification, set_id = candidate.answers.manifest.specification, _key(candidate.answers)[1]
+    specification, set_id = candidate.answers.manifest.specification, key_of(candidate.answers)[1]
     if candidate.scorer == JUDGE and judge_run(specification) is None:
         return f"a judge grades its answers: `regrade judge {set_id} --judge MODEL`"
     file = score_answers(candidate.answers, candidate.scorer).file
@@ -379,7 +241,7 @@ def _has_no_price(model: str, over: Over, prices: Prices) -> bool:
     return over == "money" and not {model, ""} & {*prices.gpu_hour, *prices.tokens}
 
 
-def _difference(left: _Candidate, right: _Candidate, options: CompareOptions) -> PairedDifference:
+def _difference(left: Candidate, right: Candidate, options: CompareOptions) -> PairedDifference:
     comparison = compare_sets(left.answers, right.answers, options).comparison
     sign = 1 if comparison.difference >= 0 else -1
     ends = sorted((sign * comparison.low, sign * comparison.high))

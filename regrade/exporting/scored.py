@@ -59,10 +59,8 @@ class ScoredSet:
         for shard in self.answers.manifest.shards:
             for batch in self.answers.shard(shard, COLUMNS).batches():
                 for key, row in zip(row_keys(batch), batch.to_pylist(), strict=True):
-                    score = scores[key]
-                    if self.answers.manifest.withheld:
-                        row |= {"question": None, "prompt": None, "choices": []}
-                    yield row | {name: score[name] for name in ("value", "extracted", "outcome")}
+                    score = {name: scores[key][name] for name in ("value", "extracted", "outcome")}
+                    yield self.answers.public(row) | score
 
 
 class Exporter(Protocol):

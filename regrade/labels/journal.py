@@ -4,7 +4,6 @@ import os
 import re
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import orjson
@@ -53,12 +52,7 @@ class Journal:
                 self._read(line)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lock.release()
 
     def add(self, label: Label) -> None:

@@ -17,7 +17,7 @@ import copy
 import inspect
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
 
 from prefect import Flow
 from prefect.utilities.callables import parameter_docstrings
@@ -32,6 +32,19 @@ _F = TypeVar("_F", bound=Flow[Any, Any])
 _NONE = type(None)
 
 
+class Description:
+    """Description of a parameter that several flows share, in `Annotated[TYPE, Description(...)]`."""
+
+    def __init__(self, text: str, **more: JsonValue) -> None:
+        """Describe a parameter.
+
+        Args:
+            text: Description, unless the flow's docstring has another.
+            more: Additional JSON schema, such as `title` or `minimum`.
+        """
+        self.text, self.more = text, more
+
+
 def form(**more: Mapping[str, Any]) -> Callable[[_F], _F]:
     """Return a decorator that gives a flow its form.
 
@@ -42,19 +55,30 @@ def form(**more: Mapping[str, Any]) -> Callable[[_F], _F]:
 
     def shape(flow: _F) -> _F:
         signature = inspect.signature(flow.fn, eval_str=True)
-        descriptions = parameter_docstrings(inspect.getdoc(flow.fn))
-        shown = [
-            _shown(parameter, more.get(name, {}), descriptions.get(name))
-            for name, parameter in signature.parameters.items()
-        ]
+        own = parameter_docstrings(inspect.getdoc(flow.fn))
+        shown = []
+        for name, parameter in signature.parameters.items():
+            annotation, shared = _described(parameter.annotation)
+            schema = {**shared.more, **more.get(name, {})}
+            plain = parameter.replace(annotation=annotation)
+            shown.append(_shown(plain, schema, own.get(name, shared.text)))
         flow.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
         return flow
 
     return shape
 
 
+def _described(annotation: Any) -> tuple[object, Description]:  # noqa: ANN401 - any type
+    """Return a type without its description, and the description."""
+    if get_origin(annotation) is Annotated:
+        for described in annotation.__metadata__:
+            if isinstance(described, Description):
+                return annotation.__origin__, described
+    return annotation, Description("")
+
+
 def _shown(
-    parameter: inspect.Parameter, more: Mapping[str, Any], description: str | None
+    parameter: inspect.Parameter, more: Mapping[str, Any], description: str
 ) -> inspect.Parameter:
     required = parameter.default is parameter.empty
     annotation, may_stay_empty = _input_of(parameter.annotation, parameter.default)

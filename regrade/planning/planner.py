@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 
+from regrade.answer_plan import Plan, PlannedRequests, prompt_rendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.planner import (
     CannotPlanError,
@@ -19,7 +20,6 @@ from regrade.engines.vllm_process.planner import (
     VllmPlanner,
 )
 from regrade.errors import SettingsError
-from regrade.generation import Plan, PlannedRequests, prompt_rendering
 from regrade.job_plans import plans_of
 from regrade.models import ResolvedModel
 from regrade.planning.estimate import formula_of

@@ -5,17 +5,9 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from regrade.engines.vllm import VllmEngine
-from regrade.job import Answers, GenerationJob, default_answers
+from regrade.job import Answers, BenchmarkChoice, GenerationJob, default_answers
 from regrade.planning.gpus import MEMORY_MIB
-from regrade.settings import (
-    BenchmarkName,
-    DatasetBenchmark,
-    HarnessTasks,
-    PromptSettings,
-    SamplingSettings,
-    Settings,
-    SourceOverride,
-)
+from regrade.settings import PromptSettings, SamplingSettings
 
 if TYPE_CHECKING:
     GpuName: TypeAlias = str
@@ -23,7 +15,7 @@ else:  # the form offers the names
     GpuName = Literal[tuple(MEMORY_MIB)]
 
 
-class PlanRequest(Settings):
+class PlanRequest(BenchmarkChoice):
     """The model and the GPUs to plan for, and what decides the length of requests."""
 
     model: str = Field(min_length=1)
@@ -31,11 +23,6 @@ class PlanRequest(Settings):
     gpu: str | None = None
     gpu_memory: str | None = None
     max_model_len: int | None = Field(None, ge=1)
-    benchmarks: tuple[BenchmarkName, ...] = ()
-    datasets: tuple[DatasetBenchmark, ...] = ()
-    lm_eval: HarnessTasks = HarnessTasks()
-    sources: tuple[SourceOverride, ...] = ()
-    limit: int | None = Field(None, ge=1)
     sampling: SamplingSettings | None = None
     prompt: PromptSettings = PromptSettings()
     engine: VllmEngine = VllmEngine()
@@ -49,24 +36,12 @@ class PlanRequest(Settings):
             raise ValueError(
                 "the benchmark's prompts decide the length: leave out max_model_len, or the benchmarks"
             )
-        sources = {source.benchmark for source in self.sources}
-        if unused := sources - {*self.benchmarks, *self.lm_eval.names}:
-            raise ValueError(
-                f"a source is given for {sorted(unused)}, but not chosen as benchmark: "
-                "add the benchmark, or remove the source"
-            )
         return self
 
     @property
     def has_benchmarks(self) -> bool:
         """The length is that of a benchmark's requests."""
         return bool(self.names)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the benchmarks."""
-        datasets = (dataset.name for dataset in self.datasets)
-        return (*self.benchmarks, *self.lm_eval.names, *datasets)
 
     @property
     def job(self) -> GenerationJob:

@@ -20,7 +20,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
 import orjson
@@ -95,12 +94,7 @@ class LimitedProcesses:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._end()
         self._threads.shutdown()

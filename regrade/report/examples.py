@@ -33,8 +33,6 @@ COLUMNS = (
     "reasoning_open",
     "error",
 )
-_QUESTION = ("question", "prompt")
-_LISTS = ("choices", "continuations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +112,7 @@ def examples_of(library: Library, choices: Sequence[Choice]) -> Iterator[Example
 def _texts(library: Library, stored: StoredSet, rows: list[int]) -> dict[int, dict[str, Any]]:
     wanted = sorted(set(rows))
     read = library.readers.take(stored.answers, wanted, COLUMNS).to_pylist()
-    if stored.answers.manifest.withheld:
-        hidden = dict.fromkeys(_QUESTION) | {name: [] for name in _LISTS}
-        read = [row | hidden for row in read]
-    return dict(zip(wanted, read, strict=True))
+    return dict(zip(wanted, map(stored.answers.public, read), strict=True))
 
 
 def _example(choice: Choice, mine: dict[str, Any], before: dict[str, Any] | None) -> Example:

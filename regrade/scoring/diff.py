@@ -254,8 +254,7 @@ def _examples(answers: AnswerSet, rows: _Rows, chosen: Mask, count: int) -> list
         shard_rows = [row for row in kinds if start <= row < start + shard.rows]
         if shard_rows:
             for row, stored in _stored_rows(answers, shard.sha256, start, shard_rows):
-                withheld = answers.manifest.withheld
-                examples.append(_example(rows, row, kinds[row], stored, withheld=withheld))
+                examples.append(_example(rows, row, kinds[row], answers.public(stored)))
         start += shard.rows
     order = list(rows.kinds)
     return sorted(examples, key=lambda example: order.index(example.kind))
@@ -273,16 +272,14 @@ def _stored_rows(
     return numbered
 
 
-def _example(
-    rows: _Rows, row: int, kind: str, stored: dict[str, Any], *, withheld: bool
-) -> Example:
+def _example(rows: _Rows, row: int, kind: str, stored: dict[str, Any]) -> Example:
     before, after = (table["extracted"][row].as_py() for table in rows.tables)
     return Example(
         kind=kind,
         sample_id=stored["sample_id"],
         repeat=stored["repeat"],
         subset=str(rows.subset[row]),
-        prompt=None if withheld else stored["prompt"],  # reports leave the machine
+        prompt=stored["prompt"],
         text=stored["text"],
         target=stored["target"],
         extracted_before=before,

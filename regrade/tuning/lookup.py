@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Mapping
 
+from regrade.answer_plan import Plan
 from regrade.answers.base import Repository
 from regrade.engines.base import BaseEngineSettings
 from regrade.errors import SettingsError
-from regrade.generation import Plan
 from regrade.tuning.hardware import hardware, vllm_version
 from regrade.tuning.records import Tuning, TuningKey, find, kept
 from regrade.tuning.splits import PARALLEL

@@ -4,7 +4,7 @@ import math
 from itertools import islice
 from typing import Literal
 
-from regrade.generation import Plan
+from regrade.answer_plan import Plan
 from regrade.settings import Method, Settings
 
 _LOOKED_AT = 200

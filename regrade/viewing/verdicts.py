@@ -1,5 +1,7 @@
 """Verdict of each answer: one of a few words, from its score."""
 
+from typing import Literal, get_args
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -7,7 +9,7 @@ from numpy.typing import NDArray
 from regrade.stats.metrics import score_values
 from regrade.stats.scale import Scale
 
-VERDICTS = (
+Verdict = Literal[
     "right",
     "partly right",
     "wrong",
@@ -18,8 +20,9 @@ VERDICTS = (
     "failed",
     "not scored",
     "other",
-)
+]
 """Every answer has exactly one. `measured`: values, but no right or wrong. `failed`: no answer, or no target; `other`: an outcome that this version does not know."""
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 _BY_OUTCOME = {
     name: VERDICTS.index(name) for name in ("unparsed", "unfinished", "timeout", "measured")
 }

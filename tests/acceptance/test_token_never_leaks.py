@@ -1,36 +1,18 @@
 """Search for the Hub token in all files, output and logs of a run with failures."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from regrade.answers.manifest import Session
 from regrade.answers.origin import begin_session
 from regrade.answers.spool import Spool, spool_folder
-from tests.builders import description, row
+from tests.builders import description, row, session
 from tests.command_line import Ran, regrade
 from tests.hub_server.faults import Answer, Drop
 from tests.hub_server.fixtures import Hub
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-def session() -> Session:
-    return Session(
-        id="0" * 12,
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
-        regrade_version="0",
-        engine="vllm",
-        engine_version="0.32.0",
-        device="cpu",
-        dtype="float32",
-        max_model_len=512,
-        chat_template_sha256=None,
-        engine_settings={},
-        load_seconds=1.0,
-    )
 
 
 @pytest.fixture

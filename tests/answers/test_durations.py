@@ -11,6 +11,7 @@ from regrade.answers.durations import durations, remember
 from regrade.answers.local import LocalRepository
 from regrade.answers.manifest import Manifest, Session
 from regrade.cli.main import run
+from tests import builders
 from tests.stored import numbers, publish
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -23,19 +24,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def session(rows: int, seconds: float) -> Session:
-    fields: dict[str, Any] = {
-        "started_at": NOW,
-        "regrade_version": "1",
-        "engine": "vllm",
-        "engine_version": "0.32",
-        "device": "NVIDIA H100",
-        "dtype": "bfloat16",
-        "max_model_len": 4096,
-        "chat_template_sha256": None,
-        "engine_settings": {},
-        "load_seconds": 9.0,
-    }
-    return Session(**fields, rows=rows, generate_seconds=seconds)
+    return builders.session(
+        started_at=NOW, device="NVIDIA H100", load_seconds=9.0, rows=rows, generate_seconds=seconds
+    )
 
 
 def manifest(tmp_path: Path, name: str = "gsm8k", **changes: Any) -> Manifest:

@@ -14,8 +14,7 @@ from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool
 from regrade.answers.verify import verify
 from regrade.scoring.score import score_answers
-from tests.answers.test_publishing import session
-from tests.builders import description, row
+from tests.builders import description, row, session
 
 TOTAL = 4
 FAILED = {"text": None, "error": "500", "error_permanent": False}

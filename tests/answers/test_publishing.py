@@ -1,6 +1,5 @@
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import datasets
@@ -8,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.manifest import Session
 from regrade.answers.origin import begin_session, note_speed
 from regrade.answers.publishing import (
     publish_answers,
@@ -24,7 +22,7 @@ from regrade.records import GENERATION_SCHEMA
 from regrade.scoring.score import is_stale, score_answers
 from regrade.specification import version_1
 from regrade.stats.speed import Speed
-from tests.builders import description, row
+from tests.builders import description, row, session
 from tests.stored import numbers, publish
 
 
@@ -37,22 +35,6 @@ def repository(tmp_path: Path) -> LocalRepository:
 def spool(tmp_path: Path) -> Iterator[Spool]:
     with Spool(tmp_path / "spool" / "one") as spool:
         yield spool
-
-
-def session(minute: int = 0) -> Session:
-    return Session(
-        id=f"{minute:012x}",
-        started_at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute),
-        regrade_version="0",
-        engine="vllm",
-        engine_version="0.32.0",
-        device="cpu",
-        dtype="float32",
-        max_model_len=512,
-        chat_template_sha256=None,
-        engine_settings={},
-        load_seconds=1.0,
-    )
 
 
 def published(repository: LocalRepository, spool: Spool, numbers: range, total: int) -> AnswerSet:

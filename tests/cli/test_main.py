@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from regrade.cli.generation_options import GenerationOptions
 from regrade.cli.help import EXAMPLES, GROUPS, OTHER, group_of
 from regrade.cli.main import COMMANDS, command_line, run
-from regrade.cli.options import GenerationOptions
 from regrade.errors import SettingsError
 from regrade.job import GenerationJob, make_job
 from regrade.settings import SamplingParams, SamplingSettings

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.manifest import Session
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
@@ -19,7 +18,7 @@ from regrade.comparing.tradeoff import Tradeoffs, pareto_front, tradeoffs
 from regrade.errors import RepositoryError, SettingsError
 from regrade.reporting.tradeoffs import sentences
 from regrade.specification import ModelIdentity
-from tests.builders import description, row
+from tests.builders import description, row, session
 from tests.comparing.sides import answer
 from tests.judged import judge
 from tests.stored import score
@@ -50,19 +49,7 @@ def generated(
     described = description(TOTAL, (scorer,))
     specified = described.specification.model_copy(update={"model": identity})
     described = described.model_copy(update={"specification": specified})
-    session = Session(
-        id="0123456789ab",
-        started_at=datetime.now(UTC),
-        regrade_version="0",
-        engine="vllm",
-        engine_version="0.32.0",
-        device=device,
-        dtype="bfloat16",
-        max_model_len=512,
-        chat_template_sha256=None,
-        engine_settings=settings,
-        load_seconds=1.0,
-    )
+    begun = session(started_at=datetime.now(UTC), device=device, engine_settings=settings)
     rows = [
         row(
             number,
@@ -72,7 +59,7 @@ def generated(
         for number in range(TOTAL)
     ]
     with Spool(tmp_path / "spool" / specified.answer_set_id) as spool:
-        begin_session(spool, repository.uri, described, session)
+        begin_session(spool, repository.uri, described, begun)
         spool.append(rows)
         found = publish_answers(repository, spool, described)
     assert found is not None

@@ -29,7 +29,7 @@ from tasks.generate import generate_missing
 from tasks.plan import find_missing
 from tasks.publish import publish_answers
 from tasks.work import Work
-from tests.test_generation import SERVER, plan_of
+from tests.sums import SERVER, plan_of
 
 BATCH = 4
 

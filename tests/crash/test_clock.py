@@ -12,8 +12,7 @@ from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.spool import Spool
-from tests.answers.test_publishing import session
-from tests.builders import description, row
+from tests.builders import description, row, session
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -10,8 +10,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
 from regrade.answers.spool import Spool, spool_folder
 from regrade.errors import RepositoryError
-from tests.answers.test_publishing import session
-from tests.builders import description, row
+from tests.builders import description, row, session
 from tests.command_line import regrade
 from tests.crash.conftest import LIMIT, Make
 from tests.crash.harness import spooled, stored

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,10 @@ import jsonschema
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.manifest import Session
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from regrade.settings import SamplingParams
-from tests.builders import row
+from tests.builders import row, session
 from tests.judged import graded
 from tests.stored import again, commit_manifest, numbers, publish, score
 
@@ -112,19 +110,8 @@ def test_the_samples_file_is_named_and_hashed_as_its_data_repository_wants(
 def test_the_engine_is_that_of_the_last_session(repository: LocalRepository, tmp_path: Path):
     answers = publish(repository, numbers(0, 3))
     score(answers)
-    session = Session(
-        started_at=datetime(2026, 11, 1, tzinfo=UTC),
-        regrade_version="0.1.0",
-        engine="vllm",
-        engine_version=None,
-        device="cpu",
-        dtype="float32",
-        max_model_len=2048,
-        chat_template_sha256=None,
-        engine_settings={},
-        load_seconds=30,
-    )
-    commit_manifest(answers, sessions=[session.model_dump(mode="json")])
+    imported = session(id=None, regrade_version="0.1.0", engine_version=None)
+    commit_manifest(answers, sessions=[imported.model_dump(mode="json")])
     result, _ = exported(again(answers), tmp_path / "out")
     assert result["model_info"]["inference_engine"] == {"name": "vllm", "version": "unknown"}
     assert result["eval_library"] == {"name": "regrade", "version": "0.1.0"}

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import sleep
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import pytest
@@ -45,12 +44,7 @@ class MortalEngine:
         self.opened.append(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.done = Path(os.environ.get(ENGINE_DONE, "/nowhere")).exists()
 
     def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:

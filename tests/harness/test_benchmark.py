@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from regrade.answer_plan import make_plan
 from regrade.benchmarks import open_benchmark, open_harness_task
+from regrade.cli.generation_options import GenerationOptions
 from regrade.cli.main import run
-from regrade.cli.options import GenerationOptions
 from regrade.engines.openai import OpenAIEngine
 from regrade.errors import SettingsError, SourceError
-from regrade.generation import make_plan
 from regrade.harness.index import TaskEntry
 from regrade.harness.sampling import sampling_of
 from regrade.job import GenerationJob

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from regrade.answer_plan import make_plan
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
@@ -11,7 +12,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.engines.base import PromptRendering
 from regrade.engines.openai import OpenAIEngine
-from regrade.generation import generate, make_plan, session_of
+from regrade.generation import generate, session_of
 from regrade.job import JudgeJob
 from regrade.rubrics import open_rubric
 from regrade.scoring.score import score_answers

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from regrade.answer_plan import make_plan
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool
 from regrade.engines.base import Engine
-from regrade.generation import generate, make_plan, session_of
+from regrade.generation import generate, session_of
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgedAnswers
 from regrade.judging.readings import verdicts

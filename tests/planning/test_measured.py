@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.manifest import Session
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool
@@ -14,7 +13,7 @@ from regrade.planning.measured import Start, margin_for, margin_of, starts_in
 from regrade.planning.plan import Target
 from regrade.planning.request import PlanRequest
 from regrade.stats.memory import EngineMemory
-from tests.builders import description, row
+from tests.builders import description, row, session
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 H100 = "NVIDIA H100 80GB HBM3"
@@ -79,23 +78,16 @@ def test_a_kv_cache_of_a_given_size_measures_nothing():
 
 def publish_session(repository: LocalRepository, model: str, device: str, **changes) -> None:
     """Publish an answer set that a session on a device generated."""
-    session = Session(
-        id="a" * 12,
+    begun = session(
         started_at=DAY,
-        regrade_version="0.1.0",
-        engine="vllm",
-        engine_version="0.32.0",
         device=device,
-        dtype="bfloat16",
-        max_model_len=2048,
-        chat_template_sha256=None,
         engine_settings={"enforce_eager": False},
         load_seconds=40.0,
         **changes,
     )
     described = description(3, model=model)
     with tempfile.TemporaryDirectory() as folder, Spool(Path(folder) / "spool") as spool:
-        begin_session(spool, repository.uri, described, session)
+        begin_session(spool, repository.uri, described, begun)
         spool.append([row(number) for number in range(3)])
         publish_answers(repository, spool, described)
 

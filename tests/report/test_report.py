@@ -11,7 +11,6 @@ import pytest
 
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
-from regrade.answers.manifest import Session
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from regrade.comparing.together import compare_sides
@@ -20,7 +19,7 @@ from regrade.report.markdown import markdown_report
 from regrade.report.page import html_report
 from regrade.reporting.comparisons import comparison_row
 from regrade.settings import SamplingParams
-from tests.builders import row
+from tests.builders import row, session
 from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub
 from tests.judged import graded
@@ -202,16 +201,10 @@ def test_seconds_tokens_and_engine_are_those_of_the_sessions(repository: LocalRe
     answers = publish(repository, numbers(0, 4))
     score(answers)
     sessions = [
-        Session(
+        session(
+            id=None,
             started_at=datetime(2026, 11, day, tzinfo=UTC),
             regrade_version="0.1.0",
-            engine="vllm",
-            engine_version="0.32.0",
-            device="cpu",
-            dtype="float32",
-            max_model_len=2048,
-            chat_template_sha256=None,
-            engine_settings={},
             load_seconds=30,
             generate_seconds=20,
             rows=2,

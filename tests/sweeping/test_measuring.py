@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.manifest import Session
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool
 from regrade.sweeping.measuring import ScoredAnswers, measure
-from tests.builders import description, row
+from tests.builders import description, row, session
 from tests.stored import again, score
 
 TOTAL = 4
@@ -22,24 +21,12 @@ FAILED: dict[str, Any] = {"text": None, "error": "timed out", "completion_tokens
 def point(folder: Path, seconds: float, **last: Any) -> ScoredAnswers:
     """Answers of a session that took so many seconds; its last row has changes."""
     described = description(TOTAL)
-    session = Session(
-        id="0123456789ab",
-        started_at=datetime.now(UTC),
-        regrade_version="0",
-        engine="vllm",
-        engine_version="0.32.0",
-        device="cpu",
-        dtype="float32",
-        max_model_len=512,
-        chat_template_sha256=None,
-        engine_settings={},
-        load_seconds=1.0,
-    )
+    begun = session(started_at=datetime.now(UTC))
     rows = [row(number, finished_at=seconds * (number + 1) / TOTAL) for number in range(TOTAL)]
     rows[-1] |= last
     repository = LocalRepository(folder)
     with Spool(folder.with_name(f"spool-{folder.name}")) as spool:
-        begin_session(spool, repository.uri, described, session)
+        begin_session(spool, repository.uri, described, begun)
         spool.append(rows)
         found = publish_answers(repository, spool, described)
     assert found is not None

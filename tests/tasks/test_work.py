@@ -12,7 +12,7 @@ from regrade.answers.spool import Spool
 from regrade.generation import Progress, generate
 from regrade.settings import Reuse
 from tasks.work import Work, hidden
-from tests.test_generation import Answering, plan_of
+from tests.sums import Answering, plan_of
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from regrade.answers.manifest import Manifest, Session
+from regrade.answers.manifest import Manifest
 from regrade.errors import TrackingError
 from regrade.settings import SamplingParams
 from regrade.specification import (
@@ -28,6 +28,7 @@ from regrade.tracking import Scoring, default_tracking_uri, track
 from regrade.tracking.description import Row, escape, evaluation_text
 from regrade.tracking.run_list import list_url, prepared_list
 from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, metric_names
+from tests.builders import session
 
 pytest_plugins = ["tests.mlflow_fixtures"]
 
@@ -98,16 +99,11 @@ def manifest(
         method="generate",
         sampling=SamplingParams(temperature=0.6, stop=("\n\n", "Q:")),
     )
-    session = Session(
+    begun = session(
+        id=None,
         started_at=datetime(2026, 11, 1, 10, tzinfo=UTC),
         regrade_version="0.1.0",
-        engine="vllm",
-        engine_version="0.32.0",
-        device="cpu",
-        dtype="float32",
         max_model_len=2048,
-        chat_template_sha256=None,
-        engine_settings={},
         load_seconds=10.0,
         generate_seconds=25.0,
         rows=50,
@@ -121,7 +117,7 @@ def manifest(
         n_samples=100,
         rows=100,
         shards=(),
-        sessions=(session, session),
+        sessions=(begun, begun),
         scorers=("number", "number_strict"),
         created_at=datetime.fromisoformat(created),
         updated_at=datetime.fromisoformat(created),

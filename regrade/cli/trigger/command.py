@@ -4,7 +4,8 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from regrade.cli.options import GenerationOptions, TrackingUri
+from regrade.cli.generation_options import GenerationOptions
+from regrade.cli.options import TrackingUri
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import show_logs
 from regrade.cli.trigger.options import RUN, Following

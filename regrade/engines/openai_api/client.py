@@ -7,7 +7,6 @@ import time
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import islice
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from regrade.engines.base import EngineInfo, PromptRendering, Withdrawable
@@ -124,12 +123,7 @@ class OpenAIClient:
         )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._info = None
         self._run(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)

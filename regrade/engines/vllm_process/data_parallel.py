@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from regrade.engines.vllm_process.loop import RejectedRequest, rejection
+from regrade.engines.vllm_process.conversion import rejection
+from regrade.engines.vllm_process.loop import RejectedRequest
 from regrade.engines.vllm_process.meter import Meter
 
 if TYPE_CHECKING:

@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from regrade.engines.base import EngineInfo, PromptRendering, Withdrawable
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.environment import engine_python, install_vllm_command
-from regrade.engines.vllm_process.logs import last_error, status_in_words
 from regrade.engines.vllm_process.opening import needs_hub_token, open_message, to_wire
+from regrade.engines.vllm_process.owner import WorkerOwner
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.engines.vllm_process.slot import take_engine_slot
@@ -30,11 +29,8 @@ _CHUNK_AHEAD = 256
 _GLANCE = 1.0
 """Seconds between two looks whether requests were withdrawn."""
 
-_NOT_STARTED = "did not start"
-_ENDED = "ended before its work was done"
 
-
-class VllmProcess:
+class VllmProcess(WorkerOwner):
     """vLLM in a worker process; implements `Engine`."""
 
     def __init__(
@@ -47,17 +43,14 @@ class VllmProcess:
         log: Path,
         on_progress: Callable[[str], None] | None = None,
     ) -> None:
+        super().__init__(log, on_progress)
         self._open_message = open_message(settings, model, rendering)
         self._model = model
-        self._log = log
-        self._on_progress = on_progress
         self._from_hub = needs_hub_token(settings, model)
         self._planned = requests
         self._sent: list[list[int]] = []
         """Keys of the requests of each planned stream, which the worker has tokenised."""
-        self._process: EngineProcess | None = None
         self._info: EngineInfo | None = None
-        self._log_start = 0
         self._window = 0
         self._round = 0
         self._busy = False
@@ -85,10 +78,9 @@ class VllmProcess:
 
     def limit(self, in_flight: int | None) -> None:
         """Set `in_flight` for the following calls of `generate`, and empty the prefix cache."""
-        process = self._process
-        if process is None or self._busy:
+        if self._process is None or self._busy:
             raise RuntimeError("requests in flight are limited between two calls of `generate`")
-        self._send(process, {"type": "limit", "in_flight": in_flight})
+        self._send({"type": "limit", "in_flight": in_flight})
         self._in_flight = in_flight
 
     @property
@@ -100,32 +92,6 @@ class VllmProcess:
     def pid(self) -> int | None:
         """Process id of the supervisor, the root of the engine's process tree; None if it is not started."""
         return None if self._process is None else self._process.pid
-
-    def __enter__(self) -> Self:
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        self._log_start = self._log.stat().st_size if self._log.exists() else 0
-        command = [engine_python(), "-m", "regrade.engines.vllm_process.worker"]
-        slot = take_engine_slot(self._model.path, self._progress)
-        try:
-            self._process = EngineProcess(command, self._log, hub_token=self._from_hub, slot=slot)
-        except BaseException:
-            if slot is not None:
-                slot.release()
-            raise
-        try:
-            self._load(self._process)
-        except BaseException:
-            self._end()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._end()
 
     def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
         """Yield completions as they finish; see `Engine.generate`."""
@@ -146,19 +112,19 @@ class VllmProcess:
             while True:
                 if isinstance(requests, Withdrawable) and requests.withdrawn is not withdrawn:
                     new, withdrawn = requests.withdrawn - withdrawn, requests.withdrawn
-                    self._send(process, {"type": "withdraw", "round": self._round, "keys": [*new]})
+                    self._send({"type": "withdraw", "round": self._round, "keys": [*new]})
                 while (taken := take(min(_CHUNK, self._window - unanswered))).count:
-                    self._send(process, {**taken.message, "round": self._round})
+                    self._send({**taken.message, "round": self._round})
                     unanswered += taken.count
                     self._unanswered = unanswered
                     if process.channel.has_message():
                         break
                 if not unanswered:
-                    self._speed = self._measured(process, answered)
+                    self._speed = self._measured(answered)
                     return
                 if isinstance(requests, Withdrawable) and not process.channel.has_message(_GLANCE):
                     continue  # others may have answered all that is left
-                message = self._receive(process)
+                message = self._receive()
                 if message["type"] == "completions" and message["round"] == self._round:
                     unanswered -= len(message["completions"])
                     self._unanswered = unanswered
@@ -175,11 +141,11 @@ class VllmProcess:
             if unanswered and self._process is process:
                 self._cancel(process)
 
-    def _measured(self, process: EngineProcess, answered: int) -> Speed | None:
+    def _measured(self, answered: int) -> Speed | None:
         """Return the measurements of this round, which begin anew in the worker; None if it had no answer."""
-        self._send(process, {"type": "measure", "round": self._round, "answered": answered})
+        self._send({"type": "measure", "round": self._round, "answered": answered})
         while True:
-            message = self._receive(process)
+            message = self._receive()
             if message["type"] == "measured" and message["round"] == self._round:
                 return Speed.model_validate(message["speed"]) if answered else None
 
@@ -189,43 +155,37 @@ class VllmProcess:
                 return _take_tokenised(stream, self._sent[stream], requests)
         return _take_new(requests)
 
-    def _load(self, process: EngineProcess) -> None:
+    def _start(self) -> EngineProcess:
+        command = [engine_python(), "-m", "regrade.engines.vllm_process.worker"]
+        slot = take_engine_slot(self._model.path, self._progress)
+        try:
+            return EngineProcess(command, self._log, hub_token=self._from_hub, slot=slot)
+        except BaseException:
+            if slot is not None:
+                slot.release()
+            raise
+
+    def _open(self) -> None:
+        process, self._info = self._running(), None
         streams = [iter(requests) for requests in self._planned]
         firsts = [[*islice(stream, 1)] for stream in streams]
         sample = [to_wire(request) for first in firsts for request in first]
         planned = sum(len(requests) for requests in self._planned if isinstance(requests, Sized))
-        opening = {**self._open_message, "sample": sample, "planned": planned}
-        self._send(process, opening, _NOT_STARTED)
+        self._send({**self._open_message, "sample": sample, "planned": planned})
         self._sent = []
         for stream, requests in enumerate(map(chain, firsts, streams)):
             self._sent.append([])
             while chunk := [to_wire(request) for request in islice(requests, _CHUNK_AHEAD)]:
-                ahead: Message = {"type": "ahead", "stream": stream, "requests": chunk}
-                self._send(process, ahead, _NOT_STARTED)
+                self._send({"type": "ahead", "stream": stream, "requests": chunk})
                 self._sent[stream] += (request["key"] for request in chunk)
                 while process.channel.has_message():
-                    self._show(self._receive(process, _NOT_STARTED))
-        self._send(process, {"type": "load"}, _NOT_STARTED)
-        while (message := self._receive(process, _NOT_STARTED))["type"] != "loaded":
-            self._show(message)
+                    self._receive()
+        self._send({"type": "load"})
+        while (message := self._receive())["type"] != "loaded":
+            pass
         memory = EngineMemory.model_validate(message["memory"])
         self._info = EngineInfo(**message["info"], memory=memory)
         self._window = message["window"]
-
-    def _show(self, message: Message) -> None:
-        if message["type"] == "progress":
-            self._progress(message["stage"])
-
-    def _progress(self, stage: str) -> None:
-        if self._on_progress is not None:
-            self._on_progress(stage)
-
-    def _send(self, process: EngineProcess, message: Message, when: str = _ENDED) -> None:
-        try:
-            process.channel.send(message)
-        except (BrokenPipeError, ConnectionResetError):
-            while True:  # raises the error that the worker sent before it ended, or that it ended
-                self._receive(process, when)
 
     def _cancel(self, process: EngineProcess) -> None:
         try:
@@ -233,28 +193,14 @@ class VllmProcess:
         except OSError:
             self._end()  # the worker has ended
 
-    def _receive(self, process: EngineProcess, when: str = _ENDED) -> Message:
-        message = process.channel.receive()
-        if message is None:
-            raise self._failure(process, when)
-        if message["type"] == "error":
-            if message["kind"] == "not_installed":
-                raise NotInstalledError(
-                    f"vLLM (for '{message['message']}')", install_vllm_command()
-                )
-            raise SettingsError(message["message"])
-        return message
+    def _refusal(self, kind: str, message: str) -> Exception:
+        if kind == "not_installed":
+            return NotInstalledError(f"vLLM (for '{message}')", install_vllm_command())
+        return SettingsError(message)
 
-    def _failure(self, process: EngineProcess, when: str) -> EngineError:
-        status = process.end()
-        reason = last_error(self._log, self._log_start) or status_in_words(status)
-        problem = f"The engine {when}: {reason.rstrip('.')}."
-        return EngineError(problem, str(self._log), self._answered)
-
-    def _end(self) -> None:
-        if self._process is not None:
-            self._process.end()
-            self._process = None
+    def _failure(self, reason: str) -> EngineError:
+        when = "did not start" if self._info is None else "ended before its work was done"
+        return EngineError(f"The engine {when}: {reason}.", str(self._log), self._answered)
 
 
 @dataclass(frozen=True, slots=True)

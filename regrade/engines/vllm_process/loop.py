@@ -5,16 +5,23 @@ to vLLM and steps, the third sends completions.
 """
 
 import logging
-import math
 import queue
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from regrade.engines.vllm_process.conversion import (
+    WireCompletion,
+    choice_params,
+    completion_of,
+    failed,
+    params_of,
+    rejection,
+    withdrawn,
+)
 from regrade.engines.vllm_process.prompts import Prepared
-from regrade.engines.vllm_process.reasoning import ReasoningReader, UnreadAnswer
-from regrade.engines.vllm_process.structures import structured_outputs
+from regrade.engines.vllm_process.reasoning import ReasoningReader
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import (
@@ -24,8 +31,6 @@ if TYPE_CHECKING:
     )
 
 logger = logging.getLogger(__name__)
-WireCompletion = dict[str, Any]
-"""The fields of a `Completion` that are not None; with `unread` until a `ReasoningReader` has read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +163,10 @@ class Loop:
             if queued.round <= self._cancelled:
                 continue
             if (queued.round, queued.request.key) in self._withdrawn:
-                self._finished.put((queued.round, [_withdrawn(queued.request)]))
+                self._finished.put((queued.round, [withdrawn(queued.request)]))
                 continue
             if queued.request.error is not None:
-                self._finished.put((queued.round, [_failed(queued.request, queued.request.error)]))
+                self._finished.put((queued.round, [failed(queued.request, queued.request.error)]))
             else:
                 self._add(queued.round, queued.request)
 
@@ -179,7 +184,7 @@ class Loop:
                     gone[id(running)] = running
             for number, running in gone.items():
                 self._abort(parts[number])
-                self._finished.put((running.round, [_withdrawn(running.request)]))
+                self._finished.put((running.round, [withdrawn(running.request)]))
 
     def _limit(self, running: int) -> None:
         """Apply a limit; a prompt of an earlier round must not be cheaper than it was then."""
@@ -195,7 +200,7 @@ class Loop:
         if request.separate is not None:
             sequences = request.separate.sequences
         try:
-            params = _params(request, self._reader_of(request))
+            params = params_of(request, self._reader_of(request))
             for part, sequence in enumerate(sequences):
                 self._start(running, part, sequence, params)
         except EngineDeadError:
@@ -217,7 +222,7 @@ class Loop:
     def _fail(self, running: _Running, error: str) -> None:
         """Abort all parts of a request, and report its error."""
         self._abort([name for name, (other, _) in self._running.items() if other is running])
-        self._finished.put((running.round, [_failed(running.request, error)]))
+        self._finished.put((running.round, [failed(running.request, error)]))
 
     def _fail_rejected(self, rejected: RejectedRequest) -> None:
         if rejected.request_id not in self._running:
@@ -231,15 +236,15 @@ class Loop:
         separate = running.request.separate
         if separate is not None and 0 < separate.starts[part] <= (output.num_cached_tokens or 0):
             # The cache had tokens of the label, of which vLLM then computes no log-probabilities.
-            params = _choice_params(reads_cache=False, greedy=running.request.greedy)
+            params = choice_params(reads_cache=False, greedy=running.request.greedy)
             self._start(running, part, separate.sequences[part], params)
             return
         running.outputs[part] = output
         parts = 1 if separate is None else len(separate.sequences)
         if len(running.outputs) == parts:
-            done.setdefault(running.round, []).append(
-                _completion(running, self._reader_of(running.request))
-            )
+            outputs = [running.outputs[number] for number in range(parts)]
+            completion = completion_of(running.request, outputs, self._reader_of(running.request))
+            done.setdefault(running.round, []).append(completion)
 
     def _reader_of(self, request: Prepared) -> ReasoningReader | None:
         return self._reader if request.chat and request.ranking is None else None
@@ -249,142 +254,3 @@ class Loop:
             self._engine.abort_request(ids)
         for name in ids:
             del self._running[name], self._started[name]
-
-
-def rejection(error: Exception) -> str:
-    """Return the message of a row whose request vLLM rejected."""
-    # vLLM's `EngineGenerateError` has no text, only a cause.
-    reason = str(error) or str(error.__cause__ or "") or type(error).__name__
-    return f"vLLM rejected the request: {reason}"
-
-
-def _params(request: Prepared, reader: ReasoningReader | None) -> "SamplingParams":
-    from regrade.engines.vllm_process.internals import RequestOutputKind, SamplingParams
-
-    final = RequestOutputKind.FINAL_ONLY
-    if request.ranking is None:
-        sampling = dict(request.sampling)
-        if sampling["temperature"] == 0:
-            del sampling[
-                "seed"
-            ]  # greedy decoding needs none, and a seed costs a generator per request
-        if reader is not None:
-            # A stop text in the reasoning does not end the answer: `reader` applies them to what follows.
-            sampling |= {"stop": [], "skip_special_tokens": not reader.keeps_special_tokens}
-        if request.structure is not None:
-            sampling["structured_outputs"] = structured_outputs(request.structure)
-        return SamplingParams(**sampling, output_kind=final)
-    if not isinstance(request.ranking, list):
-        return _choice_params(reads_cache=True, greedy=request.greedy)
-    return SamplingParams(
-        max_tokens=1,
-        temperature=0,
-        logprob_token_ids=request.ranking,
-        detokenize=False,
-        output_kind=final,
-    )
-
-
-def _choice_params(*, reads_cache: bool, greedy: bool) -> "SamplingParams":
-    """Return the params that score a prompt with a label; by default, vLLM computes all of such prompts.
-
-    Args:
-        reads_cache: Read the prefix cache.
-        greedy: Also return the likeliest token at each position.
-    """
-    from regrade.engines.vllm_process.internals import RequestOutputKind, SamplingParams
-
-    return SamplingParams(
-        max_tokens=1,
-        temperature=0,
-        prompt_logprobs=int(greedy),
-        skip_reading_prefix_cache=not reads_cache,
-        detokenize=False,
-        output_kind=RequestOutputKind.FINAL_ONLY,
-    )
-
-
-def _completion(running: _Running, reader: ReasoningReader | None) -> WireCompletion:
-    request = running.request
-    outputs = [running.outputs[part] for part in sorted(running.outputs)]
-    answers = [output.outputs[0] for output in outputs]
-    aborted = next((a for a in answers if a.finish_reason not in ("stop", "length")), None)
-    if aborted is not None:
-        return _failed(request, f"vLLM ended the request with '{aborted.finish_reason}'.")
-    completion = _base(request) | {
-        "prompt_tokens": len(request.ids),
-        "completion_tokens": sum(len(answer.token_ids) for answer in answers),
-        **_times(outputs),
-    }
-    if request.ranking is None:
-        completion |= {"text": answers[0].text, "finish_reason": answers[0].finish_reason}
-        if reader is not None:
-            stop = tuple(request.sampling.get("stop", ()))
-            completion["unread"] = UnreadAnswer(stop, answers[0].token_ids)
-        return completion
-    logprobs, is_greedy = _label_logprobs(request, outputs)
-    if any(math.isnan(logprob) for logprob in logprobs):
-        return _failed(request, "The model returned log-probabilities that are not numbers.")
-    single = isinstance(request.ranking, list)
-    completion |= {
-        "label_logprobs": logprobs,
-        "label_method": "single_token" if single else "per_choice",
-    }
-    return completion | ({"label_is_greedy": is_greedy} if request.greedy else {})
-
-
-def _label_logprobs(
-    request: Prepared, outputs: Sequence["RequestOutput"]
-) -> tuple[list[float], list[bool]]:
-    """Return the log-probability of each label, and True for each whose tokens are all the likeliest.
-
-    A token as likely as the likeliest counts as such, as in lm-evaluation-harness.
-    """
-    ranking = request.ranking
-    if ranking is None or isinstance(ranking, list):
-        positions: Any = outputs[0].outputs[0].logprobs
-        found = [float(positions[0][token].logprob) for token in ranking or []]
-        # The token that greedy decoding gave is among them.
-        best = max(float(at.logprob) for at in positions[0].values())
-        return found, [logprob >= best for logprob in found]
-    count = max(ranking.owners) + 1
-    terms: list[list[float]] = [[] for _ in range(count)]
-    is_greedy = [True] * count
-    parts = zip(ranking.sequences, ranking.starts, ranking.owners, outputs, strict=True)
-    for sequence, start, owner, output in parts:
-        # From the end: on a GPU, the list begins after the tokens that were cached.
-        scored = sequence[start:]
-        prompt: Any = (output.prompt_logprobs or [])[-len(scored) :] if scored else []
-        for token, at in zip(scored, prompt, strict=True):
-            terms[owner].append(float(at[token].logprob))
-            is_greedy[owner] &= at[token].logprob >= max(other.logprob for other in at.values())
-    return [math.fsum(logprobs) for logprobs in terms], is_greedy
-
-
-def _times(outputs: Sequence["RequestOutput"]) -> Mapping[str, float]:
-    """Return time to first token and latency in seconds; those of the slowest part if a request was split."""
-    metrics = [output.metrics for output in outputs if output.metrics is not None]
-    if not metrics:
-        return {}
-    return {
-        "time_to_first_token": max(m.first_token_latency for m in metrics),
-        "latency": max(m.first_token_latency + m.last_token_ts - m.first_token_ts for m in metrics),
-    }
-
-
-def _failed(request: Prepared, error: str) -> WireCompletion:
-    failed = _base(request) | {"error": error, "prompt_tokens": len(request.ids)}
-    return failed | {"error_permanent": True} if request.error_permanent else failed
-
-
-def _withdrawn(request: Prepared) -> WireCompletion:
-    return {"key": request.key, "withdrawn": True}
-
-
-def _base(request: Prepared) -> WireCompletion:
-    base: WireCompletion = {"key": request.key, "prompt": request.text}
-    if request.truncated:
-        base["prompt_truncated"] = True
-    if request.contexts is not None:
-        base["contexts"] = request.contexts
-    return base

@@ -8,9 +8,6 @@ Messages to the owner: `progress`, `machine`, `length`, `split`, `error`.
 """
 
 import dataclasses
-import importlib.util
-import signal
-import socket
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -22,11 +19,9 @@ from regrade.engines.vllm_process.context import choose_max_model_len
 from regrade.engines.vllm_process.forked import ForkFailedError, in_fork, message_of
 from regrade.engines.vllm_process.loading import import_vllm, open_prompts
 from regrade.engines.vllm_process.meta_model import build_stages, lay_out
+from regrade.engines.vllm_process.serve import refuse, serve_owner
 from regrade.engines.vllm_process.tokenising import tokenised
-from regrade.engines.vllm_process.worker import GRACE, SETTINGS_STATUS
 from regrade.errors import SettingsError
-from regrade.processes.supervised import end_with_supervisor, take_descriptor
-from regrade.processes.supervisor import CHANNEL_VARIABLE
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import EngineArgs, ModelConfig, VllmConfig
@@ -38,16 +33,8 @@ _CLASSES = ((70, 16384, 1024), (0, 8192, 256))
 """vLLM's defaults for offline use by the least memory of a GPU in GiB: tokens in a step, sequences (`get_batch_defaults`)."""
 
 
-def main() -> int:
+def serve(channel: Channel, open_message: Message) -> int:
     """Answer the owner's questions until the channel closes."""
-    end_with_supervisor(GRACE)
-    channel = Channel(socket.socket(fileno=take_descriptor(CHANNEL_VARIABLE)))
-    open_message = channel.receive()
-    if open_message is None:
-        return 0
-    if importlib.util.find_spec("vllm") is None:
-        channel.send({"type": "error", "kind": "not_installed", "message": sys.executable})
-        return SETTINGS_STATUS
     try:
         channel.send({"type": "progress", "stage": "importing vLLM"})
         planner = Planner(open_message)
@@ -57,11 +44,7 @@ def main() -> int:
         while (message := channel.receive()) is not None:
             channel.send({"type": "split", **planner.split(message)})
     except UnknownHereError as error:
-        channel.send({"type": "error", "kind": "unknown_here", "message": str(error)})
-        return SETTINGS_STATUS
-    except SettingsError as error:
-        channel.send({"type": "error", "kind": "settings", "message": str(error)})
-        return SETTINGS_STATUS
+        return refuse(channel, "unknown_here", str(error))
     return 0
 
 
@@ -262,5 +245,4 @@ def _facts(model: "ModelConfig") -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C
-    sys.exit(main())
+    sys.exit(serve_owner(serve))

@@ -4,14 +4,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from regrade.engines.base import PromptRendering
-from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.environment import engine_python
-from regrade.engines.vllm_process.logs import last_error, status_in_words
 from regrade.engines.vllm_process.opening import needs_hub_token, open_message, to_wire
+from regrade.engines.vllm_process.owner import WorkerOwner
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.errors import EngineError, OperationError, SettingsError
@@ -87,7 +85,7 @@ class Refused:
     """vLLM's message."""
 
 
-class VllmPlanner:
+class VllmPlanner(WorkerOwner):
     """vLLM in a process that loads no weights. Use as a context manager."""
 
     def __init__(
@@ -115,13 +113,11 @@ class VllmPlanner:
         Raises:
             SettingsError: If an extra argument of the engine is not allowed.
         """
+        super().__init__(log, on_progress)
         named = None if target is None else {"name": target[0], "memory": target[1]}
         self._opening = {**open_message(settings, model, rendering), "target": named}
         self._hub_token = needs_hub_token(settings, model)
-        self._requests, self._log = requests, log
-        self._on_progress = on_progress or (lambda _: None)
-        self._log_start = 0
-        self._process: EngineProcess | None = None
+        self._requests = requests
         self._machine: Machine | None = None
         self._length: Length | None = None
 
@@ -139,32 +135,6 @@ class VllmPlanner:
             raise RuntimeError("use it as a context manager")
         return self._length
 
-    def __enter__(self) -> Self:
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        self._log_start = self._log.stat().st_size if self._log.exists() else 0
-        command = [engine_python(), "-m", "regrade.engines.vllm_process.plan_worker"]
-        self._process = EngineProcess(command, self._log, hub_token=self._hub_token)
-        try:
-            self._send(self._opening)
-            self._machine = Machine(**self._receive("machine"))
-            waiting = iter(self._requests)
-            while chunk := [to_wire(request) for request in islice(waiting, _CHUNK)]:
-                self._send({"type": "ahead", "stream": 0, "requests": chunk})
-            self._send({"type": "load"})
-            self._length = Length(**self._receive("length"))
-        except BaseException:
-            self._end()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._end()
-
     def split(
         self, tensor: int, pipeline: int, data: int, *, reserved: int
     ) -> SplitMemory | Refused:
@@ -176,54 +146,42 @@ class VllmPlanner:
             data: Copies of the model.
             reserved: Bytes of a GPU that are neither weights nor KV cache.
         """
-        self._on_progress(f"TP {tensor} x PP {pipeline} x DP {data}")
+        self._progress(f"TP {tensor} x PP {pipeline} x DP {data}")
         sizes = {"tensor": tensor, "pipeline": pipeline, "data": data, "reserved": reserved}
         self._send({"type": "split", **sizes})
-        answer = self._receive("split")
+        answer = self._answer("split")
         refused = answer.pop("refused")
         if refused is not None:
             return Refused(refused)
         lists = {name: tuple(answer[name]) for name in ("weights", "kv_cache", "needed")}
         return SplitMemory(**(answer | lists))
 
-    def _send(self, message: Message) -> None:
-        process = self._started()
-        try:
-            process.channel.send(message)
-        except (BrokenPipeError, ConnectionResetError):
-            while True:  # raises the error that the worker sent before it ended, or that it ended
-                self._receive("")
+    def _start(self) -> EngineProcess:
+        command = [engine_python(), "-m", "regrade.engines.vllm_process.plan_worker"]
+        return EngineProcess(command, self._log, hub_token=self._hub_token)
 
-    def _receive(self, kind: str) -> dict[str, Any]:
-        process = self._started()
-        while (message := process.channel.receive()) is not None:
-            if message["type"] == "progress":
-                self._on_progress(message["stage"])
-            elif message["type"] == "error":
-                raise _error(message)
-            elif message.pop("type") == kind:
-                return message
-        status = process.end()
-        reason = last_error(self._log, self._log_start) or status_in_words(status)
-        raise EngineError(
-            f"vLLM's process for planning ended: {reason.rstrip('.')}.", str(self._log)
-        )
+    def _open(self) -> None:
+        self._send(self._opening)
+        self._machine = Machine(**self._answer("machine"))
+        waiting = iter(self._requests)
+        while chunk := [to_wire(request) for request in islice(waiting, _CHUNK)]:
+            self._send({"type": "ahead", "stream": 0, "requests": chunk})
+        self._send({"type": "load"})
+        self._length = Length(**self._answer("length"))
 
-    def _started(self) -> EngineProcess:
-        if self._process is None:
-            raise RuntimeError("use it as a context manager")
-        return self._process
+    def _answer(self, kind: str) -> dict[str, Any]:
+        """Return the fields of the next message of a kind."""
+        while (message := self._receive())["type"] != kind:
+            pass
+        return {name: value for name, value in message.items() if name != "type"}
 
-    def _end(self) -> None:
-        if self._process is not None:
-            self._process.end()
-            self._process = None
+    def _refusal(self, kind: str, message: str) -> Exception:
+        match kind:
+            case "not_installed":
+                return CannotPlanError(f"vLLM is not installed (for '{message}')")
+            case "unknown_here":
+                return CannotPlanError(message)
+        return SettingsError(message)
 
-
-def _error(message: Message) -> Exception:
-    match message["kind"]:
-        case "not_installed":
-            return CannotPlanError(f"vLLM is not installed (for '{message['message']}')")
-        case "unknown_here":
-            return CannotPlanError(message["message"])
-    return SettingsError(message["message"])
+    def _failure(self, reason: str) -> EngineError:
+        return EngineError(f"vLLM's process for planning ended: {reason}.", str(self._log))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from regrade.engines.vllm_process.channel import Channel
 from regrade.engines.vllm_process.environment import worker_environment
+from regrade.engines.vllm_process.logs import last_error, status_in_words
 from regrade.processes.slots import Slot
 from regrade.processes.supervised import SupervisedProcess
 
@@ -32,12 +33,15 @@ class EngineProcess(SupervisedProcess):
 
         Args:
             command: Program and arguments. It finds the channel's descriptor in the variable `CHANNEL_VARIABLE`.
-            log: File to which all output is appended.
+            log: File to which all output is appended; its folder is created.
             grace: Seconds from SIGTERM to SIGKILL.
             hub_token: The engine gets the token of the Hub.
             slot: Slot to hold until all processes have ended, even if this process is killed.
         """
         self._slot = slot
+        self._log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._log_start = log.stat().st_size if log.exists() else 0
         scratch = Path(tempfile.mkdtemp(prefix="regrade-engine-"))
         owner_end, worker_end = socket.socketpair()
         with worker_end:
@@ -51,6 +55,12 @@ class EngineProcess(SupervisedProcess):
                 inherited=[] if slot is None else [slot.descriptor],
             )
         self.channel = Channel(owner_end)
+
+    def end_with_reason(self) -> str:
+        """End all processes, and return why the command ended: the last error in its log, or its exit status."""
+        status = self.end()
+        reason = last_error(self._log, self._log_start) or status_in_words(status)
+        return reason.rstrip(".")
 
     def end(self) -> int:
         """Close the channel, end all processes, free the slot, and return the supervisor's exit status. Idempotent."""

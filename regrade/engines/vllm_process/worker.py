@@ -5,56 +5,36 @@ that need the standard library, orjson and the dependencies of vLLM. All output 
 go through the channel.
 """
 
-import importlib.util
 import multiprocessing
 import multiprocessing.connection
 import os
 import queue
-import signal
-import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 
 from regrade.engines.vllm_process.channel import Channel, Message
+from regrade.engines.vllm_process.conversion import WireCompletion
 from regrade.engines.vllm_process.loading import Loaded, load
-from regrade.engines.vllm_process.loop import Limit, Loop, QueuedRequest, WireCompletion
+from regrade.engines.vllm_process.loop import Limit, Loop, QueuedRequest
 from regrade.engines.vllm_process.prompts import Prepared
 from regrade.engines.vllm_process.reasoning import ReasoningReader
-from regrade.errors import SettingsError
-from regrade.processes.supervised import end_with_supervisor, take_descriptor
-from regrade.processes.supervisor import CHANNEL_VARIABLE
+from regrade.engines.vllm_process.serve import serve_owner
 
-GRACE = 2.0
-"""Seconds from SIGTERM to SIGKILL for vLLM's processes if the supervisor has ended."""
 _MESSAGES_AHEAD = 64
 """Most messages of the owner that wait; with 256 requests each, they are some 16 MB."""
-SETTINGS_STATUS = 3
-"""Exit status after sending the owner an error in the settings."""
 
 
-def main() -> int:
+def serve(channel: Channel, open_message: Message) -> int:
     """Load the model of the owner's `open` message, then answer requests until the channel closes."""
-    end_with_supervisor(GRACE)
-    channel = Channel(socket.socket(fileno=take_descriptor(CHANNEL_VARIABLE)))
-    open_message = channel.receive()
-    if open_message is None:
-        return 0
-    if importlib.util.find_spec("vllm") is None:
-        channel.send({"type": "error", "kind": "not_installed", "message": sys.executable})
-        return SETTINGS_STATUS
     messages: queue.Queue[Message] = queue.Queue(_MESSAGES_AHEAD)
     _start("messages", lambda: _receive(channel, messages))
-    try:
-        loaded = load(
-            open_message,
-            iter(messages.get, None),
-            lambda stage: channel.send({"type": "progress", "stage": stage}),
-        )
-    except SettingsError as error:
-        channel.send({"type": "error", "kind": "settings", "message": str(error)})
-        return SETTINGS_STATUS
+    loaded = load(
+        open_message,
+        iter(messages.get, None),
+        lambda stage: channel.send({"type": "progress", "stage": stage}),
+    )
     max_running = max(2 * loaded.max_num_seqs, 512)
     window = max(4 * loaded.max_num_seqs, 2048)
     memory = loaded.memory.model_dump()
@@ -183,5 +163,4 @@ def _write(
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C
-    sys.exit(main())
+    sys.exit(serve_owner(serve))

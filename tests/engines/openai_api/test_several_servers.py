@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from regrade.cli.options import GenerationOptions
+from regrade.cli.generation_options import GenerationOptions
 from regrade.engines.base import PromptRendering
 from regrade.engines.openai import OpenAIEngine
 from regrade.engines.openai_api.addresses import REST_SECONDS, Addresses

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from regrade.engines.vllm_process.conversion import WireCompletion
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
-from regrade.engines.vllm_process.loop import Limit, Loop, QueuedRequest, WireCompletion
+from regrade.engines.vllm_process.loop import Limit, Loop, QueuedRequest
 from regrade.engines.vllm_process.meter import Meter
 from regrade.engines.vllm_process.prompts import Prepared
 

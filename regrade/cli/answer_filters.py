@@ -1,0 +1,103 @@
+"""Options that filter the answers of a set."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from regrade.errors import SettingsError
+from regrade.viewing.filters import AnswerFilters
+from regrade.viewing.verdicts import VERDICTS, Verdict
+
+NOT_RIGHT = ("partly right", "wrong", "unparsed", "unfinished", "timeout")
+UNREAD = ("unparsed", "unfinished")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """Filters of the answers, which combine; those of the viewer."""
+
+    wrong: Annotated[
+        bool,
+        Parameter(
+            negative="", help="Only answers that are not right; unparsed ones are wrong too."
+        ),
+    ] = False
+    unparsed: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Only answers from which nothing could be extracted, or whose reasoning never ended.",
+        ),
+    ] = False
+    verdict: Annotated[
+        tuple[Verdict, ...], Parameter(help="Only this verdict. May be given several times.")
+    ] = ()
+    truncated: Annotated[
+        Literal["yes", "no"] | None,
+        Parameter(help="Only answers that end at the limit of tokens, or only the others."),
+    ] = None
+    subset: Annotated[str | None, Parameter(help="Only this subset.")] = None
+    sample: Annotated[
+        str | None, Parameter(help="Only questions whose id begins with this text.")
+    ] = None
+    repeat: Annotated[int | None, Parameter(help="Only this answer to each question, from 0.")] = (
+        None
+    )
+    search: Annotated[
+        str | None,
+        Parameter(help="Only with this text in question or answer, in any case of letters."),
+    ] = None
+    within: Annotated[
+        Literal["both", "question", "answer"], Parameter(help="Texts in which `--search` looks.")
+    ] = "both"
+    min_length: Annotated[
+        int | None,
+        Parameter(help="Shortest answer, in tokens; in characters if tokens are not known."),
+    ] = None
+    max_length: Annotated[int | None, Parameter(help="Longest answer, in the same unit.")] = None
+    min_seconds: Annotated[float | None, Parameter(help="Least seconds that an answer took.")] = (
+        None
+    )
+    max_seconds: Annotated[float | None, Parameter(help="Most seconds that an answer took.")] = None
+    against: Annotated[
+        str | None,
+        Parameter(help="Another answer set: only answers with another value than there."),
+    ] = None
+    change: Annotated[
+        Literal["worse", "better", "same", "any"] | None,
+        Parameter(
+            help="With `--against`: answers that are worse or better than there, the same, or any other."
+        ),
+    ] = None
+
+    def of_list(self, **more: Any) -> AnswerFilters:  # noqa: ANN401 - values of the fields
+        """Return the filters as the viewer has them, without `sample`.
+
+        Raises:
+            SettingsError: If two options contradict each other.
+        """
+        if self.change is not None and self.against is None:
+            raise SettingsError("`--change` needs `--against ANSWER_SET`.")
+        verdicts = {*self.verdict}
+        for flag, names in ((self.wrong, NOT_RIGHT), (self.unparsed, UNREAD)):
+            if flag:
+                verdicts = verdicts & {*names} if verdicts else {*names}
+        if not verdicts and (self.wrong or self.unparsed or self.verdict):
+            raise SettingsError("`--wrong`, `--unparsed` and `--verdict` exclude each other here.")
+        return AnswerFilters(
+            verdict=tuple(name for name in VERDICTS if name in verdicts),
+            truncated=self.truncated or "",
+            subset=self.subset,
+            q=self.search,
+            within=self.within,
+            min_length=self.min_length,
+            max_length=self.max_length,
+            min_seconds=self.min_seconds,
+            max_seconds=self.max_seconds,
+            repeat=self.repeat,
+            against=self.against,
+            change=(self.change or "any") if self.against else "",
+            **more,
+        )

@@ -1,0 +1,168 @@
+"""Worker side: vLLM's params of a request, and the completion of its outputs."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from regrade.engines.vllm_process.prompts import Prepared
+from regrade.engines.vllm_process.reasoning import ReasoningReader, UnreadAnswer
+from regrade.engines.vllm_process.structures import structured_outputs
+
+if TYPE_CHECKING:
+    from regrade.engines.vllm_process.internals import RequestOutput, SamplingParams
+
+WireCompletion = dict[str, Any]
+"""The fields of a `Completion` that are not None; with `unread` until a `ReasoningReader` has read it."""
+
+
+def rejection(error: Exception) -> str:
+    """Return the message of a row whose request vLLM rejected."""
+    # vLLM's `EngineGenerateError` has no text, only a cause.
+    reason = str(error) or str(error.__cause__ or "") or type(error).__name__
+    return f"vLLM rejected the request: {reason}"
+
+
+def params_of(request: Prepared, reader: ReasoningReader | None) -> "SamplingParams":
+    """Return the params of a request, or of each of its parts.
+
+    Args:
+        request: The request.
+        reader: Will separate the reasoning of the answer; None: there is none.
+    """
+    from regrade.engines.vllm_process.internals import RequestOutputKind, SamplingParams
+
+    final = RequestOutputKind.FINAL_ONLY
+    if request.ranking is None:
+        sampling = dict(request.sampling)
+        if sampling["temperature"] == 0:
+            # Greedy decoding needs none, and a seed costs a generator per request.
+            del sampling["seed"]
+        if reader is not None:
+            # A stop text in the reasoning does not end the answer: `reader` applies them to what follows.
+            sampling |= {"stop": [], "skip_special_tokens": not reader.keeps_special_tokens}
+        if request.structure is not None:
+            sampling["structured_outputs"] = structured_outputs(request.structure)
+        return SamplingParams(**sampling, output_kind=final)
+    if not isinstance(request.ranking, list):
+        return choice_params(reads_cache=True, greedy=request.greedy)
+    return SamplingParams(
+        max_tokens=1,
+        temperature=0,
+        logprob_token_ids=request.ranking,
+        detokenize=False,
+        output_kind=final,
+    )
+
+
+def choice_params(*, reads_cache: bool, greedy: bool) -> "SamplingParams":
+    """Return the params that score a prompt with a label; by default, vLLM computes all of such prompts.
+
+    Args:
+        reads_cache: Read the prefix cache.
+        greedy: Also return the likeliest token at each position.
+    """
+    from regrade.engines.vllm_process.internals import RequestOutputKind, SamplingParams
+
+    return SamplingParams(
+        max_tokens=1,
+        temperature=0,
+        prompt_logprobs=int(greedy),
+        skip_reading_prefix_cache=not reads_cache,
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def completion_of(
+    request: Prepared, outputs: Sequence["RequestOutput"], reader: ReasoningReader | None
+) -> WireCompletion:
+    """Return the completion of a request.
+
+    Args:
+        request: The request.
+        outputs: Finished outputs of its parts, in order: one, or one for each label.
+        reader: Will separate the reasoning of the answer; None: there is none.
+    """
+    answers = [output.outputs[0] for output in outputs]
+    aborted = next((a for a in answers if a.finish_reason not in ("stop", "length")), None)
+    if aborted is not None:
+        return failed(request, f"vLLM ended the request with '{aborted.finish_reason}'.")
+    completion = _base(request) | {
+        "prompt_tokens": len(request.ids),
+        "completion_tokens": sum(len(answer.token_ids) for answer in answers),
+        **_times(outputs),
+    }
+    if request.ranking is None:
+        completion |= {"text": answers[0].text, "finish_reason": answers[0].finish_reason}
+        if reader is not None:
+            stop = tuple(request.sampling.get("stop", ()))
+            completion["unread"] = UnreadAnswer(stop, answers[0].token_ids)
+        return completion
+    logprobs, is_greedy = _label_logprobs(request, outputs)
+    if any(math.isnan(logprob) for logprob in logprobs):
+        return failed(request, "The model returned log-probabilities that are not numbers.")
+    single = isinstance(request.ranking, list)
+    completion |= {
+        "label_logprobs": logprobs,
+        "label_method": "single_token" if single else "per_choice",
+    }
+    return completion | ({"label_is_greedy": is_greedy} if request.greedy else {})
+
+
+def _label_logprobs(
+    request: Prepared, outputs: Sequence["RequestOutput"]
+) -> tuple[list[float], list[bool]]:
+    """Return the log-probability of each label, and True for each whose tokens are all the likeliest.
+
+    A token as likely as the likeliest counts as such, as in lm-evaluation-harness.
+    """
+    ranking = request.ranking
+    if ranking is None or isinstance(ranking, list):
+        positions: Any = outputs[0].outputs[0].logprobs
+        found = [float(positions[0][token].logprob) for token in ranking or []]
+        # The token that greedy decoding gave is among them.
+        best = max(float(at.logprob) for at in positions[0].values())
+        return found, [logprob >= best for logprob in found]
+    count = max(ranking.owners) + 1
+    terms: list[list[float]] = [[] for _ in range(count)]
+    is_greedy = [True] * count
+    parts = zip(ranking.sequences, ranking.starts, ranking.owners, outputs, strict=True)
+    for sequence, start, owner, output in parts:
+        # From the end: on a GPU, the list begins after the tokens that were cached.
+        scored = sequence[start:]
+        prompt: Any = (output.prompt_logprobs or [])[-len(scored) :] if scored else []
+        for token, at in zip(scored, prompt, strict=True):
+            terms[owner].append(float(at[token].logprob))
+            is_greedy[owner] &= at[token].logprob >= max(other.logprob for other in at.values())
+    return [math.fsum(logprobs) for logprobs in terms], is_greedy
+
+
+def _times(outputs: Sequence["RequestOutput"]) -> Mapping[str, float]:
+    """Return time to first token and latency in seconds; those of the slowest part if a request was split."""
+    metrics = [output.metrics for output in outputs if output.metrics is not None]
+    if not metrics:
+        return {}
+    return {
+        "time_to_first_token": max(m.first_token_latency for m in metrics),
+        "latency": max(m.first_token_latency + m.last_token_ts - m.first_token_ts for m in metrics),
+    }
+
+
+def failed(request: Prepared, error: str) -> WireCompletion:
+    """Return the completion of a request that failed."""
+    fields = _base(request) | {"error": error, "prompt_tokens": len(request.ids)}
+    return fields | {"error_permanent": True} if request.error_permanent else fields
+
+
+def withdrawn(request: Prepared) -> WireCompletion:
+    """Return the report that a request was withdrawn."""
+    return {"key": request.key, "withdrawn": True}
+
+
+def _base(request: Prepared) -> WireCompletion:
+    base: WireCompletion = {"key": request.key, "prompt": request.text}
+    if request.truncated:
+        base["prompt_truncated"] = True
+    if request.contexts is not None:
+        base["contexts"] = request.contexts
+    return base

@@ -1,0 +1,81 @@
+"""Owner side of a worker process that runs vLLM: it lives as long as a block, and its errors are raised here."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from regrade.engines.vllm_process.channel import Message
+from regrade.engines.vllm_process.process import EngineProcess
+
+
+class WorkerOwner(ABC):
+    """Owns a worker process, and talks with it. Use as a context manager."""
+
+    def __init__(self, log: Path, on_progress: Callable[[str], None] | None) -> None:
+        """Prepare the process, which starts with the block.
+
+        Args:
+            log: File for the output of vLLM.
+            on_progress: Called with the name of each stage.
+        """
+        self._log = log
+        self._progress: Callable[[str], None] = on_progress or (lambda _: None)
+        self._process: EngineProcess | None = None
+
+    def __enter__(self) -> Self:
+        self._process = self._start()
+        try:
+            self._open()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    @abstractmethod
+    def _start(self) -> EngineProcess:
+        """Start the process."""
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Exchange the messages with which a block begins."""
+
+    @abstractmethod
+    def _refusal(self, kind: str, message: str) -> Exception:
+        """Return the error to raise for an error that the worker sent."""
+
+    @abstractmethod
+    def _failure(self, reason: str) -> Exception:
+        """Return the error to raise if the worker has ended."""
+
+    def _running(self) -> EngineProcess:
+        if self._process is None:
+            raise RuntimeError("use it as a context manager")
+        return self._process
+
+    def _send(self, message: Message) -> None:
+        try:
+            self._running().channel.send(message)
+        except (BrokenPipeError, ConnectionResetError):
+            while True:  # raises the error that the worker sent before it ended, or that it ended
+                self._receive()
+
+    def _receive(self) -> Message:
+        """Return the next message; stages are also shown, and errors are raised."""
+        process = self._running()
+        message = process.channel.receive()
+        if message is None:
+            raise self._failure(process.end_with_reason())
+        if message["type"] == "error":
+            raise self._refusal(message["kind"], message["message"])
+        if message["type"] == "progress":
+            self._progress(message["stage"])
+        return message
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.end()
+            self._process = None

@@ -1,0 +1,44 @@
+"""Worker side: the first message of the owner, and errors that the owner raises instead of the worker."""
+
+import importlib.util
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+from regrade.engines.vllm_process.channel import Channel, Message
+from regrade.errors import SettingsError
+from regrade.processes.supervised import end_with_supervisor, take_descriptor
+from regrade.processes.supervisor import CHANNEL_VARIABLE
+
+GRACE = 2.0
+"""Seconds from SIGTERM to SIGKILL for vLLM's processes if the supervisor has ended."""
+REFUSED_STATUS = 3
+"""Exit status after sending the owner an error."""
+
+
+def serve_owner(serve: Callable[[Channel, Message], int]) -> int:
+    """Serve the owner of this process, which the supervisor started, and return the exit status.
+
+    Args:
+        serve: Serves the owner until it closes the channel, and returns the exit status. It gets the channel and the message
+            `open`. An error in the settings becomes an error of the owner.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C
+    end_with_supervisor(GRACE)
+    channel = Channel(socket.socket(fileno=take_descriptor(CHANNEL_VARIABLE)))
+    open_message = channel.receive()
+    if open_message is None:
+        return 0
+    if importlib.util.find_spec("vllm") is None:
+        return refuse(channel, "not_installed", sys.executable)
+    try:
+        return serve(channel, open_message)
+    except SettingsError as error:
+        return refuse(channel, "settings", str(error))
+
+
+def refuse(channel: Channel, kind: str, message: str) -> int:
+    """Send the owner an error, and return the exit status."""
+    channel.send({"type": "error", "kind": kind, "message": message})
+    return REFUSED_STATUS
