@@ -47,6 +47,7 @@ def calibrated_panel(panel: Panel, judge_sets: Sequence[AnswerSet]) -> dict[str,
             judge_run(answers.manifest.specification),
             scheme_of(judge_run(answers.manifest.specification), scale_of(panel)),
             "",
+            None,
             list(known),
             np.array(list(known.values()), np.float64),
         )

@@ -25,6 +25,7 @@ from regrade.viewing.answer_texts import (
 )
 from regrade.viewing.filters import PAGE_ROWS, AnswerFilters
 from regrade.viewing.index import AnswerIndex, Rows
+from regrade.viewing.judged import Grading, People, PersonLabel, gradings_of
 from regrade.viewing.library import Library, NotFoundError, Shelf, StoredSet
 from regrade.viewing.links import Links
 from regrade.viewing.turns import turns_of
@@ -68,6 +69,10 @@ class OneAnswer:
     scorings: tuple[ScoringRow, ...]
     repeats: tuple[Sibling, ...]
     models: tuple[Sibling, ...]
+    gradings: tuple[Grading, ...]
+    """The verdict of each judge on the answer; of a verdict, the judged answers."""
+    labels: tuple[PersonLabel, ...]
+    """Labels that people gave to the answer."""
     unread: int
     """Other sets of the benchmark that are not read unless asked for."""
     position: int | None
@@ -83,6 +88,7 @@ class OneAnswer:
 
 def one_answer(
     library: Library,
+    people: People,
     shelf: Shelf,
     stored: StoredSet,
     sample_id: str,
@@ -97,6 +103,7 @@ def one_answer(
 
     Args:
         library: The repository.
+        people: Labels that people gave.
         shelf: Answer sets at the revision.
         stored: Answer set.
         sample_id: Question.
@@ -119,7 +126,7 @@ def one_answer(
     [texts] = library.readers.take(stored.answers, [row], GENERATION_SCHEMA.names).to_pylist()
     makers = TextMaker(filters.format, full)
     thought, answer, mark, is_open = thought_and_answer(
-        texts, (int(index.start[row]), int(index.end[row]))
+        texts, (int(index.start[row]), int(index.end[row])), verdict=stored.run is not None
     )
     place = np.flatnonzero(selection.rows == row)
     position = int(place[0]) if place.size else None
@@ -160,6 +167,8 @@ def one_answer(
         scorings=tuple(scoring_rows(library, stored, sample_id, repeat, index, filters, links)),
         repeats=tuple(repeats_of(library, index, row, filters, links)),
         models=siblings,
+        gradings=gradings_of(library, shelf, stored, sample_id, repeat, filters, links),
+        labels=people.of(shelf, stored, sample_id, repeat),
         unread=unread,
         position=None if position is None else position + 1,
         matching=len(selection.rows),

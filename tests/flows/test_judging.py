@@ -19,7 +19,9 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.errors import SettingsError
 from regrade.judging.readings import judged_answers, run_of, verdicts
+from regrade.records import GENERATION_SCHEMA
 from regrade.reporting.results import Evaluation, SomeUnansweredError
+from tests.benchmarks.files import write_parquet
 from tests.command_line import ROOT
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
 
@@ -156,6 +158,70 @@ def test_an_evaluation_ends_with_the_judge(prefect_server: str, spool_home: Path
     assert verdict_set.benchmark == "judge:correct:simpleqa_verified"
     assert verdict_set.scores[0].metrics["accuracy"] == 0.25
     assert len(scripted.bodies) == 8
+
+
+def test_hle_is_judged_by_its_withheld_questions_which_nothing_publishes(
+    judging: Judging,
+    prefect_server: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    private = tmp_path / "private"
+    monkeypatch.setenv("REGRADE_QUESTIONS", str(tmp_path / "questions"))
+    monkeypatch.setenv("REGRADE_QUESTIONS_REPOSITORY", str(private))
+    exam = {"image": "", "answer_type": "exactMatch", "category": "Law"}
+    questions = [
+        exam | {"question": "Which zyxwort is fairest?", "answer": "3"},
+        exam | {"question": "And which zyxwort is last?", "answer": "42"},
+        exam | {"question": "What is shown?", "answer": "4", "image": "data:image/png;base64,iV"},
+    ]
+    source = write_parquet(tmp_path / "test.parquet", questions)
+
+    def both(texts: dict[str, str]) -> str:
+        return by_reference(texts) if texts else "I count.\nAnswer: 3\nConfidence: 80%"
+
+    scripted = ScriptedJudge(both)
+    with scripted.served() as url, temporary_settings({PREFECT_API_URL: prefect_server}):
+        engine = {"kind": "openai", "base_url": url, "max_retries": 0, "model_revision": "r1"}
+        evaluation = evaluate_model(
+            model="judge-7b",
+            benchmarks=("hle",),
+            sources=({"benchmark": "hle", "path": str(source)},),
+            engine=engine,
+            answers=str(tmp_path / "answers"),
+            tracking_uri=f"sqlite:///{tmp_path}/mlflow.db",
+            judge={"judges": ("judge-7b",), "engine": engine},
+        )
+
+    assert isinstance(evaluation, Evaluation)
+    _, verdict_set = evaluation.answer_sets
+    assert verdict_set.benchmark == "judge:correct:hle"
+    assert verdict_set.scores[0].metrics["accuracy"] == 0.5
+    asked = [prompt for prompt in scripted.prompts if "Reference answer" in prompt]
+    assert [("fairest" in prompt, "last" in prompt) for prompt in sorted(asked)] == [
+        (False, True),
+        (True, False),
+    ]
+    repository = LocalRepository(tmp_path / "answers")
+    head = str(repository.head())
+    for answers in list_sets(repository, head):
+        assert answers.manifest.withheld
+        for shard in answers.manifest.shards:
+            batches = answers.shard(shard, GENERATION_SCHEMA.names).batches()
+            assert "zyxwort" not in str([batch.to_pylist() for batch in batches])
+    tracked = [tmp_path / "mlflow.db", *(tmp_path / "mlartifacts").rglob("*")]
+    assert not any(b"zyxwort" in file.read_bytes() for file in tracked if file.is_file())
+
+    # Another machine, without the questions and then with the private repository.
+    monkeypatch.setenv("REGRADE_QUESTIONS", str(tmp_path / "elsewhere"))
+    monkeypatch.delenv("REGRADE_QUESTIONS_REPOSITORY")
+    judge = ScriptedJudge(by_reference)
+    with pytest.raises(SettingsError, match="2 of 2 are missing in '.*/elsewhere/.*set REGRADE_"):
+        judging(judge, judge_repeats=2)
+    assert not judge.bodies
+    monkeypatch.setenv("REGRADE_QUESTIONS_REPOSITORY", str(private))
+    assert judging(judge, judge_repeats=2).answer_sets[0].scores[0].metrics["accuracy"] == 0.5
+    assert sum("zyxwort" in prompt for prompt in judge.prompts) == 4
 
 
 @pytest.mark.slow
