@@ -21,6 +21,7 @@ from regrade.errors import SettingsError
 from regrade.judging.readings import judged_answers, run_of, verdicts
 from regrade.records import GENERATION_SCHEMA
 from regrade.reporting.results import Evaluation, SomeUnansweredError
+from regrade.reporting.tables import markdown_report
 from tests.benchmarks.files import write_parquet
 from tests.command_line import ROOT
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
@@ -124,6 +125,46 @@ def test_verdicts_that_failed_are_asked_again_and_no_others(judging: Judging, tm
     assert len(judge.prompts) == len(set(judge.prompts)) == 9
     [score] = evaluation.answer_sets[0].scores
     assert (score.metrics["n"], score.metrics["accuracy"]) == (9, pytest.approx(6 / 9))
+
+
+def test_several_judges_are_combined_in_the_result_the_page_and_mlflow(
+    judging: Judging, prefect_server: str, tmp_path: Path
+):
+    answers = candidates(tmp_path / "answers", ["It is 1.", "It is 5.", "It is 3.", "It is 9."])
+    always = json.dumps({"explanation": "x", "verdict": "A"})
+    lenient = ScriptedJudge(lambda _: always)
+    lenient.name = "judge-one"
+    alone = judging(lenient, judges=("judge-one",), rubric="correct")
+    assert alone.panels == ()
+
+    evaluation = judging(ScriptedJudge(by_reference), rubric="correct")
+
+    [panel] = evaluation.panels
+    assert panel.answer_set_id == answers.manifest.answer_set_id
+    assert [judge.judge for judge in panel.judges] == ["judge-one@r1", "judge-7b@r1"]
+    majority, mean = panel.combined
+    assert (majority.rule, majority.n, majority.mean) == ("majority", 2, None)
+    assert (mean.rule, mean.n, mean.mean) == ("mean", 4, 0.75)
+    assert [pair.equal for pair in panel.agreement] == [0.5]
+    assert "| mean | 75.0 ±" in markdown_report(evaluation, None)
+
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    run = client.get_run(str(panel.mlflow_run_id))
+    assert run.info.status == "FINISHED"
+    assert (run.data.metrics["mean"], run.data.metrics["unanimous"]) == (0.75, 0.5)
+    assert run.data.metrics["agreement/judge-one_r1 and judge-7b_r1"] == 0.5
+    assert run.data.tags["regrade.judges"] == "judge-one@r1, judge-7b@r1"
+    parent = client.get_run(run.data.tags["mlflow.parentRunId"])
+    assert parent.data.tags["regrade.model"].startswith("org/tiny")
+
+    third = ScriptedJudge(by_reference)
+    third.name = "judge-three"
+    [larger] = judging(third, judges=("judge-three",), rubric="correct").panels
+    assert (larger.combined[0].mean, larger.mlflow_run_id) == (0.5, panel.mlflow_run_id)
+    updated = client.get_run(str(panel.mlflow_run_id)).data
+    assert (updated.metrics["majority"], updated.metrics["mean"]) == (0.5, pytest.approx(2 / 3))
 
 
 def test_an_evaluation_ends_with_the_judge(prefect_server: str, spool_home: Path, tmp_path: Path):

@@ -340,8 +340,10 @@ def test_labels_correct_a_panel_of_judges(repository: LocalRepository, tmp_path:
 
     found = calibrated_panel(combined, [judged, *others])
 
-    assert combined.mean == 1.0  # two judges that call everything right have the majority
-    assert [calibrated.method for calibrated in found.values()] == ["PPI++"] * 4
+    assert (
+        combined.mean("majority") == 1.0
+    )  # two judges that call everything right have the majority
+    assert [calibrated.method for calibrated in found.values()] == ["PPI++"] * 5
     assert found["majority"].low < TRUTH < found["majority"].high
 
 
@@ -357,8 +359,8 @@ def test_answers_on_which_a_panel_is_divided_are_corrected_too(
     found = calibrated_panel(combined, [judged, strict])["majority"]
 
     labels = stored_labels(judged, SHARES)
-    assert len(combined.values) < 150
-    assert combined.mean is None
+    assert len(combined.values("majority")) < 150
+    assert combined.mean("majority") is None
     assert found.labelled == 300
     assert found.value == pytest.approx(float(labels.values(list(labels.keys)).mean()))
 
