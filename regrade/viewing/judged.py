@@ -85,13 +85,15 @@ class People:
         Raises:
             DamagedAnswersError: If a file of labels is damaged.
         """
-        known = shelf.revision, stored.id
-        if known not in self._read:
-            while len(self._read) >= SETS_KEPT:
-                self._read.pop(next(iter(self._read)), None)
-            self._read[known] = _labels(shelf, stored)
+        key = shelf.revision, stored.id
+        labels = self._read.get(key)
+        if labels is None:
+            labels = _labels(shelf, stored)
+            for old in [*self._read][: max(0, len(self._read) + 1 - SETS_KEPT)]:
+                self._read.pop(old, None)
+            self._read[key] = labels
         place = repeat if stored.run is None else stored.run.place(repeat)[0]
-        return self._read[known].get((sample_id, place), ())
+        return labels.get((sample_id, place), ())
 
 
 def _labels(shelf: Shelf, stored: StoredSet) -> Mapping[Key, tuple[PersonLabel, ...]]:

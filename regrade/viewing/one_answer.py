@@ -6,6 +6,7 @@ import numpy as np
 from markupsafe import Markup
 
 from regrade.answers.scorefile import ScoreFile
+from regrade.errors import DamagedAnswersError
 from regrade.records import GENERATION_SCHEMA
 from regrade.viewing.answer_facts import Letter, facts_of, letters_of
 from regrade.viewing.answer_list import selected
@@ -73,6 +74,8 @@ class OneAnswer:
     """The verdict of each judge on the answer; of a verdict, the judged answers."""
     labels: tuple[PersonLabel, ...]
     """Labels that people gave to the answer."""
+    labels_problem: str
+    """Reason why they cannot be read; "" if they can."""
     unread: int
     """Other sets of the benchmark that are not read unless asked for."""
     position: int | None
@@ -137,6 +140,13 @@ def one_answer(
     prompt_format = stored.answers.manifest.specification.prompt.format
     turns = turns_of(texts["prompt"] or "", texts["prompt_kind"], prompt_format)
 
+    labels: tuple[PersonLabel, ...] = ()
+    labels_problem = ""
+    try:
+        labels = people.of(shelf, stored, sample_id, repeat)
+    except DamagedAnswersError as error:  # the answer can be read without them
+        labels_problem = str(error)
+
     def self_link(other: AnswerFilters, more: str = "") -> str:
         return links.answer(stored.id, sample_id, repeat, other, more)
 
@@ -168,7 +178,8 @@ def one_answer(
         repeats=tuple(repeats_of(library, index, row, filters, links)),
         models=siblings,
         gradings=gradings_of(library, shelf, stored, sample_id, repeat, filters, links),
-        labels=people.of(shelf, stored, sample_id, repeat),
+        labels=labels,
+        labels_problem=labels_problem,
         unread=unread,
         position=None if position is None else position + 1,
         matching=len(selection.rows),

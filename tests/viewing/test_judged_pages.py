@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from regrade.answers.labelfile import label_files, labels_folder
 from regrade.answers.sets import AnswerSet
 from regrade.labels.sheet import write_sheet
 from regrade.labels.task import open_task
@@ -12,7 +13,7 @@ from tests.comparing.sides import answer
 from tests.judged import fill, judge, read_in, rows_of
 from tests.judging.running import run_judge
 from tests.judging.scripted import ScriptedJudge, candidates
-from tests.stored import score
+from tests.stored import again, score
 from tests.viewing.reading import Reader
 
 
@@ -116,3 +117,17 @@ def test_a_label_that_was_read_while_the_viewer_runs_shows_up(reader: Reader, tm
     label_first(answers, tmp_path / "labels.csv", "right", "anna")
 
     assert "1 label by people" in reader.page(address).text
+
+
+def test_damaged_labels_are_named_and_the_answer_can_still_be_read(reader: Reader, tmp_path: Path):
+    answers = answer(reader.repository, "org/a", right=3, total=4)
+    score(answers)
+    sample = label_first(answers, tmp_path / "labels.csv", "right", "anna")
+    [record] = label_files(again(answers))
+    path = f"{labels_folder(answers)}/{record.stem}.parquet"
+    reader.repository.commit({path: b"PAR1"}, "damage", parent=reader.repository.head())
+
+    page = reader.page(f"/sets/{id_of(answers)}/answer?sample={sample}")
+
+    assert f"{path}" in page.text
+    assert "All scorings of this answer" in page.text
