@@ -245,14 +245,11 @@ def print_next_steps(evaluation: "Evaluation") -> None:
     command = Path(sys.executable).with_name("regrade")
     shown = "regrade" if shutil.which("regrade") else os.path.relpath(command)
     bin_folder = "" if shutil.which("mlflow") else os.path.relpath(command.parent) + "/"
-    sets = [a for a in evaluation.answer_sets if a.scores] or evaluation.answer_sets
-    first = sets[0].answer_set_id
+    first = evaluation.answer_sets[0].answer_set_id
     steps = [
         ("read wrong answers", f"{shown} show {first}{where} --wrong"),
         ("score them again", f"{shown} score{where} --force"),
     ]
-    if judged := next((a.answer_set_id for a in sets if a.judged is not None), None):
-        steps.append(("check the judge", f"{shown} label {judged}{where} --rater YOUR_NAME"))
     uri, server = evaluation.tracking_uri or "", os.environ.get("PREFECT_API_URL")
     if not server and Path("infra/ui.sh").is_file() and uri == f"sqlite:///{Path.cwd()}/mlflow.db":
         steps.append(("open both pages", "make ui"))  # with a login, and only for their own pages
@@ -262,6 +259,9 @@ def print_next_steps(evaluation: "Evaluation") -> None:
             steps.append(("open MLflow", mlflow))
         ui = server.removesuffix("/api") if server else f"{bin_folder}prefect server start"
         steps.append(("open the Prefect UI", ui))
+    judged = [a.answer_set_id for a in evaluation.answer_sets if a.judged is not None]
+    if judged:
+        steps.append(("check the judge", f"{shown} label {judged[0]}{where} --rater YOUR_NAME"))
     stderr.print()
     for purpose, step in steps:
         stderr.print(f"{purpose:<20} {step}", markup=False, soft_wrap=True)
