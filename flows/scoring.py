@@ -16,6 +16,7 @@ from regrade.job import ScoringJob
 from regrade.orchestration import artifacts
 from regrade.orchestration.naming import name_run
 from regrade.reporting.display import current_display
+from regrade.reporting.panel_results import PanelResult
 from regrade.reporting.results import (
     AnswerSetResult,
     Evaluation,
@@ -32,6 +33,7 @@ from regrade.settings import ScoringOptions
 from regrade.stored_sets import choose_sets
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from tasks.calling import call, error_of, in_flow_run, start
+from tasks.panel import combine_judges, track_panels
 from tasks.publish import publish_scores
 from tasks.score import ScoredSet, compare_set, score_set
 from tasks.track import Tracked, track_scorings
@@ -63,8 +65,15 @@ class Scorings:
     tracked: Tracked = field(default_factory=Tracked)
     report_urls: dict[str, str] = field(default_factory=dict)
     """Pages of reports in MLflow, by answer set id."""
+    panels: list[PanelResult] = field(default_factory=list)
+    """Several judges of the same answers, combined."""
     track_seconds: float = 0.0
     tracking_error: RegradeError | None = None
+
+    @property
+    def uri(self) -> str:
+        """Answer repository."""
+        return self.sets[0].answers.repository.uri
 
     @property
     def scored(self) -> list[Scored]:
@@ -189,11 +198,14 @@ def score(
 
 
 def publish(scorings: Scorings) -> None:
-    """Publish all new scores in one commit, then compare them with the previous scores."""
+    """Publish all new scores in one commit, then compare them with the previous scores, and combine the judges of verdicts."""
     repository = scorings.sets[0].answers.repository
     revision = call(publish_scores, repository, hidden(scorings.scored))
     scorings.revision = revision or scorings.revision
     _compare(scorings)
+    sets = [entry.answers for entry in scorings.sets]
+    if any(judge_run(answers.manifest.specification) for answers in sets):
+        scorings.panels = call(combine_judges, repository, scorings.revision, hidden(sets))
 
 
 def _compare(scorings: Scorings) -> None:
@@ -224,7 +236,7 @@ def track(scorings: Scorings, tracking_uri: str | None) -> None:
         scorings: Published scorings.
         tracking_uri: MLflow server or database. None: the default for the repository.
     """
-    uri = tracking_uri or default_tracking_uri(scorings.sets[0].answers.repository.uri)
+    uri = tracking_uri or default_tracking_uri(scorings.uri)
     seconds = {entry.answer_set_id: scorings.seconds(entry.answers) for entry in scorings.sets}
     costs = {entry.answer_set_id: scorings.cost(entry.answers) for entry in scorings.sets}
     started = monotonic()
@@ -238,6 +250,12 @@ def track(scorings: Scorings, tracking_uri: str | None) -> None:
             hidden(costs),
         )
         scorings.tracking_uri = public_uri(uri)
+        if scorings.panels:
+            sets = [entry.answers for entry in scorings.sets]
+            parents = scorings.tracked.parents
+            scorings.panels = call(
+                track_panels, uri, hidden(scorings.panels), hidden(sets), parents
+            )
     except RegradeError as error:
         logging.getLogger("regrade.track").warning("not tracked: %s", error)
         scorings.tracking_error = error
@@ -264,7 +282,8 @@ def report(scorings: Scorings) -> Evaluation:
             ),
             *(_not_scored(entry, name) for entry in scorings.sets for name in entry.errors),
         ),
-        repository=scorings.sets[0].answers.repository.uri,
+        panels=tuple(scorings.panels),
+        repository=scorings.uri,
         tracking_uri=scorings.tracking_uri,
     )
     current_display().finished(evaluation)

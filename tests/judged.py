@@ -153,7 +153,7 @@ def judged_of(
         task = open_task(judged)
         path = folder / f"{model[-1]}{seed}.csv"
         items = list(task.items.values())[:labels] if chosen else task.sample(labels, 0)
-        write_sheet(path, task, items, 0, show_verdict=False)
+        write_sheet(path, [task], items, 0, show_verdict=False)
         fill(path, [row | {"label": _truth(row["sample_id"], right)} for row in rows_of(path)])
         read_in(path, task)
     return again(judged)
@@ -179,7 +179,7 @@ def fill(path: Path, rows: list[dict[str, str]]) -> None:
 
 def read_in(path: Path, task: LabelTask, rater: str = "anna", *, revise: bool = False) -> None:
     """Store the labels of a sheet."""
-    rows = read_sheet(path, task, rater)
+    rows = read_sheet(path, [task], rater)
     new = new_labels(labels_of_rows(rows), task, revise=revise)
     if new:
         store_labels(new, task, rows[0].seed, len(rows))

@@ -64,6 +64,8 @@ class LabelFile(Settings):
     scale: Scale
     sample: DrawnSample | None = None
     """None: the answers were chosen by hand."""
+    field: str | None = Field(None, exclude_if=lambda name: name is None)
+    """Field of the verdict that the labels are about, such as `style`. None: the first, which gives the headline number."""
     answers: tuple[str, ...]
     """sha256 of the shards of the labelled answers."""
     imported_at: Timestamp

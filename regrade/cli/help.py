@@ -63,7 +63,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "judge org/model --judge served --rubric pairwise --baseline baseline --engine openai --base-url http://127.0.0.1:8000/v1",
         "judge --judge org/judge-32b --self-test",
     ),
-    "panel": ("panel 1f0c6a2b", "panel 1f0c6a2b --rule mean --without org/judge-32b@0123456789ab"),
+    "panel": ("panel 1f0c6a2b", "panel 1f0c6a2b --without org/judge-32b"),
     "label": (
         "label 1f0c6a2b --sample 200 --out labels.csv",
         "label 1f0c6a2b --read labels.csv --rater ana",

@@ -1,7 +1,9 @@
 """`regrade label`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,9 +21,9 @@ from regrade.labels.calibrated import Calibrated, calibrated
 from regrade.labels.importing import labels_of_rows, new_labels, store_labels
 from regrade.labels.journal import Journal
 from regrade.labels.keys import BACK, COMMANDS, QUIT, SKIP, label_keys
-from regrade.labels.sheet import read_sheet, sheet_size, write_sheet
+from regrade.labels.sheet import LABEL, column_of, read_sheet, sheet_size, write_sheet
 from regrade.labels.stored import Label
-from regrade.labels.task import Item, LabelTask, open_task
+from regrade.labels.task import Item, LabelTask, open_tasks
 from regrade.reporting.bias import bias_lines
 from regrade.reporting.labels import calibration_lines, confusion_columns, confusion_rows
 from regrade.reporting.text import visible
@@ -48,13 +50,14 @@ def label(
     """Label answers by hand, and compare the verdicts of a judge or a scorer with the labels.
 
     Without `--out`, `--read` and `--report`, it shows the answers of a random sample one by one in the terminal. Labels are
-    stored beside the answers; every table then shows the figure that they correct.
+    stored beside the answers; every table then shows the figure that they correct. If verdicts have several fields, such as
+    accuracy and style, each is labelled.
 
     Args:
         answer_set: Id of the judge's answer set, or of any other; the first digits are enough.
         sample: Answers of the random sample; 200 if not given.
         seed: Seed of the sample. Answer sets with the same questions get the same ones for the same seed.
-        out: Write the sample as CSV, to label it in a spreadsheet (column `label`).
+        out: Write the sample as CSV, to label it in a spreadsheet (column `label`; `label_NAME` for each of several fields).
         show_verdict: Also show the verdict, which leads people.
         read: Read labels from such a CSV file.
         rater: Name of the person who labels; for `--read` only where the column `rater` is empty.
@@ -65,21 +68,28 @@ def label(
     _check(sample, seed, [out is not None, read is not None, report])
     repository, revision = open_answers(answers)
     entry = list_sets(repository, revision, answer_set_id=answer_set)[0]
-    task = open_task(entry, scorer)
-    if not task.items:
+    tasks = open_tasks(entry, scorer)
+    items = tasks[0].items
+    if not items:
         raise SettingsError(f"No answer of '{entry.manifest.answer_set_id}' has a verdict.")
-    size = min(sample or SAMPLE, len(task.items))
+    size = min(sample or SAMPLE, len(items))
     if out is not None:
-        _write(out, task, size, seed, show_verdict=show_verdict, output=output)
+        _write(out, tasks, size, seed, show_verdict=show_verdict, output=output)
         return
     if read is not None:
-        rows = read_sheet(read, task, rater)
-        labels = new_labels(labels_of_rows(rows), task, revise=revise)
+        rows = read_sheet(read, tasks, rater)
+        labels = [
+            new_labels(
+                labels_of_rows([r for r in rows if r.field == task.field]), task, revise=revise
+            )
+            for task in tasks
+        ]
         drawn = next((row.seed for row in rows if row.seed is not None), None)
-        _store(labels, task, drawn, sheet_size(read))
-        stderr.print(f"{len(labels):,} new labels of {len(rows):,} in the sheet")
+        for task, new in zip(tasks, labels, strict=True):
+            _store(new, task, drawn, sheet_size(read, tasks))
+        stderr.print(f"{sum(map(len, labels)):,} new labels of {len(rows):,} in the sheet")
     elif not report:
-        _ask(task, size, seed, rater, show_verdict=show_verdict)
+        _ask(tasks, size, seed, rater, show_verdict=show_verdict)
     _show_report(entry.manifest.answer_set_id, answers, scorer, output)
 
 
@@ -93,17 +103,25 @@ def _check(sample: int | None, seed: int, actions: Sequence[bool]) -> None:
 
 
 def _write(
-    path: Path, task: LabelTask, size: int, seed: int, *, show_verdict: bool, output: Output
+    path: Path,
+    tasks: Sequence[LabelTask],
+    size: int,
+    seed: int,
+    *,
+    show_verdict: bool,
+    output: Output,
 ) -> None:
-    written = write_sheet(path, task, task.sample(size, seed), seed, show_verdict=show_verdict)
+    task = tasks[0]
+    written = write_sheet(path, tasks, task.sample(size, seed), seed, show_verdict=show_verdict)
     set_id = task.answers.manifest.answer_set_id
+    columns = " and ".join(f"the column `{column_of(LABEL, t)}` with {t.expected}" for t in tasks)
     facts = {"answer_set_id": set_id, "path": str(path), "answers": written}
 
     def draw() -> None:
         stdout.print(
             plain(
-                f"{path}: {written:,} of {len(task.items):,} answers, drawn with seed {seed}. Fill the column `label` with "
-                f"{task.expected}; leave it empty if you cannot tell. Then: "
+                f"{path}: {written:,} of {len(task.items):,} answers, drawn with seed {seed}. Fill {columns}; "
+                "leave a cell empty if you cannot tell. Then: "
                 f"regrade label {set_id} --answers {task.answers.repository.uri} --read {path} --rater NAME"
             )
         )
@@ -120,19 +138,26 @@ def _show_report(answer_set: str, answers: str | None, scorer: str | None, outpu
     """Show what all stored labels say, at the newest revision."""
     repository, revision = open_answers(answers)
     entry = list_sets(repository, revision, answer_set_id=answer_set)[0]
-    task = open_task(entry, scorer)
-    found = calibrated(task.verdicts, task.labels, labelled_elsewhere(task.verdicts))
-    bias = bias_of(entry, task.table)
+    tasks = open_tasks(entry, scorer)
+    found, *others = (
+        calibrated(task.verdicts, task.labels, labelled_elsewhere(task.verdicts)) for task in tasks
+    )
+    found = found.with_fields(
+        {task.name: other for task, other in zip(tasks[1:], others, strict=True)}
+    )
+    bias = bias_of(entry, tasks[0].table)
     document = {
         "answer_set_id": answer_set,
         "revision": revision,
         **found.model_dump(mode="json"),
         "bias": None if bias is None else bias.model_dump(mode="json"),
     }
-    output.show(document, lambda: _draw(found, bias))
+    output.show(document, lambda: _draw(found, bias, tasks[0].name))
 
 
-def _draw(found: Calibrated, bias: Bias | None) -> None:
+def _draw(found: Calibrated, bias: Bias | None, name: str) -> None:
+    if name:
+        stdout.print(plain(f"{name}:"))
     for line in calibration_lines(found):
         stdout.print(plain(line))
     if bias is not None:
@@ -142,9 +167,14 @@ def _draw(found: Calibrated, bias: Bias | None) -> None:
         print_table(
             confusion_columns(found.agreement), confusion_rows(found.agreement), text=("verdict",)
         )
+    for field, other in found.fields.items():
+        stdout.print()
+        _draw(other, None, field)
 
 
-def _ask(task: LabelTask, size: int, seed: int, rater: str | None, *, show_verdict: bool) -> None:
+def _ask(
+    tasks: Sequence[LabelTask], size: int, seed: int, rater: str | None, *, show_verdict: bool
+) -> None:
     """Show the answers of a sample one by one and store the labels."""
     if not sys.stdin.isatty():
         raise SettingsError(
@@ -154,50 +184,69 @@ def _ask(task: LabelTask, size: int, seed: int, rater: str | None, *, show_verdi
     if rater is None or not rater.split():
         raise SettingsError("Name the person who labels with `--rater NAME`.")
     name = " ".join(rater.split())
-    with Journal(task, name) as journal:
-        if journal.labels:
-            stderr.print(f"{len(journal.labels):,} labels of an interrupted session are kept")
-        sampled = task.sample(size, seed)
-        done = {key for key, by in task.labels.latest if by == name} | set(journal.labels)
-        places = [place for place, item in enumerate(sampled) if item.key not in done]
+    with ExitStack() as stack:
+        journals = [stack.enter_context(Journal(task, name)) for task in tasks]
+        if kept := sum(len(journal.labels) for journal in journals):
+            stderr.print(f"{kept:,} labels of an interrupted session are kept")
+        sampled = tasks[0].sample(size, seed)
+        steps = [
+            _Step(item, f"{place} of {len(sampled)}", task, journal)
+            for place, item in enumerate(sampled, start=1)
+            for task, journal in zip(tasks, journals, strict=True)
+            if item.key not in journal.labels and (item.key, name) not in task.labels.latest
+        ]
         try:
-            _loop(task, sampled, places, journal, name, show_verdict=show_verdict)
+            _loop(steps, name, show_verdict=show_verdict)
         finally:
-            stderr.print(f"{len(journal.labels):,} new labels")
-        labels = new_labels(list(journal.labels.values()), task, revise=True)
-        _store(labels, task, seed, size)
-        journal.clear()
+            stderr.print(f"{sum(len(journal.labels) for journal in journals):,} new labels")
+        for task, journal in zip(tasks, journals, strict=True):
+            labels = new_labels(list(journal.labels.values()), task, revise=True)
+            _store(labels, task, seed, size)
+            journal.clear()
 
 
-def _loop(
-    task: LabelTask,
-    sampled: Sequence[Item],
-    places: Sequence[int],
-    journal: Journal,
-    rater: str,
-    *,
-    show_verdict: bool,
-) -> None:
-    keys = label_keys(task.offered)
-    asked = ", ".join(f"{key} {name}" for key, name in (keys | COMMANDS).items())
-    prompt = f"[{asked}]" if keys else f"[{task.expected}, {asked}]"
-    step = 0
-    while step < len(places):
-        item = sampled[places[step]]
-        _print_item(task, item, f"{places[step] + 1} of {len(sampled)}", show_verdict=show_verdict)
-        reply = _reply(f"{prompt} ")
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A label to ask for: of an answer, by a field of the verdict."""
+
+    item: Item
+    place: str
+    task: LabelTask
+    journal: Journal
+
+
+def _loop(steps: Sequence[_Step], rater: str, *, show_verdict: bool) -> None:
+    at = 0
+    shown: Item | None = None
+    while at < len(steps):
+        step = steps[at]
+        item, task = step.item, step.task
+        if item is not shown:
+            _print_item(task, item, step.place)
+            shown = item
+        if show_verdict:
+            verdict = f"{task.items[item.key].verdict:g}"
+            stderr.print(plain(f"{task.name} verdict: {verdict}".strip()), style="yellow")
+        keys = label_keys(task.offered)
+        reply = _reply(f"{task.name} {_choices(task, keys)} ".lstrip())
         if reply == QUIT:
             return
         if reply in (SKIP, BACK):
-            step = step + 1 if reply == SKIP else max(0, step - 1)
+            at = at + 1 if reply == SKIP else max(0, at - 1)
             continue
         try:
             label, value = task.read(item.key, keys.get(reply, reply))
         except SettingsError as error:
             stderr.print(plain(str(error)), style="red")
             continue
-        journal.add(Label(item.key, label, value, rater, datetime.now(UTC)))
-        step += 1
+        step.journal.add(Label(item.key, label, value, rater, datetime.now(UTC)))
+        at += 1
+
+
+def _choices(task: LabelTask, keys: Mapping[str, str]) -> str:
+    """Return what a person can type."""
+    asked = ", ".join(f"{key} {name}" for key, name in ({**keys, **COMMANDS}).items())
+    return f"[{asked}]" if keys else f"[{task.expected}, {asked}]"
 
 
 def _reply(prompt: str) -> str:
@@ -207,7 +256,7 @@ def _reply(prompt: str) -> str:
     return line.strip().lower() if line else QUIT
 
 
-def _print_item(task: LabelTask, item: Item, place: str, *, show_verdict: bool) -> None:
+def _print_item(task: LabelTask, item: Item, place: str) -> None:
     """Print an answer without control characters; texts of models are untrusted."""
     title = f"{place} · {item.key[0]} repeat {item.key[1]}"
     stderr.print(Rule(plain(title), align="left"))
@@ -215,8 +264,8 @@ def _print_item(task: LabelTask, item: Item, place: str, *, show_verdict: bool) 
         if text:
             stderr.print(Text(f"{name}: {visible(text)}", "dim"))
     stderr.print(Text(visible(item.answer)))
-    if show_verdict:
-        stderr.print(plain(f"verdict: {item.verdict:g}"), style="yellow")
+    if task.pairs:
+        return  # the pages tell whose answer is which
     address = task.address(item.key)
     command = f"regrade view {task.answers.repository.uri} {task.answers.manifest.answer_set_id}"
     stderr.print(plain(address or f"in a browser: {command}"), style="dim", soft_wrap=True)

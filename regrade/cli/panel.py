@@ -4,18 +4,13 @@ from typing import Any
 
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.terminal import print_table, stdout
+from regrade.cli.terminal import print_panel
 from regrade.errors import SettingsError
-from regrade.judging.panel import Panel, Rule, one_run_each, panel
+from regrade.judging.panel import Panel, one_run_each, panel
 from regrade.labels.calibrated import Calibrated
 from regrade.labels.panels import calibrated_panel
-from regrade.reporting.panels import (
-    AGREEMENT_COLUMNS,
-    COLUMNS,
-    agreement_rows,
-    panel_json,
-    panel_rows,
-)
+from regrade.reporting.panel_results import panel_result
+from regrade.reporting.panels import answers_json
 
 
 def show_panel(
@@ -23,32 +18,25 @@ def show_panel(
     /,
     *,
     rubric: str | None = None,
-    rule: Rule = "majority",
     without: tuple[str, ...] = (),
     answers: Answers = None,
     output: Output = TABLE,
 ) -> None:
-    """Combine the verdicts of several judges on the same answers, and show how far they agree.
+    """Combine the verdicts of several judges on the same answers, by majority and by mean, and show how far they agree.
 
     Args:
         answer_set: The judged answers: id of an answer set (the first digits are enough).
         rubric: Only judges with this rubric; needed if there are runs with several.
-        rule: `majority` of the judges, none in a draw; or the `mean` of their values.
-        without: Judge to leave out. May be given several times.
+        without: Judge to leave out, by the name of its model. May be given several times.
     """
-    found, calibrations = _panel(answer_set, rubric, rule, without, answers)
-
-    def draw() -> None:
-        print_table(COLUMNS, panel_rows(found, calibrations), text=COLUMNS[:1])
-        stdout.print()
-        print_table(AGREEMENT_COLUMNS, agreement_rows(found), text=AGREEMENT_COLUMNS[:1])
-
-    document: Any = panel_json(found, calibrations)
-    output.show(document, draw)
+    found, calibrations = _panel(answer_set, rubric, without, answers)
+    result = panel_result(found, calibrations)
+    document = {**result.model_dump(mode="json"), "rows": answers_json(found)}
+    output.show(document, lambda: print_panel(result))
 
 
 def _panel(
-    answer_set: str, rubric: str | None, rule: Rule, without: tuple[str, ...], answers: str | None
+    answer_set: str, rubric: str | None, without: tuple[str, ...], answers: str | None
 ) -> tuple[Panel, dict[str, Calibrated]]:
     from regrade.answers.sets import list_sets  # noqa: PLC0415 - after the options are checked
     from regrade.judging.readings import judge_sets_of, run_of  # noqa: PLC0415 - as above
@@ -75,5 +63,5 @@ def _panel(
             f"Answer set '{judged.manifest.answer_set_id}' was changed since it was judged. `regrade judge "
             f"{judged.manifest.answer_set_id} --judge MODEL` judges it again."
         )
-    combined = panel(chosen, rule, without=without)
+    combined = panel(chosen, without=without)
     return combined, calibrated_panel(combined, chosen)

@@ -27,6 +27,7 @@ from regrade.reporting.text import visible
 
 if TYPE_CHECKING:
     from regrade.generation import Progress as GenerationProgress
+    from regrade.reporting.panel_results import PanelResult
     from regrade.reporting.results import Evaluation
 
 stderr = Console(stderr=True, highlight=False, emoji=False)
@@ -176,6 +177,10 @@ def print_evaluation(evaluation: "Evaluation") -> None:
         print_table(other_results.COLUMNS, others, text=other_results.TEXT_COLUMNS)
     for benchmark, line in bias.evaluation_lines(evaluation):
         stdout.print(plain(f"{benchmark}: {line}"), soft_wrap=True)
+    for panel in evaluation.panels:
+        stdout.print()
+        stdout.print(plain(f"{len(panel.judges)} judges, {panel.title}"), soft_wrap=True)
+        print_panel(panel)
     if costs := list(cost_rows(evaluation)):
         stdout.print()
         print_table(cost_columns(evaluation), costs, text=COST_COLUMNS[:1])
@@ -184,6 +189,20 @@ def print_evaluation(evaluation: "Evaluation") -> None:
         print_table(speeds.SHORT_COLUMNS, latencies, text=speeds.SHORT_COLUMNS[:1])
     for benchmark, line in speeds.remark_lines(evaluation):
         stdout.print(plain(f"{benchmark}: {line}"), soft_wrap=True)
+
+
+def print_panel(panel: "PanelResult") -> None:
+    """Print the tables of several judges on stdout: their means, alone and combined, and their agreement."""
+    from regrade.reporting.panels import (  # noqa: PLC0415 - as above
+        AGREEMENT_COLUMNS,
+        COLUMNS,
+        agreement_rows,
+        panel_rows,
+    )
+
+    print_table(COLUMNS, panel_rows(panel), text=COLUMNS[:1])
+    stdout.print()
+    print_table(AGREEMENT_COLUMNS, agreement_rows(panel), text=AGREEMENT_COLUMNS[:1])
 
 
 def print_table(
@@ -240,6 +259,9 @@ def print_next_steps(evaluation: "Evaluation") -> None:
             steps.append(("open MLflow", mlflow))
         ui = server.removesuffix("/api") if server else f"{bin_folder}prefect server start"
         steps.append(("open the Prefect UI", ui))
+    judged = [a.answer_set_id for a in evaluation.answer_sets if a.judged is not None]
+    if judged:
+        steps.append(("check the judge", f"{shown} label {judged[0]}{where} --rater YOUR_NAME"))
     stderr.print()
     for purpose, step in steps:
         stderr.print(f"{purpose:<20} {step}", markup=False, soft_wrap=True)

@@ -4,19 +4,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
 
-from regrade.answers.sets import AnswerSet
+from regrade.answers.base import Repository
+from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.errors import SettingsError
 from regrade.judging.readings import Verdict, run_of, verdicts
 from regrade.judging.stored import is_unchanged
-from regrade.rubrics.facts import JudgeRun
+from regrade.rubrics.facts import JudgeRun, judge_run
 from regrade.settings import ScoringOptions
 from regrade.stats.estimates import clustered_standard_error
 
 Rule = Literal["majority", "mean"]
+"""`majority`: the value that most judges give, none in a draw. `mean`: the mean of their values."""
+RULES: tuple[Rule, ...] = ("majority", "mean")
 Key = tuple[str, int]
 """Sample id and repeat of a judged answer."""
 _FLOOR = ScoringOptions().min_coverage
@@ -30,8 +34,16 @@ class PanelRow:
     repeat: int
     values: Mapping[str, float]
     """Value by judge; a judge without a verdict is missing."""
-    combined: float | None
-    """None: no judge has a verdict, or several values have the same number of votes."""
+
+    def combined(self, rule: Rule) -> float | None:
+        """Return the value by a rule; None if no judge has a verdict, or several values have the same number of votes."""
+        values = list(self.values.values())
+        if not values:
+            return None
+        if rule == "mean":
+            return fmean(values)
+        (value, votes), *rest = Counter(values).most_common(2)
+        return None if rest and rest[0][1] == votes else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,45 +61,44 @@ class Panel:
     """Several judges of the same answers."""
 
     judges: tuple[str, ...]
-    rule: Rule
+    run: JudgeRun
+    """Facts that all their runs share: rubric, judged answers, baseline and criteria."""
     rows: tuple[PanelRow, ...]
     agreements: tuple[Agreement, ...]
     unanimous: float | None
     """Share of the answers with a verdict of all judges on which all of these are equal; None without such answers."""
-    low: float
-    high: float
-    """Scale of the values."""
     min_coverage: float
     """Smallest share of rows with a combined value for a mean."""
 
     @property
-    def values(self) -> list[float]:
-        """Combined values."""
-        return [row.combined for row in self.rows if row.combined is not None]
+    def whole(self) -> int:
+        """Number of answers with a verdict of all judges."""
+        return sum(len(row.values) == len(self.judges) for row in self.rows)
 
-    @property
-    def mean(self) -> float | None:
-        """Mean of the combined values; None if fewer rows than `min_coverage` have one: draws are not like the other answers."""
-        found = self.values
+    def values(self, rule: Rule) -> list[float]:
+        """Return the combined values."""
+        return [value for row in self.rows if (value := row.combined(rule)) is not None]
+
+    def mean(self, rule: Rule) -> float | None:
+        """Return the mean of the combined values; None if fewer rows than `min_coverage` have one: draws are not like the others."""
+        found = self.values(rule)
         if not found or len(found) < self.min_coverage * len(self.rows):
             return None
-        return sum(found) / len(found)
+        return fmean(found)
 
-    @property
-    def stderr(self) -> float | None:
-        """Standard error of the mean, clustered by question; None without a mean, and below two questions."""
-        known = [row for row in self.rows if row.combined is not None]
+    def stderr(self, rule: Rule) -> float | None:
+        """Return the standard error of the mean, clustered by question; None without a mean, and below two questions."""
+        known = [row for row in self.rows if row.combined(rule) is not None]
         ids = {sample: number for number, sample in enumerate({row.sample_id for row in known})}
-        if self.mean is None or len(ids) < 2:
+        if self.mean(rule) is None or len(ids) < 2:
             return None
         return clustered_standard_error(
-            np.array(self.values), np.array([ids[row.sample_id] for row in known])
+            np.array(self.values(rule)), np.array([ids[row.sample_id] for row in known])
         )
 
 
 def panel(
     judge_sets: Sequence[AnswerSet],
-    rule: Rule = "majority",
     *,
     without: Sequence[str] = (),
     min_coverage: float = _FLOOR,
@@ -96,8 +107,7 @@ def panel(
 
     Args:
         judge_sets: Judge runs on the same answers by the same rubric.
-        rule: `majority`: the value that most judges give, none in a draw. `mean`: the mean of their values.
-        without: Names of judges to leave out.
+        without: Names of judges to leave out, with or without their revision.
         min_coverage: Smallest share of the answers with a combined value for which there is a mean.
 
     Raises:
@@ -107,9 +117,11 @@ def panel(
     named = {name_of(judge_set): judge_set for judge_set in judge_sets}
     if len(named) < len(judge_sets):
         raise SettingsError("A judge is given twice: name one run of each judge.")
-    if unknown := set(without) - set(named):
+    dropped = {name for name in named if {name, name.rpartition("@")[0]} & set(without)}
+    known = dropped | {name.rpartition("@")[0] for name in dropped}
+    if unknown := set(without) - known:
         raise SettingsError(f"'{min(unknown)}' is none of the judges ({', '.join(named)}).")
-    kept = {name: judge_set for name, judge_set in named.items() if name not in without}
+    kept = {name: judge_set for name, judge_set in named.items() if name not in dropped}
     if len(kept) < 2:
         raise SettingsError(f"A panel needs two judges or more, got {', '.join(kept) or 'none'}.")
     runs = {name: run_of(judge_set) for name, judge_set in kept.items()}
@@ -123,16 +135,17 @@ def panel(
     read = {name: verdicts(judge_set) for name, judge_set in kept.items()}
     by_judge = {name: _by_answer(found) for name, found in read.items()}
     keys = sorted({(one.sample_id, one.repeat) for found in read.values() for one in found})
-    rows = tuple(_row(key, by_judge, rule) for key in keys)
+    rows = tuple(
+        PanelRow(*key, {judge: found[key] for judge, found in by_judge.items() if key in found})
+        for key in keys
+    )
     whole = [row for row in rows if len(row.values) == len(kept)]
     return Panel(
         judges=tuple(kept),
-        rule=rule,
+        run=first,
         rows=rows,
         agreements=tuple(_agreements(rows, tuple(kept))),
         unanimous=_share(len(set(row.values.values())) == 1 for row in whole) if whole else None,
-        low=first.rubric.low,
-        high=first.rubric.high,
         min_coverage=min_coverage,
     )
 
@@ -166,6 +179,42 @@ def one_run_each(judge_sets: Sequence[AnswerSet], judged: AnswerSet) -> list[Ans
     return [most.get(name, judge_set) for name, judge_set in of_each.items()]
 
 
+def panels_at(
+    repository: Repository, revision: str, judge_sets: Sequence[AnswerSet]
+) -> list[tuple[Panel, list[AnswerSet]]]:
+    """Return the panels to which judge runs belong, with all runs of each: those on the same answers by the same rubric.
+
+    Args:
+        repository: Repository of the runs and of the judged answers.
+        revision: Revision at which the other runs are looked up.
+        judge_sets: Answer sets; those that are no judge runs, or whose judge is the only one, have no panel.
+
+    Raises:
+        DamagedAnswersError: If stored verdicts cannot be read.
+    """
+    wanted = dict.fromkeys(_question(run) for one in judge_sets if (run := _run(one)) is not None)
+    if not wanted:
+        return []
+    sets, _ = readable_sets(repository, revision)
+    found = []
+    for question in wanted:
+        runs = [one for one in sets if (run := _run(one)) and _question(run) == question]
+        judged = [one for one in sets if _is_judged_by(runs, one)]
+        chosen = one_run_each(runs, judged[0]) if judged else []
+        if len(chosen) > 1:
+            found.append((panel(chosen), chosen))
+    return found
+
+
+def _run(answers: AnswerSet) -> JudgeRun | None:
+    return judge_run(answers.manifest.specification)
+
+
+def _is_judged_by(runs: Sequence[AnswerSet], answers: AnswerSet) -> bool:
+    judged = run_of(runs[0]).judged if runs else None
+    return judged is not None and judged.answer_set_id == answers.manifest.answer_set_id
+
+
 def name_of(judge_set: AnswerSet) -> str:
     """Return the name of a run's judge in a panel."""
     model = judge_set.manifest.specification.model
@@ -183,20 +232,6 @@ def _by_answer(found: Sequence[Verdict]) -> dict[Key, float]:
         if verdict.value is not None:
             values.setdefault((verdict.sample_id, verdict.repeat), []).append(verdict.value)
     return {key: sum(given) / len(given) for key, given in values.items()}
-
-
-def _row(key: Key, by_judge: Mapping[str, Mapping[Key, float]], rule: Rule) -> PanelRow:
-    values = {judge: found[key] for judge, found in by_judge.items() if key in found}
-    return PanelRow(*key, values, _combined(list(values.values()), rule))
-
-
-def _combined(values: Sequence[float], rule: Rule) -> float | None:
-    if not values:
-        return None
-    if rule == "mean":
-        return sum(values) / len(values)
-    (value, votes), *rest = Counter(values).most_common(2)
-    return None if rest and rest[0][1] == votes else value
 
 
 def _agreements(rows: Sequence[PanelRow], judges: Sequence[str]) -> Iterator[Agreement]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from regrade.answers.questions import REPOSITORY
 from regrade.answers.sets import AnswerSet
 from regrade.errors import SettingsError
 from regrade.rubrics.facts import JudgedSet
@@ -62,8 +63,8 @@ def stored_answers(answers: AnswerSet) -> list[JudgedAnswer]:
     if manifest.withheld and (lacking := answers.questions.lacks(manifest.n_samples)):
         raise SettingsError(
             f"{name} is published without its questions, which the judge reads. {lacking:,} of {manifest.n_samples:,} are "
-            f"missing in '{answers.questions.path}'. Copy that file from the machine that generated the answers, or run the "
-            "same `regrade generate` here."
+            f"missing in '{answers.questions.path}'. Copy that file from the machine that generated the answers, set "
+            f"{REPOSITORY} to the private repository that has them, or run the same `regrade generate` here."
         )
     found = []
     for batch in answers.batches(_COLUMNS):

@@ -9,7 +9,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError
 from regrade.labels.calibrated import Calibrated, Labelled, calibrated, why_not
 from regrade.labels.items import Verdicts, verdicts_of
-from regrade.labels.scheme import scheme_of
+from regrade.labels.scheme import further_fields, scheme_of
 from regrade.labels.stored import labelled_judge_runs, stored_labels
 from regrade.rubrics.facts import judge_identity, judge_run
 
@@ -17,7 +17,9 @@ from regrade.rubrics.facts import judge_identity, judge_run
 def calibrate(
     answers: AnswerSet, file: ScoreFile, table: pa.Table | None = None
 ) -> Calibrated | None:
-    """Return what labels say about a scoring; None if no judge gave it and nobody labelled its answers.
+    """Return what labels say about a scoring, and about the further fields of its verdicts.
+
+    None if no judge gave it and nobody labelled its answers.
 
     A scoring whose labels are damaged is uncalibrated, with the damage as the reason.
 
@@ -27,20 +29,28 @@ def calibrate(
         table: Its table, if it is not stored at the revision of `answers`.
     """
     try:
-        return _calibrate(answers, file, table)
+        found = _calibrate(answers, file, table)
+        if found is None:
+            return None
+        names = further_fields(judge_run(answers.manifest.specification), file.scorer)
+        fields = {name: _calibrate(answers, file, table, name) for name in names}
+        return found.with_fields({name: of for name, of in fields.items() if of is not None})
     except DamagedAnswersError as error:
         return Calibrated(scale=file.scale, reason=str(error))
 
 
-def _calibrate(answers: AnswerSet, file: ScoreFile, table: pa.Table | None) -> Calibrated | None:
+def _calibrate(
+    answers: AnswerSet, file: ScoreFile, table: pa.Table | None, field: str | None = None
+) -> Calibrated | None:
     run = judge_run(answers.manifest.specification)
-    labels = stored_labels(answers, scheme_of(run, file.scale).scale)
+    scale = scheme_of(run, file.scale, field).scale
+    labels = stored_labels(answers, scale, field)
     if run is None and not labels.latest:
         return None
     if not labels.latest and next(labelled_judge_runs(answers), None) is None:
-        return Calibrated(scale=file.scale, reason=why_not(labels))  # without reading the scores
+        return Calibrated(scale=scale, reason=why_not(labels))  # without reading the scores
     known = answers.score_table(file.label) if table is None else table
-    verdicts = verdicts_of(answers, file, known)
+    verdicts = verdicts_of(answers, file, known, field)
     return calibrated(verdicts, labels, labelled_elsewhere(verdicts))
 
 
@@ -59,6 +69,6 @@ def labelled_elsewhere(verdicts: Verdicts) -> Iterator[Labelled]:
             if scoring.label == verdicts.scoring:
                 table = other.score_table(scoring.label)
                 yield (
-                    verdicts_of(other, scoring, table),
-                    stored_labels(other, verdicts.scheme.scale),
+                    verdicts_of(other, scoring, table, verdicts.field),
+                    stored_labels(other, verdicts.scheme.scale, verdicts.field),
                 )

@@ -1,9 +1,10 @@
 """A scoring compared with people's labels: agreement, and the figure that the labels correct."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from regrade.labels.items import Verdicts
 from regrade.labels.sampling import random_part
@@ -46,11 +47,19 @@ class Calibrated(Settings):
     specificity: float | None = None
     reason: str = ""
     """Reason why nothing is corrected, or a remark on the labels."""
+    fields: "dict[str, Calibrated]" = Field(default_factory=dict)
+    """Further fields of the verdicts by name, such as `style`; each has labels of its own."""
+
+    def with_fields(self, fields: "Mapping[str, Calibrated]") -> "Calibrated":
+        """Return the same with further fields of the verdicts."""
+        return self.model_copy(update={"fields": dict(fields)})
 
     @property
     def figures(self) -> dict[str, float]:
-        """Corrected mean and the ends of its interval, by name; empty if it is uncalibrated."""
+        """Corrected mean and the ends of its interval, by name; none of what is uncalibrated."""
         named = {"corrected": self.value, "corrected_low": self.low, "corrected_high": self.high}
+        for field, found in self.fields.items():
+            named |= {f"{name}/{field}": value for name, value in found.figures.items()}
         return {name: value for name, value in named.items() if value is not None}
 
     @property

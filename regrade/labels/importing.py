@@ -101,6 +101,7 @@ def store_labels(labels: Sequence[Label], task: LabelTask, seed: int | None, siz
         labels=dict(task.verdicts.scheme.labels),
         scale=task.verdicts.scheme.scale,
         sample=None if seed is None else task.drawn(size, seed),
+        field=task.field,
         answers=tuple(shard.sha256 for shard in task.answers.manifest.shards),
         imported_at=datetime.now(UTC),
     )

@@ -15,6 +15,7 @@ from regrade.labels.scheme import Scheme, scheme_of
 from regrade.rubrics.facts import JudgeRun, judge_run
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
+from regrade.stats.named import row_metrics
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Verdicts:
     scheme: Scheme
     scoring: str
     """Label of the scoring."""
+    field: str | None
+    """Field of the verdict; None for the first, which gives the headline number."""
     keys: Sequence[Key]
     """Sample id and repeat of each answer; for a judge run, of the judged answer."""
     value: FloatArray
@@ -39,21 +42,34 @@ class Verdicts:
         return np.unique(ids, return_inverse=True)[1].astype(np.int64)
 
 
-def verdicts_of(answers: AnswerSet, file: ScoreFile, table: pa.Table) -> Verdicts:
+def verdicts_of(
+    answers: AnswerSet, file: ScoreFile, table: pa.Table, field: str | None = None
+) -> Verdicts:
     """Return the verdicts of a scoring.
 
     Args:
         answers: The scored answer set; the answers of a judge run are the judge's replies.
         file: The scoring.
         table: Its table, `SCORING_SCHEMA`.
+        field: One of the `further_fields` of the verdicts. None: the first.
     """
     run = judge_run(answers.manifest.specification)
     given: dict[Key, list[float]] = {}
-    for key, value in zip(row_keys(table), score_values(table).tolist(), strict=True):
+    for key, value in zip(row_keys(table), _values(table, field), strict=True):
         if np.isfinite(value):
             given.setdefault(judged_key(run, key), []).append(value)
     means = np.array([float(np.mean(values)) for values in given.values()], np.float64)
-    return Verdicts(answers, run, scheme_of(run, file.scale), file.label, list(given), means)
+    scheme = scheme_of(run, file.scale, field)
+    return Verdicts(answers, run, scheme, file.label, field, list(given), means)
+
+
+def _values(table: pa.Table, field: str | None) -> list[float]:
+    """Return the value of each row; of a further field it is the named value that the scorer gave."""
+    values: list[float] = score_values(table).tolist()
+    if field is None:
+        return values
+    named = [row_metrics(text) for text in table["metrics"].to_pylist()]
+    return [metrics.get(field, np.nan) for metrics in named]
 
 
 def judged_key(run: JudgeRun | None, key: Key) -> Key:

@@ -25,7 +25,8 @@ class Journal:
         answers = task.answers
         folder = spool_folder(answers.repository.uri, answers.manifest.answer_set_id)
         root = spool_root().with_name("labels")
-        self.path: Path = root / folder.parent.name / f"{folder.name}-{name}.jsonl"
+        field = f"@{task.field}" if task.field else ""
+        self.path: Path = root / folder.parent.name / f"{folder.name}-{name}{field}.jsonl"
         self._rater = rater
         self._lock = FileLock(f"{self.path}.lock")
         self.labels: dict[Key, Label] = {}

@@ -1,12 +1,11 @@
 """People's labels of answers that several judges graded."""
 
 from collections.abc import Sequence
-from statistics import fmean
 
 import numpy as np
 
 from regrade.answers.sets import AnswerSet
-from regrade.judging.panel import Panel, PanelRow, name_of
+from regrade.judging.panel import RULES, Panel, PanelRow, name_of
 from regrade.labels.calibrated import Calibrated, calibrated
 from regrade.labels.items import Verdicts
 from regrade.labels.scheme import scheme_of
@@ -17,12 +16,12 @@ from regrade.stats.scale import SHARES, Scale
 
 def scale_of(panel: Panel) -> Scale:
     """Return the scale of the values."""
-    shares = (panel.low, panel.high) == (0.0, 1.0)
-    return SHARES if shares else Scale(low=panel.low, high=panel.high, unit="")
+    low, high = panel.run.rubric.low, panel.run.rubric.high
+    return SHARES if (low, high) == (0.0, 1.0) else Scale(low=low, high=high, unit="")
 
 
 def calibrated_panel(panel: Panel, judge_sets: Sequence[AnswerSet]) -> dict[str, Calibrated]:
-    """Return what labels say about each judge of a panel and about its combined values, by judge and by rule.
+    """Return what labels say about each judge of a panel and about its values by each rule, by judge and by rule.
 
     Args:
         panel: The panel.
@@ -33,20 +32,16 @@ def calibrated_panel(panel: Panel, judge_sets: Sequence[AnswerSet]) -> dict[str,
     """
     named = {name_of(judge_set): judge_set for judge_set in judge_sets}
     found = {}
-    for name in (*panel.judges, panel.rule):
+    for name in (*panel.judges, *RULES):
         answers = named[name if name in named else panel.judges[0]]
-        values = {
-            (row.sample_id, row.repeat): _drawn_as_mean(row)
-            if name == panel.rule
-            else row.values.get(name)
-            for row in panel.rows
-        }
+        values = {(row.sample_id, row.repeat): _value(row, name) for row in panel.rows}
         known = {key: value for key, value in values.items() if value is not None}
         verdicts = Verdicts(
             answers,
             judge_run(answers.manifest.specification),
             scheme_of(judge_run(answers.manifest.specification), scale_of(panel)),
             "",
+            None,
             list(known),
             np.array(list(known.values()), np.float64),
         )
@@ -55,8 +50,9 @@ def calibrated_panel(panel: Panel, judge_sets: Sequence[AnswerSet]) -> dict[str,
     return found
 
 
-def _drawn_as_mean(row: PanelRow) -> float | None:
-    """Return the combined value, in a draw the mean: without the draws, the rest would be corrected, and not all answers."""
-    if row.combined is not None or not row.values:
-        return row.combined
-    return fmean(row.values.values())
+def _value(row: PanelRow, name: str) -> float | None:
+    """Return the value of a judge, or by a rule; in a draw the mean: without the draws, the rest would be corrected."""
+    if name not in RULES:
+        return row.values.get(name)
+    combined = row.combined(name)
+    return row.combined("mean") if combined is None else combined

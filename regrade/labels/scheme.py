@@ -8,6 +8,7 @@ import numpy as np
 
 from regrade.errors import SettingsError
 from regrade.rubrics.facts import JudgeRun
+from regrade.scorers import JUDGE
 from regrade.stats.agreement import Level
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.scale import SHARES, Scale
@@ -98,12 +99,25 @@ def expected(labels: Sequence[str], scale: Scale, words: Mapping[str, str] | Non
     return " or ".join(f"'{label}'{meaning.get(label, '')}" for label in labels)
 
 
-def scheme_of(run: JudgeRun | None, scale: Scale = SHARES) -> Scheme:
+def further_fields(run: JudgeRun | None, scorer: str) -> tuple[str, ...]:
+    """Return the names of a verdict's fields beside the first, which gives the headline number.
+
+    Args:
+        run: Facts of the judge run; None for answers that no judge graded.
+        scorer: Name of the scorer; all but the one of judges give one value.
+    """
+    if run is None or run.rubric.kind != "verdict" or scorer != JUDGE:
+        return ()
+    return tuple(field.name for field in run.rubric.fields[1:])
+
+
+def scheme_of(run: JudgeRun | None, scale: Scale = SHARES, field: str | None = None) -> Scheme:
     """Return the labels of a judge run's rubric; right and wrong for any other scoring of shares, else numbers.
 
     Args:
         run: Facts of the judge run; None for answers that no judge graded.
         scale: Scale of the scoring.
+        field: One of the `further_fields`. None: the first field of the verdict.
     """
     if run is None and scale != SHARES:
         return Scheme({}, scale)
@@ -113,6 +127,9 @@ def scheme_of(run: JudgeRun | None, scale: Scale = SHARES) -> Scheme:
         return Scheme({}, scale)
     if run.rubric.kind == "pairwise":
         return Scheme({BASELINE: 0.0, TIE: 0.5, CANDIDATE: 1.0})
-    first = run.rubric.fields[0]
-    ordered = sorted(first.values.items(), key=lambda item: item[1])
-    return Scheme(dict(ordered), scale, first.words)
+    chosen = next(facts for facts in run.rubric.fields if field in (None, facts.name))
+    ordered = sorted(chosen.values.items(), key=lambda item: item[1])
+    low, high = ordered[0][1], ordered[-1][1]
+    if field is not None:
+        scale = SHARES if low >= 0 and high <= 1 else Scale(low=low, high=high, unit="")
+    return Scheme(dict(ordered), scale, chosen.words)

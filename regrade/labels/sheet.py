@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,9 +24,11 @@ _SHOWN_PROBLEMS = 5
 
 @dataclass(frozen=True, slots=True)
 class SheetRow:
-    """A labelled row of a sheet."""
+    """A label in a sheet: of a row, or of one of its columns for labels if verdicts have several fields."""
 
     key: Key
+    field: str | None
+    """Field of the verdict; None for the first."""
     label: str
     value: float
     rater: str
@@ -47,8 +49,18 @@ class SheetError(SettingsError):
         return f"Labels in '{self.path}' were not read, none of them: {shown}{further}."
 
 
+def column_of(name: str, task: LabelTask) -> str:
+    """Return the column of a field: `label`, or `label_style` if verdicts have several fields."""
+    return f"{name}_{task.name}" if task.name else name
+
+
 def write_sheet(
-    path: Path, task: LabelTask, items: Iterable[Item], seed: int, *, show_verdict: bool
+    path: Path,
+    tasks: Sequence[LabelTask],
+    items: Iterable[Item],
+    seed: int,
+    *,
+    show_verdict: bool,
 ) -> int:
     """Write answers to label as CSV and return their number.
 
@@ -56,7 +68,7 @@ def write_sheet(
 
     Args:
         path: File to write; it must not exist.
-        task: The answers.
+        tasks: The answers, once for each field of the verdicts.
         items: Answers in the order in which people should label them.
         seed: Seed of that order.
         show_verdict: Add the verdict of the scoring.
@@ -74,17 +86,18 @@ def write_sheet(
             "question": item.question or "",
             "target": item.target or "",
             "answer": item.answer,
-            VERDICT: f"{item.verdict:g}",
-            LABEL: "",
+            **{column_of(VERDICT, task): f"{task.items[item.key].verdict:g}" for task in tasks},
             RATER: "",
-            VIEW: task.address(item.key) or "",
+            VIEW: tasks[0].address(item.key) or "",
         }
         for item in items
     ]
-    columns = [*COLUMNS, *((VERDICT,) if show_verdict else ()), LABEL, RATER]
+    verdicts = [column_of(VERDICT, task) for task in tasks if show_verdict]
+    labels = [column_of(LABEL, task) for task in tasks]
+    columns = [*COLUMNS, *verdicts, *labels, RATER]
     columns += [VIEW] if any(row[VIEW] for row in rows) else []
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, columns, extrasaction="ignore")
+    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore")
     writer.writeheader()
     writer.writerows({name: _guarded(value) for name, value in row.items()} for row in rows)
     try:
@@ -95,12 +108,12 @@ def write_sheet(
     return len(rows)
 
 
-def read_sheet(path: Path, task: LabelTask, rater: str | None) -> list[SheetRow]:
-    """Return the labelled rows of a sheet; rows without a label are left out.
+def read_sheet(path: Path, tasks: Sequence[LabelTask], rater: str | None) -> list[SheetRow]:
+    """Return the labels of a sheet; rows without a label are left out.
 
     Args:
         path: CSV file, separated by commas, semicolons or tabs.
-        task: The answers that were labelled.
+        tasks: The answers that were labelled, once for each field of the verdicts.
         rater: Name of the person, for rows without one.
 
     Raises:
@@ -110,20 +123,20 @@ def read_sheet(path: Path, task: LabelTask, rater: str | None) -> list[SheetRow]
     rows: list[SheetRow] = []
     problems: list[str] = []
     first: dict[tuple[Key, str], int] = {}
-    for number, row in enumerate(_rows(path), start=2):
-        if not (row.get(LABEL) or "").strip():
-            continue
+    for number, row in enumerate(_rows(path, tasks), start=2):
+        labelled = [task for task in tasks if (row.get(column_of(LABEL, task)) or "").strip()]
         try:
-            read = _read(row, task, rater)
+            found = [_read(row, task, rater) for task in labelled]
         except SettingsError as error:
             problems.append(f"row {number}: {error}".rstrip("."))
             continue
-        known = first.setdefault((read.key, read.rater), number)
-        if known != number:
-            problems.append(
-                f"row {number}: '{read.rater}' labels answer '{read.key[0]}', repeat {read.key[1]}, in row {known} too"
-            )
-        rows.append(read)
+        for read in found[:1]:
+            known = first.setdefault((read.key, read.rater), number)
+            if known != number:
+                problems.append(
+                    f"row {number}: '{read.rater}' labels answer '{read.key[0]}', repeat {read.key[1]}, in row {known} too"
+                )
+        rows += found
     seeds = sorted({row.seed for row in rows if row.seed is not None})
     if len(seeds) > 1:
         problems.append(f"the column 'seed' has several values, {seeds[0]} and {seeds[1]}")
@@ -132,12 +145,12 @@ def read_sheet(path: Path, task: LabelTask, rater: str | None) -> list[SheetRow]
     return rows
 
 
-def sheet_size(path: Path) -> int:
+def sheet_size(path: Path, tasks: Sequence[LabelTask]) -> int:
     """Return the number of rows of a sheet, labelled or not; errors as in `read_sheet`."""
-    return sum(1 for _ in _rows(path))
+    return sum(1 for _ in _rows(path, tasks))
 
 
-def _rows(path: Path) -> Iterator[Mapping[str, str | None]]:
+def _rows(path: Path, tasks: Sequence[LabelTask]) -> Iterator[Mapping[str, str | None]]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -150,7 +163,10 @@ def _rows(path: Path) -> Iterator[Mapping[str, str | None]]:
     separator = max((",", ";", "\t"), key=header.count)
     csv.field_size_limit(_MAX_FIELD)
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
-    lacking = [name for name in (*KEYS, LABEL) if name not in (reader.fieldnames or ())]
+    names = set(reader.fieldnames or ())
+    labels = [column_of(LABEL, task) for task in tasks]
+    needed = KEYS if names.intersection(labels) else (*KEYS, labels[0])
+    lacking = [name for name in needed if name not in names]
     if lacking:
         found = ", ".join(reader.fieldnames or ()) or "none"
         raise SettingsError(
@@ -179,11 +195,11 @@ def _read(row: Mapping[str, str | None], task: LabelTask, rater: str | None) -> 
             f"the text of answer '{sample_id}', repeat {key[1]}, was changed: it begins with '{given[:40]}', stored is "
             f"'{item.answer[:40]}'"
         )
-    label, value = task.read(key, _plain(row[LABEL] or ""))
+    label, value = task.read(key, _plain(row[column_of(LABEL, task)] or ""))
     name = " ".join(_plain(row.get(RATER) or rater or "").split())
     if not name:
         raise SettingsError("it has no rater: fill the column 'rater', or name one with `--rater`")
-    return SheetRow(key, label, value, name, _whole(row.get("seed"), "seed"))
+    return SheetRow(key, task.field, label, value, name, _whole(row.get("seed"), "seed"))
 
 
 def _whole(text: str | None, column: str) -> int | None:

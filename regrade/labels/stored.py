@@ -60,7 +60,7 @@ class StoredLabels:
         return np.array([float(np.mean(given[key])) if key in given else np.nan for key in keys])
 
 
-def stored_labels(answers: AnswerSet, scale: Scale) -> StoredLabels:
+def stored_labels(answers: AnswerSet, scale: Scale, field: str | None = None) -> StoredLabels:
     """Return the labels of an answer set; later ones replace earlier ones by the same person.
 
     Labels are about the judged answers, whoever judged them: those stored beside another judge run on the same answers by the
@@ -69,6 +69,7 @@ def stored_labels(answers: AnswerSet, scale: Scale) -> StoredLabels:
     Args:
         answers: The answer set.
         scale: Scale of the labels; those for scorings of another scale do not count.
+        field: Field of the verdict that the labels are about. None: the first.
 
     Raises:
         DamagedAnswersError: If a file of labels is damaged.
@@ -77,7 +78,7 @@ def stored_labels(answers: AnswerSet, scale: Scale) -> StoredLabels:
         (source, record)
         for source in _sources(answers)
         for record in label_files(source)
-        if record.scale == scale
+        if record.scale == scale and record.field == field
     ]
     latest: dict[tuple[Key, str], Label] = {}
     seeds: dict[int, None] = {}

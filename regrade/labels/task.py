@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from regrade.judging.readings import judged_answers
 from regrade.judging.stored import stored_answers
 from regrade.labels.items import Verdicts, verdicts_of
 from regrade.labels.sampling import Key, population_sha256, random_order
-from regrade.labels.scheme import BASELINE, CANDIDATE, TIE, expected
+from regrade.labels.scheme import BASELINE, CANDIDATE, TIE, expected, further_fields
 from regrade.labels.stored import StoredLabels, stored_labels
 from regrade.scoring.stored import current_scores
 from regrade.view_address import view_address
@@ -42,6 +42,13 @@ class LabelTask:
     items: dict[Key, Item]
     """Answers with a verdict and a text, in stored order."""
     labels: StoredLabels
+    name: str = ""
+    """Name of the field if the verdict has several, such as `accuracy`; "" if it has one."""
+
+    @property
+    def field(self) -> str | None:
+        """Field of the verdict that is labelled; None for the first."""
+        return self.verdicts.field
 
     @property
     def answers(self) -> AnswerSet:
@@ -96,7 +103,9 @@ class LabelTask:
         return self.verdicts.scheme.read(given)
 
     def address(self, key: Key) -> str | None:
-        """Return the address of an answer in the viewer; None as in `view_address`."""
+        """Return the address of an answer in the viewer; None as in `view_address`, and for pairs, whose pages tell whose answer is which."""
+        if self.pairs:
+            return None
         run = self.verdicts.run
         judged = self.answers.manifest.answer_set_id
         if run is not None and run.judged is not None:
@@ -105,7 +114,12 @@ class LabelTask:
 
 
 def open_task(answers: AnswerSet, scorer: str | None = None) -> LabelTask:
-    """Return the answers to label.
+    """Return the answers to label by the first field of their verdicts; arguments and errors as in `open_tasks`."""
+    return open_tasks(answers, scorer)[0]
+
+
+def open_tasks(answers: AnswerSet, scorer: str | None = None) -> list[LabelTask]:
+    """Return the answers to label, once for each field of their verdicts, which all have the same answers.
 
     Args:
         answers: Answer set; of a judge run, the judge's answer set.
@@ -116,10 +130,22 @@ def open_task(answers: AnswerSet, scorer: str | None = None) -> LabelTask:
         DamagedAnswersError: If answers, scores or labels are damaged.
     """
     file, table = current_scores(answers, scorer or answers.manifest.scorers[0])
-    verdicts = verdicts_of(answers, file, table)
-    found = dict(zip(verdicts.keys, verdicts.value.tolist(), strict=True))
-    items = {item.key: item for item in _items(verdicts, found)}
-    return LabelTask(verdicts, table, items, stored_labels(answers, verdicts.scheme.scale))
+    first = verdicts_of(answers, file, table)
+    items = {item.key: item for item in _items(first, _by_key(first))}
+    further = further_fields(first.run, file.scorer)
+    named = first.run.rubric.fields[0].name if first.run is not None and further else ""
+    tasks = []
+    for field in (None, *further):
+        verdicts = first if field is None else verdicts_of(answers, file, table, field)
+        found = _by_key(verdicts)
+        own = {key: replace(item, verdict=found[key]) for key, item in items.items()}
+        labels = stored_labels(answers, verdicts.scheme.scale, field)
+        tasks.append(LabelTask(verdicts, table, own, labels, field or named))
+    return tasks
+
+
+def _by_key(verdicts: Verdicts) -> dict[Key, float]:
+    return dict(zip(verdicts.keys, verdicts.value.tolist(), strict=True))
 
 
 def candidate_first(key: Key) -> bool:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from regrade.reporting.results import Evaluation
+from regrade.reporting.results import Evaluation, ScoreResult
+from regrade.stats.named import Aggregate
 
 COLUMNS = ("benchmark", "scorer", "part", "result", "value", "n")
 TEXT_COLUMNS = COLUMNS[:4]
@@ -17,7 +18,7 @@ def other_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
             shown = score.other_results[:MOST_ROWS]
             for result in shown:
                 error = "" if result.stderr is None else f" ± {result.stderr:.4f}"
-                value = f"{result.value:.4f}{error}"
+                value = f"{result.value:.4f}{error}{_by_people(score, result)}"
                 yield (
                     answers.benchmark,
                     score.scorer,
@@ -28,3 +29,12 @@ def other_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
                 )
             if left := len(score.other_results) - len(shown):
                 yield answers.benchmark, score.scorer, f"{left} more: `--json`", "", "", ""
+
+
+def _by_people(score: ScoreResult, result: Aggregate) -> str:
+    """Return in brackets what labels say about a further field of a judge's verdict; "" for other results."""
+    fields = {} if score.calibrated is None else score.calibrated.fields
+    found = None if result.subset else fields.get(result.name)
+    if found is None:
+        return ""
+    return f" ({found.text})" if found.method is None else f" (by people's labels {found.text})"

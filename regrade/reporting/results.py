@@ -5,6 +5,7 @@ from pydantic import BaseModel, ConfigDict
 from regrade.errors import OperationError, SettingsError
 from regrade.judging.bias import Bias
 from regrade.labels.calibrated import Calibrated
+from regrade.reporting.panel_results import PanelResult
 from regrade.scoring.fit import notes
 from regrade.scoring.score import Scored
 from regrade.stats.metrics import Summary
@@ -132,6 +133,8 @@ class Evaluation(Result):
 
     answer_sets: tuple[AnswerSetResult, ...]
     not_scored: tuple[NotScored, ...] = ()
+    panels: tuple[PanelResult, ...] = ()
+    """Several judges of the same answers, combined; empty if no answers have several."""
     repository: str
     """Answer repository."""
     tracking_uri: str | None = None

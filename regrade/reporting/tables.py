@@ -3,7 +3,8 @@
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from regrade.reporting import other_results, speeds
+from regrade.reporting import other_results, panels, speeds
+from regrade.reporting.panel_results import PanelResult
 from regrade.reporting.results import AnswerSetResult, Evaluation, ScoreResult
 from regrade.scoring.fit import is_cut_short
 from regrade.specification import named_apart
@@ -219,6 +220,8 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
             else []
         ),
     ]
+    for panel in evaluation.panels:
+        lines += _panel(panel)
     if lowest := list(lowest_rows(evaluation)):
         lines += ["Lowest subsets:", ""]
         lines += [*markdown_table(LOWEST_COLUMNS, lowest, text=LOWEST_COLUMNS[:2]), ""]
@@ -253,6 +256,17 @@ CALIBRATED = (
     "people's labels, estimated with 95 % intervals: PPI++ from labels of a random part of these answers, Rogan-Gladen from the "
     "judge's errors on other labelled answers."
 )
+
+
+def _panel(panel: PanelResult) -> list[str]:
+    return [
+        f"{len(panel.judges)} judges, {escape(panel.title)}:",
+        "",
+        *markdown_table(panels.COLUMNS, list(panels.panel_rows(panel))),
+        "",
+        *markdown_table(panels.AGREEMENT_COLUMNS, list(panels.agreement_rows(panel))),
+        "",
+    ]
 
 
 def _speeds(evaluation: Evaluation) -> list[str]:

@@ -4,7 +4,7 @@ import json
 import logging
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,14 @@ from regrade.tracking.evaluation import (
     table_rows,
 )
 from regrade.tracking.run_list import save_view
+from regrade.tracking.runs import (
+    NOTE,
+    SHOWN,
+    changed_values,
+    create_run,
+    log_values,
+    oldest_run,
+)
 from regrade.tracking.scoring import (
     MAX_NAME,
     MAX_PARAMETER,
@@ -38,7 +46,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("regrade.track")
 _TABLE, _CHART, _DIFF = "results.json", "accuracy.png", "diff.md"
 _EXAMPLES = "wrong_answers.json"
-_NOTE, _SHOWN = "mlflow.note.content", "mlflow.loggedArtifacts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +130,7 @@ def _evaluation(
     client: "MlflowClient", experiment: str, scoring: Scoring, family: str | None
 ) -> "Run":
     query = f"tags.`regrade.kind` = 'evaluation' and tags.`regrade.model_id` = '{scoring.model_id}'"
-    if existing := _first(client, experiment, query):
+    if existing := oldest_run(client, experiment, query):
         return existing
     model = scoring.manifest.specification.model
     tags = {
@@ -136,7 +143,7 @@ def _evaluation(
     name = model.name if not family or family == model.name else f"{family}/{model.name}"
     if model.kind == "local":  # folders of several models may have one name
         name += f"@{model.revision[:8]}"
-    return _create(client, experiment, query, name, tags, scoring.start_time)
+    return create_run(client, experiment, query, name, tags, scoring.start_time)
 
 
 def _create_scoring(
@@ -150,32 +157,7 @@ def _create_scoring(
         name += f" ({scoring.intact_only})"
     query = f"tags.`{PARENT_TAG}` = '{parent_id}' and tags.`regrade.scoring` = '{scoring.identity}'"
     tags = scoring.tags() | {PARENT_TAG: parent_id}
-    return _create(client, experiment, query, name, tags, scoring.start_time)
-
-
-def _create(
-    client: "MlflowClient",
-    experiment: str,
-    query: str,
-    name: str,
-    tags: Mapping[str, str],
-    start_time: int,
-) -> "Run":
-    source = {"mlflow.source.name": "regrade", "mlflow.source.type": "LOCAL"}
-    created = client.create_run(
-        experiment, start_time, tags=source | dict(tags), run_name=cut(name, MAX_NAME)
-    )
-    # If another process created the same run at the same time, both keep the older run.
-    first = _first(client, experiment, query) or created
-    if first.info.run_id != created.info.run_id:
-        client.delete_run(created.info.run_id)
-    return first
-
-
-def _first(client: "MlflowClient", experiment: str, query: str) -> "Run | None":
-    oldest = ["attributes.start_time ASC"]
-    runs = client.search_runs([experiment], query, max_results=1, order_by=oldest)
-    return runs[0] if runs else None
+    return create_run(client, experiment, query, name, tags, scoring.start_time)
 
 
 def _runs_of(client: "MlflowClient", experiment: str, parent_id: str) -> dict[str, "Run"]:
@@ -188,21 +170,21 @@ def _update_scoring(client: "MlflowClient", run: "Run", scoring: Scoring, family
     run_id = str(run.info.run_id)
     complete = run.info.status == "FINISHED"
     stored = run.data.metrics
-    changed = _changed(scoring.results(), stored)
+    changed = changed_values(scoring.results(), stored)
     timings = scoring.timings()
     metrics = changed | {
         key: value for key, value in timings.items() if changed or key not in stored
     }
     tags = scoring.tags() | {
-        _NOTE: scoring_text(scoring, scoring.change or run.data.tags.get("regrade.change")),
-        _SHOWN: json.dumps([{"path": path, "type": "table"} for path in _tables(scoring)]),
+        NOTE: scoring_text(scoring, scoring.change or run.data.tags.get("regrade.change")),
+        SHOWN: json.dumps([{"path": path, "type": "table"} for path in _tables(scoring)]),
     }
     tags = {key: value for key, value in tags.items() if run.data.tags.get(key) != value}
     if metrics or tags or not complete:
         tags["regrade.tracked_at"] = datetime.now(UTC).isoformat()
     parameters = scoring.parameters() | {"model": cut(family, MAX_PARAMETER)}
     missing = {key: value for key, value in parameters.items() if key not in run.data.params}
-    _log(client, run_id, metrics, step=0, parameters=missing, tags=tags)
+    log_values(client, run_id, metrics, step=0, parameters=missing, tags=tags)
     if run.inputs is None or not run.inputs.dataset_inputs:
         _log_dataset(client, run_id, scoring)
     if changed or not complete:
@@ -232,46 +214,22 @@ def _summarise(
     before = parent.data.tags
     metrics = headline_metrics(best)
     if before.get("regrade.step") == str(at):
-        metrics = _changed(metrics, parent.data.metrics)
+        metrics = changed_values(metrics, parent.data.metrics)
     command = command or before.get("regrade.command", "")
     tags = {
         "regrade.step": str(at),
         "regrade.command": cut(command, 4000),
-        _NOTE: evaluation_text(
-            scoring.model_label, at, table_rows(runs, best), command, before.get(_NOTE, "")
+        NOTE: evaluation_text(
+            scoring.model_label, at, table_rows(runs, best), command, before.get(NOTE, "")
         ),
     }
     tags |= settings_tags(best)
     tags = {key: value for key, value in tags.items() if before.get(key) != value}
     parameters = model_parameters(scoring) | {"model": cut(family, MAX_PARAMETER)}
     missing = {key: value for key, value in parameters.items() if key not in parent.data.params}
-    _log(client, str(parent.info.run_id), metrics, step=at, parameters=missing, tags=tags)
+    log_values(client, str(parent.info.run_id), metrics, step=at, parameters=missing, tags=tags)
     worked = sum(run.info.end_time - run.info.start_time for run in best.values())
     client.set_terminated(parent.info.run_id, end_time=parent.info.start_time + worked)
-
-
-def _changed(current: Mapping[str, float], stored: Mapping[str, float]) -> dict[str, float]:
-    return {key: value for key, value in current.items() if stored.get(key) != value}
-
-
-def _log(
-    client: "MlflowClient",
-    run_id: str,
-    metrics: Mapping[str, float],
-    *,
-    step: int,
-    parameters: Mapping[str, str],
-    tags: Mapping[str, str],
-) -> None:
-    from mlflow.entities import Metric, Param, RunTag
-
-    now = int(time.time() * 1000)
-    client.log_batch(
-        run_id,
-        metrics=[Metric(key, value, now, step) for key, value in metrics.items()],
-        params=[Param(key, value) for key, value in parameters.items()],
-        tags=[RunTag(key, value) for key, value in tags.items()],
-    )
 
 
 def _log_dataset(client: "MlflowClient", run_id: str, scoring: Scoring) -> None:

@@ -169,7 +169,7 @@ def other_models(
                 None,
                 plain,
                 links,
-                title=other.answers.manifest.specification.model.name,
+                title=other.model,
                 compare=links.pair(stored.id, other.id, sample_id, query([("at", filters.at)])),
             )
     return tuple(found), unread

@@ -54,16 +54,24 @@ class TextMaker:
 
 
 def thought_and_answer(
-    texts: dict[str, Any], read: Span
+    texts: dict[str, Any], read: Span, *, verdict: bool = False
 ) -> tuple[str | None, str | None, Span | None, bool]:
     """Return thought, answer, the marked part of the answer, and True if the thought never ends.
 
-    A thought is in a column of its own, or in the text up to the last `</think>`.
+    A thought is in a column of its own, or in the text up to the last `</think>`. A judge's verdict that begins as JSON has no
+    thought in it: its explanation may quote the marks, as the scorer `judge` knows too.
+
+    Args:
+        texts: Columns of the answer.
+        read: First character that the scorer read, and the one after the last; (-1, -1) if unknown.
+        verdict: The answer is a judge's verdict.
     """
     text, thought = texts["text"], texts["reasoning"]
     mark = read if 0 <= read[0] < read[1] else None
     if text is None:
         return thought, None, None, thought is not None
+    if verdict and not texts["reasoning_open"] and text.lstrip().startswith(("{", "```")):
+        return thought or None, text, mark, False
     end = text.rfind("</think>")
     cut = 0 if end < 0 else end + len("</think>")
     is_open = "<think>" in text[cut:] or (texts["reasoning_open"] and end < 0 and thought is None)

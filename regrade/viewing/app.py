@@ -18,6 +18,7 @@ from regrade.viewing import parameters as p
 from regrade.viewing.answer_list import answer_list
 from regrade.viewing.filters import AnswerFilters
 from regrade.viewing.guarding import SafeHeaders, TokenRequired
+from regrade.viewing.judged import People
 from regrade.viewing.library import Library, NotFoundError
 from regrade.viewing.links import Links
 from regrade.viewing.one_answer import one_answer
@@ -41,6 +42,7 @@ class Viewer:
         """
         self.library = Library(repository)
         self._pairing = Pairing()
+        self._people = People()
         self._links = Links(root)
         self._pages = page_templates()
 
@@ -89,6 +91,7 @@ class Viewer:
         stored = shelf.find(request.path_params["answer_set"])
         page = one_answer(
             self.library,
+            self._people,
             shelf,
             stored,
             sample_id,

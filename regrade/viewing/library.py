@@ -10,7 +10,14 @@ from regrade.answers.base import Repository
 from regrade.answers.content import REVISION
 from regrade.answers.scorefile import ORIGINAL, ScoreFile
 from regrade.answers.sets import AnswerSet, readable_sets
-from regrade.errors import DamagedAnswersError, HubError, RepositoryError, UserError
+from regrade.errors import (
+    DamagedAnswersError,
+    HubError,
+    RepositoryError,
+    SettingsError,
+    UserError,
+)
+from regrade.rubrics.facts import JudgeRun, judge_run, model_title
 from regrade.scoring.score import is_stale
 from regrade.viewing.index import AnswerIndex, read_index, with_scoring
 from regrade.viewing.parameters import AddressError
@@ -45,11 +52,18 @@ class StoredSet:
     damaged: tuple[DamagedAnswersError, ...]
     stale: frozenset[str]
     """Labels of stale scorings."""
+    run: JudgeRun | None = None
+    """Facts of the judge run if the answers are verdicts of a judge."""
 
     @property
     def id(self) -> str:
         """Id of the answer set."""
         return self.answers.manifest.answer_set_id
+
+    @property
+    def model(self) -> str:
+        """Name of the model that gave the answers; of verdicts with the judge."""
+        return model_title(self.answers.manifest.specification)
 
     @property
     def headline(self) -> ScoreFile | None:
@@ -186,16 +200,21 @@ class Library:
 
 def _read_shelf(repository: Repository, revision: str) -> Shelf:
     found, damaged = readable_sets(repository, revision)
-    sets = [_stored_set(answers) for answers in reversed(found)]
+    sets = []
+    for answers in reversed(found):
+        try:
+            sets.append(_stored_set(answers))
+        except SettingsError as error:  # a judge run with facts of a newer version
+            damaged.append(DamagedAnswersError(answers.folder, str(error)))
     return Shelf(revision, tuple(sets), tuple(damaged), datetime.now(UTC))
 
 
 def _stored_set(answers: AnswerSet) -> StoredSet:
     files, damaged = answers.scores_and_damage()
     stale = frozenset(file.label for file in files if is_stale(file, answers))
-    return StoredSet(
-        answers, tuple(_by_rank(files, answers.manifest.scorers, stale)), tuple(damaged), stale
-    )
+    ranked = tuple(_by_rank(files, answers.manifest.scorers, stale))
+    run = judge_run(answers.manifest.specification)
+    return StoredSet(answers, ranked, tuple(damaged), stale, run)
 
 
 def _by_rank(

@@ -6,6 +6,7 @@ import numpy as np
 from markupsafe import Markup
 
 from regrade.answers.scorefile import ScoreFile
+from regrade.errors import DamagedAnswersError
 from regrade.records import GENERATION_SCHEMA
 from regrade.viewing.answer_facts import Letter, facts_of, letters_of
 from regrade.viewing.answer_list import selected
@@ -25,6 +26,7 @@ from regrade.viewing.answer_texts import (
 )
 from regrade.viewing.filters import PAGE_ROWS, AnswerFilters
 from regrade.viewing.index import AnswerIndex, Rows
+from regrade.viewing.judged import Grading, People, PersonLabel, gradings_of
 from regrade.viewing.library import Library, NotFoundError, Shelf, StoredSet
 from regrade.viewing.links import Links
 from regrade.viewing.turns import turns_of
@@ -68,6 +70,12 @@ class OneAnswer:
     scorings: tuple[ScoringRow, ...]
     repeats: tuple[Sibling, ...]
     models: tuple[Sibling, ...]
+    gradings: tuple[Grading, ...]
+    """The verdict of each judge on the answer; of a verdict, the judged answers."""
+    labels: tuple[PersonLabel, ...]
+    """Labels that people gave to the answer."""
+    labels_problem: str
+    """Reason why they cannot be read; "" if they can."""
     unread: int
     """Other sets of the benchmark that are not read unless asked for."""
     position: int | None
@@ -83,6 +91,7 @@ class OneAnswer:
 
 def one_answer(
     library: Library,
+    people: People,
     shelf: Shelf,
     stored: StoredSet,
     sample_id: str,
@@ -97,6 +106,7 @@ def one_answer(
 
     Args:
         library: The repository.
+        people: Labels that people gave.
         shelf: Answer sets at the revision.
         stored: Answer set.
         sample_id: Question.
@@ -119,7 +129,7 @@ def one_answer(
     [texts] = library.readers.take(stored.answers, [row], GENERATION_SCHEMA.names).to_pylist()
     makers = TextMaker(filters.format, full)
     thought, answer, mark, is_open = thought_and_answer(
-        texts, (int(index.start[row]), int(index.end[row]))
+        texts, (int(index.start[row]), int(index.end[row])), verdict=stored.run is not None
     )
     place = np.flatnonzero(selection.rows == row)
     position = int(place[0]) if place.size else None
@@ -129,6 +139,13 @@ def one_answer(
     )
     prompt_format = stored.answers.manifest.specification.prompt.format
     turns = turns_of(texts["prompt"] or "", texts["prompt_kind"], prompt_format)
+
+    labels: tuple[PersonLabel, ...] = ()
+    labels_problem = ""
+    try:
+        labels = people.of(shelf, stored, sample_id, repeat)
+    except DamagedAnswersError as error:  # the answer can be read without them
+        labels_problem = str(error)
 
     def self_link(other: AnswerFilters, more: str = "") -> str:
         return links.answer(stored.id, sample_id, repeat, other, more)
@@ -160,6 +177,9 @@ def one_answer(
         scorings=tuple(scoring_rows(library, stored, sample_id, repeat, index, filters, links)),
         repeats=tuple(repeats_of(library, index, row, filters, links)),
         models=siblings,
+        gradings=gradings_of(library, shelf, stored, sample_id, repeat, filters, links),
+        labels=labels,
+        labels_problem=labels_problem,
         unread=unread,
         position=None if position is None else position + 1,
         matching=len(selection.rows),

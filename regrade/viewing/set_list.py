@@ -114,7 +114,7 @@ def _row(stored: StoredSet, apart: dict[str, str], filters: SetFilters, links: L
     scoring = stored.headline
     return SetRow(
         id=stored.id,
-        model=manifest.specification.model.name,
+        model=stored.model,
         benchmark=manifest.specification.benchmark.name,
         apart=apart,
         date=manifest.updated_at,

@@ -15,8 +15,9 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from regrade.labels.stored import stored_labels
-from regrade.stats.scale import SHARES
+from regrade.stats.scale import SHARES, Scale
 from tests.comparing.sides import answer
+from tests.judged import judge
 from tests.stored import again, score
 
 
@@ -110,6 +111,29 @@ def test_labels_of_a_session_that_was_killed_are_kept(
 
     labels = [entry.label for entry in stored_labels(again(answers), SHARES).latest.values()]
     assert sorted(labels) == ["right", "wrong"]
+
+
+def test_each_field_of_a_verdict_is_asked_for_one_after_the_other(
+    tmp_path: Path, spool_home: Path, typed: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    texts = answer(LocalRepository(tmp_path / "answers"), "org/a", total=20, right=20)
+    judged = judge(texts, lambda number, _: str(1 + number % 3), rubric="accuracy_style")
+    # Accuracy and style of an answer, style of the next one only, back to it, and quit.
+    os.write(typed, b"1\n3\n.\n2\n<\n1\nq\n")
+
+    assert label(judged, "--sample", "10", "--rater", "anna", "--json") == 0
+
+    grades = Scale(low=1, high=3, unit="")
+    found = {
+        field: [
+            entry.label for entry in stored_labels(again(judged), grades, field).latest.values()
+        ]
+        for field in (None, "style")
+    }
+    out, err = capfd.readouterr()
+    assert found == {None: ["1"], "style": ["3", "1"]}
+    assert "accuracy [1 1, 2 2, 3 3, . skip" in err
+    assert json.loads(out)["fields"]["style"]["labelled"] == 2
 
 
 def test_labelling_one_by_one_needs_a_terminal_and_a_name(

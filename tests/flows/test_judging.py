@@ -19,7 +19,10 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.errors import SettingsError
 from regrade.judging.readings import judged_answers, run_of, verdicts
+from regrade.records import GENERATION_SCHEMA
 from regrade.reporting.results import Evaluation, SomeUnansweredError
+from regrade.reporting.tables import markdown_report
+from tests.benchmarks.files import write_parquet
 from tests.command_line import ROOT
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
 
@@ -124,6 +127,46 @@ def test_verdicts_that_failed_are_asked_again_and_no_others(judging: Judging, tm
     assert (score.metrics["n"], score.metrics["accuracy"]) == (9, pytest.approx(6 / 9))
 
 
+def test_several_judges_are_combined_in_the_result_the_page_and_mlflow(
+    judging: Judging, prefect_server: str, tmp_path: Path
+):
+    answers = candidates(tmp_path / "answers", ["It is 1.", "It is 5.", "It is 3.", "It is 9."])
+    always = json.dumps({"explanation": "x", "verdict": "A"})
+    lenient = ScriptedJudge(lambda _: always)
+    lenient.name = "judge-one"
+    alone = judging(lenient, judges=("judge-one",), rubric="correct")
+    assert alone.panels == ()
+
+    evaluation = judging(ScriptedJudge(by_reference), rubric="correct")
+
+    [panel] = evaluation.panels
+    assert panel.answer_set_id == answers.manifest.answer_set_id
+    assert [judge.judge for judge in panel.judges] == ["judge-one@r1", "judge-7b@r1"]
+    majority, mean = panel.combined
+    assert (majority.rule, majority.n, majority.mean) == ("majority", 2, None)
+    assert (mean.rule, mean.n, mean.mean) == ("mean", 4, 0.75)
+    assert [pair.equal for pair in panel.agreement] == [0.5]
+    assert "| mean | 75.0 ±" in markdown_report(evaluation, None)
+
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    run = client.get_run(str(panel.mlflow_run_id))
+    assert run.info.status == "FINISHED"
+    assert (run.data.metrics["mean"], run.data.metrics["unanimous"]) == (0.75, 0.5)
+    assert run.data.metrics["agreement/judge-one_r1 and judge-7b_r1"] == 0.5
+    assert run.data.tags["regrade.judges"] == "judge-one@r1, judge-7b@r1"
+    parent = client.get_run(run.data.tags["mlflow.parentRunId"])
+    assert parent.data.tags["regrade.model"].startswith("org/tiny")
+
+    third = ScriptedJudge(by_reference)
+    third.name = "judge-three"
+    [larger] = judging(third, judges=("judge-three",), rubric="correct").panels
+    assert (larger.combined[0].mean, larger.mlflow_run_id) == (0.5, panel.mlflow_run_id)
+    updated = client.get_run(str(panel.mlflow_run_id)).data
+    assert (updated.metrics["majority"], updated.metrics["mean"]) == (0.5, pytest.approx(2 / 3))
+
+
 def test_an_evaluation_ends_with_the_judge(prefect_server: str, spool_home: Path, tmp_path: Path):
     source = tmp_path / "eval.jsonl"
     facts = [{"problem": f"What is {n}?", "answer": str(n), "topic": "Sums"} for n in range(1, 5)]
@@ -156,6 +199,70 @@ def test_an_evaluation_ends_with_the_judge(prefect_server: str, spool_home: Path
     assert verdict_set.benchmark == "judge:correct:simpleqa_verified"
     assert verdict_set.scores[0].metrics["accuracy"] == 0.25
     assert len(scripted.bodies) == 8
+
+
+def test_hle_is_judged_by_its_withheld_questions_which_nothing_publishes(
+    judging: Judging,
+    prefect_server: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    private = tmp_path / "private"
+    monkeypatch.setenv("REGRADE_QUESTIONS", str(tmp_path / "questions"))
+    monkeypatch.setenv("REGRADE_QUESTIONS_REPOSITORY", str(private))
+    exam = {"image": "", "answer_type": "exactMatch", "category": "Law"}
+    questions = [
+        exam | {"question": "Which zyxwort is fairest?", "answer": "3"},
+        exam | {"question": "And which zyxwort is last?", "answer": "42"},
+        exam | {"question": "What is shown?", "answer": "4", "image": "data:image/png;base64,iV"},
+    ]
+    source = write_parquet(tmp_path / "test.parquet", questions)
+
+    def both(texts: dict[str, str]) -> str:
+        return by_reference(texts) if texts else "I count.\nAnswer: 3\nConfidence: 80%"
+
+    scripted = ScriptedJudge(both)
+    with scripted.served() as url, temporary_settings({PREFECT_API_URL: prefect_server}):
+        engine = {"kind": "openai", "base_url": url, "max_retries": 0, "model_revision": "r1"}
+        evaluation = evaluate_model(
+            model="judge-7b",
+            benchmarks=("hle",),
+            sources=({"benchmark": "hle", "path": str(source)},),
+            engine=engine,
+            answers=str(tmp_path / "answers"),
+            tracking_uri=f"sqlite:///{tmp_path}/mlflow.db",
+            judge={"judges": ("judge-7b",), "engine": engine},
+        )
+
+    assert isinstance(evaluation, Evaluation)
+    _, verdict_set = evaluation.answer_sets
+    assert verdict_set.benchmark == "judge:correct:hle"
+    assert verdict_set.scores[0].metrics["accuracy"] == 0.5
+    asked = [prompt for prompt in scripted.prompts if "Reference answer" in prompt]
+    assert [("fairest" in prompt, "last" in prompt) for prompt in sorted(asked)] == [
+        (False, True),
+        (True, False),
+    ]
+    repository = LocalRepository(tmp_path / "answers")
+    head = str(repository.head())
+    for answers in list_sets(repository, head):
+        assert answers.manifest.withheld
+        for shard in answers.manifest.shards:
+            batches = answers.shard(shard, GENERATION_SCHEMA.names).batches()
+            assert "zyxwort" not in str([batch.to_pylist() for batch in batches])
+    tracked = [tmp_path / "mlflow.db", *(tmp_path / "mlartifacts").rglob("*")]
+    assert not any(b"zyxwort" in file.read_bytes() for file in tracked if file.is_file())
+
+    # Another machine, without the questions and then with the private repository.
+    monkeypatch.setenv("REGRADE_QUESTIONS", str(tmp_path / "elsewhere"))
+    monkeypatch.delenv("REGRADE_QUESTIONS_REPOSITORY")
+    judge = ScriptedJudge(by_reference)
+    with pytest.raises(SettingsError, match="2 of 2 are missing in '.*/elsewhere/.*set REGRADE_"):
+        judging(judge, judge_repeats=2)
+    assert not judge.bodies
+    monkeypatch.setenv("REGRADE_QUESTIONS_REPOSITORY", str(private))
+    assert judging(judge, judge_repeats=2).answer_sets[0].scores[0].metrics["accuracy"] == 0.5
+    assert sum("zyxwort" in prompt for prompt in judge.prompts) == 4
 
 
 @pytest.mark.slow

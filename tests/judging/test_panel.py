@@ -11,6 +11,7 @@ from regrade.errors import SettingsError
 from regrade.judging.panel import one_run_each, panel
 from regrade.judging.readings import run_of
 from regrade.labels.panels import calibrated_panel
+from regrade.reporting.panel_results import panel_result
 from regrade.reporting.panels import agreement_rows, panel_rows
 from tests.judging.running import run_judge
 from tests.judging.scripted import ScriptedJudge, candidates
@@ -39,7 +40,7 @@ def three(tmp_path: Path) -> Sequence[AnswerSet]:
 def test_a_majority_has_a_row_for_each_answer_and_none_in_a_draw(three: Sequence[AnswerSet]):
     found = panel(three)
 
-    assert [row.combined for row in found.rows] == [1.0, 1.0, 0.0, None]
+    assert [row.combined("majority") for row in found.rows] == [1.0, 1.0, 0.0, None]
     assert [len(row.values) for row in found.rows] == [3, 3, 3, 2]
     assert found.unanimous == pytest.approx(2 / 3)
     assert [(a.equal, a.n) for a in found.agreements] == [
@@ -47,14 +48,16 @@ def test_a_majority_has_a_row_for_each_answer_and_none_in_a_draw(three: Sequence
         (0.75, 4),
         (pytest.approx(2 / 3), 3),
     ]
-    shown = list(panel_rows(found, calibrated_panel(found, three)))
-    assert shown[-1] == (
+    result = panel_result(found, calibrated_panel(found, three))
+    shown = list(panel_rows(result))
+    assert shown[-2] == (
         "majority",
         "-",
         "uncalibrated",
         "3 (1 without a result, too many for a mean)",
     )
-    assert list(agreement_rows(found))[-1] == ("all", "66.7%", "3")
+    assert shown[-1][:2] == ("mean", "54.2 ± 20.8 %")
+    assert list(agreement_rows(result))[-1] == ("all", "66.7%", "3")
 
 
 def test_a_mean_needs_a_combined_value_of_nearly_all_answers(
@@ -64,9 +67,12 @@ def test_a_mean_needs_a_combined_value_of_nearly_all_answers(
     low = panel(three, min_coverage=0.75)
     silent = [judged(tmp_path, name, "AA--") for name in ("four", "five")]
 
-    assert (found.mean, found.stderr) == (None, None)
-    assert (low.mean, low.stderr) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
-    assert [row.combined for row in panel(silent).rows] == [1.0, 1.0, None, None]
+    assert (found.mean("majority"), found.stderr("majority")) == (None, None)
+    assert (low.mean("majority"), low.stderr("majority")) == (
+        pytest.approx(2 / 3),
+        pytest.approx(1 / 3),
+    )
+    assert [row.combined("majority") for row in panel(silent).rows] == [1.0, 1.0, None, None]
 
 
 def test_a_judge_that_ran_twice_counts_once_with_the_most_questions_and_then_the_newest(
@@ -90,10 +96,10 @@ def test_a_judge_that_ran_twice_counts_once_with_the_most_questions_and_then_the
 def test_a_judge_is_left_out_without_asking_the_others_again(three: Sequence[AnswerSet]):
     names = panel(three).judges
 
-    found = panel(three, "mean", without=(names[1],))
+    found = panel(three, without=(names[1].partition("@")[0],))
 
     assert found.judges == (names[0], names[2])
-    assert [row.combined for row in found.rows] == [1.0, 1.0, 0.0, 0.5]
+    assert [row.combined("mean") for row in found.rows] == [1.0, 1.0, 0.0, 0.5]
 
 
 def test_judges_of_other_answers_or_rubrics_are_not_combined(

@@ -46,7 +46,7 @@ def task(repository: LocalRepository) -> LabelTask:
 
 def labelled(task: LabelTask, label: str, path: Path, size: int = 20, **cells: str) -> Path:
     """A sheet in which all answers have one label."""
-    write_sheet(path, task, task.sample(size, 0), 0, show_verdict=False)
+    write_sheet(path, [task], task.sample(size, 0), 0, show_verdict=False)
     fill(path, [row | {"label": label, **cells} for row in rows_of(path)])
     return path
 
@@ -75,8 +75,8 @@ def test_chosen_answers_are_no_random_part_and_drawn_ones_are() -> None:
 
 def test_a_sheet_has_no_verdict_unless_it_is_asked_for(task: LabelTask, tmp_path: Path) -> None:
     hidden, shown = tmp_path / "hidden.csv", tmp_path / "shown.csv"
-    write_sheet(hidden, task, task.sample(5, 0), 0, show_verdict=False)
-    write_sheet(shown, task, task.sample(5, 0), 0, show_verdict=True)
+    write_sheet(hidden, [task], task.sample(5, 0), 0, show_verdict=False)
+    write_sheet(shown, [task], task.sample(5, 0), 0, show_verdict=True)
 
     assert "verdict" not in rows_of(hidden)[0]
     assert {row["verdict"] for row in rows_of(shown)} <= {"0", "1"}
@@ -102,7 +102,9 @@ def test_a_sheet_read_twice_adds_nothing(task: LabelTask, tmp_path: Path) -> Non
     read_in(path, task)
     second = open_task(again(task.answers))
 
-    assert new_labels(labels_of_rows(read_sheet(path, second, "anna")), second, revise=False) == []
+    assert (
+        new_labels(labels_of_rows(read_sheet(path, [second], "anna")), second, revise=False) == []
+    )
 
 
 def test_another_label_by_the_same_person_is_refused_unless_it_is_a_revision(
@@ -144,7 +146,7 @@ def test_a_row_that_cannot_be_used_is_named_and_nothing_is_read(
     fill(path, [first | cells, *others])
 
     with pytest.raises(SheetError) as raised:
-        read_sheet(path, task, "anna")
+        read_sheet(path, [task], "anna")
 
     assert problem in str(raised.value)
     assert "none of them" in str(raised.value)
@@ -156,21 +158,21 @@ def test_an_answer_labelled_twice_by_one_person_is_refused(task: LabelTask, tmp_
     fill(path, [*rows, rows[0] | {"label": "wrong"}])
 
     with pytest.raises(SheetError, match="row 5: 'anna' labels answer .* in row 2 too"):
-        read_sheet(path, task, "anna")
+        read_sheet(path, [task], "anna")
 
 
 def test_labels_without_a_rater_are_refused(task: LabelTask, tmp_path: Path) -> None:
     path = labelled(task, "right", tmp_path / "labels.csv", 3)
 
     with pytest.raises(SheetError, match="it has no rater"):
-        read_sheet(path, task, None)
+        read_sheet(path, [task], None)
 
 
 def test_a_sheet_is_never_overwritten(task: LabelTask, tmp_path: Path) -> None:
     path = labelled(task, "right", tmp_path / "labels.csv", 3)
 
     with pytest.raises(SettingsError, match="exists"):
-        write_sheet(path, task, task.sample(3, 0), 0, show_verdict=False)
+        write_sheet(path, [task], task.sample(3, 0), 0, show_verdict=False)
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+49 30", "-3", "@home", "'tis"])
@@ -182,7 +184,7 @@ def test_an_answer_is_no_formula_in_a_spreadsheet_and_comes_back(
     path = labelled(task, "wrong", tmp_path / "labels.csv", 3)
 
     assert all(row["answer"][0] not in "=+-@" for row in rows_of(path))
-    assert len(read_sheet(path, task, "anna")) == 3
+    assert len(read_sheet(path, [task], "anna")) == 3
 
 
 def test_a_sheet_with_semicolons_and_other_line_ends_is_read(
@@ -197,7 +199,7 @@ def test_a_sheet_with_semicolons_and_other_line_ends_is_read(
         writer.writeheader()
         writer.writerows(row | {"answer": "one\r\ntwo;\r\nthree"} for row in rows)
 
-    assert len(read_sheet(path, task, "anna")) == 3
+    assert len(read_sheet(path, [task], "anna")) == 3
 
 
 def test_a_damaged_table_of_labels_is_found(task: LabelTask, tmp_path: Path) -> None:
@@ -246,7 +248,7 @@ def test_people_compare_pairs_without_knowing_whose_answer_is_which(
     judged = judge(answers, lambda *_: "candidate", rubric="pairwise", baseline=base)
     task = open_task(judged)
     path = tmp_path / "labels.csv"
-    write_sheet(path, task, task.sample(30, 0), 0, show_verdict=False)
+    write_sheet(path, [task], task.sample(30, 0), 0, show_verdict=False)
     rows = rows_of(path)
     for row in rows:  # the candidate's answers are right
         first = row["answer"].split("Second answer:")[0]
@@ -338,8 +340,10 @@ def test_labels_correct_a_panel_of_judges(repository: LocalRepository, tmp_path:
 
     found = calibrated_panel(combined, [judged, *others])
 
-    assert combined.mean == 1.0  # two judges that call everything right have the majority
-    assert [calibrated.method for calibrated in found.values()] == ["PPI++"] * 4
+    assert (
+        combined.mean("majority") == 1.0
+    )  # two judges that call everything right have the majority
+    assert [calibrated.method for calibrated in found.values()] == ["PPI++"] * 5
     assert found["majority"].low < TRUTH < found["majority"].high
 
 
@@ -355,8 +359,8 @@ def test_answers_on_which_a_panel_is_divided_are_corrected_too(
     found = calibrated_panel(combined, [judged, strict])["majority"]
 
     labels = stored_labels(judged, SHARES)
-    assert len(combined.values) < 150
-    assert combined.mean is None
+    assert len(combined.values("majority")) < 150
+    assert combined.mean("majority") is None
     assert found.labelled == 300
     assert found.value == pytest.approx(float(labels.values(list(labels.keys)).mean()))
 
@@ -466,7 +470,7 @@ def test_grades_from_one_to_three_are_corrected_in_their_unit(
     answers = answer(repository, "org/a", total=60, right=60)
     judged = judge(answers, lambda number, _: str(1 + number % 3), rubric="accuracy_style")
     task = open_task(judged)
-    read_in(labelled(task, "2", tmp_path / "labels.csv", 30), task)
+    read_in(labelled(task, "", tmp_path / "labels.csv", 30, label_accuracy="2"), task)
 
     found = calibration_of(again(judged))
 

@@ -48,7 +48,7 @@ def test_the_corrected_interval_covers_the_truth_that_the_judge_misses(
     truth = 0.6
     task = open_task(judged)
     path = tmp_path / "labels.csv"
-    write_sheet(path, task, task.sample(LABELS, 0), 0, show_verdict=False)
+    write_sheet(path, [task], task.sample(LABELS, 0), 0, show_verdict=False)
     rows = rows_of(path)
     for row in rows:
         row["label"] = "correct" if row["answer"] == f"It is {row['target']}." else "incorrect"
