@@ -1,7 +1,11 @@
 """Flow `generate-answers`: generate and publish missing answers, without scoring."""
 
-from prefect import flow
+from typing import Any
 
+from prefect import flow
+from prefect.client.schemas.objects import State
+
+from flows.gating import completed
 from flows.generating import (
     GENERATION_FORM,
     finish_unscored,
@@ -14,7 +18,7 @@ from flows.generating import (
 from regrade.job import EngineSettings, GenerationJob, make_job
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form
-from regrade.reporting.results import Evaluation
+from regrade.reporting.tables import headline
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
@@ -47,7 +51,7 @@ def generate_answers(
     price: TokenPrice | None = None,
     share: ShareText | None = None,
     goodput: GoodputLimits | None = None,
-) -> Evaluation:
+) -> State[Any]:
     """Generate the missing answers of a model and publish them. Nothing is scored.
 
     Args:
@@ -73,4 +77,5 @@ def generate_answers(
         generate(job, works)
         published = publish(works)
     answers_published([answers for answers in published if is_to_be_scored(answers, works)])
-    return finish_unscored(works)
+    evaluation = finish_unscored(works)
+    return completed(headline(evaluation), evaluation)

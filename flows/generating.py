@@ -20,11 +20,13 @@ from regrade.errors import EngineError, OperationError, RegradeError, SettingsEr
 from regrade.generation import prompt_rendering
 from regrade.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.monitoring.endpoint import ports, show
+from regrade.orchestration import artifacts
 from regrade.orchestration.machines import (
     machines_ended_early,
     start_machines,
     wait_for_machines,
 )
+from regrade.orchestration.naming import name_run
 from regrade.orchestration.waiting import Stages
 from regrade.orchestration.worker import engine_no_longer_needed, runs_under_worker
 from regrade.reporting.display import current_display, log_file
@@ -305,14 +307,16 @@ def unscored(works: Sequence[Work]) -> Evaluation:
 
 
 def finish_unscored(works: Sequence[Work]) -> Evaluation:
-    """Show and return the answer sets of a run that scores none.
+    """Show the answer sets of a run that scores none on the terminal and on its page, and return them.
 
     Raises:
         SomeUnansweredError: If an answer is missing that could be generated.
     """
     evaluation = unscored(works)
     current_display().finished(evaluation)
+    artifacts.report(evaluation)
     check_answered(evaluation)
+    name_run(evaluation)
     return evaluation
 
 

@@ -1,7 +1,7 @@
 """The table of results: accuracy with its standard error, counts, seconds."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from regrade.reporting import other_results, speeds
 from regrade.reporting.results import AnswerSetResult, Evaluation, ScoreResult
@@ -82,6 +82,7 @@ def cost_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
 
 
 GENERATED_COLUMNS = (*HEADINGS, "answers", "new", "failed", "answer set")
+_GENERATED_TEXT = (*HEADINGS, "answer set")
 
 
 def generated_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
@@ -115,9 +116,7 @@ def captions(evaluation: Evaluation) -> Iterator[str]:
     """Yield what a reader of the table has to know: incomplete answers, and what `n` counts."""
     for answers in evaluation.answer_sets:
         if answers.rows < answers.expected_rows:
-            yield (
-                f"{answers.benchmark} · {answers.model}: incomplete, {answers.rows:,} of {answers.expected_rows:,} answers"
-            )
+            yield f"{answers.benchmark} · {answers.model}: incomplete, {_answered(answers)}"
     if _has_repeats(evaluation):
         yield "n counts answers; the error is that of the questions"
 
@@ -202,15 +201,11 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
         evaluation: Results of a flow run.
         plot: `data:` URI of an image.
     """
-    rows = list(table_rows(evaluation))
     doubts = [f"**{escape(benchmark)}**: {escape(note)}" for benchmark, note in notes(evaluation)]
     lines = [
         *(line for doubt in doubts for line in (doubt, "")),
-        *markdown_table(columns(evaluation), rows, text=TEXT_COLUMNS),
-        "",
-        "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing.",
-        *([_REPEATS] if _has_repeats(evaluation) else []),
-        *([CALIBRATED] if _has_calibrations(evaluation) else []),
+        *_scored_lines(evaluation),
+        *_generated_lines(evaluation),
         *(f"{escape(caption)}." for caption in captions(evaluation)),
         "",
         *(
@@ -228,7 +223,8 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
     lines += [_links(answers, evaluation.repository) for answers in evaluation.answer_sets]
     if not evaluation.answer_sets:
         return "\n".join([*lines, ""])
-    lines += ["", "Read the answers in a browser; score them again, without a model:", "", "```"]
+    again = " again" if any(answers.scores for answers in evaluation.answer_sets) else ""
+    lines += ["", f"Read the answers in a browser; score them{again}, without a model:", "", "```"]
     lines += [
         f"regrade view {evaluation.repository} {answers.answer_set_id}"
         for answers in evaluation.answer_sets
@@ -240,6 +236,24 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
     seconds = list(cost_rows(evaluation))
     tables = [*markdown_table(cost_columns(evaluation), seconds), "", *_speeds(evaluation)]
     return "\n".join([*lines, "```", "", *tables])
+
+
+def _scored_lines(evaluation: Evaluation) -> list[str]:
+    rows = list(table_rows(evaluation))
+    if not rows and evaluation.answer_sets:
+        return []
+    return [
+        *markdown_table(columns(evaluation), rows, text=TEXT_COLUMNS),
+        "",
+        "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing.",
+        *([_REPEATS] if _has_repeats(evaluation) else []),
+        *([CALIBRATED] if _has_calibrations(evaluation) else []),
+    ]
+
+
+def _generated_lines(evaluation: Evaluation) -> list[str]:
+    rows = list(generated_rows(evaluation))
+    return ["", *markdown_table(GENERATED_COLUMNS, rows, text=_GENERATED_TEXT), ""] if rows else []
 
 
 _REPEATS = (
@@ -279,27 +293,39 @@ def notes(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 
 
 def headline(evaluation: Evaluation) -> str:
-    """Return one line: the model, and each benchmark with its headline accuracy, standard error, n, pass@k and maj@k."""
-    accuracies = [
-        f"{answers.benchmark} {_headline(answers, score)}"
-        for answers in evaluation.answer_sets
-        for score in answers.scores
-        if score.headline
-    ]
-    models = ", ".join(sorted({*model_names(evaluation).values()}))
-    return f"{models}: {', '.join(accuracies)}" if accuracies else models
+    """Return one line: the model, and each benchmark with its headline accuracy, standard error, n, pass@k and maj@k.
+
+    A benchmark without any scoring has its number of answers instead.
+    """
+    return _headline_of(evaluation, _headline) or _models(evaluation)
 
 
 def short_headline(evaluation: Evaluation) -> str:
-    """Return the models, and each benchmark with its headline accuracy and standard error; empty without any."""
-    accuracies = [
-        f"{answers.benchmark} {average_text(score.metrics['accuracy'], score.metrics['accuracy_stderr'], answers.repeats)}"
-        for answers in evaluation.answer_sets
-        for score in answers.scores
-        if score.headline
-    ]
-    models = ", ".join(sorted({answers.model for answers in evaluation.answer_sets}))
-    return f"{models}: {', '.join(accuracies)}" if accuracies else ""
+    """Return the models, and each benchmark with its accuracy and standard error, or its answers; empty without any."""
+    return _headline_of(evaluation, lambda answers, score: _accuracy(score, answers.repeats))
+
+
+def _headline_of(
+    evaluation: Evaluation, shown: Callable[[AnswerSetResult, ScoreResult], str]
+) -> str:
+    results = []
+    for answers in evaluation.answer_sets:
+        if not answers.scores:
+            results.append(f"{answers.benchmark} {_answered(answers)}, not scored")
+        results += [
+            f"{answers.benchmark} {shown(answers, score)}"
+            for score in answers.scores
+            if score.headline
+        ]
+    return f"{_models(evaluation)}: {', '.join(results)}" if results else ""
+
+
+def _models(evaluation: Evaluation) -> str:
+    return ", ".join(sorted({*model_names(evaluation).values()}))
+
+
+def _answered(answers: AnswerSetResult) -> str:
+    return f"{answers.rows:,} of {answers.expected_rows:,} answers"
 
 
 def _headline(answers: AnswerSetResult, score: ScoreResult) -> str:
