@@ -17,7 +17,7 @@ from regrade.rubrics.facts import judge_identity, judge_run
 def calibrate(
     answers: AnswerSet, file: ScoreFile, table: pa.Table | None = None
 ) -> Calibrated | None:
-    """Return what labels say about a scoring; None if no judge gave it and nobody labelled its answers.
+    """Correct a scoring's figure by labels; None if it is not a judge's and its answers have no labels.
 
     A scoring whose labels are damaged is uncalibrated, with the damage as the reason.
 

@@ -22,7 +22,7 @@ def scale_of(panel: Panel) -> Scale:
 
 
 def calibrated_panel(panel: Panel, judge_sets: Sequence[AnswerSet]) -> dict[str, Calibrated]:
-    """Return what labels say about each judge of a panel and about its combined values, by judge and by rule.
+    """Correct the mean of each judge of a panel, and of their combined values, by labels; by judge and by rule.
 
     Args:
         panel: The panel.

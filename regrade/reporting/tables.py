@@ -122,7 +122,7 @@ def captions(evaluation: Evaluation) -> Iterator[str]:
 
 
 def model_names(evaluation: Evaluation) -> dict[str, str]:
-    """Return the model's name for each answer set id, with the begin of its revision if two models have the same name."""
+    """Return the model's name for each answer set id, with the beginning of its revision if two models have the same name."""
     revisions: dict[str, set[str | None]] = {}
     for answers in evaluation.answer_sets:
         revisions.setdefault(answers.model, set()).add(answers.model_revision)
