@@ -17,7 +17,7 @@ HEADINGS = ("model", "benchmark")
 STAGES = ("load", "generate", "publish", "score", "track")
 COST_COLUMNS = ("seconds", *STAGES, "tokens/s")
 _SPECIAL = re.compile(r"[&\\`*_{}\[\]<>#|!~$]")
-_COMMON = "_#~!{}$\\"
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def columns(evaluation: Evaluation) -> tuple[str, ...]:
@@ -377,10 +377,10 @@ def _links(answers: AnswerSetResult, repository: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Escape an untrusted text, so that markdown and HTML show it unchanged in a table cell.
+    """Escape an untrusted text, so that markdown and HTML show it unchanged, also in a table cell.
 
-    Characters common in names get a backslash, because Prefect's page does not decode entities. Characters with a
-    meaning in HTML, links, code or tables become entities, which are safe on any page.
+    Characters with a meaning in HTML become named entities, others get a backslash: Prefect's page decodes these
+    entities only, and shows numeric ones as they are.
     """
     visible = "".join(
         c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
@@ -389,4 +389,4 @@ def escape(text: str) -> str:
 
 
 def _escaped(special: re.Match[str]) -> str:
-    return f"\\{special[0]}" if special[0] in _COMMON else f"&#{ord(special[0])};"
+    return _ENTITIES.get(special[0], f"\\{special[0]}")
