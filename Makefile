@@ -83,7 +83,7 @@ lock: .venv/installed-dev  ## Update the pinned versions in requirements/
 deploy: .venv/installed  ## Create or update pools and deployments on the Prefect server at PREFECT_API_URL (FORCE=1: --force)
 	@$(BIN)/regrade deploy $(if $(filter-out 0,$(FORCE)),--force)
 
-stack: .venv/installed-stack  ## Start Postgres, Prefect, MLflow and two workers on loopback (docs/stack.md)
+stack: .venv/installed-stack  ## Start Postgres, Prefect, MLflow, the viewer and two workers on loopback (docs/stack.md)
 	@$(BIN)/python -m infra.stack up
 
 stack-down: .venv/installed-stack  ## Stop the stack
@@ -98,7 +98,7 @@ stack-restore: .venv/installed-stack  ## Restore a backup into an empty stack (F
 stack-test: .venv/installed-dev .venv/installed-stack  ## Test the stack: run, cancel, crash, score, compare
 	@$(BIN)/python -m pytest -m stack tests/infra
 
-ui: .venv/installed  ## Start the Prefect UI and MLflow with the runs of this checkout (127.0.0.1:4200 and :5000)
+ui: .venv/installed  ## Start the pages of Prefect, MLflow and the viewer with the runs of this checkout (127.0.0.1:4200, :5000, :4300)
 	@infra/ui.sh
 
 .PHONY: help install install-cuda demo test test-slow check check-cuda sbom audit format lock deploy ui perf mutants stack stack-backup stack-down stack-restore stack-test

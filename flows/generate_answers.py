@@ -1,14 +1,18 @@
 """Flow `generate-answers`: generate and publish missing answers, without scoring."""
 
+from typing import Any
+
 from prefect import flow
+from prefect.client.schemas.objects import State
 
 from flows import parameters as p
+from flows.gating import completed
 from flows.generating import generate, plan, publish, run_name
 from flows.unscored import finish_unscored, is_to_be_scored
 from regrade.job import GenerationJob, make_job
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form
-from regrade.reporting.results import Evaluation
+from regrade.reporting.tables import headline
 
 
 @form()
@@ -29,11 +33,12 @@ def generate_answers(
     price: p.Price = None,
     share: p.Share = None,
     goodput: p.Goodput = None,
-) -> Evaluation:
+) -> State[Any]:
     """Generate the missing answers of a model and publish them. Nothing is scored."""
     job = make_job(GenerationJob, locals())
     with plan(job) as works:
         generate(job, works)
         published = publish(works)
     answers_published([answers for answers in published if is_to_be_scored(answers, works)])
-    return finish_unscored(works)
+    evaluation = finish_unscored(works)
+    return completed(headline(evaluation), evaluation)

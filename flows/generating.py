@@ -248,7 +248,7 @@ def check_dtype(dtype: str | None, works: Sequence[Work]) -> None:
         if dtype is not None and earlier:
             raise SettingsError(
                 f"{work.title}: its answers so far were computed in {min(map(str, earlier))}, this engine computes in "
-                f"{dtype}. Set `--engine.dtype {min(map(str, earlier))}`, or `--fresh` to generate all anew."
+                f"{dtype}. Set `--engine.dtype {min(map(str, earlier))}`, or `--fresh` to generate all answers again."
             )
 
 

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Sequence
 
 from regrade.answers.sets import AnswerSet
+from regrade.orchestration import artifacts
+from regrade.orchestration.naming import name_run
 from regrade.reporting.display import current_display
 from regrade.reporting.results import AnswerSetResult, Evaluation, check_answered
 from tasks.work import Work
@@ -32,14 +34,16 @@ def unscored(works: Sequence[Work]) -> Evaluation:
 
 
 def finish_unscored(works: Sequence[Work]) -> Evaluation:
-    """Show and return the answer sets of a run that scores none.
+    """Show the answer sets of a run that scores none on the terminal and on its page, and return them.
 
     Raises:
         SomeUnansweredError: If an answer is missing that could be generated.
     """
     evaluation = unscored(works)
     current_display().finished(evaluation)
+    artifacts.report(evaluation)
     check_answered(evaluation)
+    name_run(evaluation)
     return evaluation
 
 

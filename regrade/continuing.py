@@ -132,7 +132,7 @@ def _states(stored: AnswerSet, spool: Spool) -> RowStates:
 
 
 def _difference(plan: Plan, sessions: Iterable[Session], engine: BaseEngineSettings) -> str | None:
-    """Return how the engine of sessions of version 1 differs; None if it computed the same.
+    """Say how the engine of sessions of version 1 differs; None if it computed the same.
 
     Version 1 noted the settings of the engine for each session, but not in the specification.
     """

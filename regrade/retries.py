@@ -169,7 +169,7 @@ def problem_of(error: BaseException, *, hidden: bool = False, reads_files: bool 
 
 
 def _problem(cause: BaseException, outer: BaseException, reads_files: bool) -> Problem | None:
-    """Return what one error of a chain tells, or None if it tells nothing."""
+    """Return the problem that one error of a chain stands for, or None."""
     for kind, problem in _PROBLEMS:
         if isinstance(cause, kind):
             return problem

@@ -43,7 +43,7 @@ def model_family(name: str) -> str:
 
 
 def named_apart(name: str, revision: str | None, revisions: Collection[str | None]) -> str:
-    """Return a model's name, with the begin of its revision if other models have the same name.
+    """Return a model's name, with the beginning of its revision if other models have the same name.
 
     Args:
         name: Name of the model.

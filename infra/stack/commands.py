@@ -21,7 +21,7 @@ def back_up(place: Layout, file: Path) -> int:
         manifest = backup.write(place, file, folders)
     size = growth.readable(file.stat().st_size)
     print(f"wrote {file} ({size}): {', '.join(['both databases', *manifest.folders])}")
-    print("not in it: passwords and logins, which a restore creates anew; logs")
+    print("not in it: logs, and passwords and logins (a restore creates new ones)")
     if "answers" not in folders:
         print(f"not in it: the answers, which are in {place.answers}")
     if spools := growth.spools(place):

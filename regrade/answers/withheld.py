@@ -90,7 +90,7 @@ class WithheldQuestions:
         )
 
     def lacks(self, samples: int) -> int:
-        """Return how many of an answer set's questions are not at hand."""
+        """Count the questions of an answer set that this machine does not have."""
         return max(0, samples - len(self._known))
 
     def joined(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:

@@ -20,7 +20,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Servers and CI": ("trigger", "deploy", "worker"),
     "This installation": ("benchmarks", "scorers", "completion"),
 }
-"""Commands by what people do, in the order of the help. A name may be that of a command that is not there."""
+"""Commands by what people do, in the order of the help. Names of commands that do not exist are left out."""
 OTHER = Group("Other", sort_key=len(GROUPS))
 """Group of `--help`, `--version`, and of commands that `GROUPS` lacks."""
 EXAMPLES: dict[str, tuple[str, ...]] = {

@@ -250,7 +250,7 @@ def _choices(task: LabelTask, keys: Mapping[str, str]) -> str:
 
 
 def _reply(prompt: str) -> str:
-    """Return what the person types, in lower case; the end of the input quits."""
+    """Return the person's input in lower case; `QUIT` at the end of the input."""
     stderr.print(plain(prompt), end="")
     line = sys.stdin.readline()
     return line.strip().lower() if line else QUIT

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -237,22 +238,23 @@ _STYLES: dict[Kind, str] = {"columns": "bold", "heading": "cyan", "row": ""}
 
 def print_next_steps(evaluation: "Evaluation") -> None:
     """Print commands for likely next steps on stderr."""
-    where = (
-        f" --answers {evaluation.repository}"
-        if evaluation.repository != str(Path("answers").absolute())
-        else ""
-    )
+    repository = shlex.quote(evaluation.repository)
+    usual = evaluation.repository == str(Path("answers").absolute())
+    where, viewed = ("", "") if usual else (f" --answers {repository}", f" {repository}")
     command = Path(sys.executable).with_name("regrade")
     shown = "regrade" if shutil.which("regrade") else os.path.relpath(command)
     bin_folder = "" if shutil.which("mlflow") else os.path.relpath(command.parent) + "/"
     first = evaluation.answer_sets[0].answer_set_id
-    steps = [
-        ("read wrong answers", f"{shown} show {first}{where} --wrong"),
-        ("score them again", f"{shown} score{where} --force"),
-    ]
+    if any(answers.scores for answers in evaluation.answer_sets):
+        read = ("read wrong answers", f"{shown} show {first}{where} --wrong")
+        grade = ("score them again", f"{shown} score{where} --force")
+    else:
+        read = ("read the answers", f"{shown} show {first}{where}")
+        grade = ("score them", f"{shown} score{where}")
+    steps = [read, ("read in a browser", f"{shown} view{viewed} {first}"), grade]
     uri, server = evaluation.tracking_uri or "", os.environ.get("PREFECT_API_URL")
     if not server and Path("infra/ui.sh").is_file() and uri == f"sqlite:///{Path.cwd()}/mlflow.db":
-        steps.append(("open both pages", "make ui"))  # with a login, and only for their own pages
+        steps.append(("open all pages", "make ui"))  # with a login, and only for their own pages
     else:
         if uri.startswith("sqlite"):
             mlflow = f"{bin_folder}mlflow server --host 127.0.0.1 --backend-store-uri {uri}"

@@ -10,7 +10,7 @@ from regrade.job import problem_text
 
 
 def problem_of(error: CycloptsError, command: str) -> str:
-    """Return what is wrong with the call of a command, and where its help is."""
+    """Describe the mistake in the call of a command, and name its help."""
     cause = error.__cause__ or error.__context__
     if isinstance(cause, SettingsProblem):
         return "; ".join(_settings(cause, _prefix(error)))

@@ -26,7 +26,7 @@ from regrade.stats.metrics import summarise
 
 _STORED_DIFFERENTLY = (
     "an earlier version of regrade imported it and read its targets or choices differently. The stored answers are kept; "
-    "to import the file anew, name another repository with `--answers`."
+    "to import the file again, name another repository with `--answers`."
 )
 
 

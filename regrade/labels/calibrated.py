@@ -79,7 +79,7 @@ Labelled = tuple[Verdicts, StoredLabels]
 def calibrated(
     verdicts: Verdicts, labels: StoredLabels, elsewhere: Iterable[Labelled] = ()
 ) -> Calibrated:
-    """Return what labels say about verdicts.
+    """Correct the mean of verdicts by labels.
 
     Labels of a random part of the answers give the prediction-powered mean. Without them, labels of other answers under the
     same rubric and judge give Rogan and Gladen's correction, if the verdicts are right or wrong.

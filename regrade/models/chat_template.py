@@ -171,7 +171,7 @@ class RenderedInCode(ChatTemplate):
 
 
 def rendered_in_code(model_type: str) -> RenderedInCode | None:
-    """Return what stands for the template if vLLM renders the chats of such models in code; else None."""
+    """Return the stand-in for the template if vLLM renders the chats of such models in code; else None."""
     if model_type not in _IN_CODE:
         return None
     return RenderedInCode(model_type=model_type, code_switch=_IN_CODE[model_type])

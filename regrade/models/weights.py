@@ -24,7 +24,7 @@ _ADVICE = "`--model-revision` can say which weights it serves"
 
 
 def served_weights(name: str, entry: Mapping[str, Any], date: str | None, base_url: str) -> str:
-    """Return what identifies the weights behind a served name.
+    """Return the identity of the weights behind a served name.
 
     Args:
         name: Name of the model on the server, for log lines.

@@ -26,7 +26,7 @@ class _Header(BaseModel, extra="allow"):
 
 
 def find_missing(folder: Path) -> str | None:
-    """Return what a model in a folder lacks (yet); None if it is complete."""
+    """Name the part that a model in a folder lacks (yet); None if it is complete."""
     try:
         for path in sorted(folder.glob("*.safetensors")):
             if problem := _problem_of_weights(path):
@@ -54,7 +54,7 @@ def file_states(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def _problem_of_weights(path: Path) -> str | None:
-    """Return what is wrong with the length or the header of a safetensors file; None if nothing is.
+    """Name the problem of the length or the header of a safetensors file; None if it has none.
 
     The safetensors library would map the file into memory: the training would end by SIGBUS if a writer truncated the
     file meanwhile.

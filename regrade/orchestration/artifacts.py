@@ -57,6 +57,8 @@ def _show_metrics(evaluation: Evaluation) -> None:
         for score in answers.scores
         if score.headline
     ]
+    if not rows:
+        return
     with _optional(METRICS_KEY):
         create_table_artifact(rows, key=METRICS_KEY, description="Headline metrics, for programs")
 
@@ -94,7 +96,7 @@ def accuracy_plot(evaluation: Evaluation) -> str | None:
             shares = score.scale.unit == "%" and score.headline
             if shares and accuracy is not None and low is not None and high is not None:
                 bars.append(Bar(f"{answers.benchmark}\n{answers.model}", accuracy, low, high))
-    if not bars and any(answers.scores for answers in evaluation.answer_sets):
+    if not bars:
         return None
     try:
         image = call_in_process(headline_chart, bars)

@@ -164,7 +164,7 @@ def _times(concurrency: float | None) -> str:
 
 
 def what_would_fit(splits: Sequence[SplitPlan], target: Target, margin: Margin) -> str:
-    """Return how much is missing at the split that lacks least, and what to change."""
+    """Name the split that lacks the least memory, the missing amount, and a change that helps."""
     known = [split for split in splits if split.refused is None]
     if not known:
         return "vLLM refuses every split of these GPUs."

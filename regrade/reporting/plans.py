@@ -57,7 +57,7 @@ def headline(plan: MemoryPlan) -> str:
 
 
 def fact_lines(plan: MemoryPlan) -> list[str]:
-    """Return what the plan is made of: model, machine, length, margin, and notes."""
+    """Return the assumptions of the plan: model, machine, length, margin, and notes."""
     size = "" if plan.parameters is None else f", {plan.parameters:,} parameters"
     how = f"vLLM {plan.vllm}" if plan.method == "vllm" else "an estimate"
     return [

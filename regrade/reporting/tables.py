@@ -1,7 +1,7 @@
 """The table of results: accuracy with its standard error, counts, seconds."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from regrade.reporting import other_results, panels, speeds
 from regrade.reporting.panel_results import PanelResult
@@ -18,7 +18,7 @@ HEADINGS = ("model", "benchmark")
 STAGES = ("load", "generate", "publish", "score", "track")
 COST_COLUMNS = ("seconds", *STAGES, "tokens/s")
 _SPECIAL = re.compile(r"[&\\`*_{}\[\]<>#|!~$]")
-_COMMON = "_#~!{}$\\"
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def columns(evaluation: Evaluation) -> tuple[str, ...]:
@@ -83,6 +83,7 @@ def cost_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
 
 
 GENERATED_COLUMNS = (*HEADINGS, "answers", "new", "failed", "answer set")
+_GENERATED_TEXT = (*HEADINGS, "answer set")
 
 
 def generated_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
@@ -116,15 +117,13 @@ def captions(evaluation: Evaluation) -> Iterator[str]:
     """Yield what a reader of the table has to know: incomplete answers, and what `n` counts."""
     for answers in evaluation.answer_sets:
         if answers.rows < answers.expected_rows:
-            yield (
-                f"{answers.benchmark} · {answers.model}: incomplete, {answers.rows:,} of {answers.expected_rows:,} answers"
-            )
+            yield f"{answers.benchmark} · {answers.model}: incomplete, {_answered(answers)}"
     if _has_repeats(evaluation):
         yield "n counts answers; the error is that of the questions"
 
 
 def model_names(evaluation: Evaluation) -> dict[str, str]:
-    """Return the model's name for each answer set id, with the begin of its revision if two models have the same name."""
+    """Return the model's name for each answer set id, with the beginning of its revision if two models have the same name."""
     revisions: dict[str, set[str | None]] = {}
     for answers in evaluation.answer_sets:
         revisions.setdefault(answers.model, set()).add(answers.model_revision)
@@ -203,15 +202,11 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
         evaluation: Results of a flow run.
         plot: `data:` URI of an image.
     """
-    rows = list(table_rows(evaluation))
     doubts = [f"**{escape(benchmark)}**: {escape(note)}" for benchmark, note in notes(evaluation)]
     lines = [
         *(line for doubt in doubts for line in (doubt, "")),
-        *markdown_table(columns(evaluation), rows, text=TEXT_COLUMNS),
-        "",
-        "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing.",
-        *([_REPEATS] if _has_repeats(evaluation) else []),
-        *([CALIBRATED] if _has_calibrations(evaluation) else []),
+        *_scored_lines(evaluation),
+        *_generated_lines(evaluation),
         *(f"{escape(caption)}." for caption in captions(evaluation)),
         "",
         *(
@@ -231,7 +226,8 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
     lines += [_links(answers, evaluation.repository) for answers in evaluation.answer_sets]
     if not evaluation.answer_sets:
         return "\n".join([*lines, ""])
-    lines += ["", "Read the answers in a browser; score them again, without a model:", "", "```"]
+    again = " again" if any(answers.scores for answers in evaluation.answer_sets) else ""
+    lines += ["", f"Read the answers in a browser; score them{again}, without a model:", "", "```"]
     lines += [
         f"regrade view {evaluation.repository} {answers.answer_set_id}"
         for answers in evaluation.answer_sets
@@ -243,6 +239,24 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
     seconds = list(cost_rows(evaluation))
     tables = [*markdown_table(cost_columns(evaluation), seconds), "", *_speeds(evaluation)]
     return "\n".join([*lines, "```", "", *tables])
+
+
+def _scored_lines(evaluation: Evaluation) -> list[str]:
+    rows = list(table_rows(evaluation))
+    if not rows and evaluation.answer_sets:
+        return []
+    return [
+        *markdown_table(columns(evaluation), rows, text=TEXT_COLUMNS),
+        "",
+        "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing.",
+        *([_REPEATS] if _has_repeats(evaluation) else []),
+        *([CALIBRATED] if _has_calibrations(evaluation) else []),
+    ]
+
+
+def _generated_lines(evaluation: Evaluation) -> list[str]:
+    rows = list(generated_rows(evaluation))
+    return ["", *markdown_table(GENERATED_COLUMNS, rows, text=_GENERATED_TEXT), ""] if rows else []
 
 
 _REPEATS = (
@@ -293,27 +307,39 @@ def notes(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 
 
 def headline(evaluation: Evaluation) -> str:
-    """Return one line: the model, and each benchmark with its headline accuracy, standard error, n, pass@k and maj@k."""
-    accuracies = [
-        f"{answers.benchmark} {_headline(answers, score)}"
-        for answers in evaluation.answer_sets
-        for score in answers.scores
-        if score.headline
-    ]
-    models = ", ".join(sorted({*model_names(evaluation).values()}))
-    return f"{models}: {', '.join(accuracies)}" if accuracies else models
+    """Return one line: the model, and each benchmark with its headline accuracy, standard error, n, pass@k and maj@k.
+
+    A benchmark without any scoring has its number of answers instead.
+    """
+    return _headline_of(evaluation, _headline) or _models(evaluation)
 
 
 def short_headline(evaluation: Evaluation) -> str:
-    """Return the models, and each benchmark with its headline accuracy and standard error; empty without any."""
-    accuracies = [
-        f"{answers.benchmark} {average_text(score.metrics['accuracy'], score.metrics['accuracy_stderr'], answers.repeats)}"
-        for answers in evaluation.answer_sets
-        for score in answers.scores
-        if score.headline
-    ]
-    models = ", ".join(sorted({answers.model for answers in evaluation.answer_sets}))
-    return f"{models}: {', '.join(accuracies)}" if accuracies else ""
+    """Return the models, and each benchmark with its accuracy and standard error, or its answers; empty without any."""
+    return _headline_of(evaluation, lambda answers, score: _accuracy(score, answers.repeats))
+
+
+def _headline_of(
+    evaluation: Evaluation, shown: Callable[[AnswerSetResult, ScoreResult], str]
+) -> str:
+    results = []
+    for answers in evaluation.answer_sets:
+        if not answers.scores:
+            results.append(f"{answers.benchmark} {_answered(answers)}, not scored")
+        results += [
+            f"{answers.benchmark} {shown(answers, score)}"
+            for score in answers.scores
+            if score.headline
+        ]
+    return f"{_models(evaluation)}: {', '.join(results)}" if results else ""
+
+
+def _models(evaluation: Evaluation) -> str:
+    return ", ".join(sorted({*model_names(evaluation).values()}))
+
+
+def _answered(answers: AnswerSetResult) -> str:
+    return f"{answers.rows:,} of {answers.expected_rows:,} answers"
 
 
 def _headline(answers: AnswerSetResult, score: ScoreResult) -> str:
@@ -365,10 +391,10 @@ def _links(answers: AnswerSetResult, repository: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Escape an untrusted text, so that markdown and HTML show it unchanged in a table cell.
+    """Escape an untrusted text, so that markdown and HTML show it unchanged, also in a table cell.
 
-    Characters common in names get a backslash, because Prefect's page does not decode entities. Characters with a
-    meaning in HTML, links, code or tables become entities, which are safe on any page.
+    Characters with a meaning in HTML become named entities, others get a backslash: Prefect's page decodes these
+    entities only, and shows numeric ones as they are.
     """
     visible = "".join(
         c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
@@ -377,4 +403,4 @@ def escape(text: str) -> str:
 
 
 def _escaped(special: re.Match[str]) -> str:
-    return f"\\{special[0]}" if special[0] in _COMMON else f"&#{ord(special[0])};"
+    return _ENTITIES.get(special[0], f"\\{special[0]}")

@@ -72,7 +72,7 @@ def find_interpreter() -> Interpreter:
 
 
 def _ask(path: str) -> tuple[dict[str, Any] | None, str]:
-    """Return what a Python says of itself when an unprivileged user starts it, and else the problem."""
+    """Start a Python as an unprivileged user; return its version and paths, or None and the problem."""
     try:
         done = subprocess.run(
             [path, "-I", "-S", "-c", _ASK],

@@ -119,7 +119,7 @@ class LmEvalScorer:
 
 
 def _facts(specification: Specification) -> Mapping[str, Mapping[str, Any]]:
-    """Return what was stored about each task when the requests were built."""
+    """Return the facts about each task that were stored when the requests were built."""
     benchmark = specification.benchmark
     facts = benchmark.parameters.get("tasks")
     if not benchmark.name.startswith(HARNESS) or not isinstance(facts, Mapping):
@@ -245,7 +245,7 @@ def _chosen(row: "Row", chosen: str) -> str | None:
 
 
 def _filtered(found: QuestionScores, chosen: str) -> str | None:
-    """Return what the filter of a metric left of the answer."""
+    """Return the answer after the metric's filter; None if nothing is left."""
     response = found.filtered[chosen.rpartition(",")[2]][0]
     while isinstance(response, list) and response:
         response = response[0]

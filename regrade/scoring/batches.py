@@ -36,7 +36,7 @@ def batches_for(answers: AnswerSet, scorer: AnyScorer) -> Iterator[pa.RecordBatc
 
 
 def lacking_questions(answers: AnswerSet, scorer: AnyScorer) -> int:
-    """Return how many questions are missing that a scorer reads, because they are withheld and not at hand."""
+    """Count the questions that a scorer reads and that are missing here, because they are withheld."""
     reads_them = answers.manifest.withheld and set(scorer.columns) & set(WITHHELD)
     return answers.questions.lacks(answers.manifest.n_samples) if reads_them else 0
 

@@ -155,7 +155,7 @@ def _side(answers: JudgedAnswers) -> _Side | None:
 
 
 def _added_variance(influence: FloatArray, n_clusters: int, span: float) -> float:
-    """Return how much the variance of the labelled part grows by two questions with an error of the whole scale."""
+    """Return the growth of the labelled part's variance if two questions with an error of the whole scale are added."""
     observed = float(np.square(influence).sum())
     n = n_clusters + 2
     added = 2 * span**2 / (n * (n - 2))

@@ -20,7 +20,7 @@ ATTRIBUTES = ("Created", "Duration")
 
 
 def save_view(client: "MlflowClient", experiment: str, benchmarks: Iterable[str]) -> None:
-    """Add columns for the accuracies of benchmarks to the saved view; columns that are there are kept.
+    """Add columns for the accuracies of benchmarks to the saved view; its other columns are kept.
 
     Args:
         client: Client of MLflow.

@@ -208,7 +208,7 @@ def _length(index: AnswerIndex, row: int, text: str | None) -> int | None:
 
 
 def question_line(stored: dict[str, str | None]) -> Markup:
-    """Return the begin of a question on one line; the end of the prompt if the question is not known."""
+    """Return the beginning of a question on one line; the end of the prompt if the question is not known."""
     if stored["question"] is not None:
         return one_line(stored["question"], QUESTION_CHARACTERS)
     return end_of(stored.get("prompt") or "", QUESTION_CHARACTERS)

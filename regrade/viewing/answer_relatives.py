@@ -59,7 +59,7 @@ def scoring_rows(
     filters: AnswerFilters,
     links: Links,
 ) -> list[ScoringRow]:
-    """Return what each scoring of the set says of an answer; `shown` is the index with the scoring on the page."""
+    """Return the results of all scorings of the set for an answer; `shown` is the index with the scoring on the page."""
     rows = []
     for scoring in stored.scorings:
         index = library.index(stored, scoring)

@@ -107,7 +107,7 @@ def _first_rows(side: ScoredSide, ids: NDArray[np.object_]) -> Rows:
 
 
 def extracted_line(side: ScoredSide, row: int) -> Markup | None:
-    """Return what was read of an answer, on one line; None if nothing was."""
+    """Return the value that the scorer read, on one line; None if it read nothing."""
     text = side.scores["extracted"][row].as_py()
     return None if text is None else one_line(text, EXTRACTED_CHARACTERS)
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from contextlib import suppress
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from markdown_it import MarkdownIt
 from rich.console import Console
 
 from regrade.answers.card import BEGIN, END
@@ -361,12 +363,23 @@ def test_a_card_that_is_hostile_is_kept_and_breaks_nothing(repository: LocalRepo
 
 
 def test_markdown_shows_everything_from_outside_as_text() -> None:
-    shown = escape(NASTY)
-    assert tags(shown).found == []
-    assert tags(shown).comments == []
-    assert not set("|<>[]`*\n") & set(shown)
-    assert not ESCAPES.search(shown)
-    assert escape(r"a\b & c#d_e") == r"a\\b &#38; c\#d\_e"
+    assert escape(r"a\b & c#d_e") == r"a\\b &amp; c\#d\_e"
+    for text in (
+        NASTY,
+        "50 % -> 40 %, `regrade label`, a|b, [x](http://evil.test), *y*, ~~z~~, &lt;",
+    ):
+        shown = escape(text)
+        assert tags(shown).found == tags(shown).comments == []
+        assert not ESCAPES.search(shown)
+        assert "&#" not in shown  # Prefect's page would show it as it is
+        page = (
+            MarkdownIt("commonmark")
+            .enable("table")
+            .render(f"| a | b |\n|---|---|\n| {shown} | c |\n")
+        )
+        cells = re.findall(r"<td>(.*?)</td>", page)
+        visible = "".join(c if c.isprintable() or c.isspace() else "\ufffd" for c in text)
+        assert [unescape(cell) for cell in cells] == [" ".join(visible.split()), "c"]
 
 
 def test_a_diff_shows_prompts_and_answers_as_text(repository: LocalRepository) -> None:

@@ -9,6 +9,7 @@ from regrade.comparing.gate import gate
 from regrade.reporting.results import AnswerSetResult, Evaluation, ScoreResult, score_result
 from regrade.reporting.tables import (
     cost_rows,
+    headline,
     markdown_report,
     short_headline,
     table_rows,
@@ -16,6 +17,7 @@ from regrade.reporting.tables import (
 from regrade.reporting.verdicts import PARTS, gate_markdown
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings
+from regrade.stats.scale import Scale
 from tests.builders import row
 from tests.comparing.sides import answer
 from tests.stored import publish, score
@@ -59,6 +61,27 @@ def test_the_page_names_the_lowest_subsets_and_how_to_read_the_answers(evaluatio
 def test_the_name_of_a_run_is_its_result(evaluation: Evaluation):
     assert short_headline(evaluation) == "final: sums 64.3 ± 9.2 %"
     assert short_headline(evaluation.model_copy(update={"answer_sets": ()})) == ""
+
+
+def test_grades_are_named_on_their_scale(evaluation: Evaluation):
+    (answers,) = evaluation.answer_sets
+    (scored,) = answers.scores
+    grades = Scale(low=1, high=3, unit="")
+    metrics = scored.metrics | {"accuracy": 2.5, "accuracy_stderr": 0.25}
+    graded = scored.model_copy(update={"scale": grades, "metrics": metrics})
+    sets = (answers.model_copy(update={"scores": (graded,)}),)
+    assert (
+        short_headline(evaluation.model_copy(update={"answer_sets": sets}))
+        == "final: sums 2.50 ± 0.25"
+    )
+
+
+def test_answers_without_a_score_are_counted(evaluation: Evaluation):
+    (answers,) = evaluation.answer_sets
+    sets = (answers.model_copy(update={"scores": (), "expected_rows": 1400}),)
+    unscored = evaluation.model_copy(update={"answer_sets": sets})
+    assert short_headline(unscored) == "final: sums 28 of 1,400 answers, not scored"
+    assert headline(unscored) == short_headline(unscored)
 
 
 def test_two_models_of_one_name_are_two_in_the_table(evaluation: Evaluation):

@@ -88,7 +88,7 @@ class StreamedResponse:
         return bool(finished) and (self.ended or all(finished))
 
     def document(self, *, chat: bool, started: float) -> dict[str, Any]:
-        """Return what the server would have sent without streaming, with `chunks` in each choice that has text.
+        """Return the response as it is without streaming, with `chunks` in each choice that has text.
 
         `chunks` are the times of its pieces, in seconds since the request was sent.
 

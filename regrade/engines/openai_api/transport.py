@@ -32,7 +32,7 @@ _CONNECT_SECONDS = 30.0
 _LONGEST_RETRY_AFTER = 300.0
 """Longest wait that a server may request (`Retry-After`), in seconds."""
 _ENDING_TOKENS = 16
-"""Tokens at the end of a prompt in which the begin of a thought is looked for."""
+"""Tokens at the end of a prompt in which the beginning of a thought is looked for."""
 _SPACES = " \n\N{LATIN CAPITAL LETTER C WITH DOT ABOVE}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}\N{LOWER ONE EIGHTH BLOCK}"
 """White space, also as byte-level and SentencePiece tokens write it."""
 Send = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]

@@ -31,7 +31,7 @@ class Need:
 
 
 def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
-    """Return what the model needs; None if vLLM's classes do not tell.
+    """Return the memory that the model needs; None if vLLM's classes cannot compute it.
 
     Only what cannot fit is refused: activations and CUDA graphs, which only a start can measure, count as nothing.
 

@@ -75,7 +75,7 @@ def _compute(compute: Callable[[], Any], writer: int) -> None:
 
 
 def _read(reader: int, deadline: float) -> bytes:
-    """Return what the fork wrote until its end; nothing if it did not end before the deadline."""
+    """Return the output of the fork; b"" if it did not end before the deadline."""
     answer = bytearray()
     while (left := deadline - time.monotonic()) > 0:
         if not select.select([reader], [], [], left)[0]:

@@ -149,7 +149,7 @@ def load(
 def open_prompts(
     open_message: Message, model: "ModelConfig"
 ) -> tuple[Prompts, ReasoningReader | None, Chat | None]:
-    """Return what renders and tokenises the requests, reads the answers, and renders chats (None if nothing does)."""
+    """Return the tokeniser of requests, the reader of reasoning, and the renderer of chats; None for a part without one."""
     from regrade.engines.vllm_process.internals import cached_tokenizer_from_config
 
     # A copy, because the engine uses the original in another thread.

@@ -89,7 +89,7 @@ class Meter:
         return speed
 
     def _other_side(self) -> OtherSide | None:
-        """Return what the client saw of the same requests; None if it saw others."""
+        """Return the client's measurements of the same requests; None if its requests were others."""
         seen = self._seen.spread()
         if seen is None or seen.n != self._requests:
             return None

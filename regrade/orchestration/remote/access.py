@@ -99,7 +99,7 @@ def _detail(response: httpx.Response) -> str:
 
 
 def _advice() -> str:
-    """Return what to set; values are secrets, and not part of it."""
+    """Name the variables to set, without their values, which are secrets."""
     if not PREFECT_API_AUTH_STRING.value():
         basic = "Set PREFECT_API_AUTH_STRING to `user:password`"
     else:

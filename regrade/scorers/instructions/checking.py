@@ -64,7 +64,7 @@ def _built(checkers: Mapping[str, Any], instruction: Mapping[str, Any], prompt: 
 
 
 def _followed(checker: Any, answer: str) -> tuple[bool, str]:  # noqa: ANN401 - untyped
-    """Return whether an answer follows an instruction, and the error of the checker or ""."""
+    """Return True if an answer follows an instruction, and the error of the checker or ""."""
     if not answer.strip():
         return False, ""
     try:

@@ -22,7 +22,7 @@ EXPECTED = "expected True, False, a number from 0 to 1, None or a Score"
 
 
 def checked(result: object) -> Score:
-    """Return what a function returned as a `Score`.
+    """Convert the result of a scoring function to a `Score`.
 
     Raises:
         ValueError: If it is no value of a score; names it and what was expected.

@@ -1,0 +1,66 @@
+"""Commands that are printed after a result: they fit what was done, and are ones that regrade accepts."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.cli.main import command_line
+from regrade.cli.terminal import print_next_steps
+from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
+from regrade.scoring.score import score_answers
+from tests.stored import numbers, publish
+
+
+def evaluation(answers: Path, *, scored: bool) -> Evaluation:
+    stored = publish(LocalRepository(answers), numbers(0, 3))
+    result = AnswerSetResult(
+        benchmark="sums",
+        model="org/tiny",
+        answer_set_id=stored.manifest.answer_set_id,
+        revision="c" * 40,
+        url=None,
+        rows=3,
+        expected_rows=3,
+        generated=3,
+        scores=(score_result(score_answers(stored, "number"), None),) if scored else (),
+        seconds={},
+    )
+    return Evaluation(answer_sets=(result,), repository=str(answers))
+
+
+def steps(found: Evaluation, capfd: pytest.CaptureFixture[str]) -> dict[str, list[str]]:
+    """Words of each regrade command, by its purpose."""
+    print_next_steps(found)
+    lines = re.findall(r"^(\S.*?) {2,}\S*regrade (.*)$", capfd.readouterr().err, re.MULTILINE)
+    return {purpose: shlex.split(command) for purpose, command in lines}
+
+
+def test_after_scoring_wrong_answers_are_read_and_all_are_scored_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    found = evaluation(tmp_path / "my answers", scored=True)
+    shown, where = steps(found, capfd), ["--answers", found.repository]
+    set_id = found.answer_sets[0].answer_set_id
+    assert shown == {
+        "read wrong answers": ["show", set_id, *where, "--wrong"],
+        "read in a browser": ["view", found.repository, set_id],
+        "score them again": ["score", *where, "--force"],
+    }
+    for words in shown.values():
+        command_line().parse_args(words, exit_on_error=False, print_error=False)
+
+
+def test_after_generating_answers_are_read_and_scored(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    found = evaluation(tmp_path / "answers", scored=False)
+    set_id = found.answer_sets[0].answer_set_id
+    assert steps(found, capfd) == {
+        "read the answers": ["show", set_id],
+        "read in a browser": ["view", set_id],
+        "score them": ["score"],
+    }
