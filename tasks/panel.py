@@ -88,7 +88,10 @@ def _run_of(result: PanelResult, parent: str, repository: str) -> PanelRun:
         metrics |= {rule: combined.mean, f"{rule}_stderr": combined.stderr, f"{rule}_n": combined.n}
         figures = combined.calibrated.figures
         metrics |= {f"{rule}_{name}": value for name, value in figures.items()}
-    table = {"columns": list(panels.COLUMNS), "data": [list(row) for row in rows]}
+    table: dict[str, Sequence[object]] = {
+        "columns": list(panels.COLUMNS),
+        "data": [list(row) for row in rows],
+    }
     agreement = [list(row) for row in panels.agreement_rows(result)]
     return PanelRun(
         identity="/".join(part[:16] for part in parts if part),

@@ -1,6 +1,7 @@
 """Track a sweep in MLflow."""
 
 import logging
+from pathlib import Path
 
 from prefect import task
 
@@ -33,7 +34,7 @@ def track_points(sweep: SweepResult, job: SweepJob) -> SweepResult:
     """Return the sweep with its MLflow run; a failure is logged, because the result is complete without MLflow."""
     uri = job.tracking_uri or default_tracking_uri(job.answers)
     try:
-        tracked = track_in_mlflow(uri, hidden(sweep), job.model)
+        tracked = track_in_mlflow(uri, hidden(sweep), job.model, _place(job))
     except TrackingError as error:
         logger.warning("not tracked: %s. The same command tracks it when MLflow is back", error)
         return sweep
@@ -47,7 +48,7 @@ def track_points(sweep: SweepResult, job: SweepJob) -> SweepResult:
 
 
 @task(name="track", task_run_name="track the sweep", **RETRIED)
-def track_in_mlflow(uri: str, sweep: SweepResult, model: str) -> TrackedSweep:
+def track_in_mlflow(uri: str, sweep: SweepResult, model: str, answers: str) -> TrackedSweep:
     """Track a sweep as a parent run with a child per point.
 
     Raises:
@@ -59,9 +60,16 @@ def track_in_mlflow(uri: str, sweep: SweepResult, model: str) -> TrackedSweep:
     if len(page) > _MAX_PAGE:
         page = f"{page[: _MAX_PAGE - 40].rpartition(chr(10))[0]}\n\nThe page was cut here."
     try:
-        return call_in_process(track_sweep, uri, sweep.sweep_id, name, points, page)
+        return call_in_process(track_sweep, uri, sweep.sweep_id, answers, name, points, page)
     except TrackingProcessError as error:
         raise TrackingError(public_uri(uri), str(error)) from error
+
+
+def _place(job: SweepJob) -> str:
+    """Return the absolute path of the sweep's folder, or the address of the repository on the Hub."""
+    if job.folder is None:
+        return job.answers
+    return str(Path(job.folder.removeprefix("file://")).expanduser().absolute())
 
 
 def _point(sweep: SweepResult, point: PointResult) -> PointRun:

@@ -47,13 +47,14 @@ class TrackedSweep:
 
 
 def track_sweep(
-    uri: str, sweep_id: str, name: str, points: Sequence[PointRun], page: str
+    uri: str, sweep_id: str, answers: str, name: str, points: Sequence[PointRun], page: str
 ) -> TrackedSweep:
     """Log a sweep, or update the runs that it has.
 
     Args:
         uri: MLflow tracking URI.
         sweep_id: Id of the sweep.
+        answers: Address of its answers. The same command with other answers, such as on another machine, has other runs.
         name: Name of the parent run.
         points: The points.
         page: Markdown for the description of the parent run.
@@ -63,7 +64,11 @@ def track_sweep(
     """
     with connect(uri) as client:
         experiment = experiment_id(client, uri, EXPERIMENT)
-        tags = {"regrade.kind": "sweep", "regrade.sweep": sweep_id}
+        tags = {
+            "regrade.kind": "sweep",
+            "regrade.sweep": sweep_id,
+            "regrade.repository": answers,
+        }
         parent = _run(client, experiment, name, tags)
         parent_id = str(parent.info.run_id)
         curves: dict[str, dict[int, float]] = {}

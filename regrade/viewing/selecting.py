@@ -85,7 +85,9 @@ class Selector:
             subset = index.subset == index.subsets.index(filters.subset)
         counts = np.bincount(index.verdict[rest & cut & subset], minlength=len(VERDICTS))
         present = np.bincount(index.verdict, minlength=len(VERDICTS))
-        names = {name: int(counts[i]) for i, name in enumerate(VERDICTS) if present[i]}
+        names: dict[str, int] = {
+            name: int(counts[i]) for i, name in enumerate(VERDICTS) if present[i]
+        }
         passing = rest & verdicts & cut & subset
         return Selection(
             rows=self._ordered(index, filters, passing),

@@ -180,7 +180,7 @@ def stored(repository: Repository) -> list[tuple[Key, Row]]:
     return [
         pair
         for batch in answers.batches(["sample_id", "repeat", "text", "latency"])
-        for pair in _rows(batch.to_pylist()).items()
+        for pair in _rows(batch.to_pylist())
     ]
 
 
@@ -197,8 +197,8 @@ def accuracy(repository: Repository) -> float | None:
     return score_answers(answers, "number").file.summary.overall.accuracy
 
 
-def _rows(rows: list[dict]) -> dict[Key, Row]:
-    return {(row["sample_id"], row["repeat"]): (row["text"], row["latency"]) for row in rows}
+def _rows(rows: list[dict]) -> list[tuple[Key, Row]]:
+    return [((row["sample_id"], row["repeat"]), (row["text"], row["latency"])) for row in rows]
 
 
 @dataclass

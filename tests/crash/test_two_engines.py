@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,10 @@ from regrade.answers.verify import verify
 from tests.crash.harness import (
     Account,
     Command,
-    Row,
+    Started,
     answer_set,
     config,
     many_questions,
-    spooled,
     stored,
     tell,
 )
@@ -26,28 +26,30 @@ pytestmark = [
     pytest.mark.prefect,
     pytest.mark.timeout(1500),
 ]
+KILLS = 5
+QUESTIONS = 4500
+"""Work for the survivor while the other machine starts `KILLS` times; a start takes it as long as some hundred answers."""
 ENGINE = {
     "kind": "vllm",
     "dtype": "float32",
     "enforce_eager": True,
     "max_model_len": 512,
-    "max_num_seqs": 16,
+    "max_num_seqs": 4,
     # vLLM takes 4 GiB otherwise, and the two do not know of each other.
     "extra": ["kv_cache_memory_bytes=268435456"],
 }
 
 
-@pytest.mark.parametrize(("seed", "kills", "questions"), [(seed, 2, 1500) for seed in range(1, 11)])
+@pytest.mark.parametrize("seed", range(1, 5))
 def test_the_engine_that_is_left_completes_what_another_began(
-    account: Account, prefect_server: str, tmp_path: Path, seed: int, kills: int, questions: int
+    account: Account, prefect_server: str, tmp_path: Path, seed: int
 ):
-    tell(f"seed {seed}")
     rng = random.Random(seed)
     repository = LocalRepository(tmp_path / "answers")
     job_file = config(
         tmp_path,
         ENGINE,
-        questions=many_questions(tmp_path, questions),
+        questions=many_questions(tmp_path, QUESTIONS),
         model=str(Path("infra/demo/regrade-demo").absolute()),
         sampling={"max_tokens": 48},
     )
@@ -67,45 +69,46 @@ def test_the_engine_that_is_left_completes_what_another_began(
         )
 
     survivor, victim = machine(1), machine(2)
-    left: dict[tuple[str, int], Row] = {}
     with survivor.started() as working:
-        for number in range(kills):
+        for number in range(KILLS):
             with victim.started() as run:
-                if number % 2 == 0:
-                    run.until("is ready", timeout=400)
-                    time.sleep(rng.uniform(0, 8))
-                else:
-                    time.sleep(rng.uniform(0, 25))  # imports, plan, load
+                phase = reach_kill_point(run, rng, generating=number % 2 == 0)
+                assert run.process.poll() is None, run.err.read_text()
                 run.kill()
+            assert working.process.poll() is None, "the survivor was done before the last kill"
+            killed, missing = time.monotonic(), QUESTIONS - len(stored(repository))
             account.kills += 1
             victim.assert_nothing_left()
-            left |= spooled(victim.spool)
-            account.known |= left
-        assert working.process.poll() is None, "the survivor was done before the last kill"
-        killed = time.monotonic()
+            account.take(repository, victim.spool)
+            tell(f"seed {seed}: killed while it {phase}; {account}")
         done = working.wait(900)
     seconds = time.monotonic() - killed
     assert done.code == 0, done.err
+    account.take(repository, victim.spool)
 
-    rows = stored(LocalRepository(repository.folder))
-    account.doubled = (
-        {key for key, _ in rows if [k for k, _ in rows].count(key) > 1}
-        if len(dict(rows)) < len(rows)
-        else set()
-    )
-    account.lost = account.known.keys() - dict(rows).keys()
-    again = sum(dict(rows)[key] != row for key, row in left.items())
-    answers = answer_set(LocalRepository(repository.folder))
+    rows = Counter(key for key, _ in stored(repository))
+    answers = answer_set(repository)
     assert answers is not None
     by_session = sorted((session.rows for session in answers.manifest.sessions), reverse=True)
     tell(
-        f"{account.kills} kill points, {len(rows)} rows by sessions of {by_session}; {len(left)} rows were left in the "
-        f"spool of the victim, {again} of them made again; the survivor took {seconds:.0f} s after the last kill"
+        f"seed {seed}: {account}; rows by session {by_session}; {seconds:.0f} s after the last kill the survivor had "
+        f"published the {missing} answers that were missing then"
     )
-    assert len(rows) == len(dict(rows)) == questions
+    assert set(rows.values()) == {1}
+    assert len(rows) == sum(by_session) == QUESTIONS
+    assert len(by_session) > 1, "the other machine published nothing"
     assert not account.lost
     assert not account.doubled
     assert answers.manifest.state == "complete"
-    assert sum(by_session) == questions
     assert not verify(repository, answers.revision).problems
     survivor.assert_nothing_left()
+
+
+def reach_kill_point(run: Started, rng: random.Random, *, generating: bool) -> str:
+    """Wait for a random moment of a machine, and return the name of its phase."""
+    if generating:
+        run.until("is ready", timeout=400)
+        time.sleep(rng.uniform(0, 8))
+        return "generated"
+    time.sleep(rng.uniform(0, 25))  # imports, plan, load
+    return "started"

@@ -7,6 +7,8 @@ import pytest
 
 from regrade.tracking.sweep import EXPERIMENT, PointRun, track_sweep
 
+SWEEP = "0123456789ab"
+
 
 def point(tokens: int, in_flight: int, rate: float, failure: str | None = None) -> PointRun:
     curve = f"max_num_batched_tokens={tokens}"
@@ -33,9 +35,9 @@ def test_the_parent_has_a_curve_per_setting_and_the_same_sweep_is_updated(tmp_pa
         point(1024, 1, 11),
         point(1024, 4, 0, "it's full"),
     ]
-    first = track_sweep(uri, "0123456789ab", "sweep of model", points, "# Page")
+    first = track_sweep(uri, SWEEP, "/answers", "sweep of model", points, "# Page")
     points[-1] = point(1024, 4, 33)
-    again = track_sweep(uri, "0123456789ab", "sweep of model", points, "# Page 2")
+    again = track_sweep(uri, SWEEP, "/answers", "sweep of model", points, "# Page 2")
 
     assert first.run_id == again.run_id
     client, found = runs(uri)
@@ -56,3 +58,8 @@ def test_the_parent_has_a_curve_per_setting_and_the_same_sweep_is_updated(tmp_pa
     assert last.data.tags["mlflow.parentRunId"] == first.run_id
     assert last.data.tags["regrade.failure"] == ""
     assert last.data.params["in_flight"] == "4"
+
+    elsewhere = track_sweep(uri, SWEEP, "/other", "sweep of model", points[:2], "# Page")
+    assert elsewhere.run_id != first.run_id
+    assert len(client.get_metric_history(first.run_id, next(iter(curves)))) == 2
+    assert len(runs(uri)[1]) == 8
