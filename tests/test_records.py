@@ -25,7 +25,7 @@ def of_schema(schema: pa.Schema) -> list[tuple[str, pa.DataType, bool]]:
 
 
 def test_the_generation_columns_are_documented_one_by_one():
-    assert documented("Generations") == of_schema(GENERATION_SCHEMA)
+    assert documented("Answers") == of_schema(GENERATION_SCHEMA)
 
 
 def test_the_score_columns_are_documented_one_by_one():

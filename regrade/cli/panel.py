@@ -22,7 +22,7 @@ def show_panel(
     answers: Answers = None,
     output: Output = TABLE,
 ) -> None:
-    """Combine the verdicts of several judges on the same answers, by majority and by mean, and show how far they agree.
+    """Combine the verdicts of several judges on the same answers, and show how far they agree.
 
     Args:
         answer_set: The judged answers: id of an answer set (the first digits are enough).

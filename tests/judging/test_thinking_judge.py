@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from regrade.answer_plan import Plan, make_plan
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.engines.base import Engine, PromptRendering
-from regrade.generation import Plan, generate, make_plan, session_of
+from regrade.generation import generate, session_of
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgedAnswers
 from regrade.judging.readings import verdicts

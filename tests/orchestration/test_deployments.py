@@ -12,6 +12,7 @@ import httpx
 import pytest
 import yaml
 from prefect.flows import load_flow_from_entrypoint
+from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
 from tests.command_line import DEMO, ROOT, regrade, run
@@ -33,10 +34,11 @@ def test_each_deployment_loads_without_a_placeholder_and_its_parameters_fit(
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=[one["name"] for one in DEPLOYMENTS])
 def test_every_field_of_the_form_has_a_type_and_a_description(deployment: dict[str, Any]):
     flow = load_flow_from_entrypoint(deployment["entrypoint"], use_placeholder_flow=False)
-    for name, field in flow.parameters.properties.items():
+    form = parameter_schema(flow)
+    for name, field in form.properties.items():
         assert field.get("description"), name
         assert {"type", "anyOf", "$ref", "enum"} & set(field), name
-    for name, model in flow.parameters.definitions.items():
+    for name, model in form.definitions.items():
         for field_name, field in model.get("properties", {}).items():
             if field_name != "kind":
                 assert field.get("description"), f"{name}.{field_name}"

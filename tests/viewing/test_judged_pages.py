@@ -30,7 +30,7 @@ def test_a_judged_set_names_both_the_candidate_and_the_judge(reader: Reader):
     verdict = reader.page(f"/sets/{id_of(verdicts)}/answer?sample=sample-00001")
 
     assert sum("org/candidate (judge org/judge)" in row for row in listed) == 1
-    assert len(reader.page("/?q=org/candidate").rows) == 2
+    assert len(reader.page("/?q=org%2Fcandidate").rows) == 2
     assert "org/candidate (judge org/judge) · judge:correct:" in page.text
     assert "org/candidate (judge org/judge)" in verdict.text
 
