@@ -17,8 +17,8 @@ from flows.unscored import SCORED_ELSEWHERE, finish_unscored, is_to_be_scored, u
 from regrade.job import EvaluationJob, make_job
 from regrade.orchestration.form import form
 from regrade.orchestration.naming import name_run
+from regrade.reporting.headlines import headline
 from regrade.reporting.results import Evaluation, check_answered
-from regrade.reporting.tables import headline
 from regrade.scorers import load_scorer, stored_name
 from regrade.settings import GateSettings
 from regrade.tracking.process import prepare

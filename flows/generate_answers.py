@@ -12,7 +12,7 @@ from flows.unscored import finish_unscored, is_to_be_scored
 from regrade.job import GenerationJob, make_job
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form
-from regrade.reporting.tables import headline
+from regrade.reporting.headlines import headline
 
 
 @form()

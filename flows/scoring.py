@@ -16,6 +16,7 @@ from regrade.job import ScoringJob
 from regrade.orchestration import artifacts
 from regrade.orchestration.naming import name_run
 from regrade.reporting.display import current_display
+from regrade.reporting.headlines import headline
 from regrade.reporting.panel_results import PanelResult
 from regrade.reporting.results import (
     AnswerSetResult,
@@ -25,7 +26,6 @@ from regrade.reporting.results import (
     SomeUnfitError,
     score_result,
 )
-from regrade.reporting.tables import headline
 from regrade.rubrics.facts import answers_per_question, judge_run
 from regrade.scorers import JUDGE, stored_name
 from regrade.scoring.score import Scored, label_now, stale_scorers

@@ -19,7 +19,7 @@ from regrade.orchestration.artifacts import show
 from regrade.orchestration.form import form
 from regrade.orchestration.remote.client import connected
 from regrade.orchestration.watched_runs import Watched, start_runs
-from regrade.reporting.tables import markdown_table
+from regrade.reporting.markdown import markdown_table
 from regrade.settings import GateSettings
 from regrade.watching.folders import checkpoints, in_folder
 from regrade.watching.found import Found, alias_of, check_aliases

@@ -7,7 +7,7 @@ from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Comparisons
 from regrade.orchestration.artifacts import COMPARISON_KEY, PAGE_KEY, REPORT_KEY, as_artifact, show
 from regrade.reporting.comparisons import comparisons_markdown
-from regrade.reporting.tables import escape
+from regrade.reporting.markdown import escape
 from regrade.reporting.verdicts import gate_markdown
 
 

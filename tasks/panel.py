@@ -11,8 +11,8 @@ from regrade.errors import DamagedAnswersError, TrackingError
 from regrade.judging.panel import panels_at
 from regrade.labels.panels import calibrated_panel
 from regrade.reporting import panels
+from regrade.reporting.markdown import markdown_table
 from regrade.reporting.panel_results import PanelResult, panel_result
-from regrade.reporting.tables import markdown_table
 from regrade.rubrics.facts import judge_run
 from regrade.tracking.connection import public_uri
 from regrade.tracking.panel import PanelRun, track_panel

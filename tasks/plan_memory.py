@@ -7,8 +7,8 @@ from regrade.planning.plan import MemoryPlan
 from regrade.planning.planner import make_memory_plan
 from regrade.planning.request import PlanRequest
 from regrade.reporting.display import log_file
+from regrade.reporting.markdown import escape
 from regrade.reporting.plans import headline, plan_markdown
-from regrade.reporting.tables import escape
 from tasks.work import RETRIED
 
 

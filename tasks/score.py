@@ -15,7 +15,7 @@ from regrade.labels.calibrate import calibrate
 from regrade.labels.calibrated import Calibrated
 from regrade.reporting.diffs import diff_line, diff_markdown
 from regrade.reporting.display import current_display
-from regrade.reporting.tables import average_text
+from regrade.reporting.numbers import average_text
 from regrade.rubrics.facts import answers_per_question
 from regrade.scoring.diff import Diff
 from regrade.scoring.diff_sides import diff_with_before, earlier_scoring

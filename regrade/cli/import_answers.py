@@ -15,7 +15,7 @@ from regrade.importing.base import Columns, FormatName, TableOptions
 from regrade.importing.building import Names
 from regrade.importing.importer import Imported, Imports, import_files
 from regrade.job import default_answers
-from regrade.reporting.tables import percent
+from regrade.reporting.numbers import percent
 from regrade.scorers import stored_name
 from regrade.settings import ScorerName
 

@@ -11,7 +11,7 @@ from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_table, stdout
 from regrade.labels.calibrate import calibrate
-from regrade.reporting.tables import average_text, repeats_text
+from regrade.reporting.numbers import average_text, repeats_text
 from regrade.reporting.text import visible
 from regrade.rubrics.facts import answers_per_question, judge_run
 from regrade.rubrics.family import family_warning

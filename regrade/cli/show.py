@@ -17,7 +17,7 @@ from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, stderr, stdout
 from regrade.errors import SettingsError
 from regrade.labels.calibrate import calibrate
-from regrade.reporting.tables import average_text
+from regrade.reporting.numbers import average_text
 from regrade.reporting.text import visible
 from regrade.rubrics.facts import answers_per_question
 from regrade.scorers import load_scorer, stored_name

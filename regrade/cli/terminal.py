@@ -151,6 +151,7 @@ def print_evaluation(evaluation: "Evaluation") -> None:
     from regrade.reporting.tables import (  # noqa: PLC0415
         COST_COLUMNS,
         GENERATED_COLUMNS,
+        GENERATED_TEXT,
         HEADINGS,
         TEXT_COLUMNS,
         captions,
@@ -169,8 +170,7 @@ def print_evaluation(evaluation: "Evaluation") -> None:
         text = (*TEXT_COLUMNS, "with repeats")
         print_table(names, rows, text=text, headings=HEADINGS, lists=text[-1:])
     if generated := list(generated_rows(evaluation)):
-        of_text = (*HEADINGS, "answer set")
-        print_table(GENERATED_COLUMNS, generated, text=of_text, headings=HEADINGS)
+        print_table(GENERATED_COLUMNS, generated, text=GENERATED_TEXT, headings=HEADINGS)
     for caption in captions(evaluation):
         stdout.print(plain(caption), style="dim")
     if others := list(other_results.other_rows(evaluation)):

@@ -16,8 +16,10 @@ from regrade.comparing.gate_report import GateReport
 from regrade.errors import OperationError
 from regrade.reporting.bias import evaluation_lines
 from regrade.reporting.diffs import diffs_markdown
+from regrade.reporting.headlines import headline
+from regrade.reporting.markdown import escape
+from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import Evaluation
-from regrade.reporting.tables import escape, headline, markdown_report
 from regrade.scoring.diff import Diff
 from regrade.stats.charts import DRAWING_ERRORS, headline_chart
 from regrade.stats.drawing import Bar

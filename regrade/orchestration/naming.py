@@ -7,8 +7,8 @@ from prefect.client.orchestration import get_client
 from prefect.exceptions import PrefectException
 from prefect.runtime import flow_run
 
+from regrade.reporting.headlines import short_headline
 from regrade.reporting.results import Evaluation
-from regrade.reporting.tables import short_headline
 
 logger = logging.getLogger("regrade.report")
 MAX_NAME = 150

@@ -15,7 +15,8 @@ from regrade.report.provenance import (
     viewer_address,
 )
 from regrade.reporting.comparisons import COLUMNS, comparison_row, remarks
-from regrade.reporting.tables import average_text, escape, markdown_table
+from regrade.reporting.markdown import escape, markdown_table
+from regrade.reporting.numbers import average_text
 from regrade.rubrics.facts import answers_per_question
 from regrade.viewing.visible import is_hidden
 

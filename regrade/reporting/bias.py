@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from regrade.judging.bias import Bias
+from regrade.reporting.numbers import percent
 from regrade.reporting.results import Evaluation
-from regrade.reporting.tables import percent
 from regrade.stats.resampling import Estimate
 from regrade.stats.scale import Scale
 

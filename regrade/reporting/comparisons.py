@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from regrade.comparing.models import Comparison, Comparisons, FlipExample
-from regrade.reporting.tables import average_text, escape, markdown_table
+from regrade.reporting.markdown import escape, markdown_table
+from regrade.reporting.numbers import average_text
 from regrade.reporting.text import code_block, tail
 from regrade.stats.scale import SHARES
 from regrade.view_address import comparison_address

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from regrade.reporting.tables import escape, markdown_table
+from regrade.reporting.markdown import escape, markdown_table
 from regrade.reporting.text import code_block, tail
 from regrade.scoring.diff import Changes, Diff, Example
 from regrade.stats.scale import Scale

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from regrade.labels.calibrated import Calibrated
-from regrade.reporting.tables import percent
+from regrade.reporting.numbers import percent
 from regrade.stats.agreement import Agreement
 from regrade.stats.resampling import Estimate
 

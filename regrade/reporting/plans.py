@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from regrade.planning.gpus import gib
 from regrade.planning.plan import MemoryPlan, SplitPlan
-from regrade.reporting.tables import escape, markdown_table
+from regrade.reporting.markdown import escape, markdown_table
 
 COLUMNS = (
     "split",

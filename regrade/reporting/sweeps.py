@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from regrade.reporting.comparisons import p_text
-from regrade.reporting.tables import escape, markdown_table
+from regrade.reporting.markdown import escape, markdown_table
 from regrade.stats.curves import Axes, Curve, Place
 from regrade.stats.scale import SHARES
 from regrade.stats.significance import holm

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from regrade.reporting.tables import escape, markdown_table
+from regrade.reporting.markdown import escape, markdown_table
 from regrade.stats.speed import Spread
 from regrade.tuning.job import TuneResult
 from regrade.tuning.records import TrialRecord, Tuning

@@ -10,7 +10,8 @@ from regrade.reporting.comparisons import (
     tables_of,
     view_lines,
 )
-from regrade.reporting.tables import escape, percent
+from regrade.reporting.markdown import escape
+from regrade.reporting.numbers import percent
 from regrade.stats.scale import SHARES
 
 COLUMNS = (

@@ -26,7 +26,7 @@ from regrade.cli.terminal import plain, visible
 from regrade.errors import DamagedAnswersError, RepositoryError
 from regrade.records import GENERATION_SCHEMA, SCHEMA_VERSION
 from regrade.reporting.diffs import diff_markdown
-from regrade.reporting.tables import escape
+from regrade.reporting.markdown import escape
 from regrade.scoring.diff_sides import diff_scorings
 from regrade.scoring.score import score_answers
 from tests.builders import row

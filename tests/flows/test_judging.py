@@ -20,8 +20,8 @@ from regrade.answers.sets import AnswerSet, list_sets
 from regrade.errors import SettingsError
 from regrade.judging.readings import judged_answers, run_of, verdicts
 from regrade.records import GENERATION_SCHEMA
+from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import Evaluation, SomeUnansweredError
-from regrade.reporting.tables import markdown_report
 from tests.benchmarks.files import write_parquet
 from tests.command_line import ROOT
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates

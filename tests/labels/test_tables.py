@@ -11,8 +11,10 @@ from regrade.cli.main import run
 from regrade.judging.bias import bias_of
 from regrade.labels.calibrate import calibrate
 from regrade.reporting.bias import bias_lines
+from regrade.reporting.headlines import headline
+from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
-from regrade.reporting.tables import columns, headline, markdown_report, table_rows
+from regrade.reporting.tables import columns, table_rows
 from regrade.scoring.score import score_answers
 from tests.comparing.sides import answer
 from tests.judged import judge, judged_of

@@ -20,8 +20,8 @@ from regrade.errors import SettingsError
 from regrade.orchestration.remote.outcome import Outcome
 from regrade.report import tracked
 from regrade.report.gathering import Request
+from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import AnswerSetResult, Evaluation
-from regrade.reporting.tables import markdown_report
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings
 from regrade.tracking import track

@@ -9,8 +9,8 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.cli.terminal import print_evaluation
 from regrade.reporting.other_results import MOST_ROWS, other_rows
+from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
-from regrade.reporting.tables import markdown_report
 from regrade.scoring.score import Scored, score_answers
 from regrade.stats.named import Aggregate, NamedMetric
 from tests.builders import row

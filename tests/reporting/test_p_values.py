@@ -3,7 +3,7 @@
 import pytest
 
 from regrade.reporting.comparisons import p_text
-from regrade.reporting.tables import escape
+from regrade.reporting.markdown import escape
 
 
 @pytest.mark.parametrize(

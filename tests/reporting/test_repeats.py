@@ -11,8 +11,9 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from regrade.cli.terminal import print_evaluation
+from regrade.reporting.headlines import headline
+from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
-from regrade.reporting.tables import headline, markdown_report
 from regrade.scoring.score import score_answers
 from regrade.settings import SamplingParams
 from regrade.stats.repeats import further_averages

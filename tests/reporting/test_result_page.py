@@ -6,14 +6,10 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.comparing.gate import gate
+from regrade.reporting.headlines import headline, short_headline
+from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import AnswerSetResult, Evaluation, ScoreResult, score_result
-from regrade.reporting.tables import (
-    cost_rows,
-    headline,
-    markdown_report,
-    short_headline,
-    table_rows,
-)
+from regrade.reporting.tables import cost_rows, table_rows
 from regrade.reporting.verdicts import PARTS, gate_markdown
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings

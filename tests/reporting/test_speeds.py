@@ -3,8 +3,8 @@
 import pytest
 
 from regrade.cli.terminal import print_evaluation
+from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import AnswerSetResult, Evaluation
-from regrade.reporting.tables import markdown_report
 from regrade.settings import GoodputLimits
 from regrade.stats.speed import Goodput, OtherSide, Speed, Spread
 

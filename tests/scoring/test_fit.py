@@ -14,8 +14,9 @@ from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.cli.terminal import print_evaluation
 from regrade.records import SCORING_SCHEMA
+from regrade.reporting.headlines import headline
+from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
-from regrade.reporting.tables import headline, markdown_report
 from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
 from regrade.stats.metrics import summarise

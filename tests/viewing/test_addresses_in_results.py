@@ -12,8 +12,8 @@ from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.gate import gate
 from regrade.comparing.together import compare_sides
 from regrade.reporting.comparisons import comparisons_markdown
+from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
-from regrade.reporting.tables import markdown_report
 from regrade.reporting.verdicts import gate_markdown
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings

@@ -13,7 +13,7 @@ from regrade.errors import COULD_NOT_RUN
 from regrade.orchestration.artifacts import METRICS_KEY, RESULT_KEY, newest_artifact, read_report
 from regrade.orchestration.remote.client import Server, page
 from regrade.reporting.junit import junit, junit_run
-from regrade.reporting.tables import escape
+from regrade.reporting.markdown import escape
 from regrade.reporting.verdicts import gate_markdown
 
 CANCELLED = 4
