@@ -79,8 +79,12 @@ def benchmarks(
 
 
 def _named(scorer: str) -> str:
-    """Return a scorer's name, with a remark if there is no such scorer yet."""
-    return f"{scorer} (no scorer yet; answers are kept)" if scorer == JUDGE else scorer
+    """Return a scorer's name, with a remark if it grades by a judge model."""
+    return (
+        f"{scorer} (a judge model grades the answers: `regrade judge`)"
+        if scorer == JUDGE
+        else scorer
+    )
 
 
 def _document(duration: Duration | None) -> dict[str, Any] | None:

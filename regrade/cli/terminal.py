@@ -253,7 +253,8 @@ def print_next_steps(evaluation: "Evaluation") -> None:
         grade = ("score them", f"{shown} score{where}")
     steps = [read, ("read in a browser", f"{shown} view{viewed} {first}"), grade]
     uri, server = evaluation.tracking_uri or "", os.environ.get("PREFECT_API_URL")
-    if not server and Path("infra/ui.sh").is_file() and uri == f"sqlite:///{Path.cwd()}/mlflow.db":
+    tracked_here = uri in ("", f"sqlite:///{Path.cwd()}/mlflow.db")  # "" after generating only
+    if not server and Path("infra/ui.sh").is_file() and tracked_here:
         steps.append(("open all pages", "make ui"))  # with a login, and only for their own pages
     else:
         if uri.startswith("sqlite"):

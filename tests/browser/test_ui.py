@@ -15,15 +15,18 @@ pytestmark = [pytest.mark.prefect, pytest.mark.timeout(900)]
 def test_wrong_values_are_refused_in_the_form(pages: Pages):
     before = len(pages.runs())
     pages.open_form("evaluate-model")
+    pages.fill("Model", "Qwen/Qwen3-8B")
+    pages.choose("Benchmarks", "gsm8k_chat")
+    pages.browser.execute_script("window.scrollTo(0, 0)")
+    pages.shot("form", 1000)
 
+    pages.open_form("evaluate-model")
     pages.press("Submit")
     pages.text("'model' is a required property")
     pages.shot("form-missing", 700)
 
     pages.fill("Model", "Qwen/Qwen3-8B")
     pages.choose("Benchmarks", "gsm8k_chat")
-    pages.browser.execute_script("window.scrollTo(0, 0)")
-    pages.shot("form", 1250)
     pages.unfold("Sampling", "Set by hand")
     pages.fill("Temperature", 5)
     pages.press("Submit")

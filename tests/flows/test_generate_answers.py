@@ -1,11 +1,19 @@
 """`generate-answers`: what the page of its run says. Real flow, Prefect server, spool and repository."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    ArtifactFilterType,
+)
+from prefect.client.schemas.objects import State
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.generate_answers import generate_answers
@@ -17,34 +25,71 @@ from tests.flows.test_fresh_engine import MortalEngine
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 
 
-@pytest.mark.usefixtures("spool_home")
-def test_a_run_is_named_by_its_answers_and_its_page_says_how_to_score_them(
-    prefect_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: MortalEngine(4))
-    data = tmp_path / "questions.jsonl"
-    data.write_text(
-        "".join(json.dumps({"question": f"{n}?", "answer": "1"}) + "\n" for n in (1, 2, 3))
-    )
-    answers = str(tmp_path / "answers")
-    dataset: Any = {"name": "sums", "path": str(data), "scorer": "number"}
+@pytest.fixture
+def client(prefect_server: str, spool_home: Path) -> Iterator[SyncPrefectClient]:
+    with (
+        temporary_settings({PREFECT_API_URL: prefect_server}),
+        get_client(sync_client=True) as client,
+    ):
+        yield client
 
-    with temporary_settings({PREFECT_API_URL: prefect_server}):
-        state = generate_answers(
-            str(DEMO / "regrade-demo"), datasets=(dataset,), answers=answers, return_state=True
-        )
-        flow_run_id = state.state_details.flow_run_id
-        assert flow_run_id is not None
-        with get_client(sync_client=True) as client:
-            name = client.read_flow_run(flow_run_id).name
-            page = str(newest_artifact(client, flow_run_id, RESULT_KEY))
-            metrics = newest_artifact(client, flow_run_id, METRICS_KEY)
+
+def run(engine: MortalEngine, folder: Path, patch: pytest.MonkeyPatch) -> tuple[State[Any], UUID]:
+    """Ask three questions; return the final state of the run, and its id."""
+    patch.setattr(VllmEngine, "open", lambda *_, **__: engine)
+    data = folder / "questions.jsonl"
+    questions = [{"question": f"{n}?", "answer": "1"} for n in (1, 2, 3)]
+    data.write_text("".join(json.dumps(question) + "\n" for question in questions))
+    dataset: Any = {"name": "sums", "path": str(data), "scorer": "number"}
+    state = generate_answers(
+        str(DEMO / "regrade-demo"),
+        datasets=(dataset,),
+        answers=str(folder / "answers"),
+        return_state=True,
+    )
+    flow_run_id = state.state_details.flow_run_id
+    assert flow_run_id is not None
+    return state, flow_run_id
+
+
+def test_a_run_is_named_by_its_answers_and_its_page_says_how_to_score_them(
+    client: SyncPrefectClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    state, flow_run_id = run(MortalEngine(4), tmp_path, monkeypatch)
+    name = client.read_flow_run(flow_run_id).name
+    page = str(newest_artifact(client, flow_run_id, RESULT_KEY))
 
     (result,) = state.result().answer_sets
     assert name == state.message == "regrade-demo: sums 3 of 3 answers, not scored"
     assert f"| regrade-demo | sums | 3 of 3 | 3 | 0 | {result.answer_set_id} |" in page
-    assert f"regrade score --answers {answers} --answer-set {result.answer_set_id}" in page
+    assert f"regrade score --answers {tmp_path}/answers --answer-set {result.answer_set_id}" in page
     assert "score them, without a model" in page
     assert "Accuracy" not in page
     assert "image/png" not in page
-    assert metrics is None
+    assert newest_artifact(client, flow_run_id, METRICS_KEY) is None
+
+
+def test_the_progress_of_a_run_that_was_stopped_says_so_and_what_to_do(
+    client: SyncPrefectClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Stopped(MortalEngine):
+        def generate(self, requests: Any) -> Any:
+            for number, batch in enumerate(super().generate(requests)):
+                if number == 2:
+                    raise KeyboardInterrupt  # as on SIGTERM, with which Prefect cancels a run
+                yield batch
+
+    with pytest.raises(KeyboardInterrupt):
+        run(Stopped(4), tmp_path, monkeypatch)
+
+    (newest, *_) = client.read_flow_runs(limit=1, sort="EXPECTED_START_TIME_DESC")  # type: ignore[arg-type]
+    (progress,) = client.read_artifacts(
+        artifact_filter=ArtifactFilter(
+            flow_run_id=ArtifactFilterFlowRunId(any_=[newest.id]),
+            type=ArtifactFilterType(any_=["progress"]),
+        )
+    )
+    assert progress.description == (
+        "2 of 3 answers, stopped: they are kept. Submit the same form again for the rest: sums · regrade-demo"
+    )
+    assert progress.data == pytest.approx(200 / 3)

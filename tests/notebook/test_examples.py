@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib as mpl
 import pytest
 from matplotlib import pyplot
+from matplotlib.container import ErrorbarContainer
 
 from regrade.answers.local import LocalRepository
 from tests.builders import row
@@ -95,4 +96,5 @@ def test_which_prompt_is_better_compares_the_two(repository: LocalRepository):
     compared = notebook.names["compared"]
     assert compared.comparison.difference == pytest.approx(0.25)
     assert compared.verdict.verdict == "pass"
+    assert any(isinstance(c, ErrorbarContainer) for c in notebook.names["axes"].containers)
     assert list(notebook.names["sets"]["prompt.n_shots"].astype(int).sort_values()) == [0, 5]
