@@ -88,6 +88,20 @@ class Command:
                     found.append(int(folder.name))
         return found
 
+    @contextmanager
+    def frozen(self, word: str) -> Iterator[None]:
+        """Stop the processes with `word` in their command line (SIGSTOP) until the end of the block."""
+        stopped = self.processes(word)
+        assert stopped, f"no process of {word}"
+        try:
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
     def assert_nothing_left(self) -> None:
         wait_until(lambda: not self.processes(), ENDING_SECONDS, "processes are left behind")
 

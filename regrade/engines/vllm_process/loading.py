@@ -18,6 +18,7 @@ from regrade.engines.vllm_process.arguments import (
 )
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.chat import Chat, open_chat
+from regrade.engines.vllm_process.cpu_cores import share_cores
 from regrade.engines.vllm_process.cpu_priority import lower_priority
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.fit import check_fit, memory_at_start
@@ -76,9 +77,13 @@ def load(
     on_progress("importing vLLM")
     vllm = import_vllm()
     is_cpu = vllm.current_platform.is_cpu()
+    arguments = engine_arguments(open_message, is_cpu=is_cpu)
     if is_cpu:
         lower_priority()
-    arguments = engine_arguments(open_message, is_cpu=is_cpu)
+        share_cores(
+            arguments.tensor_parallel_size * arguments.pipeline_parallel_size,
+            arguments.data_parallel_size,
+        )
     on_progress("tokenising the prompts")
     model = model_config(arguments)
     prompts, reader, chat = open_prompts(open_message, model)

@@ -45,10 +45,14 @@ class Layout:
     """Requests of the greatest length at the same time."""
 
 
-def build_stages(config: "VllmConfig") -> list[Stage]:
+def build_stages(config: "VllmConfig", *, for_gpu: bool = False) -> list[Stage]:
     """Return the model's pipeline stages for a GPU of each, without reading weights.
 
     Changes the configuration as an engine does (sizes of blocks), and refers to the built layers afterwards.
+
+    Args:
+        config: The configuration.
+        for_gpu: On a machine without a GPU, build layers of quantised weights also if only a GPU, or another CPU, can compute them.
 
     Raises:
         Exception: Any error of vLLM, which refuses splits in many places.
@@ -65,6 +69,7 @@ def build_stages(config: "VllmConfig") -> list[Stage]:
         dtype = config.model_config.dtype
         with (
             _stand_ins(vllm, config, number),
+            _all_kernels() if for_gpu else contextlib.nullcontext(),
             # Some classes index by `nonzero`, whose size is not known without data.
             symbolic.patch(meta_nonzero_assume_all_nonzero=True),  # type: ignore[attr-defined]
             vllm.set_current_vllm_config(config),
@@ -158,6 +163,22 @@ class _Group:
         self.device = device
         self.device_communicator = self.mq_broadcaster = None
         self.unique_name = "plan:0"
+
+
+@contextlib.contextmanager
+def _all_kernels() -> Iterator[None]:
+    """Let vLLM's layers for FP8 and MXFP4 see a CPU with AMX, without which its CPU build refuses them.
+
+    Only shapes are built; nothing is computed.
+    """
+    import torch
+
+    known = torch.cpu._is_amx_tile_supported
+    torch.cpu._is_amx_tile_supported = lambda: True
+    try:
+        yield
+    finally:
+        torch.cpu._is_amx_tile_supported = known
 
 
 @contextlib.contextmanager

@@ -165,7 +165,7 @@ class Planner:
         config = engine_config(
             arguments, self._max_model_len, chunked_prefill=False if self._unchunked else None
         )
-        stages = build_stages(config)
+        stages = build_stages(config, for_gpu=self._here_is_cpu and not self._is_cpu)
         weights = [stage.weights for stage in stages]
         usable, memory = self._memory(config, weights, message["reserved"])
         layout = lay_out(config, stages, memory)
