@@ -87,6 +87,8 @@ def evaluate_model(
     scorings = score(chosen, works=works, options=job.scoring_options)
     publish(scorings)
     track(scorings, job.tracking_uri)
+    # Another revision, which began at the same time, may have become the alias meanwhile.
+    first = first and job.gate is not None and is_first(job.gate, job.answers)
     gate = None if first else job.gate
     hand_on(scorings, job.tracking_uri, gate)
     evaluation = report(scorings)

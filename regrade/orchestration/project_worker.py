@@ -8,8 +8,10 @@ shell on every worker. This worker takes from the server only which of the insta
 import asyncio
 import logging
 import os
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +23,7 @@ from prefect.client.schemas.objects import Flow as APIFlow
 from prefect.client.schemas.objects import FlowRun, State, WorkPool
 from prefect.client.schemas.responses import DeploymentResponse, WorkerFlowRunResponse
 from prefect.runner.runner import Runner
-from prefect.utilities.processutils import command_to_string, setup_signal_handlers_worker
+from prefect.utilities.processutils import command_to_string
 from prefect.utilities.templating import PlaceholderType, find_placeholders
 from prefect.workers.base import BaseWorker
 from prefect.workers.process import (
@@ -34,7 +36,9 @@ from regrade.engines.vllm_process.extra import REMOTE_CODE
 from regrade.engines.vllm_process.slot import SLOTS_VARIABLE
 from regrade.errors import OperationError
 from regrade.models.served import API_KEYS
+from regrade.orchestration.returned_runs import NOT_CRASHED, return_runs
 from regrade.orchestration.worker import ENGINE_DONE, without_traceback
+from regrade.processes.shutdown import GRACE, exit_now
 from regrade.project_folder import is_checkout, project_folder
 
 if TYPE_CHECKING:
@@ -155,6 +159,11 @@ class _Runner(Runner):
         # By default a folder in /tmp that the first user on the machine creates for all.
         self._tmp_dir = self.folder = Path(tempfile.mkdtemp(prefix="regrade-worker-"))
 
+    async def return_runs(self) -> None:
+        """End the processes of all runs, and return the runs to the server."""
+        self._rescheduling = True  # a process that fails now has not crashed
+        await return_runs(self._client, self._flow_run_process_map)
+
     async def _run_on_cancellation_hooks(self, flow_run: FlowRun, state: State) -> None:
         pass
 
@@ -168,6 +177,8 @@ class ProjectWorker(ProcessWorker):
     job_configuration = ProjectJob
     once = False
     """The worker ends with the runs that are scheduled now, so that none of them makes room for another."""
+    stopping = False
+    """The worker starts no further runs."""
 
     @classmethod
     def __dispatch_key__(cls) -> str:
@@ -188,7 +199,7 @@ class ProjectWorker(ProcessWorker):
     ) -> ProcessWorkerResult:
         """Run a flow run to its end. It counts against the worker's limit only while it may need an engine."""
         done = cast("_Runner", self._runner).folder / f"{flow_run.id}.done"
-        configuration.env[ENGINE_DONE] = str(done)
+        configuration.env |= {ENGINE_DONE: str(done), **NOT_CRASHED}
         watching = asyncio.create_task(self._make_room(flow_run.id, done))
         try:
             return await super().run(flow_run, configuration, task_status)
@@ -200,6 +211,8 @@ class ProjectWorker(ProcessWorker):
         self, flow_run_response: list[WorkerFlowRunResponse]
     ) -> list[FlowRun]:
         """Start runs; those that use a server elsewhere do not wait for the engine of this machine."""
+        if self.stopping:
+            return []
         elsewhere = [entry for entry in flow_run_response if runs_elsewhere(entry.flow_run)]
         limiter, self._limiter = self._limiter, None
         try:
@@ -208,6 +221,25 @@ class ProjectWorker(ProcessWorker):
             self._limiter = limiter
         here = [entry for entry in flow_run_response if not runs_elsewhere(entry.flow_run)]
         return started + await super()._submit_scheduled_flow_runs(here)
+
+    async def work(self, *, health_check: bool) -> None:
+        """Run flow runs until SIGTERM or SIGINT; then return those that have not ended to the server."""
+        working = asyncio.create_task(self.start(run_once=self.once, with_healthcheck=health_check))
+        told = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, told.set)
+        waiting = asyncio.create_task(told.wait())
+        await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if not working.done():
+            self.stopping = True
+            runner: _Runner | None = getattr(self, "_runner", None)  # None while it connects
+            if runner is not None:
+                await runner.return_runs()
+            _end_soon()
+            working.cancel()
+        with suppress(asyncio.CancelledError):
+            await working
 
     async def _make_room(self, flow_run_id: UUID, done: Path) -> None:
         while self.once or not done.exists():
@@ -290,7 +322,6 @@ def run_worker(
     once: bool,
 ) -> None:
     """Run the worker until a signal ends it, or until the scheduled runs have ended if `once`."""
-    setup_signal_handlers_worker(os.getpid(), "the worker", print)
     logging.getLogger("prefect.flow_runs.worker").addFilter(without_traceback)  # of refused runs
     worker = ProjectWorker(
         name=name,
@@ -300,5 +331,11 @@ def run_worker(
         create_pool_if_not_found=False,  # `regrade deploy` creates pools
     )
     worker.once = once
-    with suppress(asyncio.CancelledError):
-        asyncio.run(worker.start(run_once=once, with_healthcheck=health_check))
+    asyncio.run(worker.work(health_check=health_check))
+
+
+def _end_soon() -> None:
+    """End this process soon, even if a thread or a request still waits."""
+    timer = threading.Timer(GRACE, exit_now, [0])
+    timer.daemon = True
+    timer.start()

@@ -150,13 +150,19 @@ def evaluated(
     monkeypatch: pytest.MonkeyPatch,
     answers: AnswerSet,
     tmp_path: Path,
+    meanwhile: Callable[[], object] = lambda: None,
     **gate: Any,
 ) -> State[Any]:
     """Evaluate a model whose answers are stored, with a gate that moves the alias."""
+
+    def generated(_: object) -> list[AnswerSet]:
+        meanwhile()
+        return [answers]
+
     monkeypatch.setattr("flows.generating.plan", lambda _: nullcontext([]))
     monkeypatch.setattr("flows.generating.generate", lambda *_: None)
     monkeypatch.setattr("flows.evaluate_model.is_to_be_scored", lambda *_: True)
-    monkeypatch.setattr("flows.generating.publish", lambda _: [answers])
+    monkeypatch.setattr("flows.generating.publish", generated)
     return evaluate_model(
         answers.manifest.specification.model.name,
         datasets=(DatasetBenchmark(name="sums", path="unused"),),
@@ -200,6 +206,27 @@ def test_the_alias_follows_models_that_pass_and_no_others(
     assert str(state.message).startswith("pass")
     assert "it names newer answers" in str(state.message)
     assert aliased(repository) == equal.manifest.answer_set_id
+
+
+def test_of_two_first_models_the_later_one_is_judged(
+    repository: LocalRepository,
+    client: SyncPrefectClient,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    first = answer(repository, "org/first", right=400)
+    worse = answer(repository, "org/worse", right=300)
+
+    state = evaluated(
+        repository,
+        monkeypatch,
+        worse,
+        tmp_path,
+        meanwhile=lambda: move_alias(repository, "last-good", [first]),
+    )
+
+    assert str(state.message).startswith("regression")
+    assert aliased(repository) == first.manifest.answer_set_id
 
 
 def test_incomplete_answers_never_become_the_alias(

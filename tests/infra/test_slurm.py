@@ -1,4 +1,4 @@
-"""An array of jobs on a real Slurm: preempted, requeued, and one complete answer set at the end."""
+"""The scripts for Slurm on a real Slurm: an array of jobs makes one complete answer set, a worker takes flow runs."""
 
 import json
 import shlex
@@ -7,12 +7,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Cancelled
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from regrade.answers.verify import verify
+from regrade.cli.deploy import deploy
 from tests.command_line import ROOT
 from tests.crash.harness import spooled
 from tests.engines.openai_api.test_client import misbehaving_server
@@ -80,15 +86,36 @@ def until(met: Callable[[], bool], slurm: Slurm, logs: Path, seconds: float = 15
         time.sleep(0.3)
 
 
+def published(answers: Path) -> int:
+    """Rows of all answer sets."""
+    repository = LocalRepository(answers)
+    head = repository.head()
+    return sum(stored.manifest.rows for stored in list_sets(repository, head)) if head else 0
+
+
+def assert_complete(answers: Path) -> None:
+    """The repository has one answer set, complete and scored, with one row for each question."""
+    repository = LocalRepository(answers)
+    head = repository.head()
+    assert head is not None
+    (stored,) = list_sets(repository, head)
+    assert stored.manifest.state == "complete"
+    found = Counter(
+        row["sample_id"] for batch in stored.batches(["sample_id"]) for row in batch.to_pylist()
+    )
+    assert set(found.values()) == {1}
+    assert len(found) == stored.manifest.rows == QUESTIONS
+    assert not verify(repository, head).problems
+    assert len(stored.scores()) == 1
+
+
 def test_an_array_that_is_preempted_and_out_of_time_makes_one_complete_set(
     slurm: Slurm, settings: dict[str, str], job_file: Path, tmp_path: Path
 ):
     answers = tmp_path / "answers"
 
     def rows() -> int:
-        repository = LocalRepository(answers)
-        head = repository.head()
-        return sum(s.manifest.rows for s in list_sets(repository, head)) if head else 0
+        return published(answers)
 
     job = slurm(
         *("sbatch", "--parsable", "--array=1-2", f"--chdir={tmp_path}", "--partition=low"),
@@ -115,18 +142,7 @@ def test_an_array_that_is_preempted_and_out_of_time_makes_one_complete_set(
         slurm.start_now(f"{job}_{task}")
     until(lambda: set(slurm.states(job).values()) <= {"COMPLETED"}, slurm, tmp_path, seconds=300)
 
-    repository = LocalRepository(answers)
-    head = repository.head()
-    assert head is not None
-    (stored,) = list_sets(repository, head)
-    assert stored.manifest.state == "complete"
-    found = Counter(
-        row["sample_id"] for batch in stored.batches(["sample_id"]) for row in batch.to_pylist()
-    )
-    assert set(found.values()) == {1}
-    assert len(found) == stored.manifest.rows == QUESTIONS
-    assert not verify(repository, head).problems
-    assert len(stored.scores()) == 1
+    assert_complete(answers)
     assert spooled(tmp_path / "spool") == {}
     texts = [(tmp_path / f"regrade-{job}-{task}.log").read_text() for task in (1, 2)]
     assert all("continuing," in text for text in texts)
@@ -148,3 +164,90 @@ def test_a_task_that_somebody_cancels_is_not_requeued(
     slurm("scancel", "--full", job)
     until(lambda: slurm.states(job).get(f"{job}_1", "CANCELLED") == "CANCELLED", slurm, tmp_path)
     assert "goes on in another turn" not in log.read_text()
+
+
+@pytest.fixture
+def client(prefect_server: str) -> Iterator[SyncPrefectClient]:
+    with temporary_settings({PREFECT_API_URL: prefect_server}):
+        deploy(force=False)
+        with get_client(sync_client=True) as client:
+            yield client
+
+
+def state_of(client: SyncPrefectClient, run: FlowRun) -> State:
+    state = client.read_flow_run(run.id).state
+    assert state is not None
+    return state
+
+
+@pytest.mark.prefect
+def test_a_worker_in_an_allocation_takes_runs_and_ends_with_its_time(
+    slurm: Slurm,
+    settings: dict[str, str],
+    job_file: Path,
+    client: SyncPrefectClient,
+    prefect_server: str,
+    tmp_path: Path,
+):
+    answers, queue = tmp_path / "answers", f"slurm-{uuid4()}"
+    deployment = client.read_deployment_by_name("evaluate-model/evaluate-model")
+
+    def allocation() -> str:
+        return slurm(
+            *("sbatch", "--parsable", "--array=1-1", f"--chdir={tmp_path}", "--partition=low"),
+            *(str(SCRIPTS / "worker.sbatch"), "--work-queue", queue),
+            **settings,
+            PREFECT_API_URL=prefect_server,
+        )
+
+    def start(**more: object) -> FlowRun:
+        parameters = json.loads(job_file.read_text()) | {
+            "answers": str(answers),
+            "tracking_uri": f"sqlite:///{tmp_path / 'mlflow.db'}",
+        }
+        return client.create_flow_run_from_deployment(
+            deployment.id, parameters=parameters | more, work_queue_name=queue
+        )
+
+    first = allocation()
+    short = start(limit=5, answers=str(tmp_path / "short"))
+    until(lambda: state_of(client, short).is_final(), slurm, tmp_path)
+    assert state_of(client, short).is_completed(), told(slurm, tmp_path)
+    assert published(tmp_path / "short") == 5
+
+    run = start()
+    until(lambda: published(answers) >= 20, slurm, tmp_path)
+    # The end of the time, as `--signal=B:TERM@120` tells it.
+    slurm("scancel", "--batch", "--signal=TERM", f"{first}_1")
+    until(lambda: ended(slurm, first), slurm, tmp_path, seconds=60)
+    assert state_of(client, run).name == "AwaitingRetry", told(slurm, tmp_path)
+    before = published(answers)
+    assert 20 <= before < QUESTIONS
+
+    # The next allocation continues, and is preempted.
+    second = allocation()
+    until(lambda: published(answers) > before, slurm, tmp_path)
+    urgent = slurm(
+        *("sbatch", "--parsable", "--partition=urgent", "--ntasks=2", "--output=urgent.log"),
+        *(f"--chdir={tmp_path}", "--wrap", "sleep 3"),
+    )
+    until(lambda: slurm.states(second)[f"{second}_1"] == "PENDING", slurm, tmp_path)
+    assert state_of(client, run).name == "AwaitingRetry", told(slurm, tmp_path)
+    until(lambda: ended(slurm, urgent), slurm, tmp_path)
+    slurm.start_now(f"{second}_1")
+    until(lambda: state_of(client, run).is_final(), slurm, tmp_path)
+    assert state_of(client, run).is_completed(), f"{state_of(client, run)} {told(slurm, tmp_path)}"
+    assert_complete(answers)
+    assert spooled(tmp_path / "spool") == {}
+
+    run = start(answers=str(tmp_path / "again"))
+    until(lambda: published(tmp_path / "again") > 0, slurm, tmp_path)
+    slurm("scancel", second)
+    until(lambda: ended(slurm, second), slurm, tmp_path, seconds=60)
+    assert state_of(client, run).name == "AwaitingRetry", told(slurm, tmp_path)
+    client.set_flow_run_state(run.id, Cancelled(), force=True)
+
+
+def ended(slurm: Slurm, job: str) -> bool:
+    """True if no task of a job waits or runs, nor is on its way to its end."""
+    return not slurm("squeue", "--noheader", f"--jobs={job}")

@@ -20,22 +20,30 @@ MESSAGE = "No heartbeat: the worker or its machine is gone. Finished answers are
 SILENCE = timedelta(minutes=10)
 """Longest time without a heartbeat: three intervals, so that a restart of the server or its database does no harm."""
 HEARTBEAT = "prefect.flow-run.heartbeat"
-ENDS = ("Completed", "Failed", "Cancelled", "Crashed")
+ENDS = ("Completed", "Failed", "Cancelled", "Crashed", "AwaitingRetry")
+"""States after which no heartbeat is expected; a run that waits for a worker sends none."""
 
 
 def crash_silent_runs(
     client: SyncPrefectClient, *, name: str = NAME, silence: timedelta = SILENCE
 ) -> Outcome:
-    """Create the automation unless an automation of that name exists."""
-    if client.read_automations_by_name(name):
-        return Outcome("automation", name, "unchanged")
+    """Create the automation, or add the states that an existing one of that name does not know."""
+    expected = {HEARTBEAT, *(f"prefect.flow-run.{end}" for end in ENDS)}
+    for automation in client.read_automations_by_name(name):
+        trigger = automation.trigger
+        if not isinstance(trigger, EventTrigger) or expected <= trigger.expect:
+            return Outcome("automation", name, "unchanged")
+        trigger.expect |= expected
+        known = AutomationCore.model_validate(automation.model_dump(exclude={"id", "owner_resource"}))
+        client.update_automation(automation.id, known)
+        return Outcome("automation", name, "updated", changed=["states that end a run"])
     client.create_automation(
         AutomationCore(
             name=name,
             description=MESSAGE,
             trigger=EventTrigger(
                 after={HEARTBEAT},
-                expect={HEARTBEAT, *(f"prefect.flow-run.{end}" for end in ENDS)},
+                expect=expected,
                 match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
                 for_each={"prefect.resource.id"},
                 posture=Posture.Proactive,

@@ -11,6 +11,7 @@ import pytest
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from regrade.orchestration.deployment import heartbeats
 from regrade.orchestration.deployment.heartbeats import HEARTBEAT, MESSAGE, crash_silent_runs
 from tests.prefect_login import Login
 
@@ -60,3 +61,25 @@ def test_a_run_that_fell_silent_has_crashed(prefect_server: str):
             time.sleep(0.5)
         assert found["state_type"] == "CRASHED"
         assert found["state"]["message"] == MESSAGE
+
+
+def test_an_automation_of_an_older_version_learns_the_states_that_it_does_not_know(
+    prefect_server: str, monkeypatch: pytest.MonkeyPatch
+):
+    name = f"older {uuid4()}"
+    with (
+        temporary_settings({PREFECT_API_URL: prefect_server}),
+        get_client(sync_client=True) as client,
+    ):
+        with monkeypatch.context() as older:
+            older.setattr(heartbeats, "ENDS", heartbeats.ENDS[:-1])
+            assert crash_silent_runs(client, name=name).state == "created"
+        (before,) = client.read_automations_by_name(name)
+        assert crash_silent_runs(client, name=name).state == "updated"
+        assert crash_silent_runs(client, name=name).state == "unchanged"
+        (after,) = client.read_automations_by_name(name)
+        client.delete_automation(after.id)
+    added = after.trigger.expect - before.trigger.expect  # type: ignore[union-attr]
+    assert added == {"prefect.flow-run.AwaitingRetry"}
+    assert before.model_dump(exclude={"trigger"}) == after.model_dump(exclude={"trigger"})
+    assert before.trigger.within == after.trigger.within  # type: ignore[union-attr]

@@ -1,0 +1,71 @@
+"""Return the flow runs of a worker that is stopped to the server, so that the next worker continues them.
+
+Prefect's own worker kills the processes of its runs when it is stopped. The runs stay Running, until their heartbeats are missed.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import httpx
+from prefect.exceptions import PrefectException
+from prefect.states import AwaitingRetry
+
+from regrade.processes.shutdown import GRACE
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import PrefectClient
+    from prefect.runner.runner import ProcessMapEntry
+
+logger = logging.getLogger("prefect.regrade.worker")
+NOT_CRASHED = {"PREFECT_FLOW_RUN_EXECUTE_SIGTERM_BEHAVIOR": "reschedule"}
+"""Variable with which a flow run's process that gets SIGTERM leaves its state to the worker."""
+END_SECONDS = GRACE + 6.0
+"""Longest wait for the processes of flow runs after SIGTERM."""
+ANSWER_SECONDS = 5.0
+"""Longest wait for the server to take a run back."""
+POLL = 0.1
+MESSAGE = (
+    "Its worker was stopped. Finished answers are kept; the next worker of the pool continues."
+)
+
+
+async def return_runs(client: "PrefectClient", processes: "Mapping[UUID, ProcessMapEntry]") -> None:
+    """End the processes of flow runs, and return the runs that have not ended to the server.
+
+    In this order: a second process would find the spool in use.
+
+    Args:
+        client: Client of the server.
+        processes: Processes by flow run. The runner removes a process that has ended.
+    """
+    runs = list(processes)
+    for process in list(processes.values()):
+        with suppress(ProcessLookupError):
+            os.kill(process["pid"], signal.SIGTERM)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(END_SECONDS):
+            while processes:
+                await asyncio.sleep(POLL)
+    for run in runs:
+        if run in processes:
+            logger.warning("flow run %s: its process does not end", run)
+            continue
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await _return(client, run)
+        except (httpx.HTTPError, PrefectException, TimeoutError) as error:
+            logger.warning("flow run %s was not returned to the server: %r", run, error)
+
+
+async def _return(client: "PrefectClient", run: UUID) -> None:
+    state = (await client.read_flow_run(run)).state
+    if state is None or not state.is_running():
+        return  # it has ended, or is being cancelled
+    await client.set_flow_run_state(run, AwaitingRetry(message=MESSAGE))
+    logger.info("flow run %s returned to the server", run)
