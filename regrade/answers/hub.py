@@ -23,6 +23,7 @@ from regrade.answers.content import REVISION, Content, describe, file_hashes
 from regrade.answers.hub_http import HubCalls
 from regrade.answers.hub_listing import Listing, holds, stored_file
 from regrade.errors import DamagedAnswersError, HeadMovedError, RepositoryError
+from regrade.files import file_sha256
 from regrade.retries import NotSettledError, RetryPolicy
 
 FILES_PER_COMMIT = 100
@@ -370,5 +371,6 @@ class HubRepository:
 
 
 def _matches(local: Path, stored: StoredFile) -> bool:
-    _, sha256, git_oid = file_hashes(local)
-    return git_oid == stored.git_oid if stored.sha256 is None else sha256 == stored.sha256
+    if stored.sha256 is None:
+        return file_hashes(local)[2] == stored.git_oid
+    return file_sha256(local) == stored.sha256

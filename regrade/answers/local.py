@@ -17,6 +17,7 @@ from regrade.answers.content import REVISION, Content, check_path, describe, fil
 from regrade.answers.local_files import FULL, FileWriter
 from regrade.answers.local_log import Change, LogLine, append, new_line, read_log, state_at
 from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
+from regrade.files import file_sha256
 
 CARD = "README.md"
 """The only file that people may edit in place."""
@@ -98,7 +99,7 @@ class LocalRepository:
             raise RepositoryError(self.uri, f"there is no file '{path}' at revision {revision}.")
         working = self.folder / path
         for candidate in (working, self._writer.objects / str(stored.sha256)):
-            if candidate.is_file() and file_hashes(candidate)[1] == stored.sha256:
+            if candidate.is_file() and file_sha256(candidate) == stored.sha256:
                 return candidate
         found = f"{working.stat().st_size} bytes" if working.is_file() else "no file"
         raise DamagedAnswersError(

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from uuid import uuid4
 
-from regrade.answers.content import CHUNK_BYTES, Content, file_hashes
+from regrade.answers.content import CHUNK_BYTES, Content
 from regrade.errors import HubError
-from regrade.files import sync
+from regrade.files import file_sha256, sync
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Error numbers for a full disk, an exceeded quota and a file that is too large."""
@@ -50,7 +50,7 @@ class FileWriter:
         staged = []
         for content in sorted(contents, key=lambda content: not content.path.endswith(".parquet")):
             target = self.folder / content.path
-            old = file_hashes(target)[1] if target.is_file() else None
+            old = file_sha256(target) if target.is_file() else None
             if old == content.sha256:
                 continue
             if old is not None and not self._kept(old).is_file():
@@ -65,7 +65,7 @@ class FileWriter:
         for path in removed:
             target = self.folder / path
             if target.is_file():
-                old = file_hashes(target)[1]
+                old = file_sha256(target)
                 if not self._kept(old).is_file():
                     self._duplicate(target, self._kept(old), link=True)
                 leaving.append((target, old))

@@ -1,6 +1,6 @@
 """Index of an answer set: everything that filters and sorts its answers, without their texts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -85,13 +85,14 @@ class AnswerIndex:
         return int(fitting[0]) if fitting.size else None
 
 
-def read_index(answers: AnswerSet) -> AnswerIndex:
-    """Read the index of an answer set without a scoring.
+def read_index(answers: AnswerSet, batches: Iterable[pa.RecordBatch]) -> AnswerIndex:
+    """Return the index of an answer set without a scoring.
 
-    Raises:
-        DamagedAnswersError: If answers are damaged.
+    Args:
+        answers: Answer set.
+        batches: All its rows, with `COLUMNS`.
     """
-    stored = _stored(answers)
+    stored = _stored(batches)
     repeat, number = _numbers(stored, "repeat"), _numbers(stored, "index")
     codes, names = _codes(stored, "subset")
     rows = len(repeat)
@@ -163,25 +164,35 @@ def aligned(scores: pa.Table, ids: "pa.Array[Any]", repeat: Ints) -> pa.Table:
     )
     if same:
         return scores
-    keys = zip(
-        scores.column("sample_id").to_pylist(), scores.column("repeat").to_pylist(), strict=True
-    )
-    known = {key: row for row, key in enumerate(keys)}
-    places = [known.get(key) for key in zip(ids.to_pylist(), repeat.tolist(), strict=True)]
-    found = scores.take(pa.array(places, pa.int64()))
+    found = scores.take(_places_of(scores, ids, repeat))
     columns: dict[str, Any] = {name: found.column(name) for name in SCORING_SCHEMA.names}
     columns["outcome"] = pc.fill_null(columns["outcome"], pa.scalar("failed"))
     columns["truncated"] = pc.fill_null(columns["truncated"], pa.scalar(False))
     return pa.table(columns)
 
 
-def _stored(answers: AnswerSet) -> pa.Table:
+def _places_of(scores: pa.Table, ids: "pa.Array[Any]", repeat: Ints) -> "pa.Array[Any]":
+    """Return the row of the score of each answer, null without one."""
+    rows = scores.num_rows
+    if not rows:
+        return pa.nulls(len(ids), pa.int64())
+    both = pa.concat_arrays([scores.column("sample_id").combine_chunks(), ids])
+    questions = both.dictionary_encode().indices.cast(pa.int64()).to_numpy()
+    repeats = np.concatenate([scores.column("repeat").to_numpy(), repeat]).astype(np.int64)
+    keys = questions * (repeats.max(initial=0) + 1) + repeats
+    scored, wanted = keys[:rows], keys[rows:]
+    order = np.argsort(scored, kind="stable")
+    places = order[np.minimum(np.searchsorted(scored, wanted, sorter=order), rows - 1)]
+    return pa.array(places, pa.int64(), mask=scored[places] != wanted)
+
+
+def _stored(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     types = [GENERATION_SCHEMA.field(name).type for name in COLUMNS[:-1]]
     schema = pa.schema([*zip(COLUMNS, [*types, pa.bool_()], strict=True)])
-    return pa.Table.from_batches(_light(answers.batches(COLUMNS)), schema=schema)
+    return pa.Table.from_batches(_light(batches), schema=schema)
 
 
-def _light(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _light(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield batches whose errors are only marks, so that no long text is kept."""
     for batch in batches:
         failed = batch["error"].is_valid()

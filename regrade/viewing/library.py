@@ -19,7 +19,7 @@ from regrade.errors import (
 )
 from regrade.rubrics.facts import JudgeRun, judge_run, model_title
 from regrade.scoring.score import is_stale
-from regrade.viewing.index import AnswerIndex, read_index, with_scoring
+from regrade.viewing.index import COLUMNS, AnswerIndex, read_index, with_scoring
 from regrade.viewing.parameters import AddressError
 from regrade.viewing.selecting import Selector
 from regrade.viewing.texts import ShardReaders
@@ -154,7 +154,7 @@ class Library:
             return self._shelves[revision]
 
     def index(self, stored: StoredSet, scoring: ScoreFile | None) -> AnswerIndex:
-        """Return the index of an answer set with one of its scorings; errors as in `read_index`."""
+        """Return the index of an answer set with one of its scorings; errors as in `with_scoring`."""
         shards = tuple(shard.sha256 for shard in stored.answers.manifest.shards)
         plain = "", *shards
         key = plain if scoring is None else (f"{scoring.label} {scoring.scored_at}", *shards)
@@ -163,7 +163,8 @@ class Library:
                 if wanted in self._indexes:
                     self._indexes[wanted] = self._indexes.pop(wanted)  # the last to be dropped
                 elif wanted == plain:
-                    self._indexes[plain] = read_index(stored.answers)
+                    rows = self.readers.batches(stored.answers, COLUMNS)
+                    self._indexes[plain] = read_index(stored.answers, rows)
                 elif scoring is not None:
                     known = self._indexes[plain]
                     self._indexes[key] = with_scoring(known, stored.answers, scoring)

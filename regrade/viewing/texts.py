@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,7 @@ class ShardReaders:
     """Readers of shards, by content: a shard is fetched and its hash checked once, unless its file changes."""
 
     def __init__(self) -> None:
-        self._known: dict[
-            tuple[str, tuple[str, ...]], tuple[Path, _Signature | None, ParquetReader]
-        ] = {}
+        self._known: dict[str, tuple[_Signature | None, ParquetReader]] = {}
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="shards")
 
@@ -40,16 +38,20 @@ class ShardReaders:
         Raises:
             DamagedAnswersError: If the shard does not match the manifest.
         """
-        key = shard.sha256, tuple(columns)
-        known = self._known.get(key)
-        if known is not None and _signature(known[0]) == known[1]:
-            return known[2]
+        known = self._known.get(shard.sha256)
+        if known is not None and _signature(known[1].local) == known[0]:
+            return known[1].of(columns)
         reader = answers.shard(shard, columns)
         with self._lock:
             while len(self._known) >= READERS_KEPT:
                 self._known.pop(next(iter(self._known)))
-            self._known[key] = reader.local, _signature(reader.local), reader
+            self._known[shard.sha256] = _signature(reader.local), reader
         return reader
+
+    def batches(self, answers: AnswerSet, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield columns of all rows, a few thousand at a time; questions that are withheld are null."""
+        for shard in answers.manifest.shards:
+            yield from self.reader(answers, shard, columns).batches()
 
     def take(self, answers: AnswerSet, rows: Sequence[int], columns: Sequence[str]) -> pa.Table:
         """Return columns of some rows, in the given order.
@@ -80,21 +82,19 @@ class ShardReaders:
     def matches(self, answers: AnswerSet, column: str, text: str) -> tuple[Mask, Mask]:
         """Return two masks: rows whose text in a column contains another text, in any case of letters; rows with a text."""
         found, present = [np.zeros(0, np.bool_)], [np.zeros(0, np.bool_)]
-        for shard in answers.manifest.shards:
-            for batch in self.reader(answers, shard, (column,)).batches():
-                found.append(_contains(batch[column], text))
-                valid = batch[column].is_valid().to_numpy(zero_copy_only=False)
-                present.append(valid.astype(np.bool_))
+        for batch in self.batches(answers, (column,)):
+            found.append(_contains(batch[column], text))
+            valid = batch[column].is_valid().to_numpy(zero_copy_only=False)
+            present.append(valid.astype(np.bool_))
         return np.concatenate(found), np.concatenate(present)
 
     def characters(self, answers: AnswerSet) -> Ints:
         """Return the length of each answer in characters; 0 without a text."""
         lengths = [np.zeros(0, np.int32)]
-        for shard in answers.manifest.shards:
-            for batch in self.reader(answers, shard, ("text",)).batches():
-                texts: pa.StringArray = batch["text"]  # type: ignore[assignment]
-                counted = pc.utf8_length(texts).fill_null(0)
-                lengths.append(counted.to_numpy(zero_copy_only=False).astype(np.int32))
+        for batch in self.batches(answers, ("text",)):
+            texts: pa.StringArray = batch["text"]  # type: ignore[assignment]
+            counted = pc.utf8_length(texts).fill_null(0)
+            lengths.append(counted.to_numpy(zero_copy_only=False).astype(np.int32))
         return np.concatenate(lengths)
 
 

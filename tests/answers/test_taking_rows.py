@@ -45,6 +45,18 @@ def test_rows_come_in_the_given_order(file: Path, rows: list[int]):
     assert taken["question"].to_pylist() == [None] * len(rows)
 
 
+def test_a_reader_of_other_columns_checks_them_and_reads_the_same_file(file: Path, tmp_path: Path):
+    other = reader(file).of(["repeat", "target"])
+    assert other.take([3]).column_names == ["repeat", "target"]
+    assert reader(file).take([3]).column_names == ["index", "text", "question"]
+
+    table = pq.read_table(file)
+    wrong = table.set_column(table.column_names.index("target"), "target", table["index"])
+    pq.write_table(wrong, tmp_path / "wrong.parquet")
+    with pytest.raises(DamagedAnswersError, match="column 'target' should be string"):
+        reader(tmp_path / "wrong.parquet").of(["target"])
+
+
 def test_a_damaged_row_group_is_only_met_by_those_who_need_it(file: Path, tmp_path: Path):
     metadata = pq.ParquetFile(file).metadata
     place = metadata.row_group(2).column(GENERATION_SCHEMA.get_field_index("text"))

@@ -53,8 +53,9 @@ def test_scoring_reports_rate_memory_and_the_accuracy_that_was_generated(results
 def test_viewing_reports_every_page_and_the_memory(results: Path) -> None:
     rows = rows_of(results, "viewing", "600")
 
-    assert len(rows) == 9
+    assert len(rows) == 13
     assert all(row["CPU ms"] < 5000 for row in rows[:-1])
+    assert [row["page"] for row in rows if not row["goal"]] == ["text, first search"]
     assert rows[-1]["MiB"] > 50
 
 
