@@ -26,8 +26,9 @@ from regrade.reporting.tunings import tuning_page
 from regrade.tuning.job import LatencyLimits, TuneJob, TuneResult
 from regrade.tuning.lookup import key_of
 from regrade.tuning.records import TrialRecord, Tuning, TuningKey, keep
-from regrade.tuning.search import TOKENS, Found, Search, search
+from regrade.tuning.search import TOKENS, search
 from regrade.tuning.splits import PARALLEL, splits_to_try
+from regrade.tuning.trials import Found, Search
 from tasks.tune import MeasuringEngine, Questions
 from tasks.work import Work
 

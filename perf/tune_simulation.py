@@ -27,7 +27,8 @@ from statistics import median
 from typing import Any
 
 from perf.measuring import report
-from regrade.tuning.search import TOKENS, Rung, Split, search
+from regrade.tuning.search import TOKENS, Split, search
+from regrade.tuning.trials import Rung
 
 IN_FLIGHT = (8, 16, 32, 64, 128, 256, 512, 1024)
 BATCHED = (2048, 4096, 8192, 16384, 32768)

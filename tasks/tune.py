@@ -8,7 +8,7 @@ from regrade.answers.origin import note_speed
 from regrade.engines.base import BaseEngineSettings, Engine, LimitedEngine, MeasuredEngine
 from regrade.errors import EngineError, SettingsError
 from regrade.generation import Progress, generate, session_of
-from regrade.tuning.search import Rung
+from regrade.tuning.trials import Rung
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.tune")

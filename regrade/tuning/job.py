@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from regrade.job import GenerationJob
 from regrade.settings import Settings
 from regrade.tuning.records import Tuning
-from regrade.tuning.search import Limits
+from regrade.tuning.trials import Limits
 
 
 class LatencyLimits(Settings):

@@ -15,7 +15,8 @@ from regrade.reporting.tunings import trial_rows
 from regrade.tuning.hardware import Hardware
 from regrade.tuning.job import TuneJob
 from regrade.tuning.records import TuningKey
-from regrade.tuning.search import TOKENS, Rung, Search, Trial
+from regrade.tuning.search import TOKENS
+from regrade.tuning.trials import Rung, Search, Trial
 from regrade.tuning.workload import Workload
 from tests.builders import specification
 

@@ -8,7 +8,8 @@ import pytest
 
 from regrade.errors import EngineError
 from regrade.stats.speed import Speed, Spread
-from regrade.tuning.search import TOKENS, Limits, Rung, Search, Split, search
+from regrade.tuning.search import TOKENS, Split, search
+from regrade.tuning.trials import Limits, Rung, Search
 
 Surface = Callable[[Mapping[str, int], int], float]
 
