@@ -32,7 +32,7 @@ from regrade.scoring.score import Scored, label_now, stale_scorers
 from regrade.settings import ScoringOptions
 from regrade.stored_sets import choose_sets
 from regrade.tracking.connection import default_tracking_uri, public_uri
-from tasks.calling import call, error_of, in_flow_run, start
+from tasks.step import call, error_of, in_flow_run, start
 from tasks.panel import combine_judges, track_panels
 from tasks.publish import publish_scores
 from tasks.score import ScoredSet, compare_set, score_set
