@@ -34,7 +34,9 @@ def crash_silent_runs(
         if not isinstance(trigger, EventTrigger) or expected <= trigger.expect:
             return Outcome("automation", name, "unchanged")
         trigger.expect |= expected
-        known = AutomationCore.model_validate(automation.model_dump(exclude={"id", "owner_resource"}))
+        known = AutomationCore.model_validate(
+            automation.model_dump(exclude={"id", "owner_resource"})
+        )
         client.update_automation(automation.id, known)
         return Outcome("automation", name, "updated", changed=["states that end a run"])
     client.create_automation(
