@@ -241,6 +241,13 @@ class ProjectWorker(ProcessWorker):
         with suppress(asyncio.CancelledError):
             await working
 
+    async def _propose_crashed_state(
+        self, flow_run: FlowRun, message: str, client: "PrefectClient | None" = None
+    ) -> None:
+        """Report a run as crashed, unless this worker ended its process: then the run is returned to the server."""
+        if not self.stopping:
+            await super()._propose_crashed_state(flow_run, message, client)
+
     async def _make_room(self, flow_run_id: UUID, done: Path) -> None:
         while self.once or not done.exists():
             await asyncio.sleep(POLL)
