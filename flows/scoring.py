@@ -1,22 +1,17 @@
-"""Score stored answers; publish, track and report scores (`score-answers`, `rescore-answers`, `evaluate-model`)."""
+"""Score stored answers; publish, track and report scores (`score-answers`, `rescore-answers`, `evaluate-model`).
+
+Imports no Prefect: `regrade score` runs this without a flow run if there is no Prefect server.
+"""
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
 
-from prefect.client.schemas.objects import State
-from prefect.runtime import flow_run
-
-from flows.gating import completed
 from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError, RegradeError
 from regrade.job import ScoringJob
-from regrade.orchestration import artifacts
-from regrade.orchestration.naming import name_run
 from regrade.reporting.display import current_display
-from regrade.reporting.headlines import headline
 from regrade.reporting.panel_results import PanelResult
 from regrade.reporting.results import (
     AnswerSetResult,
@@ -33,21 +28,13 @@ from regrade.settings import ScoringOptions
 from regrade.stored_sets import choose_sets
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from tasks.panel import combine_judges, track_panels
-from tasks.publish import publish_scores
+from tasks.publish_scores import publish_scores
 from tasks.score import ScoredSet, compare_set, score_set
-from tasks.step import call, error_of, in_flow_run, start
+from tasks.step import error_of, hidden, in_flow_run
 from tasks.track import Tracked, track_scorings
-from tasks.work import Work, hidden
+from tasks.work import Work
 
 logger = logging.getLogger("regrade.score")
-
-
-def run_name() -> str:
-    """Name of the flow run: `score <filters>`."""
-    parameters = flow_run.parameters
-    filters = [parameters.get(name) for name in ("model", "benchmark", "answer_set", "scorer")]
-    unfiltered = "stale scores" if parameters.get("stale") else "all answers"
-    return "score " + (", ".join(str(value) for value in filters if value) or unfiltered)
 
 
 @dataclass
@@ -186,7 +173,7 @@ def score(
     for name in dict.fromkeys(name for _, names in chosen for name in names):
         label_now(name)  # imports and hashes the scorer once, before several threads use it
     futures = [
-        start(score_set, hidden(answers), names, force=force, intact=intact, options=options)
+        score_set.start(hidden(answers), names, force=force, intact=intact, options=options)
         for answers, names in chosen
     ]
     sets = [future.result() for future in futures]
@@ -200,18 +187,18 @@ def score(
 def publish(scorings: Scorings) -> None:
     """Publish all new scores in one commit, then compare them with the previous scores, and combine the judges of verdicts."""
     repository = scorings.sets[0].answers.repository
-    revision = call(publish_scores, repository, hidden(scorings.scored))
+    revision = publish_scores(repository, hidden(scorings.scored))
     scorings.revision = revision or scorings.revision
     _compare(scorings)
     sets = [entry.answers for entry in scorings.sets]
     if any(judge_run(answers.manifest.specification) for answers in sets):
-        scorings.panels = call(combine_judges, repository, scorings.revision, hidden(sets))
+        scorings.panels = combine_judges(repository, scorings.revision, hidden(sets))
 
 
 def _compare(scorings: Scorings) -> None:
     """Compare new scorings with the previous ones; an error is logged and costs only this comparison."""
     running = [
-        (entry, start(compare_set, hidden(entry), entry.title))
+        (entry, compare_set.start(hidden(entry), entry.title))
         for entry in scorings.sets
         if entry.replacing
     ]
@@ -241,8 +228,7 @@ def track(scorings: Scorings, tracking_uri: str | None) -> None:
     costs = {entry.answer_set_id: scorings.cost(entry.answers) for entry in scorings.sets}
     started = monotonic()
     try:
-        scorings.tracked = call(
-            track_scorings,
+        scorings.tracked = track_scorings(
             uri,
             hidden(scorings.sets),
             scorings.revision,
@@ -253,9 +239,7 @@ def track(scorings: Scorings, tracking_uri: str | None) -> None:
         if scorings.panels:
             sets = [entry.answers for entry in scorings.sets]
             parents = scorings.tracked.parents
-            scorings.panels = call(
-                track_panels, uri, hidden(scorings.panels), hidden(sets), parents
-            )
+            scorings.panels = track_panels(uri, hidden(scorings.panels), hidden(sets), parents)
     except RegradeError as error:
         logging.getLogger("regrade.track").warning("not tracked: %s", error)
         scorings.tracking_error = error
@@ -288,6 +272,8 @@ def report(scorings: Scorings) -> Evaluation:
     )
     current_display().finished(evaluation)
     if in_flow_run():
+        from regrade.orchestration import artifacts  # noqa: PLC0415 - `regrade score` need not import Prefect
+
         artifacts.report(evaluation)
         changes = [change for entry in scorings.sets for change in entry.changes.values()]
         artifacts.report_diffs([change.diff for change in changes])
@@ -295,21 +281,6 @@ def report(scorings: Scorings) -> Evaluation:
         is_damaged = any(entry.damaged for entry in evaluation.not_scored)
         raise (SomeNotScoredError if is_damaged else SomeUnfitError)(evaluation)
     return evaluation
-
-
-def scored(evaluation: Evaluation) -> State[Any]:
-    """Final state of a flow run that scored, with the results of a few answer sets as its message."""
-    sets = evaluation.answer_sets
-    if not sets:
-        return completed("nothing to score", evaluation)
-    if len(sets) > NAMED:
-        return completed(f"{len(sets)} answer sets scored", evaluation)
-    name_run(evaluation)
-    return completed(headline(evaluation), evaluation)
-
-
-NAMED = 3
-"""Answer sets whose results are the name of a run; more are only counted."""
 
 
 def _not_scored(scored_set: ScoredSet, scorer: str) -> NotScored:

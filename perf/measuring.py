@@ -35,6 +35,8 @@ class Ran:
     """Peak resident memory of the process, or of the largest child that it waited for."""
     cpu_seconds: float
     """CPU time of the process and the children that it waited for; nearly independent of other work."""
+    others: float
+    """Cores that other processes kept busy meanwhile, on average; 0.0 on an idle machine."""
     output: str
 
     @property
@@ -45,11 +47,13 @@ class Ran:
         return document
 
 
-def run(command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> Ran:
-    """Run a command in the root of the repository; if it fails, exit with the end of its stderr."""
+def run(
+    command: Sequence[str], *, environment: Mapping[str, str] | None = None, code: int = 0
+) -> Ran:
+    """Run a command in the root of the repository; unless it ends with `code`, exit with the end of its stderr."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     log = RESULTS / f"stderr-{os.getpid()}.log"
-    started = time.monotonic()
+    started, busy = time.monotonic(), _busy_seconds()
     with log.open("wb") as errors:
         process = subprocess.Popen(
             [*command],
@@ -61,20 +65,31 @@ def run(command: Sequence[str], *, environment: Mapping[str, str] | None = None)
             text=True,
         )
         assert process.stdout is not None  # noqa: S101 - stdout is a pipe
-        output = process.stdout.read()
+        with process.stdout:
+            output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    seconds = time.monotonic() - started
+    seconds, busy = time.monotonic() - started, _busy_seconds() - busy
     if process.returncode == -signal.SIGABRT and _has_document(output):
         # Threads of torch sometimes abort while the process exits, after its output is complete.
         print(f"{command[2]} aborted while exiting, after its result", file=sys.stderr)
-    elif process.returncode:
+    elif process.returncode != code:
         sys.exit(
             f"{' '.join(command)} failed with exit code {process.returncode}:\n"
             + log.read_text(errors="replace")[-4000:]
         )
     log.unlink()
-    return Ran(seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime, output)
+    cpu = usage.ru_utime + usage.ru_stime
+    others = max(0.0, busy - cpu) / seconds
+    return Ran(seconds, usage.ru_maxrss / 1024, cpu, others, output)
+
+
+def _busy_seconds() -> float:
+    """Return the seconds for which all cores together were busy since the machine started; also with other machines' work."""
+    times = psutil.cpu_times()._asdict()
+    # Guests are part of the user's time; not every system has all of these.
+    names = ("user", "nice", "system", "irq", "softirq", "steal")
+    return float(sum(times.get(name, 0.0) for name in names))
 
 
 def _has_document(output: str) -> bool:

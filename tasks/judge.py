@@ -30,7 +30,8 @@ from regrade.judging.self_test import self_test
 from regrade.rubrics import open_rubric
 from regrade.rubrics.base import Rubric
 from tasks.plan import as_work, find_missing
-from tasks.work import RETRIED, Work
+from tasks.retries import RETRIED
+from tasks.work import Work
 
 logger = logging.getLogger("regrade.judge")
 _ID = re.compile(r"[0-9a-f]{4,16}")

@@ -3,8 +3,6 @@
 import logging
 from collections.abc import Mapping, Sequence
 
-from prefect import task
-
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError, TrackingError
@@ -17,12 +15,12 @@ from regrade.rubrics.facts import judge_run
 from regrade.tracking.connection import public_uri
 from regrade.tracking.panel import PanelRun, track_panel
 from regrade.tracking.process import TrackingProcessError, call_in_process
-from tasks.work import RETRIED
+from tasks.step import DELAYS, step
 
 logger = logging.getLogger("regrade.judge")
 
 
-@task(name="combine judges", task_run_name="combine judges", **RETRIED)
+@step("combine judges", delays=DELAYS)
 def combine_judges(
     repository: Repository, revision: str, sets: Sequence[AnswerSet]
 ) -> list[PanelResult]:
@@ -40,7 +38,7 @@ def combine_judges(
         return []
 
 
-@task(name="track judges", task_run_name="track judges", **RETRIED)
+@step("track judges", delays=DELAYS)
 def track_panels(
     uri: str,
     results: Sequence[PanelResult],

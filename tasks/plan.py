@@ -15,7 +15,8 @@ from regrade.job_plans import plans_of
 from regrade.scorers import JUDGE
 from regrade.scoring.score import check_scorers
 from regrade.shares import Share
-from tasks.work import RETRIED, Work
+from tasks.retries import RETRIED
+from tasks.work import Work
 
 logger = logging.getLogger("regrade.plan")
 

@@ -9,7 +9,7 @@ from regrade.planning.request import PlanRequest
 from regrade.reporting.display import log_file
 from regrade.reporting.markdown import escape
 from regrade.reporting.plans import headline, plan_markdown
-from tasks.work import RETRIED
+from tasks.retries import RETRIED
 
 
 @task(name="plan", task_run_name="plan", **RETRIED)

@@ -1,18 +1,17 @@
-"""Publish answers from the spool, and scores; retried after temporary failures."""
+"""Publish answers from the spool; retried after temporary failures."""
 
 import logging
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from time import monotonic
 
 from prefect import task
 
 from regrade.answers import publishing
-from regrade.answers.base import Repository
 from regrade.answers.manifest import Manifest
 from regrade.answers.origin import read_origin
 from regrade.errors import RegradeError
-from regrade.scoring.score import Scored
-from tasks.work import PUBLISHING_RETRIED, Work
+from tasks.retries import PUBLISHING_RETRIED
+from tasks.work import Work
 
 logger = logging.getLogger("regrade.publish")
 
@@ -52,14 +51,3 @@ def publish_answers(work: Work) -> None:
 def _completes(manifest: Manifest, sessions: Set[str | None]) -> bool:
     """Return True if an answer set is complete by rows of these sessions, whether or not the commit's reply was lost."""
     return manifest.state == "complete" and manifest.shards[-1].session in sessions
-
-
-@task(name="publish scores", task_run_name="publish scores", **PUBLISHING_RETRIED)
-def publish_scores(repository: Repository, scored: Sequence[Scored]) -> str | None:
-    """Publish all new scorings in one commit, and return the revision; None if the repository has no commit."""
-    new = [(entry.answers, entry.file, entry.table) for entry in scored if entry.table is not None]
-    revision = publishing.publish_scores(repository, new)
-    if new:
-        count = f"{len(new)} scoring{'s' if len(new) > 1 else ''}"
-        logger.info("%s published at %s", count, str(revision)[:12])
-    return revision

@@ -4,9 +4,6 @@ import logging
 from dataclasses import dataclass, field
 from functools import partial
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-
 from regrade.answers.problems import HEAL
 from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError, SettingsError
@@ -22,7 +19,7 @@ from regrade.scoring.diff_sides import diff_with_before, earlier_scoring
 from regrade.scoring.fit import notes
 from regrade.scoring.score import Scored, score_answers
 from regrade.settings import ScoringOptions
-from tasks.work import RETRIED
+from tasks.step import DELAYS, step
 
 logger = logging.getLogger("regrade.score")
 
@@ -65,7 +62,7 @@ class ScoredSet:
         return self.answers.manifest.specification.title
 
 
-@task(name="score", task_run_name="score {answers.manifest.specification.title}", **RETRIED)
+@step("score", run_name="score {answers.manifest.specification.title}", delays=DELAYS)
 def score_set(
     answers: AnswerSet,
     scorers: tuple[str, ...],
@@ -119,7 +116,7 @@ def score_set(
     return result
 
 
-@task(name="compare", task_run_name="compare {title}", cache_policy=NO_CACHE)
+@step("compare", run_name="compare {title}")
 def compare_set(scored_set: ScoredSet, title: str) -> None:  # noqa: ARG001 - name of the task run
     """Compare the new scorings of an answer set with the previous ones.
 

@@ -12,7 +12,8 @@ from regrade.sweeping.results import Measured, PointResult, SweepResult
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from regrade.tracking.process import TrackingProcessError, call_in_process
 from regrade.tracking.sweep import PointRun, TrackedSweep, track_sweep
-from tasks.work import RETRIED, hidden
+from tasks.retries import RETRIED
+from tasks.step import hidden
 
 logger = logging.getLogger("regrade.track")
 _METRICS = (

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from prefect import task
-
 from regrade.answers.scorefile import environment_suffix
 from regrade.errors import TrackingError
 from regrade.scoring.score import Scored, latency_percentiles
@@ -14,7 +12,7 @@ from regrade.tracking import Scoring, TrackedRuns, track
 from regrade.tracking.connection import public_uri
 from regrade.tracking.process import TrackingProcessError, call_in_process
 from tasks.score import ScoredSet
-from tasks.work import RETRIED
+from tasks.step import DELAYS, step
 
 
 @dataclass
@@ -29,7 +27,7 @@ class Tracked:
     """MLflow runs of the models' evaluations, by answer set id."""
 
 
-@task(name="track", task_run_name="track", **RETRIED)
+@step("track", delays=DELAYS)
 def track_scorings(
     uri: str,
     sets: Sequence[ScoredSet],

@@ -1,17 +1,10 @@
-"""State of an answer set in a flow, and helpers of all tasks: retries, and hiding large arguments from Prefect.
+"""State of an answer set in a flow.
 
-Prefect visits every element of the dataclasses, lists and models that a task gets, which is slow for an answer set with
-100,000 samples. It does not visit plain classes such as `Work`, or values wrapped by `hidden`.
+Prefect visits the elements of what a task gets (`tasks.step.hidden`), but not those of a plain class such as `Work`.
 """
 
 from time import time
-from typing import Any, TypeVar, cast
-
-from prefect.cache_policies import NO_CACHE
-from prefect.client.schemas.objects import State, TaskRun
-from prefect.futures import PrefectFuture
-from prefect.tasks import Task
-from prefect.utilities.annotations import quote
+from typing import TYPE_CHECKING
 
 from regrade.answer_plan import Plan
 from regrade.answers.base import Repository
@@ -20,14 +13,14 @@ from regrade.answers.origin import begin_session
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.engines.base import MeasuredEngine
-from regrade.errors import HubError, TrackingError
 from regrade.generation import Progress
 from regrade.monitoring.state import AnswerSetState
 from regrade.settings import Reuse, TokenPrice
 from regrade.shares import Share
 from regrade.stats.speed import Speed
 
-_T = TypeVar("_T")
+if TYPE_CHECKING:
+    from prefect.futures import PrefectFuture
 
 
 class Work:
@@ -131,32 +124,3 @@ class Work:
     def title(self) -> str:
         """Benchmark and model, for log lines and pages."""
         return self.plan.specification.title
-
-
-def hidden(value: _T) -> _T:
-    """Keep Prefect from visiting an argument of a task; the task gets the value unchanged."""
-    return cast("_T", quote(value))
-
-
-def is_temporary(_task: Task[Any, Any], _task_run: TaskRun, state: State[Any]) -> bool:
-    """Retry condition of the tasks: True after a temporary error of the Hub or an error of MLflow."""
-    return may_pass(state.result(raise_on_failure=False))
-
-
-def may_pass(error: object) -> bool:
-    """Return True for a temporary error of the Hub or an error of MLflow: the same call may succeed later."""
-    return (isinstance(error, HubError) and error.retryable) or isinstance(error, TrackingError)
-
-
-def retried(*delays: float) -> dict[str, Any]:
-    """Task options that retry after these delays, in seconds."""
-    return {
-        "cache_policy": NO_CACHE,
-        "retries": len(delays),
-        "retry_delay_seconds": list(delays),
-        "retry_condition_fn": is_temporary,
-    }
-
-
-RETRIED = retried(2, 10, 30)
-PUBLISHING_RETRIED = retried(5, 15, 60, 300, 900)

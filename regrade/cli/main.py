@@ -6,6 +6,7 @@ Exit codes: see `regrade.cli.help`. For the commands in `VERDICTS`, 1 and 2 are 
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from types import TracebackType
 
 from cyclopts import App, Parameter
@@ -15,6 +16,7 @@ from regrade import __version__
 from regrade.cli.environment import set_defaults
 from regrade.cli.help import OTHER, VERDICTS, PlainWords, epilogue, group_of
 from regrade.errors import COULD_NOT_RUN, RegradeError, UserError
+from regrade.processes.importing import quick_imports
 from regrade.processes.shutdown import KEPT, end_on_signals, exit_code, exit_now
 
 WORKER = "worker"
@@ -160,7 +162,11 @@ def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     command = arguments[0] if arguments else ""
     try:
-        command_line(command)(
+        with quick_imports():
+            if command in COMMANDS:
+                import_module(f"regrade.cli.{COMMANDS[command][0].partition(':')[0]}")
+            commands = command_line(command)
+        commands(
             arguments, exit_on_error=False, print_error=False, result_action="return_none"
         )
     except CycloptsError as error:

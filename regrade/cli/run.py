@@ -29,7 +29,9 @@ from regrade.cli.terminal import TerminalDisplay, log_to, print_evaluation, prin
 from regrade.errors import OperationError, SettingsError, TrackingError
 from regrade.job import EvaluationJob, GenerationJob, ScoringJob, make_job
 from regrade.monitoring.endpoint import PORT_VARIABLE, ports
-from regrade.orchestration.server import PrefectGoneError, flow_result, has_server, prefect_server
+from regrade.orchestration.configured import has_server
+from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
+from regrade.processes.importing import quick_imports
 from regrade.processes.shutdown import exit_now
 from regrade.project_folder import make_flows_importable
 from regrade.reporting.display import log_file, shown_on
@@ -218,14 +220,16 @@ def _run_flow(name: str, parameters: dict[str, Any], log: Path) -> Evaluation:
 def _score_here(parameters: dict[str, Any]) -> Evaluation:
     """Score without a flow run: a temporary Prefect server would take longer than the scoring."""
     make_flows_importable()
-    score_stored = importlib.import_module("flows.scoring").score_stored
+    with quick_imports():
+        score_stored = importlib.import_module("flows.scoring").score_stored
     return cast("Evaluation", score_stored(make_job(ScoringJob, parameters)))
 
 
 def _flow(name: str) -> Callable[..., Evaluation]:
     """Import a flow. Importing Prefect sets up its logging, so that ours must be set up before."""
     make_flows_importable()
-    module = importlib.import_module(f"flows.{name}")
+    with quick_imports():
+        module = importlib.import_module(f"flows.{name}")
     return cast("Callable[..., Evaluation]", getattr(module, name))
 
 

@@ -116,13 +116,6 @@ class TemporaryServer:
         raise TemporaryServerError(f"did not answer in {STARTUP_SECONDS} s", self._log)
 
 
-def has_server() -> bool:
-    """Return True if a Prefect server is configured, so that no temporary one is needed."""
-    from prefect.settings import PREFECT_API_URL  # noqa: PLC0415 - as in `prefect_server`
-
-    return PREFECT_API_URL.value() is not None
-
-
 @contextmanager
 def prefect_server(
     log: Path, *, meanwhile: Callable[[], object], heartbeats: bool = True

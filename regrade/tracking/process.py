@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 from regrade.errors import OperationError
+from regrade.processes.importing import quick_imports
 from regrade.tracking.connection import preload
 
 _P = ParamSpec("_P")
@@ -114,8 +115,9 @@ def call_in_process(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwa
 
 
 def _import_all() -> None:
-    preload()
-    import matplotlib.figure  # noqa: F401
+    with quick_imports():
+        preload()
+        import matplotlib.figure  # noqa: F401
 
 
 def _serve(connection: "Connection[Any, Any]") -> None:

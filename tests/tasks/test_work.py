@@ -11,7 +11,8 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.spool import Spool
 from regrade.generation import Progress, generate
 from regrade.settings import Reuse
-from tasks.work import Work, hidden
+from tasks.step import hidden
+from tasks.work import Work
 from tests.sums import Answering, plan_of
 
 
