@@ -166,9 +166,7 @@ def run(arguments: list[str]) -> int:
             if command in COMMANDS:
                 import_module(f"regrade.cli.{COMMANDS[command][0].partition(':')[0]}")
             commands = command_line(command)
-        commands(
-            arguments, exit_on_error=False, print_error=False, result_action="return_none"
-        )
+        commands(arguments, exit_on_error=False, print_error=False, result_action="return_none")
     except CycloptsError as error:
         from regrade.cli.usage import problem_of  # noqa: PLC0415 - only a failure needs it
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -162,7 +161,7 @@ class Selector:
             return known
         keys = self._keys(index, sort)[index.by_number]
         # Not-a-number sorts last, also with a minus.
-        order = index.by_number[np.argsort(-keys if descending else keys, kind="stable")]
+        order = index.by_number[stable_order(-keys if descending else keys)]
         _forget(self._orders, ORDERS_KEPT)
         self._orders[key] = order
         return order
@@ -179,6 +178,20 @@ class Selector:
                 return index.verdict.astype(np.float32)
             case _:
                 return _ranks(index)
+
+
+def stable_order(keys: Floats) -> Rows:
+    """Return the places of the keys in ascending order, equal keys by place, not-a-number last: `np.argsort`, in a third of the time.
+
+    numpy sorts 16-bit integers by radix, so the keys' bits, as integers in the same order, are sorted in two halves.
+    """
+    positive = np.where(np.isnan(keys), np.float32(np.nan), keys + np.float32(0.0))  # no -0.0
+    bits = positive.view(np.int32)
+    ordered = np.where(bits < 0, ~bits, bits ^ np.int32(-(2**31))).view(np.uint32)
+    low = np.argsort((ordered & 0xFFFF).astype(np.uint16), kind="stable")
+    high = (ordered >> 16).astype(np.uint16)[low]
+    order: Rows = low[np.argsort(high, kind="stable")]
+    return order
 
 
 def _ranks(index: AnswerIndex) -> Floats:
@@ -202,11 +215,13 @@ def _between(values: Floats, least: float | None, most: float | None) -> Mask:
 
 def _changed(index: AnswerIndex, other: AnswerIndex, change: str) -> Mask:
     """Return a mask of answers whose value differs from the mean value of the other set's answers to the question."""
-    ids = pa.concat_arrays([index.sample_id, other.sample_id]).dictionary_encode().indices
-    codes = ids.to_numpy(zero_copy_only=False)
-    mine, theirs = codes[: index.rows], codes[index.rows :]
-    counted = np.isfinite(other.value)
-    size = int(codes.max(initial=-1)) + 1
+    questions = index.sample_id.dictionary_encode()
+    mine = theirs = questions.indices.to_numpy(zero_copy_only=False)
+    size = len(questions.dictionary)
+    if not other.sample_id.equals(index.sample_id):
+        found = pc.index_in(other.sample_id, value_set=questions.dictionary)
+        theirs = found.fill_null(size).to_numpy(zero_copy_only=False)
+    counted = np.isfinite(other.value) & (theirs < size)
     n = np.bincount(theirs[counted], minlength=size)
     total = np.bincount(theirs[counted], weights=other.value[counted], minlength=size)
     if not n[mine].any():

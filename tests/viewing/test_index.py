@@ -7,6 +7,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.records import SCORING_SCHEMA
 from regrade.viewing.index import aligned
+from regrade.viewing.selecting import stable_order
 from tests.builders import row
 from tests.stored import publish, score
 from tests.viewing.reading import Reader
@@ -48,6 +49,22 @@ def test_each_answer_has_its_score_or_null(scored: list[tuple[str, int]]):
     assert found["outcome"].to_pylist() == [
         "scored" if key in known else "failed" for key in ANSWERS
     ]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [],
+        [3.0, -1.0, 3.0, 0.0, -0.0, 0.0, np.nan, -np.inf, np.inf, -3.5, 1e-40, -1e-40],
+        [np.nan, -np.nan, 1.0, -np.nan],
+        np.random.default_rng(0).integers(-300, 70_000, 5_000).tolist(),
+        np.random.default_rng(1).normal(size=5_000).tolist(),
+    ],
+)
+def test_the_order_is_the_stable_one_of_numpy(keys: list[float]):
+    values = np.array(keys, np.float32)
+    assert stable_order(values).tolist() == np.argsort(values, kind="stable").tolist()
+    assert stable_order(-values).tolist() == np.argsort(-values, kind="stable").tolist()
 
 
 def test_what_was_read_is_in_alphabetic_order_and_nothing_comes_last(reader: Reader):
