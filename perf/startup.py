@@ -41,7 +41,7 @@ GOALS = {
     "refused benchmark": 1.5,
     "refused folder": 1.5,
     "score": 4.0,
-    "score, first": 8.0,
+    "score, first": 6.0,
     "score, server": 4.0,
     "fixed cost of evaluate": 8.0,
 }
