@@ -239,7 +239,7 @@ def test_hle_is_judged_by_its_withheld_questions_which_nothing_publishes(
     assert verdict_set.benchmark == "judge:correct:hle"
     assert verdict_set.scores[0].metrics["accuracy"] == 0.5
     asked = [prompt for prompt in scripted.prompts if "Reference answer" in prompt]
-    assert [("fairest" in prompt, "last" in prompt) for prompt in sorted(asked)] == [
+    assert sorted(("fairest" in prompt, "last" in prompt) for prompt in asked) == [
         (False, True),
         (True, False),
     ]
