@@ -208,7 +208,7 @@ def _print_heading(index: AnswerIndex, shelf: Shelf, stored: StoredSet) -> None:
     """Print what is shown: model, benchmark, scoring, and the settings that tell the set apart."""
     manifest = stored.answers.manifest
     specification = manifest.specification
-    _print(f"{specification.model.name} · {specification.benchmark.name} · {stored.id}", "bold")
+    _print(f"{stored.model} · {specification.benchmark.name} · {stored.id}", "bold")
     if index.scoring is not None:
         overall = index.scoring.summary.overall
         repeats, scale = answers_per_question(specification), index.scoring.scale

@@ -192,7 +192,11 @@ def panels_at(
     Raises:
         DamagedAnswersError: If stored verdicts cannot be read.
     """
-    wanted = dict.fromkeys(_question(run) for one in judge_sets if (run := _run(one)) is not None)
+    wanted: list[tuple[object, ...]] = []
+    for judge_set in judge_sets:
+        run = _run(judge_set)
+        if run is not None and run.judged is not None and _question(run) not in wanted:
+            wanted.append(_question(run))
     if not wanted:
         return []
     sets, _ = readable_sets(repository, revision)

@@ -22,6 +22,7 @@ from regrade.judging.readings import judged_answers, run_of, verdicts
 from regrade.records import GENERATION_SCHEMA
 from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import Evaluation, SomeUnansweredError
+from regrade.tracking.connection import connect
 from tests.benchmarks.files import write_parquet
 from tests.command_line import ROOT
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
@@ -148,22 +149,22 @@ def test_several_judges_are_combined_in_the_result_the_page_and_mlflow(
     assert [pair.equal for pair in panel.agreement] == [0.5]
     assert "| mean | 75.0 ±" in markdown_report(evaluation, None)
 
-    from mlflow import MlflowClient
-
-    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
-    run = client.get_run(str(panel.mlflow_run_id))
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    with connect(uri) as client:
+        run = client.get_run(str(panel.mlflow_run_id))
+        parent = client.get_run(run.data.tags["mlflow.parentRunId"])
     assert run.info.status == "FINISHED"
     assert (run.data.metrics["mean"], run.data.metrics["unanimous"]) == (0.75, 0.5)
     assert run.data.metrics["agreement/judge-one_r1 and judge-7b_r1"] == 0.5
     assert run.data.tags["regrade.judges"] == "judge-one@r1, judge-7b@r1"
-    parent = client.get_run(run.data.tags["mlflow.parentRunId"])
     assert parent.data.tags["regrade.model"].startswith("org/tiny")
 
     third = ScriptedJudge(by_reference)
     third.name = "judge-three"
     [larger] = judging(third, judges=("judge-three",), rubric="correct").panels
     assert (larger.combined[0].mean, larger.mlflow_run_id) == (0.5, panel.mlflow_run_id)
-    updated = client.get_run(str(panel.mlflow_run_id)).data
+    with connect(uri) as client:
+        updated = client.get_run(str(panel.mlflow_run_id)).data
     assert (updated.metrics["majority"], updated.metrics["mean"]) == (0.5, pytest.approx(2 / 3))
 
 
@@ -239,7 +240,7 @@ def test_hle_is_judged_by_its_withheld_questions_which_nothing_publishes(
     assert verdict_set.benchmark == "judge:correct:hle"
     assert verdict_set.scores[0].metrics["accuracy"] == 0.5
     asked = [prompt for prompt in scripted.prompts if "Reference answer" in prompt]
-    assert [("fairest" in prompt, "last" in prompt) for prompt in sorted(asked)] == [
+    assert sorted(("fairest" in prompt, "last" in prompt) for prompt in asked) == [
         (False, True),
         (True, False),
     ]

@@ -8,8 +8,8 @@ import pytest
 
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.errors import SettingsError
-from regrade.judging.panel import one_run_each, panel
-from regrade.judging.readings import run_of
+from regrade.judging.panel import one_run_each, panel, panels_at
+from regrade.judging.readings import is_judge_set, run_of
 from regrade.labels.panels import calibrated_panel
 from regrade.reporting.panel_results import panel_result
 from regrade.reporting.panels import agreement_rows, panel_rows
@@ -115,3 +115,21 @@ def test_judges_of_other_answers_or_rubrics_are_not_combined(
         panel([three[0], three[0]])
     with pytest.raises(SettingsError, match="'five' is none of the judges"):
         panel(three, without=("five",))
+
+
+def test_the_panels_of_a_repository_are_found_by_one_of_their_runs(
+    three: Sequence[AnswerSet], tmp_path: Path
+):
+    repository = three[0].repository
+    head = str(repository.head())
+    candidates(tmp_path / "answers", ["x", "y"], model="org/other")
+    alone = judged(tmp_path, "one", "AB", answer_sets=("org/other",))
+    plain = [one for one in list_sets(repository, head) if not is_judge_set(one)]
+
+    [(found, runs)] = panels_at(repository, str(repository.head()), [three[1], three[2]])
+
+    assert [run.manifest.answer_set_id for run in runs] == [
+        run.manifest.answer_set_id for run in three
+    ]
+    assert found.judges == ("one@r1", "two@r1", "three@r1")
+    assert panels_at(repository, str(repository.head()), [alone, *plain]) == []

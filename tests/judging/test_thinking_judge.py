@@ -73,7 +73,8 @@ def test_a_judge_that_thinks_does_so_freely_and_then_gives_a_verdict(
     assert all(plan.reasons for plan in plans)
     for judge_set in sets:
         [session] = judge_set.manifest.sessions
-        assert (session.structured_outputs, session.reasoning_parser) == ("xgrammar", "qwen3")
+        assert str(session.structured_outputs).startswith("xgrammar")
+        assert session.reasoning_parser == "qwen3"
         found = verdicts(judge_set)
         assert [v.outcome for v in found] == ["scored"] * 3
         assert {v.label for v in found} <= {"yes", "no"}

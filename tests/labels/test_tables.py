@@ -97,6 +97,7 @@ def test_list_and_show_say_if_a_judge_is_calibrated(
     assert run(["list", "--answers", repository.uri, "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
 
+    assert shown.startswith("org/llama-a (judge lab/llama-7b) · judge:correct:")
     assert said in listed
     assert "judge of one family" in listed  # by their names
     assert f"by people's labels: {said}" in shown or said in shown
