@@ -16,19 +16,28 @@ if TYPE_CHECKING:
 
 KEY = "regrade"
 TAG = f"mlflow.sharedViewState.{KEY}"
+KIND_TAG, NOTE_TAG = "mlflow.experimentKind", "mlflow.note.content"
+MACHINE_LEARNING = "custom_model_development"
+"""Kind of an experiment whose pages show runs; otherwise they may begin with those for agents, which stay empty."""
 ATTRIBUTES = ("Created", "Duration")
 
 
 def save_view(client: "MlflowClient", experiment: str, benchmarks: Iterable[str]) -> None:
     """Add columns for the accuracies of benchmarks to the saved view; its other columns are kept.
 
+    The experiment gets its kind and a description with a link to the view, unless it has them.
+
     Args:
         client: Client of MLflow.
         experiment: Id of the experiment.
         benchmarks: Names of the benchmarks.
     """
-    stored = client.get_experiment(experiment).tags.get(TAG)
-    known = _columns(stored)
+    tags = client.get_experiment(experiment).tags
+    note = f"[All evaluations with their accuracies]({_page(experiment)})"
+    for key, value in ((KIND_TAG, MACHINE_LEARNING), (NOTE_TAG, note)):
+        if key not in tags:
+            client.set_experiment_tag(experiment, key, value)
+    known = _columns(tags.get(TAG))
     columns = [f"attributes.`{name}`" for name in ATTRIBUTES] if not known else []
     wanted = [f"metrics.`accuracy/{name}`" for name in sorted(benchmarks)]
     columns = list(dict.fromkeys([*known, *columns, *wanted]))
@@ -57,8 +66,11 @@ def list_url(uri: str, experiment: str) -> str | None:
     """Return the address of the list of runs in the saved view; None if `uri` is not a server."""
     if not uri.startswith(("http://", "https://")):
         return None
-    page = f"#/experiments/{experiment}/runs?viewStateShareKey={KEY}&workflowType=machine_learning"
-    return f"{public_uri(uri).rstrip('/')}/{page}"
+    return f"{public_uri(uri).rstrip('/')}/{_page(experiment)}"
+
+
+def _page(experiment: str) -> str:
+    return f"#/experiments/{experiment}/runs?viewStateShareKey={KEY}&workflowType=machine_learning"
 
 
 def _columns(stored: str | None) -> list[str]:
