@@ -82,11 +82,17 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
 
 
 def _scored_lines(evaluation: Evaluation) -> list[str]:
-    rows = list(table_rows(evaluation))
+    rows, names = list(table_rows(evaluation)), columns(evaluation)
     if not rows and evaluation.answer_sets:
         return []
+    models = {row[0] for row in rows}
+    head: list[str] = []
+    if len(models) == 1:  # without this column, the table fits the page
+        head = [f"Model: {escape(models.pop())}", ""]
+        rows, names = [row[1:] for row in rows], names[1:]
     return [
-        *markdown_table(columns(evaluation), rows, text=TEXT_COLUMNS),
+        *head,
+        *markdown_table(names, rows, text=TEXT_COLUMNS),
         "",
         "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing.",
         *([_REPEATS] if has_repeats(evaluation) else []),

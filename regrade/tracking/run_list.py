@@ -16,16 +16,15 @@ if TYPE_CHECKING:
 
 KEY = "regrade"
 TAG = f"mlflow.sharedViewState.{KEY}"
-KIND_TAG, NOTE_TAG = "mlflow.experimentKind", "mlflow.note.content"
-MACHINE_LEARNING = "custom_model_development"
-"""Kind of an experiment whose pages show runs; otherwise they may begin with those for agents, which stay empty."""
+NOTE_TAG = "mlflow.note.content"
 ATTRIBUTES = ("Created", "Duration")
 
 
 def save_view(client: "MlflowClient", experiment: str, benchmarks: Iterable[str]) -> None:
     """Add columns for the accuracies of benchmarks to the saved view; its other columns are kept.
 
-    The experiment gets its kind and a description with a link to the view, unless it has them.
+    The experiment gets a description with a link to the view, unless it has one: MLflow shows it on all pages of the
+    experiment, also on those for agents, with which it may begin.
 
     Args:
         client: Client of MLflow.
@@ -33,10 +32,9 @@ def save_view(client: "MlflowClient", experiment: str, benchmarks: Iterable[str]
         benchmarks: Names of the benchmarks.
     """
     tags = client.get_experiment(experiment).tags
-    note = f"[All evaluations with their accuracies]({_page(experiment)})"
-    for key, value in ((KIND_TAG, MACHINE_LEARNING), (NOTE_TAG, note)):
-        if key not in tags:
-            client.set_experiment_tag(experiment, key, value)
+    if NOTE_TAG not in tags:
+        link = f"[All evaluations with their accuracies]({_page(experiment)})"
+        client.set_experiment_tag(experiment, NOTE_TAG, link)
     known = _columns(tags.get(TAG))
     columns = [f"attributes.`{name}`" for name in ATTRIBUTES] if not known else []
     wanted = [f"metrics.`accuracy/{name}`" for name in sorted(benchmarks)]

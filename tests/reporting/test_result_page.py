@@ -87,6 +87,15 @@ def test_two_models_of_one_name_are_two_in_the_table(evaluation: Evaluation):
 
     assert [cells[0] for cells in table_rows(evaluation)] == ["final"]
     assert [cells[0] for cells in table_rows(both)] == ["final@aaaaaaaa", "final@bbbbbbbb"]
+    assert "| model | benchmark |" in markdown_report(both, None)
+
+
+def test_a_single_model_stands_above_the_table_which_then_fits_the_page(evaluation: Evaluation):
+    page = markdown_report(evaluation, None)
+    assert page.startswith(
+        "Model: final\n\n| benchmark | scorer | accuracy | n | unparsed | truncated | failed |"
+    )
+    assert "| sums | number v2 | 64.3 ± 9.2 % | 28 |" in page
 
 
 def test_stages_that_a_run_did_not_need_have_no_seconds(evaluation: Evaluation):
