@@ -76,7 +76,7 @@ def test_answers_without_a_score_are_counted(evaluation: Evaluation):
     (answers,) = evaluation.answer_sets
     sets = (answers.model_copy(update={"scores": (), "expected_rows": 1400}),)
     unscored = evaluation.model_copy(update={"answer_sets": sets})
-    assert short_headline(unscored) == "final: sums 28 of 1,400 answers, not scored"
+    assert short_headline(unscored) == "final: sums 28 of 1,400 answers"
     assert headline(unscored) == short_headline(unscored)
 
 
