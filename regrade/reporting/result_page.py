@@ -140,6 +140,8 @@ def _links(answers: AnswerSetResult, repository: str) -> str:
         run = f", MLflow run `{answers.mlflow_run_id}`" if answers.mlflow_run_id else ""
     set_id, revision = answers.answer_set_id, str(answers.revision)[:12]
     view = view_address(repository, set_id)
-    read = "" if view is None else f", [read them]({view}), [wrong ones]({view}?verdict=wrong)"
+    read = "" if view is None else f", [read them]({view})"
+    if view is not None and answers.scores:
+        read += f", [wrong ones]({view}?verdict=wrong)"
     report = f", [report]({answers.report_url})" if answers.report_url else ""
     return f"- {escape(answers.benchmark)}: {where} `{set_id}` at commit `{revision}`{run}{report}{read}"
