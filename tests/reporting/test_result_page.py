@@ -90,6 +90,21 @@ def test_two_models_of_one_name_are_two_in_the_table(evaluation: Evaluation):
     assert "| model | benchmark |" in markdown_report(both, None)
 
 
+def test_wrong_answers_are_linked_once_they_are_scored(
+    evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGRADE_VIEW_URL", "http://view.test")
+    monkeypatch.setenv("REGRADE_ANSWERS", evaluation.repository)
+    (answers,) = evaluation.answer_sets
+    unscored = Evaluation(
+        answer_sets=(answers.model_copy(update={"scores": ()}),), repository=evaluation.repository
+    )
+    address = f"](http://view.test/sets/{answers.answer_set_id}"
+    assert f"{address}?verdict=wrong)" in markdown_report(evaluation, None)
+    assert f"{address})" in markdown_report(unscored, None)
+    assert "verdict=wrong" not in markdown_report(unscored, None)
+
+
 def test_a_single_model_stands_above_the_table_which_then_fits_the_page(evaluation: Evaluation):
     page = markdown_report(evaluation, None)
     assert page.startswith(
