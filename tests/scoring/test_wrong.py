@@ -23,8 +23,9 @@ def test_a_ranked_question_is_shown_with_its_choices(tmp_path: Path):
     prompt = "Which sum is right?\nA. 5+3=10\nB. 4+7=11\nAnswer:"
     ranked = {"text": None, "choices": ["5+3=10", "4+7=11"], "label_logprobs": [-0.1, -2.0]}
     rows = [row(0, question="Which sum is right?", prompt=prompt, target="B") | ranked]
-    answers = publish(LocalRepository(tmp_path / "answers"), rows)
+    answers = publish(LocalRepository(tmp_path / "answers"), rows, method="rank")
 
-    (example,) = wrong_examples(answers, score_answers(answers, "choice_logprob").file, None)
+    scored = score_answers(answers, "choice_logprob")
+    (example,) = wrong_examples(answers, scored.file, scored.table)
 
     assert (example["question"], example["extracted"]) == (prompt, "A")
