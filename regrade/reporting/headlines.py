@@ -27,7 +27,7 @@ def _headline_of(
     results = []
     for answers in evaluation.answer_sets:
         if not answers.scores:
-            results.append(f"{answers.benchmark} {answered_text(answers)}, not scored")
+            results.append(f"{answers.benchmark} {answered_text(answers)}")
         results += [
             f"{answers.benchmark} {shown(answers, score)}"
             for score in answers.scores

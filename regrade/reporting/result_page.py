@@ -82,11 +82,17 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
 
 
 def _scored_lines(evaluation: Evaluation) -> list[str]:
-    rows = list(table_rows(evaluation))
+    rows, names = list(table_rows(evaluation)), columns(evaluation)
     if not rows and evaluation.answer_sets:
         return []
+    models = {row[0] for row in rows}
+    head: list[str] = []
+    if len(models) == 1:  # without this column, the table fits the page
+        head = [f"Model: {escape(models.pop())}", ""]
+        rows, names = [row[1:] for row in rows], names[1:]
     return [
-        *markdown_table(columns(evaluation), rows, text=TEXT_COLUMNS),
+        *head,
+        *markdown_table(names, rows, text=TEXT_COLUMNS),
         "",
         "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing.",
         *([_REPEATS] if has_repeats(evaluation) else []),
@@ -134,6 +140,8 @@ def _links(answers: AnswerSetResult, repository: str) -> str:
         run = f", MLflow run `{answers.mlflow_run_id}`" if answers.mlflow_run_id else ""
     set_id, revision = answers.answer_set_id, str(answers.revision)[:12]
     view = view_address(repository, set_id)
-    read = "" if view is None else f", [read them]({view}), [wrong ones]({view}?verdict=wrong)"
+    read = "" if view is None else f", [read them]({view})"
+    if view is not None and answers.scores:
+        read += f", [wrong ones]({view}?verdict=wrong)"
     report = f", [report]({answers.report_url})" if answers.report_url else ""
     return f"- {escape(answers.benchmark)}: {where} `{set_id}` at commit `{revision}`{run}{report}{read}"

@@ -65,7 +65,8 @@ def _example(answers: AnswerSet, stored: dict[str, Any], score: dict[str, Any]) 
     address = view_address(
         answers.repository.uri, set_id, sample_id=stored["sample_id"], repeat=stored["repeat"]
     )
-    asked = stored["prompt"] if stored["question"] is None else stored["question"]
+    ranked = stored["text"] is None  # the prompt has the choices
+    asked = stored["prompt"] if ranked or stored["question"] is None else stored["question"]
     return {
         "question": _end(asked),
         "answer": _end(stored["text"]),

@@ -16,19 +16,26 @@ if TYPE_CHECKING:
 
 KEY = "regrade"
 TAG = f"mlflow.sharedViewState.{KEY}"
+NOTE_TAG = "mlflow.note.content"
 ATTRIBUTES = ("Created", "Duration")
 
 
 def save_view(client: "MlflowClient", experiment: str, benchmarks: Iterable[str]) -> None:
     """Add columns for the accuracies of benchmarks to the saved view; its other columns are kept.
 
+    The experiment gets a description with a link to the view, unless it has one: MLflow shows it on all pages of the
+    experiment, also on those for agents, with which it may begin.
+
     Args:
         client: Client of MLflow.
         experiment: Id of the experiment.
         benchmarks: Names of the benchmarks.
     """
-    stored = client.get_experiment(experiment).tags.get(TAG)
-    known = _columns(stored)
+    tags = client.get_experiment(experiment).tags
+    if NOTE_TAG not in tags:
+        link = f"[All evaluations with their accuracies]({_page(experiment)})"
+        client.set_experiment_tag(experiment, NOTE_TAG, link)
+    known = _columns(tags.get(TAG))
     columns = [f"attributes.`{name}`" for name in ATTRIBUTES] if not known else []
     wanted = [f"metrics.`accuracy/{name}`" for name in sorted(benchmarks)]
     columns = list(dict.fromkeys([*known, *columns, *wanted]))
@@ -57,8 +64,11 @@ def list_url(uri: str, experiment: str) -> str | None:
     """Return the address of the list of runs in the saved view; None if `uri` is not a server."""
     if not uri.startswith(("http://", "https://")):
         return None
-    page = f"#/experiments/{experiment}/runs?viewStateShareKey={KEY}&workflowType=machine_learning"
-    return f"{public_uri(uri).rstrip('/')}/{page}"
+    return f"{public_uri(uri).rstrip('/')}/{_page(experiment)}"
+
+
+def _page(experiment: str) -> str:
+    return f"#/experiments/{experiment}/runs?viewStateShareKey={KEY}&workflowType=machine_learning"
 
 
 def _columns(stored: str | None) -> list[str]:

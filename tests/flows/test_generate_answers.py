@@ -60,7 +60,7 @@ def test_a_run_is_named_by_its_answers_and_its_page_says_how_to_score_them(
     page = str(newest_artifact(client, flow_run_id, RESULT_KEY))
 
     (result,) = state.result().answer_sets
-    assert name == state.message == "regrade-demo: sums 3 of 3 answers, not scored"
+    assert name == state.message == "regrade-demo: sums 3 of 3 answers"
     assert f"| regrade-demo | sums | 3 of 3 | 3 | 0 | {result.answer_set_id} |" in page
     assert f"regrade score --answers {tmp_path}/answers --answer-set {result.answer_set_id}" in page
     assert "score them, without a model" in page

@@ -76,7 +76,7 @@ def test_answers_without_a_score_are_counted(evaluation: Evaluation):
     (answers,) = evaluation.answer_sets
     sets = (answers.model_copy(update={"scores": (), "expected_rows": 1400}),)
     unscored = evaluation.model_copy(update={"answer_sets": sets})
-    assert short_headline(unscored) == "final: sums 28 of 1,400 answers, not scored"
+    assert short_headline(unscored) == "final: sums 28 of 1,400 answers"
     assert headline(unscored) == short_headline(unscored)
 
 
@@ -87,6 +87,30 @@ def test_two_models_of_one_name_are_two_in_the_table(evaluation: Evaluation):
 
     assert [cells[0] for cells in table_rows(evaluation)] == ["final"]
     assert [cells[0] for cells in table_rows(both)] == ["final@aaaaaaaa", "final@bbbbbbbb"]
+    assert "| model | benchmark |" in markdown_report(both, None)
+
+
+def test_wrong_answers_are_linked_once_they_are_scored(
+    evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGRADE_VIEW_URL", "http://view.test")
+    monkeypatch.setenv("REGRADE_ANSWERS", evaluation.repository)
+    (answers,) = evaluation.answer_sets
+    unscored = Evaluation(
+        answer_sets=(answers.model_copy(update={"scores": ()}),), repository=evaluation.repository
+    )
+    address = f"](http://view.test/sets/{answers.answer_set_id}"
+    assert f"{address}?verdict=wrong)" in markdown_report(evaluation, None)
+    assert f"{address})" in markdown_report(unscored, None)
+    assert "verdict=wrong" not in markdown_report(unscored, None)
+
+
+def test_a_single_model_stands_above_the_table_which_then_fits_the_page(evaluation: Evaluation):
+    page = markdown_report(evaluation, None)
+    assert page.startswith(
+        "Model: final\n\n| benchmark | scorer | accuracy | n | unparsed | truncated | failed |"
+    )
+    assert "| sums | number v2 | 64.3 ± 9.2 % | 28 |" in page
 
 
 def test_stages_that_a_run_did_not_need_have_no_seconds(evaluation: Evaluation):

@@ -300,6 +300,12 @@ def test_the_saved_list_of_runs_has_the_accuracies_as_columns(uri: str) -> None:
     )
     assert list_url(uri, "7") is None
     assert prepared_list(uri, "http://x:5000") == list_url("http://x:5000", runs.experiment_id)
+    page = str(list_url("http://x", runs.experiment_id))
+    assert page.removeprefix("http://x/") in tags["mlflow.note.content"]
+
+    client_of(uri).set_experiment_tag(runs.experiment_id, "mlflow.note.content", "mine")
+    track(uri, [scoring()])
+    assert client_of(uri).get_experiment(runs.experiment_id).tags["mlflow.note.content"] == "mine"
 
 
 def test_wrong_answers_are_a_table_of_the_run(uri: str, tmp_path: Path) -> None:
