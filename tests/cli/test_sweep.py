@@ -110,8 +110,9 @@ def test_splits_that_cannot_run_here_are_rows_with_their_reason(
             assert point.failure is None
             assert_measured(point.benchmarks[0])
         else:
+            assert point.failure is not None
+            assert "vLLM cannot run a pipeline on a CPU" in point.failure
             assert point.failure in row
-    assert found.engine_starts >= 2
 
 
 def curve(sweep: SweepResult, metric: str) -> list[tuple[int, Any]]:

@@ -79,11 +79,13 @@ def load(
     is_cpu = vllm.current_platform.is_cpu()
     arguments = engine_arguments(open_message, is_cpu=is_cpu)
     if is_cpu:
+        if arguments.pipeline_parallel_size > 1:
+            raise SettingsError(
+                f"engine.pipeline_parallel_size={arguments.pipeline_parallel_size}: vLLM cannot run a pipeline on a CPU (vLLM "
+                f"{vllm.__version__} ends at the first answer). Use tensor_parallel_size or data_parallel_size."
+            )
         lower_priority()
-        share_cores(
-            arguments.tensor_parallel_size * arguments.pipeline_parallel_size,
-            arguments.data_parallel_size,
-        )
+        share_cores(arguments.tensor_parallel_size, arguments.data_parallel_size)
     on_progress("tokenising the prompts")
     model = model_config(arguments)
     prompts, reader, chat = open_prompts(open_message, model)

@@ -354,8 +354,19 @@ def _open(model: ResolvedModel, log: Path, settings: VllmEngine, *requests, **re
             "max_tokens is 8, but max_model_len is 8 tokens",
             marks=pytest.mark.slow,
         ),
+        pytest.param(
+            FAST.model_copy(update={"pipeline_parallel_size": 2}),
+            (),
+            "vLLM cannot run a pipeline on a CPU",
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["unknown engine argument", "prompt longer than the model allows", "no room for a prompt"],
+    ids=[
+        "unknown engine argument",
+        "prompt longer than the model allows",
+        "no room for a prompt",
+        "pipeline on a CPU",
+    ],
 )
 def test_impossible_settings_are_refused_before_the_weights_are_read(
     resolved_model: ResolvedModel, tmp_path: Path, settings, requests, message
