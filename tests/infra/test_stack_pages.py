@@ -134,7 +134,7 @@ def read_result(pages: Pages, flow_run: dict[str, Any], hub: Hub) -> None:
     pages.text("regrade-demo: gsm8k_chat ")
     pages.shot("run", 1000)
     pages.click('//*[not(*) and normalize-space(.)="result"]')
-    pages.text("Score the same answers again")
+    pages.text("score them again, without a model")
     pages.text("gsm8k_chat")
     pages.text(f"regrade score --answers hf://datasets/{hub.repo_id}")
     picture = pages.one("//img")
