@@ -6,7 +6,9 @@ from pathlib import Path
 
 from regrade.processes.importing import quick_imports
 
-_VARIABLES = ("PREFECT_API", "PREFECT_PROFILE", "PREFECT_PLUGINS", "PREFECT_EXPERIMENTS")
+_GROUP = "PREFECT_API"
+"""Variable with all settings of the server's API, as JSON."""
+_VARIABLES = ("PREFECT_API_URL", "PREFECT_PROFILE", "PREFECT_PLUGINS", "PREFECT_EXPERIMENTS")
 """Beginnings of variables that can name a server: its address, a profile, or plugins, which set variables."""
 _FILES = (".env", "prefect.toml")
 """Files in the working folder that Prefect reads."""
@@ -30,7 +32,7 @@ def may_have_server() -> bool:
     """
     home = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
     return (
-        any(name.upper().startswith(_VARIABLES) for name in os.environ)
+        any(name == _GROUP or name.startswith(_VARIABLES) for name in map(str.upper, os.environ))
         or any(Path(name).exists() for name in _FILES)
         or (home / "profiles.toml").exists()
         or _has_table(Path("pyproject.toml"))

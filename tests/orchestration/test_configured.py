@@ -20,6 +20,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in os.environ:
         if name.startswith(("PREFECT_API", "PREFECT_PROFILE")):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "name:password")  # of any server
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -60,6 +61,7 @@ def test_a_file_of_settings_may_name_a_server(nowhere: Path, file: str, content:
     [
         "PREFECT_API_URL",
         "prefect_api_url",
+        "PREFECT_API",
         "PREFECT_PROFILE",
         "PREFECT_PROFILES_PATH",
         "PREFECT_PLUGINS_ENABLED",
