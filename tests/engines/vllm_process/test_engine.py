@@ -639,7 +639,7 @@ def test_planned_requests_that_are_withdrawn_are_passed_over(
 
 @pytest.mark.vllm
 @pytest.mark.slow
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(900)
 def test_copies_of_a_model_that_is_split_answer_as_a_single_one(
     resolved_model: ResolvedModel, vllm_engine: Engine, tmp_path: Path
 ):
