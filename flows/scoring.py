@@ -191,8 +191,12 @@ def publish(scorings: Scorings) -> None:
     scorings.revision = revision or scorings.revision
     _compare(scorings)
     sets = [entry.answers for entry in scorings.sets]
-    if any(judge_run(answers.manifest.specification) for answers in sets):
+    if not any(judge_run(answers.manifest.specification) for answers in sets):
+        return
+    try:
         scorings.panels = combine_judges(repository, scorings.revision, hidden(sets))
+    except RegradeError as error:  # scores are published: they are tracked and shown without it
+        logger.warning("the judges are not combined: %s", error)
 
 
 def _compare(scorings: Scorings) -> None:

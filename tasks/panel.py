@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet
-from regrade.errors import DamagedAnswersError, TrackingError
+from regrade.errors import TrackingError
 from regrade.judging.panel import panels_at
 from regrade.labels.panels import calibrated_panel
 from regrade.reporting import panels
@@ -26,16 +26,14 @@ def combine_judges(
 ) -> list[PanelResult]:
     """Combine the verdicts of all judges of the answers that these judge runs are about; none if each has one judge.
 
-    Damaged verdicts or labels of another judge are logged, and cost only this result.
+    Raises:
+        DamagedAnswersError: If verdicts or labels of another judge are damaged.
+        HubError: If they cannot be read from the Hub.
     """
-    try:
-        return [
-            panel_result(panel, calibrated_panel(panel, chosen))
-            for panel, chosen in panels_at(repository, revision, sets)
-        ]
-    except DamagedAnswersError as error:
-        logger.warning("the judges are not combined: %s", error)
-        return []
+    return [
+        panel_result(panel, calibrated_panel(panel, chosen))
+        for panel, chosen in panels_at(repository, revision, sets)
+    ]
 
 
 @step("track judges", delays=DELAYS)

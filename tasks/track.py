@@ -1,5 +1,6 @@
 """Track scorings in MLflow; tracking them again updates the same runs."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -78,7 +79,7 @@ def _track(uri: str, scorings: list[Scoring]) -> TrackedRuns:
             scorings,
             step=training_step(name),
             family=model_family(name),
-            regrade_command=f"regrade score --answers {scorings[0].repository}",
+            regrade_command=f"regrade score --answers {shlex.quote(scorings[0].repository)}",
         )
     except TrackingProcessError as error:
         raise TrackingError(public_uri(uri), str(error)) from error

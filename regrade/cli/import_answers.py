@@ -1,5 +1,6 @@
 """`regrade import`."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -135,7 +136,7 @@ def _print(imports: Imports, uri: str) -> None:
     if imports.not_imported:
         fields = (f"{name}: {_listed(names)}" for name, names in imports.not_imported.items())
         _note(f"fields not imported: {'; '.join(fields)}")
-    _note(f"score them           regrade score --answers {uri}")
+    _note(f"score them           regrade score --answers {shlex.quote(uri)}")
 
 
 def _without_target(imported: Imported) -> str:

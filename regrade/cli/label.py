@@ -1,5 +1,6 @@
 """`regrade label`."""
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -122,7 +123,7 @@ def _write(
             plain(
                 f"{path}: {written:,} of {len(task.items):,} answers, drawn with seed {seed}. Fill {columns}; "
                 "leave a cell empty if you cannot tell. Then: "
-                f"regrade label {set_id} --answers {task.answers.repository.uri} --read {path} --rater NAME"
+                f"regrade label {set_id} --answers {shlex.quote(task.answers.repository.uri)} --read {shlex.quote(str(path))} --rater NAME"
             )
         )
 

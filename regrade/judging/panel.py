@@ -14,7 +14,7 @@ from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.errors import SettingsError
 from regrade.judging.readings import Verdict, run_of, verdicts
 from regrade.judging.stored import is_unchanged
-from regrade.rubrics.facts import JudgeRun, judge_run
+from regrade.rubrics.facts import JudgedSet, JudgeRun, readable_judge_run
 from regrade.settings import ScoringOptions
 from regrade.stats.estimates import clustered_standard_error
 
@@ -203,6 +203,9 @@ def panels_at(
     found = []
     for question in wanted:
         runs = [one for one in sets if (run := _run(one)) and _question(run) == question]
+        baseline = run_of(runs[0]).baseline if runs else None
+        if baseline is not None and not any(_is_same(one, baseline) for one in sets):
+            continue  # the other side's answers were changed
         judged = [one for one in sets if _is_judged_by(runs, one)]
         chosen = one_run_each(runs, judged[0]) if judged else []
         if len(chosen) > 1:
@@ -211,7 +214,11 @@ def panels_at(
 
 
 def _run(answers: AnswerSet) -> JudgeRun | None:
-    return judge_run(answers.manifest.specification)
+    return readable_judge_run(answers.manifest.specification)
+
+
+def _is_same(answers: AnswerSet, judged: JudgedSet) -> bool:
+    return answers.manifest.answer_set_id == judged.answer_set_id and is_unchanged(answers, judged)
 
 
 def _is_judged_by(runs: Sequence[AnswerSet], answers: AnswerSet) -> bool:

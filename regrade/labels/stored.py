@@ -9,7 +9,7 @@ import numpy as np
 from regrade.answers.labelfile import FOLDER, LabelFile, label_files, label_table, labelled_folders
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.labels.sampling import Key
-from regrade.rubrics.facts import JudgeRun, judge_run
+from regrade.rubrics.facts import JudgeRun, judge_run, readable_judge_run
 from regrade.stats.estimates import FloatArray
 from regrade.stats.scale import Scale
 
@@ -84,7 +84,7 @@ def stored_labels(answers: AnswerSet, scale: Scale, field: str | None = None) ->
     seeds: dict[int, None] = {}
     outdated = 0
     for source, record in sorted(files, key=lambda found: found[1].imported_at):
-        if not _is_current(source, record):
+        if not is_current(source, record):
             outdated += record.rows
             continue
         if record.sample is not None:
@@ -98,7 +98,7 @@ def stored_labels(answers: AnswerSet, scale: Scale, field: str | None = None) ->
     return StoredLabels(latest, tuple(seeds), outdated)
 
 
-def _is_current(answers: AnswerSet, record: LabelFile) -> bool:
+def is_current(answers: AnswerSet, record: LabelFile) -> bool:
     """Return True if the labelled answers are still those of the set.
 
     The answers behind a judge run are part of its identity. Of other sets, all labelled shards have to be there still.
@@ -129,6 +129,6 @@ def labelled_judge_runs(answers: AnswerSet) -> Iterator[tuple[AnswerSet, JudgeRu
         return
     for other in readable_sets(repository, revision)[0]:
         if other.manifest.specification.folder in folders:
-            run = judge_run(other.manifest.specification)
+            run = readable_judge_run(other.manifest.specification)
             if run is not None:
                 yield other, run

@@ -19,6 +19,7 @@ from regrade.report.provenance import (
     viewer_address,
 )
 from regrade.reporting.comparisons import COLUMNS, comparison_row, remarks
+from regrade.rubrics.facts import answers_per_question
 from regrade.stats.repeats import average_name, further_averages
 from regrade.viewing.templating import page_templates
 from regrade.viewing.visible import marked, one_line
@@ -57,6 +58,7 @@ def html_report(report: Report) -> str:
         version=__version__,
         worst=WORST_SUBSETS,
         average_name=average_name,
+        answers_per_question=answers_per_question,
         averages=further_averages,
         comparison_columns=COLUMNS,
         comparison_row=comparison_row,

@@ -1,5 +1,6 @@
 """A comparison of two scorings as one line or a page of markdown; untrusted texts are escaped."""
 
+import shlex
 from collections.abc import Sequence
 
 from regrade.reporting.markdown import escape, markdown_table
@@ -37,7 +38,7 @@ def diff_line(diff: Diff) -> str:
 def diff_command(diff: Diff) -> str:
     """Return the `regrade diff` command that shows this comparison."""
     return (
-        f"regrade diff {diff.answer_set_id} --answers {diff.repository} "
+        f"regrade diff {diff.answer_set_id} --answers {shlex.quote(diff.repository)} "
         f"--from {diff.before.label} --to {diff.after.label}"
     )
 

@@ -1,5 +1,7 @@
 """The result of a flow run as a page of markdown."""
 
+import shlex
+
 from regrade.reporting import other_results, panels, speeds
 from regrade.reporting.markdown import escape, markdown_table
 from regrade.reporting.panel_results import PanelResult
@@ -68,12 +70,12 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
         return "\n".join([*lines, ""])
     again = " again" if any(answers.scores for answers in evaluation.answer_sets) else ""
     lines += ["", f"Read the answers in a browser; score them{again}, without a model:", "", "```"]
+    repository = shlex.quote(evaluation.repository)
     lines += [
-        f"regrade view {evaluation.repository} {answers.answer_set_id}"
-        for answers in evaluation.answer_sets
+        f"regrade view {repository} {answers.answer_set_id}" for answers in evaluation.answer_sets
     ]
     lines += [
-        f"regrade score --answers {evaluation.repository} --answer-set {answers.answer_set_id}"
+        f"regrade score --answers {repository} --answer-set {answers.answer_set_id}"
         for answers in evaluation.answer_sets
     ]
     seconds = list(cost_rows(evaluation))

@@ -127,6 +127,14 @@ def judge_identity(specification: Specification) -> JudgeIdentity:
     return JudgeIdentity(*texts)
 
 
+def readable_judge_run(specification: Specification) -> JudgeRun | None:
+    """Return the facts of a judge run; None for other answers, and for facts of a newer version."""
+    try:
+        return judge_run(specification)
+    except SettingsError:
+        return None
+
+
 def answers_per_question(specification: Specification) -> int:
     """Return the answers to each question; of a judge run, those that are judged, however often the judge was asked."""
     run = judge_run(specification)

@@ -1,6 +1,7 @@
 """Log several judges of the same answers to MLflow: a run below the evaluation of the judged model; logged again, it is updated."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -62,7 +63,9 @@ def track_panel(uri: str, panel: PanelRun) -> str:
                 client, parent.experiment_id, query, panel.name, tags, parent.start_time
             )
         run_id = str(run.info.run_id)
-        changed = changed_values(metrics, run.data.metrics)
+        # A metric cannot be removed: a figure that there is no longer, such as a majority with too many draws, becomes NaN.
+        gone = {name: math.nan for name, old in run.data.metrics.items() if not math.isnan(old)}
+        changed = changed_values(gone | metrics, run.data.metrics)
         fresh = {name: value for name, value in tags.items() if run.data.tags.get(name) != value}
         log_values(client, run_id, changed, step=0, parameters={}, tags=fresh)
         if changed or fresh or run.info.status != "FINISHED":

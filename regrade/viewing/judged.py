@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from regrade.answers.labelfile import LabelFile, label_files, label_table
+from regrade.errors import DamagedAnswersError
 from regrade.judging.stored import is_unchanged
+from regrade.labels.stored import is_current
 from regrade.rubrics.facts import JudgeRun
 from regrade.viewing.filters import AnswerFilters
 from regrade.viewing.library import Library, Shelf, StoredSet
@@ -56,19 +58,37 @@ def gradings_of(
         place = own.place(repeat)[0]
         for name, judged in (("judged", own.judged), ("baseline", own.baseline)):
             other = None if judged is None else _of_id(shelf, judged.answer_set_id)
-            if judged is not None and other is not None:
+            if judged is not None and other is not None and is_unchanged(other.answers, judged):
                 title = f"{name} answer of {judged.model}"
                 found.append(Grading(title, links.answer(other.id, sample_id, place, plain)))
         return tuple(found)
     for other, run in _judge_runs(shelf, stored):
         first = repeat * run.judge_repeats * run.parts
-        limit = other.answers.manifest.specification.benchmark.limit
-        if limit is not None and library.index(other, None).row_of(sample_id, first) is None:
+        if not _has_verdict(library, other, run, sample_id, repeat):
             continue
         judge = other.answers.manifest.specification.model.name
         href = links.answer(other.id, sample_id, first, plain)
         found.append(Grading(f"{judge} by rubric {run.rubric.name}", href))
     return tuple(found)
+
+
+def _has_verdict(
+    library: Library, judge: StoredSet, run: JudgeRun, sample_id: str, repeat: int
+) -> bool:
+    """Return True if a judge was asked about an answer."""
+    if run.judged is None or repeat >= run.judged.repeats:
+        return False
+    manifest = judge.answers.manifest
+    limited = manifest.specification.benchmark.limit is not None or run.baseline is not None
+    if manifest.state == "complete" and not limited:
+        return True
+    try:
+        verdict = library.index(judge, None).row_of(
+            sample_id, repeat * run.judge_repeats * run.parts
+        )
+    except DamagedAnswersError:  # the answer can be read without it
+        return False
+    return verdict is not None
 
 
 class People:
@@ -100,6 +120,8 @@ def _labels(shelf: Shelf, stored: StoredSet) -> Mapping[Key, tuple[PersonLabel, 
     found: dict[Key, list[tuple[datetime, PersonLabel]]] = {}
     for source, run in _labelled(shelf, stored):
         for record in label_files(source.answers):
+            if not is_current(source.answers, record):
+                continue  # they are about answers that were generated again
             about = _about(run, record)
             for row in label_table(source.answers, record).to_pylist():
                 at = row["labelled_at"]

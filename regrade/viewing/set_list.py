@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from regrade.answers.scorefile import ScoreFile
+from regrade.rubrics.facts import answers_per_question
 from regrade.stats.metrics import Metrics
 from regrade.stats.repeats import average_name
 from regrade.viewing import parameters as p
@@ -124,7 +125,7 @@ def _row(stored: StoredSet, apart: dict[str, str], filters: SetFilters, links: L
         scoring=scoring,
         metrics=scoring.summary.overall if scoring else None,
         stale=scoring is not None and scoring.label in stored.stale,
-        average=average_name(manifest.specification.repeats),
+        average=average_name(answers_per_question(manifest.specification)),
         seconds=sum(s.load_seconds + s.generate_seconds for s in manifest.sessions),
         href=links.answers(stored.id, AnswerFilters(at=filters.at)),
     )

@@ -15,7 +15,7 @@ from regrade.reporting.panel_results import panel_result
 from regrade.reporting.panels import agreement_rows, panel_rows
 from tests.judging.running import run_judge
 from tests.judging.scripted import ScriptedJudge, candidates
-from tests.stored import commit_shards, numbers
+from tests.stored import commit_manifest, commit_shards, numbers
 
 
 def judged(folder: Path, name: str, letters: str, **parameters: object) -> AnswerSet:
@@ -133,3 +133,16 @@ def test_the_panels_of_a_repository_are_found_by_one_of_their_runs(
     ]
     assert found.judges == ("one@r1", "two@r1", "three@r1")
     assert panels_at(repository, str(repository.head()), [alone, *plain]) == []
+
+
+def test_a_judge_run_of_a_newer_version_does_not_keep_the_others_from_being_combined(
+    three: Sequence[AnswerSet],
+):
+    repository = three[0].repository
+    document = three[0].manifest.model_dump(mode="json")
+    document["specification"]["benchmark"]["parameters"]["judge_run"]["of_tomorrow"] = 1
+    commit_manifest(three[0], specification=document["specification"])
+
+    [(found, _)] = panels_at(repository, str(repository.head()), [three[1]])
+
+    assert found.judges == ("two@r1", "three@r1")

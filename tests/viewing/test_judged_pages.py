@@ -13,7 +13,7 @@ from tests.comparing.sides import answer
 from tests.judged import fill, judge, read_in, rows_of
 from tests.judging.running import run_judge
 from tests.judging.scripted import ScriptedJudge, candidates
-from tests.stored import again, score
+from tests.stored import again, commit_shards, numbers, score
 from tests.viewing.reading import Reader
 
 
@@ -131,3 +131,36 @@ def test_damaged_labels_are_named_and_the_answer_can_still_be_read(reader: Reade
 
     assert f"{path}" in page.text
     assert "All scorings of this answer" in page.text
+
+
+def test_labels_of_answers_that_were_generated_again_are_not_shown(reader: Reader, tmp_path: Path):
+    answers = answer(reader.repository, "org/a", right=3, total=4)
+    score(answers)
+    sample = label_first(answers, tmp_path / "labels.csv", "right", "anna")
+    address = f"/sets/{id_of(answers)}/answer?sample={sample}"
+    assert "1 label by people" in reader.page(address).text
+
+    commit_shards(answers, numbers(0, 4))
+
+    assert "by people" not in reader.page(address).text
+
+
+def test_a_damaged_run_of_a_judge_does_not_hide_the_answer(reader: Reader):
+    answers = answer(reader.repository, "org/candidate", right=3, total=6)
+    few = judge(answers, lambda *_: "A", model="org/strict", questions=2)
+    [shard] = few.manifest.shards
+    path = f"{few.folder}/{shard.name}"
+    reader.repository.commit({path: b"PAR1"}, "damage", parent=reader.repository.head())
+
+    page = reader.page(f"/sets/{id_of(answers)}/answer?sample=sample-00001")
+
+    assert "org/strict by rubric" not in page.text
+    assert "sample sample-00001 · repeat 0" in page.text
+
+
+def test_the_list_names_no_average_over_the_times_that_a_judge_was_asked(reader: Reader):
+    answers = answer(reader.repository, "org/candidate", right=3, total=6)
+    verdicts = judge(answers, lambda number, _: "AB"[number % 2], judge_repeats=2)
+    score(verdicts, "judge")
+
+    assert "avg@" not in reader.page("/").text
