@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -159,10 +159,10 @@ class _Runner(Runner):
         # By default a folder in /tmp that the first user on the machine creates for all.
         self._tmp_dir = self.folder = Path(tempfile.mkdtemp(prefix="regrade-worker-"))
 
-    async def return_runs(self) -> None:
-        """End the processes of all runs, and return the runs to the server."""
+    async def return_runs(self, starting: Collection[UUID]) -> None:
+        """End the processes of all runs, also of those that are starting, and return the runs to the server."""
         self._rescheduling = True  # a process that fails now has not crashed
-        await return_runs(self._client, self._flow_run_process_map)
+        await return_runs(self._client, self._flow_run_process_map, starting)
 
     async def _run_on_cancellation_hooks(self, flow_run: FlowRun, state: State) -> None:
         pass
@@ -197,7 +197,14 @@ class ProjectWorker(ProcessWorker):
         configuration: ProcessJobConfiguration,
         task_status: Any = None,  # noqa: ANN401 - of anyio, a dependency of Prefect
     ) -> ProcessWorkerResult:
-        """Run a flow run to its end. It counts against the worker's limit only while it may need an engine."""
+        """Run a flow run to its end. It counts against the worker's limit only while it may need an engine.
+
+        A worker that is stopping starts no process: it returns the run to the server.
+        """
+        if self.stopping:
+            if task_status is not None:
+                task_status.started(0)  # no process to store
+            return ProcessWorkerResult(status_code=0, identifier="")
         done = cast("_Runner", self._runner).folder / f"{flow_run.id}.done"
         configuration.env |= {ENGINE_DONE: str(done), **NOT_CRASHED}
         watching = asyncio.create_task(self._make_room(flow_run.id, done))
@@ -235,7 +242,7 @@ class ProjectWorker(ProcessWorker):
             self.stopping = True
             runner: _Runner | None = getattr(self, "_runner", None)  # None while it connects
             if runner is not None:
-                await runner.return_runs()
+                await runner.return_runs(self._submitting_flow_run_ids)
             _end_soon()
             working.cancel()
         with suppress(asyncio.CancelledError):

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -35,37 +35,55 @@ MESSAGE = (
 )
 
 
-async def return_runs(client: "PrefectClient", processes: "Mapping[UUID, ProcessMapEntry]") -> None:
+async def return_runs(
+    client: "PrefectClient",
+    processes: "Mapping[UUID, ProcessMapEntry]",
+    starting: Collection[UUID],
+) -> None:
     """End the processes of flow runs, and return the runs that have not ended to the server.
 
     In this order: a second process would find the spool in use.
 
     Args:
         client: Client of the server.
-        processes: Processes by flow run. The runner removes a process that has ended.
+        processes: Processes by flow run. The runner removes a process that has ended, and may add one that was starting.
+        starting: Flow runs that the worker has taken and whose process may still appear. The worker removes a run when its
+            process is known to the server, or when it starts none.
     """
-    runs = list(processes)
-    for process in list(processes.values()):
-        with suppress(ProcessLookupError):
-            os.kill(process["pid"], signal.SIGTERM)
+    told: set[UUID] = set()
+    runs: set[UUID] = set()
     with suppress(TimeoutError):
         async with asyncio.timeout(END_SECONDS):
-            while processes:
+            while processes or starting:
+                runs.update(processes, starting)
+                for run in processes.keys() - told:
+                    told.add(run)
+                    with suppress(ProcessLookupError):
+                        os.kill(processes[run]["pid"], signal.SIGTERM)
                 await asyncio.sleep(POLL)
-    for run in runs:
-        if run in processes:
-            logger.warning("flow run %s: its process does not end", run)
-            continue
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await _return(client, run)
-        except (httpx.HTTPError, PrefectException, TimeoutError) as error:
-            logger.warning("flow run %s was not returned to the server: %r", run, error)
+    for run in runs.intersection([*processes, *starting]):
+        logger.warning("flow run %s: its process does not end", run)
+    await asyncio.gather(
+        *(_return_or_warn(client, run) for run in runs.difference(processes, starting))
+    )
+
+
+async def _return_or_warn(client: "PrefectClient", run: UUID) -> None:
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            await _return(client, run)
+    except (httpx.HTTPError, PrefectException, TimeoutError) as error:
+        logger.warning("flow run %s was not returned to the server: %r", run, error)
 
 
 async def _return(client: "PrefectClient", run: UUID) -> None:
     state = (await client.read_flow_run(run)).state
-    if state is None or not state.is_running():
-        return  # it has ended, or is being cancelled
+    if state is None or not (state.is_running() or state.is_pending()):
+        return  # it has ended, is being cancelled, or was not begun
+    # With a process, a returned run that is cancelled would wait in Cancelling for a worker to end it. Before the state: the
+    # next worker stores its own process. The client's method cannot store null.
+    await client.request(
+        "PATCH", "/flow_runs/{id}", path_params={"id": run}, json={"infrastructure_pid": None}
+    )
     await client.set_flow_run_state(run, AwaitingRetry(message=MESSAGE))
     logger.info("flow run %s returned to the server", run)

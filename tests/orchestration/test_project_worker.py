@@ -192,3 +192,18 @@ def test_a_run_on_a_server_elsewhere_does_not_wait_for_the_engine_of_the_machine
     assert len(started) == 2
     assert seen == {"first": True, "second": not elsewhere}
     assert worker._limiter is limited
+
+
+def test_a_worker_that_is_stopped_starts_no_process(monkeypatch: pytest.MonkeyPatch):
+    async def run(*_: object) -> None:
+        pytest.fail("a process is started")
+
+    monkeypatch.setattr(ProcessWorker, "run", run)
+    worker = ProjectWorker(work_pool_name="gpu")
+    worker.stopping = True
+    told: list[int] = []
+    status = SimpleNamespace(started=told.append)
+    result = asyncio.run(worker.run(FlowRun(flow_id=uuid4()), ProjectJob(), status))
+
+    assert result.status_code == 0
+    assert told == [0]
