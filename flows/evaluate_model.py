@@ -8,7 +8,14 @@ from prefect.client.schemas.objects import State
 
 from flows import generating
 from flows import parameters as p
-from flows.gating import check_baseline, completed, gate_answers, is_first, promote
+from flows.gating import (
+    NotFirstError,
+    check_baseline,
+    completed,
+    gate_answers,
+    is_first,
+    promote,
+)
 from flows.generating import run_name
 from flows.handing_on import hand_on
 from flows.judging import check_rubric, judge_job, judge_sets
@@ -92,14 +99,18 @@ def evaluate_model(
     gate = None if first else job.gate
     hand_on(scorings, job.tracking_uri, gate)
     evaluation = report(scorings)
-    verdict = gate_answers(whole, gate, job.tracking_uri) if gate is not None else None
-    note = ""
-    if (
-        job.gate is not None
-        and job.gate.promote
-        and (first or (verdict and verdict.verdict == "pass"))
-    ):
-        note = promote(whole, job.gate.baseline, job.tracking_uri)
+    verdict, note = None, ""
+    if first and job.gate is not None:
+        try:
+            note = promote(whole, job.gate.baseline, job.tracking_uri, first=True)
+        except NotFirstError:  # it ended at the same time
+            gate = job.gate
+            hand_on(scorings, job.tracking_uri, gate)
+    if gate is not None:
+        verdict = gate_answers(whole, gate, job.tracking_uri)
+        if gate.promote and verdict.verdict == "pass":
+            note = promote(whole, gate.baseline, job.tracking_uri)
+    if note:
         logger.info("%s", note)
     scorings.check_tracked()  # last, because the verdict needs published scores but not MLflow
     check_answered(evaluation)

@@ -1,13 +1,13 @@
 """Judge a candidate in a flow; show the verdict on the run's page, in its final state and in MLflow."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from regrade.answers.aliases import aliased_sets, move_alias, read_alias
+from regrade.answers.aliases import move_alias, read_alias
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.comparing.gate import gate as judge
@@ -22,6 +22,14 @@ from tasks.gate import show_verdict
 logger = logging.getLogger("regrade.gate")
 MAX_MESSAGE = 500
 """Longest message of a final state, in characters; the page shows it in one line."""
+
+
+class NotFirstError(Exception):
+    """Another evaluation made the alias, so that there is something to compare with."""
+
+
+class _NewerError(Exception):
+    """The alias names newer answers than those of the benchmark in the error's text."""
 
 
 def check_baseline(settings: GateSettings, answers: str, benchmarks: Sequence[str]) -> None:
@@ -68,7 +76,9 @@ def is_first(settings: GateSettings, answers: str) -> bool:
     return head is None or read_alias(repository, head, settings.baseline) is None
 
 
-def promote(sets: Sequence[AnswerSet], alias: str, tracking_uri: str | None) -> str:
+def promote(
+    sets: Sequence[AnswerSet], alias: str, tracking_uri: str | None, *, first: bool = False
+) -> str:
     """Move an alias to complete answer sets, unless it names newer ones; return a sentence about it.
 
     A run that ends late must not take the alias back to an older revision.
@@ -77,21 +87,30 @@ def promote(sets: Sequence[AnswerSet], alias: str, tracking_uri: str | None) -> 
         sets: Answer sets of one model, at most one per benchmark.
         alias: Name of the alias.
         tracking_uri: MLflow server or database. None: the worker's default.
+        first: The answers were compared with nothing, because there was no alias.
+
+    Raises:
+        NotFirstError: If `first`, and there is an alias now; it is not moved.
     """
     repository = sets[0].repository
     if incomplete := [one for one in sets if one.manifest.state != "complete"]:
         return (
             f"alias {alias} not moved: {incomplete[0].manifest.specification.title} is incomplete"
         )
-    head = repository.head()
-    stored = read_alias(repository, head, alias) if head else None
-    current = aliased_sets(repository, head, stored) if stored and head else {}
-    for answers in sets:
-        manifest = answers.manifest
-        known = current.get(manifest.specification.benchmark.name)
-        if known is not None and known.manifest.created_at > manifest.created_at:
-            return f"alias {alias} not moved: it names newer answers than those of {manifest.specification.title}"
-    moved, _ = move_alias(repository, alias, sets)
+
+    def check(current: Mapping[str, AnswerSet]) -> None:
+        if first and current:
+            raise NotFirstError(alias)
+        for answers in sets:
+            specification = answers.manifest.specification
+            known = current.get(specification.benchmark.name)
+            if known is not None and known.manifest.created_at > answers.manifest.created_at:
+                raise _NewerError(specification.title)
+
+    try:
+        moved, _ = move_alias(repository, alias, sets, check)
+    except _NewerError as error:
+        return f"alias {alias} not moved: it names newer answers than those of {error}"
     uri = tracking_uri or default_tracking_uri(repository.uri)
     try:
         if may_have_runs(uri):

@@ -5,7 +5,7 @@ reading, and can only name answer sets of the same repository.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Annotated
@@ -86,13 +86,20 @@ def aliased_sets(repository: Repository, revision: str, alias: Alias) -> dict[st
     return sets
 
 
-def move_alias(repository: Repository, name: str, sets: Sequence[AnswerSet]) -> tuple[Alias, str]:
+def move_alias(
+    repository: Repository,
+    name: str,
+    sets: Sequence[AnswerSet],
+    check: Callable[[Mapping[str, AnswerSet]], None] = lambda _: None,
+) -> tuple[Alias, str]:
     """Point an alias at answer sets, in one commit; its entries for other benchmarks stay.
 
     Args:
         repository: Repository of the answer sets.
         name: Lower-case letters, digits, `-` and `_`.
         sets: At most one of each benchmark.
+        check: Called with what the alias stands for, by benchmark, at the commit that the move builds on; empty if there is no
+            alias. If it raises an error, the alias stays as it is.
 
     Returns:
         The new alias, and the commit that contains it.
@@ -115,6 +122,7 @@ def move_alias(repository: Repository, name: str, sets: Sequence[AnswerSet]) -> 
     def attempt() -> tuple[Alias, str]:
         head = repository.head()
         stored = read_alias(repository, head, name) if head else None
+        check(aliased_sets(repository, head, stored) if stored and head else {})
         before = stored.answer_sets if stored else {}
         if stored and head and before == {**before, **moved}:
             return stored, head

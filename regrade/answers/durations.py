@@ -8,12 +8,15 @@ import logging
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from regrade.answers.manifest import Manifest
 from regrade.files import atomic_write, cache_folder
 from regrade.settings import Seconds, Settings, Timestamp
+
+if TYPE_CHECKING:  # `regrade benchmarks` does not need pyarrow
+    from regrade.answers.manifest import Manifest
 
 logger = logging.getLogger("regrade.generate")
 
@@ -32,7 +35,7 @@ class Duration(Settings):
     finished_at: Timestamp
 
 
-def remember(manifest: Manifest, finished_at: datetime) -> None:
+def remember(manifest: "Manifest", finished_at: datetime) -> None:
     """Keep the time that a complete answer set took; sets with a limit, and imported ones, are not kept.
 
     A cache folder that cannot be written is logged.

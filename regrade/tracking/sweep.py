@@ -4,6 +4,7 @@ The step of every metric is the number of requests in flight, so that MLflow's o
 metric per combination of the other settings, such as `tokens_per_second/sums/max_num_batched_tokens=16384`.
 """
 
+import hashlib
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -11,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regrade.tracking.connection import PARENT_TAG, connect, experiment_id, run_url
-from regrade.tracking.scoring import MAX_NAME, MAX_PARAMETER, MAX_TAG, cut
+from regrade.tracking.runs import NOTE, create_run, oldest_run
+from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, cut
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
 EXPERIMENT = "regrade-sweeps"
-_NOTE = "mlflow.note.content"
 _MAX_KEY = 250
 """Longest name of a metric in MLflow, in characters."""
 
@@ -73,17 +74,13 @@ def track_sweep(
         parent_id = str(parent.info.run_id)
         curves: dict[str, dict[int, float]] = {}
         for point in points:
-            child = _run(
-                client,
-                experiment,
-                point.name,
-                {
-                    "regrade.kind": "sweep point",
-                    "regrade.sweep": sweep_id,
-                    "regrade.point": point.name,
-                    PARENT_TAG: parent_id,
-                },
-            )
+            tags = {
+                "regrade.kind": "sweep point",
+                "regrade.sweep": sweep_id,
+                "regrade.point": point.name,
+                PARENT_TAG: parent_id,
+            }
+            child = _run(client, experiment, point.name, tags)
             series = {key: {point.step: value} for key, value in point.metrics.items()}
             _update(
                 client, child, series, point.parameters, {"regrade.failure": point.failure or ""}
@@ -91,23 +88,22 @@ def track_sweep(
             for key, value in point.metrics.items():
                 label = f"{key}/{point.curve}" if point.curve else key
                 curves.setdefault(label, {})[point.step] = value
-        _update(client, parent, curves, {}, {_NOTE: page})
+        _update(client, parent, curves, {}, {NOTE: page})
         return TrackedSweep(parent_id, run_url(uri, experiment, parent_id))
 
 
 def _run(client: "MlflowClient", experiment: str, name: str, tags: Mapping[str, str]) -> "Run":
-    """Return the run with these tags, created if there is none."""
-    tags = {key: cut(value, MAX_TAG) for key, value in tags.items()}
-    query = " and ".join(f"tags.`{key}` = '{_quoted(value)}'" for key, value in tags.items())
-    found = client.search_runs([experiment], query, max_results=1)
-    if found:
-        return found[0]
-    source = {"mlflow.source.name": "regrade", "mlflow.source.type": "LOCAL"}
-    return client.create_run(experiment, tags=source | tags, run_name=cut(name, MAX_NAME))
+    """Return the run with these tags, created if there is none.
 
-
-def _quoted(value: str) -> str:
-    return value.replace("'", "_")
+    It is found by a hash of them: a search of MLflow cannot quote each text, such as a path with an apostrophe.
+    """
+    key = hashlib.sha256(repr(sorted(tags.items())).encode()).hexdigest()[:32]
+    query = f"tags.`regrade.key` = '{key}'"
+    tags = {"regrade.key": key} | {name: cut(value, MAX_TAG) for name, value in tags.items()}
+    now = int(time.time() * 1000)
+    return oldest_run(client, experiment, query) or create_run(
+        client, experiment, query, name, tags, now
+    )
 
 
 def _update(

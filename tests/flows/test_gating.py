@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from flows.compare_models import compare_models
 from flows.evaluate_model import evaluate_model
-from flows.gating import check_baseline, gate_answers
+from flows.gating import check_baseline, gate_answers, promote
+from flows.scoring import Scorings
 from regrade.answers.aliases import move_alias, read_alias
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
@@ -227,6 +228,48 @@ def test_of_two_first_models_the_later_one_is_judged(
 
     assert str(state.message).startswith("regression")
     assert aliased(repository) == first.manifest.answer_set_id
+
+
+def test_of_two_first_models_that_end_at_once_only_one_becomes_the_alias_without_a_verdict(
+    repository: LocalRepository,
+    client: SyncPrefectClient,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    first = answer(repository, "org/first", right=400)
+    worse = answer(repository, "org/worse", right=300)
+    reports: list[str | None] = []
+
+    def handed_on(scorings: Scorings, uri: str | None, gate: GateSettings | None) -> None:
+        if not reports:  # after the alias was looked up for the last time
+            move_alias(repository, "last-good", [first])
+        reports.append(gate and gate.baseline)
+
+    monkeypatch.setattr("flows.evaluate_model.hand_on", handed_on)
+    state = evaluated(repository, monkeypatch, worse, tmp_path)
+
+    assert str(state.message).startswith("regression")
+    assert aliased(repository) == first.manifest.answer_set_id
+    assert reports == [None, "last-good"]  # the report is made again, with the comparison
+
+
+def test_an_alias_that_newer_answers_take_meanwhile_is_not_taken_back(
+    repository: LocalRepository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    older = answer(repository, "org/older", right=400)
+    newer = answer(repository, "org/newer", right=400)
+    commit = repository.commit
+
+    def late(*changes: Any, **options: Any) -> str:
+        monkeypatch.setattr(repository, "commit", commit)
+        move_alias(repository, "last-good", [newer])
+        return commit(*changes, **options)
+
+    monkeypatch.setattr(repository, "commit", late)
+    sentence = promote([older], "last-good", f"sqlite:///{tmp_path / 'mlflow.db'}")
+
+    assert "it names newer answers" in sentence
+    assert aliased(repository) == newer.manifest.answer_set_id
 
 
 def test_incomplete_answers_never_become_the_alias(

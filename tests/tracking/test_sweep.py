@@ -63,3 +63,21 @@ def test_the_parent_has_a_curve_per_setting_and_the_same_sweep_is_updated(tmp_pa
     assert elsewhere.run_id != first.run_id
     assert len(client.get_metric_history(first.run_id, next(iter(curves)))) == 2
     assert len(runs(uri)[1]) == 8
+
+
+@pytest.mark.timeout(200)
+def test_texts_that_a_search_of_mlflow_cannot_quote_are_runs_of_their_own(tmp_path: Path):
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    points = [
+        PointRun(name, "", 0, {}, {"tokens_per_second": 1.0}, None)
+        for name in ("prompt=it's", "prompt=it_s", 'prompt="it`s"')
+    ]
+    answers = ["/home/o'brien/answers", "/home/o_brien/answers"]
+
+    for _ in range(2):
+        ids = {
+            track_sweep(uri, SWEEP, place, "sweep", points, "# Page").run_id for place in answers
+        }
+        assert len(ids) == 2
+
+    assert len(runs(uri)[1]) == 2 * (1 + len(points))

@@ -6,24 +6,44 @@ without a GPU have one node.
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Protocol
 
 VARIABLE = "VLLM_CPU_OMP_THREADS_BIND"
 """vLLM's environment variable: cores of each process, such as `0,1|2,3`; a value of the user is kept."""
-_NODES = Path("/sys/devices/system/node")
+SIMULATED = "VLLM_CPU_SIM_MULTI_NUMA"
+"""vLLM's environment variable: not `0` if vLLM itself shares the cores of one node; it then allows no other way."""
 
 
-def share_cores(parts: int, copies: int) -> None:
+class LogicalCPU(Protocol):
+    """What vLLM knows of a logical CPU; several of one physical core are its hardware threads."""
+
+    id: int
+    physical_core: int
+
+
+def share_cores(parts: int, copies: int, *, nodes: int, cpus: Sequence[LogicalCPU]) -> None:
     """Set vLLM's variable if it would not start by itself.
 
     Args:
         parts: Processes that a copy of the model is split into.
         copies: Copies of the model.
+        nodes: NUMA nodes that this process may use.
+        cpus: Logical CPUs that this process may use.
     """
-    nodes = sum(1 for _ in _NODES.glob("node[0-9]*"))
-    if parts > max(nodes, 1):
-        cores = sorted(os.sched_getaffinity(0))
+    if parts > max(nodes, 1) and os.environ.get(SIMULATED, "0") == "0":
+        cores = one_per_core(cpus)
+        if len(cores) < parts * copies:
+            cores = sorted(cpu.id for cpu in cpus)
         os.environ.setdefault(VARIABLE, binding(cores, parts * copies))
+
+
+def one_per_core(cpus: Sequence[LogicalCPU]) -> list[int]:
+    """Return the id of one logical CPU of each physical core, the last one as vLLM itself chooses.
+
+    Two hardware threads of a core share its arithmetic units.
+    """
+    last = {cpu.physical_core: cpu.id for cpu in sorted(cpus, key=lambda cpu: cpu.id)}
+    return sorted(last.values())
 
 
 def binding(cores: Sequence[int], processes: int) -> str:

@@ -7,6 +7,7 @@ bounds the version, `unknown` finds what a version lacks, and the tests run it a
 import inspect
 from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Any
 
 from vllm import PoolingRequestOutput, RequestOutput, SamplingParams, __version__
 from vllm.config import (
@@ -165,6 +166,16 @@ def planning_names() -> SimpleNamespace:
         set_current_vllm_config=set_current_vllm_config,
         set_default_torch_dtype=set_default_torch_dtype,
     )
+
+
+def cpus() -> tuple[int, list[Any]]:
+    """Return the number of NUMA nodes and the logical CPUs (`id`, `physical_core`) that this process may use.
+
+    Only for an engine on a CPU.
+    """
+    from vllm.utils.cpu_resource_utils import get_allowed_cpu_list, get_visible_memory_node
+
+    return len(get_visible_memory_node()), get_allowed_cpu_list()
 
 
 PARALLEL_GROUPS = ("_WORLD", "_TP", "_PP", "_DP", "_EP", "_DCP", "_PCP", "_EPLB")

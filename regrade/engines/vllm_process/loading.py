@@ -85,7 +85,9 @@ def load(
                 f"{vllm.__version__} ends at the first answer). Use tensor_parallel_size or data_parallel_size."
             )
         lower_priority()
-        share_cores(arguments.tensor_parallel_size, arguments.data_parallel_size)
+        if (parts := arguments.tensor_parallel_size) > 1:
+            nodes, cpus = vllm.cpus()
+            share_cores(parts, arguments.data_parallel_size, nodes=nodes, cpus=cpus)
     on_progress("tokenising the prompts")
     model = model_config(arguments)
     prompts, reader, chat = open_prompts(open_message, model)
