@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from regrade.records import GENERATION_SCHEMA, Completion, Sample, generation_row
+from regrade.columns import GENERATION_SCHEMA, generation_row
+from regrade.records import Completion, Sample
 from regrade.scorers import load_scorer
 from regrade.scorers.base import PROMPT_FORMAT, SHARED_COLUMNS
 from regrade.scorers.sessions import ScoringContext, SessionScorer

@@ -14,7 +14,8 @@ import pyarrow as pa
 from math_verify import parse, verify
 from rich.progress import track
 
-from regrade.records import GENERATION_SCHEMA, Completion, Sample, generation_row
+from regrade.columns import GENERATION_SCHEMA, generation_row
+from regrade.records import Completion, Sample
 from regrade.scorers.math import MathScorer
 from regrade.scoring.units import PIECE_ROWS
 from tests.scorers.batches import CONTEXT

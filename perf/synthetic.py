@@ -13,7 +13,7 @@ from regrade.answers.origin import SetDescription
 from regrade.answers.publishing import publish_files
 from regrade.answers.sealed import seal_table
 from regrade.answers.sets import AnswerSet
-from regrade.records import GENERATION_SCHEMA
+from regrade.columns import GENERATION_SCHEMA
 from regrade.settings import SamplingParams
 from regrade.specification import (
     BenchmarkIdentity,

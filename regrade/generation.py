@@ -12,9 +12,10 @@ from regrade import __version__
 from regrade.answer_plan import PlannedRequests
 from regrade.answers.manifest import Session
 from regrade.answers.spool import Spool
+from regrade.columns import generation_row
 from regrade.engines.base import BaseEngineSettings, Engine, LimitedEngine
 from regrade.errors import EngineError
-from regrade.records import Completion, generation_row
+from regrade.records import Completion
 from regrade.stats.speed import GoodputCount
 
 logger = logging.getLogger("regrade.generate")

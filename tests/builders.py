@@ -5,7 +5,8 @@ from typing import Any
 
 from regrade.answers.manifest import Session
 from regrade.answers.origin import SetDescription
-from regrade.records import Completion, Sample, generation_row
+from regrade.columns import generation_row
+from regrade.records import Completion, Sample
 from regrade.settings import SamplingParams
 from regrade.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity, Specification
 

@@ -12,12 +12,13 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.origin import Origin, begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool, spool_folder
+from regrade.columns import SCHEMA_VERSION, generation_row
 from regrade.continuing import Remaining, remaining, stored_plan
 from regrade.engines.base import BaseEngineSettings
 from regrade.engines.openai import OpenAIEngine
 from regrade.engines.vllm import VllmEngine
 from regrade.errors import DamagedAnswersError
-from regrade.records import SCHEMA_VERSION, Completion, generation_row
+from regrade.records import Completion
 from regrade.settings import PromptSettings, Reuse, SamplingSettings
 from tests.builders import session
 from tests.sums import MODEL, SERVER, Sums, plan_of

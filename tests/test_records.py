@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from regrade.records import GENERATION_SCHEMA, SCORING_SCHEMA
+from regrade.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 
 FORMAT = (Path(__file__).parents[1] / "docs" / "answer-format.md").read_text()
 TYPES = {"string": pa.string(), "int32": pa.int32(), "bool": pa.bool_(), "double": pa.float64()}

@@ -16,8 +16,8 @@ from regrade.answers.base import Repository
 from regrade.answers.documents import read_json
 from regrade.answers.publishing import retry_on_conflict
 from regrade.answers.sets import AnswerSet, list_sets
+from regrade.columns import SCHEMA_VERSION
 from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
-from regrade.records import SCHEMA_VERSION
 from regrade.settings import ALIAS_NAME, Settings, Timestamp
 
 FOLDER = "aliases"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import yaml
 
-from regrade.records import GENERATION_SCHEMA
+from regrade.columns import GENERATION_SCHEMA
 from regrade.settings import HARNESS
 from regrade.specification import path_component
 from regrade.stats.scale import SHARES, Scale

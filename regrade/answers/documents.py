@@ -8,8 +8,8 @@ from pydantic import BaseModel, ValidationError
 
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Manifest
+from regrade.columns import SCHEMA_VERSION
 from regrade.errors import DamagedAnswersError
-from regrade.records import SCHEMA_VERSION
 from regrade.settings import Settings
 from regrade.specification import specification_id
 

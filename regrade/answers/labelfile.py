@@ -17,9 +17,9 @@ from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader
 from regrade.answers.publishing import retry_on_conflict
 from regrade.answers.sealed import parquet_bytes
 from regrade.answers.sets import AnswerSet
+from regrade.columns import SCHEMA_VERSION
 from regrade.errors import DamagedAnswersError
 from regrade.files import file_sha256
-from regrade.records import SCHEMA_VERSION
 from regrade.settings import Settings, Timestamp
 from regrade.stats.scale import Scale
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from regrade.records import SCHEMA_VERSION
+from regrade.columns import SCHEMA_VERSION
 from regrade.settings import Seconds, Settings, StoredName, Timestamp
 from regrade.specification import Specification
 from regrade.stats.memory import EngineMemory

@@ -25,7 +25,7 @@ from regrade.answers.rows import (
 )
 from regrade.answers.sealed import SealedFile, parquet_bytes
 from regrade.answers.sets import AnswerSet
-from regrade.records import GENERATION_SCHEMA
+from regrade.columns import GENERATION_SCHEMA
 
 
 @dataclass(slots=True)

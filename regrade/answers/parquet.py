@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from regrade.columns import ADDED_COLUMNS, SCHEMA_VERSION
 from regrade.errors import DamagedAnswersError
-from regrade.records import ADDED_COLUMNS, SCHEMA_VERSION
 
 BATCH_ROWS = 8192
 """Most rows per batch."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from regrade.records import SCHEMA_VERSION, json_text
+from regrade.columns import SCHEMA_VERSION, json_text
 from regrade.settings import Seconds, Settings, StoredName, Timestamp
 from regrade.stats.metrics import Summary
 from regrade.stats.named import Aggregate

@@ -16,8 +16,8 @@ from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_stat
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.withheld import COLUMNS as WITHHELD
 from regrade.answers.withheld import EMPTY, WithheldQuestions
+from regrade.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.errors import DamagedAnswersError, RepositoryError
-from regrade.records import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.specification import Specification, path_component
 
 

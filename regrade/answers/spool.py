@@ -31,9 +31,9 @@ from filelock import FileLock, Timeout
 from regrade.answers.parquet import ParquetReader
 from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
 from regrade.answers.sealed import SealedFile, write_parquet
+from regrade.columns import GENERATION_SCHEMA
 from regrade.errors import OperationError, UserError
 from regrade.files import atomic_write, sync
-from regrade.records import GENERATION_SCHEMA
 
 logger = logging.getLogger(__name__)
 

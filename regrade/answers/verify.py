@@ -16,8 +16,8 @@ from regrade.answers.manifest import Manifest, Shard, state_of
 from regrade.answers.problems import Problem, Verified
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.answers.verify_scores import verify_scores
+from regrade.columns import GENERATION_SCHEMA, KEYS
 from regrade.errors import DamagedAnswersError
-from regrade.records import GENERATION_SCHEMA, KEYS
 from regrade.stats.estimates import IntArray
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 from regrade.answers.problems import Problem, Verified
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
+from regrade.columns import KEYS
 from regrade.errors import DamagedAnswersError
-from regrade.records import KEYS
 from regrade.stats.metrics import summarise
 
 _COUNTS = {"unfinished": "unfinished", "timeout": "timeouts"}

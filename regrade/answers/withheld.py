@@ -16,8 +16,9 @@ from typing import Any, BinaryIO
 import orjson
 import pyarrow as pa
 
+from regrade.columns import GENERATION_SCHEMA, doc_text
 from regrade.errors import DamagedAnswersError
-from regrade.records import GENERATION_SCHEMA, Sample, doc_text
+from regrade.records import Sample
 
 FOLDER = "REGRADE_QUESTIONS"
 """Environment variable with the folder of the files; default: `regrade/questions` in the user's data folder."""

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from regrade.answers.origin import SetDescription
 from regrade.benchmarks.questions.samples import Question, number_samples
+from regrade.columns import GENERATION_SCHEMA
 from regrade.errors import SettingsError
 from regrade.importing.base import FormatName, ImportedRow, ImportedSet, OriginalScore
 from regrade.importing.files import SourceFile
 from regrade.importing.originals import original_scores
 from regrade.importing.record import Json, as_json, clean
 from regrade.importing.targets import read_targets
-from regrade.records import GENERATION_SCHEMA
 from regrade.settings import ScorerName
 from regrade.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity, Specification
 

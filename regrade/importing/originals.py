@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from regrade.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.errors import SettingsError
 from regrade.importing.base import ImportedRow, OriginalScore, RowScore
 from regrade.importing.files import SourceFile
-from regrade.records import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.scorers import load_scorer, method_of
 from regrade.scorers.base import SHARED_COLUMNS
 from regrade.scorers.sessions import SessionScorer

@@ -7,8 +7,8 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
+from regrade.columns import SCORE_SCHEMA
 from regrade.errors import SettingsError
-from regrade.records import SCORE_SCHEMA
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.pieces import Pieces, characters
 from regrade.settings import ScorerName

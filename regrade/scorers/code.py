@@ -16,8 +16,8 @@ from typing import Literal
 import orjson
 import pyarrow as pa
 
+from regrade.columns import SCORING_SCHEMA
 from regrade.processes.limited import available_cores
-from regrade.records import SCORING_SCHEMA
 from regrade.sandbox.calling import Raised, Verdict
 from regrade.sandbox.interpreter import PACKAGES, find_interpreter
 from regrade.sandbox.limits import Limits

@@ -10,8 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from regrade.columns import SCORING_SCHEMA
 from regrade.errors import SettingsError
-from regrade.records import REFUSAL, SCORING_SCHEMA
+from regrade.records import REFUSAL
 from regrade.rubrics.base import FIRST, SECOND, TIE
 from regrade.rubrics.facts import JudgeRun, judge_run
 from regrade.rubrics.reading import Reading, read_verdict

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from regrade.columns import SCORING_SCHEMA
 from regrade.errors import SettingsError
 from regrade.harness.answers import response_of
 from regrade.harness.documents import document_of
@@ -16,7 +17,6 @@ from regrade.harness.index import task_index
 from regrade.harness.package import VERSION, check_installed
 from regrade.harness.plan import plan_tasks
 from regrade.harness.scoring import QuestionScores, StoredQuestion, TaskScores
-from regrade.records import SCORING_SCHEMA
 from regrade.scorers.base import TargetKind
 from regrade.scorers.sessions import BatchScore, ScoringContext, Unit
 from regrade.settings import HARNESS, ScorerName, ScoringOptions

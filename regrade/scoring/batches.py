@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from regrade.answers.sets import AnswerSet
 from regrade.answers.withheld import COLUMNS as WITHHELD
+from regrade.columns import SCORING_SCHEMA
 from regrade.errors import SettingsError
-from regrade.records import SCORING_SCHEMA
 from regrade.scorers.base import PROMPT_FORMAT, SHARED_COLUMNS, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.sessions import AnyScorer, BatchScore

@@ -14,8 +14,8 @@ import pyarrow as pa
 from regrade.answers.scorefile import ScoreFile, environment_suffix
 from regrade.answers.sets import AnswerSet
 from regrade.answers.verify import check_rows, intact_part
+from regrade.columns import SCORING_SCHEMA
 from regrade.errors import PluginError, SettingsError, UnknownNameError
-from regrade.records import SCORING_SCHEMA
 from regrade.scorers import load_scorer, method_of, stored_name
 from regrade.scorers.base import Scorer
 from regrade.scorers.sessions import AnyScorer, ScoringContext, SessionScorer

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
-from regrade.records import GENERATION_SCHEMA, SCORING_SCHEMA
+from regrade.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.stats.metrics import score_values
 from regrade.viewing.verdicts import Codes, unscored_codes, verdict_codes
 

@@ -6,8 +6,8 @@ import numpy as np
 from markupsafe import Markup
 
 from regrade.answers.scorefile import ScoreFile
+from regrade.columns import GENERATION_SCHEMA
 from regrade.errors import DamagedAnswersError
-from regrade.records import GENERATION_SCHEMA
 from regrade.viewing.answer_facts import Letter, facts_of, letters_of
 from regrade.viewing.answer_list import selected
 from regrade.viewing.answer_relatives import (

@@ -23,8 +23,8 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets, readable_sets
 from regrade.answers.verify import verify
 from regrade.cli.terminal import plain, visible
+from regrade.columns import GENERATION_SCHEMA, SCHEMA_VERSION
 from regrade.errors import DamagedAnswersError, RepositoryError
-from regrade.records import GENERATION_SCHEMA, SCHEMA_VERSION
 from regrade.reporting.diffs import diff_markdown
 from regrade.reporting.markdown import escape
 from regrade.scoring.diff_sides import diff_scorings

@@ -17,8 +17,8 @@ from regrade.answers.publishing import (
 from regrade.answers.sealed import seal_table
 from regrade.answers.sets import AnswerSet, find_set, list_sets, readable_sets
 from regrade.answers.spool import Spool
+from regrade.columns import GENERATION_SCHEMA
 from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
-from regrade.records import GENERATION_SCHEMA
 from regrade.scoring.score import is_stale, score_answers
 from regrade.specification import version_1
 from regrade.stats.speed import Speed

@@ -16,8 +16,9 @@ from regrade.answers.base import Repository
 from regrade.answers.card import CardRow, render_card
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
+from regrade.columns import ADDED_COLUMNS, GENERATION_SCHEMA, generation_row
 from regrade.errors import DamagedAnswersError, HeadMovedError, RepositoryError
-from regrade.records import ADDED_COLUMNS, GENERATION_SCHEMA, Completion, Sample, generation_row
+from regrade.records import Completion, Sample
 from regrade.retries import RetryPolicy
 from tests.hub_server.faults import Corrupt
 from tests.hub_server.fixtures import Hub

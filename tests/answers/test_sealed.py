@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from regrade.answers.sealed import GROUP_BYTES, GROUP_ROWS, parquet_bytes, seal_table
-from regrade.records import GENERATION_SCHEMA
+from regrade.columns import GENERATION_SCHEMA
 from tests.builders import row
 
 

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from regrade.answers.spool import Spool, SpoolBusyError, SpoolError, spool_folder, spool_root
+from regrade.columns import GENERATION_SCHEMA
 from regrade.errors import DamagedAnswersError
-from regrade.records import GENERATION_SCHEMA
 from tests.builders import row
 
 

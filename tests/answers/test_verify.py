@@ -9,8 +9,8 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.problems import Verified
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.verify import check_rows, verify
+from regrade.columns import GENERATION_SCHEMA
 from regrade.errors import DamagedAnswersError, RepositoryError
-from regrade.records import GENERATION_SCHEMA
 from tests.builders import row
 from tests.stored import (
     again,

@@ -16,8 +16,9 @@ from regrade.answers.spool import Spool
 from regrade.answers.verify import verify
 from regrade.answers.withheld import COLUMNS, WithheldQuestions
 from regrade.cli.main import run
+from regrade.columns import generation_row
 from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
-from regrade.records import Completion, Sample, generation_row
+from regrade.records import Completion, Sample
 from regrade.scoring.score import score_answers
 from tests.builders import description
 from tests.hub_server.fixtures import Hub

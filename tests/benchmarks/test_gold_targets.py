@@ -9,7 +9,8 @@ import pytest
 from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.benchmarks.base import Benchmark
 from regrade.benchmarks.questions.targets import LETTERS
-from regrade.records import GENERATION_SCHEMA, Completion, Sample, generation_row
+from regrade.columns import GENERATION_SCHEMA, generation_row
+from regrade.records import Completion, Sample
 from regrade.settings import DatasetBenchmark, PromptSettings, ScorerName
 from tests.benchmarks.files import shared, write_jsonl
 from tests.benchmarks.rows import BENCHMARKS, FOLDERS

@@ -17,9 +17,9 @@ from flows.evaluate_model import evaluate_model
 from flows.judge_answers import judge_answers
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
+from regrade.columns import GENERATION_SCHEMA
 from regrade.errors import SettingsError
 from regrade.judging.readings import judged_answers, run_of, verdicts
-from regrade.records import GENERATION_SCHEMA
 from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import Evaluation, SomeUnansweredError
 from regrade.tracking.connection import connect

@@ -12,7 +12,8 @@ from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.benchmarks import open_harness_task
 from regrade.benchmarks.base import Benchmark
-from regrade.records import Completion, Sample, generation_row
+from regrade.columns import generation_row
+from regrade.records import Completion, Sample
 from regrade.settings import PromptSettings
 from regrade.specification import effective_sampling
 from tests.builders import specification

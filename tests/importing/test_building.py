@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from regrade.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.errors import SettingsError
 from regrade.importing.base import ImportedRow, ImportedSet, OriginalScore, RowScore
 from regrade.importing.building import Built, Names, benchmark_name, build
 from regrade.importing.files import ImportFileError, SourceFile
-from regrade.records import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.settings import ScorerName
 
 

@@ -12,11 +12,11 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.publishing import publish_scores
 from regrade.answers.verify import verify
 from regrade.answers.withheld import WithheldQuestions
+from regrade.columns import GENERATION_SCHEMA
 from regrade.errors import RegradeError, RepositoryError, SettingsError
 from regrade.importing.building import Names
 from regrade.importing.importer import import_files
 from regrade.judging.readings import judged_answers, verdicts
-from regrade.records import GENERATION_SCHEMA
 from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
 from tests.builders import row

@@ -11,13 +11,13 @@ from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
+from regrade.columns import GENERATION_SCHEMA
 from regrade.engines.base import Engine, PromptRendering
 from regrade.generation import generate, session_of
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgedAnswers
 from regrade.judging.readings import verdicts
 from regrade.models import ResolvedModel
-from regrade.records import GENERATION_SCHEMA
 from regrade.rubrics import open_rubric
 from regrade.settings import PromptSettings, SamplingSettings
 from tests.engine_fixtures import FAST

@@ -15,8 +15,9 @@ from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool
 from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.base import Benchmark
+from regrade.columns import GENERATION_SCHEMA, generation_row
 from regrade.errors import SettingsError, SourceError
-from regrade.records import GENERATION_SCHEMA, Completion, Sample, generation_row
+from regrade.records import Completion, Sample
 from regrade.sandbox.limits import Limits
 from regrade.scorers import code as code_module
 from regrade.scorers import load_scorer

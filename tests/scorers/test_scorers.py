@@ -3,8 +3,8 @@ from typing import get_args
 
 import pytest
 
+from regrade.columns import GENERATION_SCHEMA, SCORE_SCHEMA
 from regrade.errors import UnknownNameError
-from regrade.records import GENERATION_SCHEMA, SCORE_SCHEMA
 from regrade.scorers import load_scorer, scorer_names
 from regrade.scorers.base import SHARED_COLUMNS, TargetKind
 from regrade.scoring.source_hash import module_codes, source_hash

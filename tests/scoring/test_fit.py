@@ -13,7 +13,7 @@ from regrade.answers.publishing import publish_scores
 from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.cli.terminal import print_evaluation
-from regrade.records import SCORING_SCHEMA
+from regrade.columns import SCORING_SCHEMA
 from regrade.reporting.headlines import headline
 from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import AnswerSetResult, Evaluation, score_result

@@ -11,8 +11,8 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.publishing import publish_scores
 from regrade.answers.verify import verify
+from regrade.columns import SCORING_SCHEMA
 from regrade.errors import SettingsError
-from regrade.records import SCORING_SCHEMA
 from regrade.scorers.sessions import BatchScore, ScoringContext, SessionScorer, Unit
 from regrade.scoring import score as scoring
 from regrade.scoring.score import Scored, is_stale, score_answers

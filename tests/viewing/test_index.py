@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.records import SCORING_SCHEMA
+from regrade.columns import SCORING_SCHEMA
 from regrade.viewing.index import aligned
 from regrade.viewing.selecting import stable_order
 from tests.builders import row

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from regrade.columns import SCORING_SCHEMA, json_text
 from regrade.errors import SettingsError
 from regrade.processes.limited import LimitedProcesses, Limits, Stopped, available_cores
-from regrade.records import SCORING_SCHEMA, json_text
 from regrade.scorers.base import TargetKind, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.instructions.resources import environment, folders

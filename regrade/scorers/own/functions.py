@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from regrade.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.errors import PluginError, SettingsError
-from regrade.records import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.scorers.base import SHARED_COLUMNS, TargetKind, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.accepted import accepted_texts

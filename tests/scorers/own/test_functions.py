@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from regrade.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.errors import PluginError, SettingsError
-from regrade.records import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.scorers import Score, method_of
 from regrade.scorers.base import SHARED_COLUMNS
 from regrade.scorers.own.functions import FunctionScorer

@@ -1,0 +1,148 @@
+"""Columns of stored files: Arrow schemas, and the row of an answer.
+
+docs/answer-format.md describes every column; a test compares that page with the schemas.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import orjson
+import pyarrow as pa
+
+from regrade.records import Completion, Sample
+
+SCHEMA_VERSION = 3
+_ADDED_IN_2 = ("question", "finished_at", "error_permanent", "start", "end")
+_ADDED_IN_3 = ("doc", "continuations", "contexts", "label_is_greedy", "metrics")
+ADDED_COLUMNS = frozenset({*_ADDED_IN_2, *_ADDED_IN_3})
+"""Columns that a later version added; they are null where an older file is read."""
+
+KEYS = ("sample_id", "repeat")
+"""Columns that identify a row."""
+
+_GENERATION_FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("sample_id", pa.string(), nullable=False),
+    pa.field("index", pa.int32(), nullable=False),
+    pa.field("repeat", pa.int32(), nullable=False),
+    pa.field("subset", pa.string(), nullable=False),
+    pa.field("question", pa.string()),
+    pa.field("prompt", pa.string()),
+    pa.field("prompt_kind", pa.string()),
+    pa.field("prompt_truncated", pa.bool_()),
+    pa.field("reasoning_open", pa.bool_(), nullable=False),
+    pa.field("target", pa.string()),
+    pa.field("choices", pa.list_(pa.field("element", pa.string())), nullable=False),
+    pa.field("doc", pa.string()),
+    pa.field("continuations", pa.list_(pa.field("element", pa.string()))),
+    pa.field("contexts", pa.list_(pa.field("element", pa.string()))),
+    pa.field("text", pa.string()),
+    pa.field("reasoning", pa.string()),
+    pa.field("label_logprobs", pa.list_(pa.field("element", pa.float64()))),
+    pa.field("label_method", pa.string()),
+    pa.field("label_is_greedy", pa.list_(pa.field("element", pa.bool_()))),
+    pa.field("finish_reason", pa.string()),
+    pa.field("prompt_tokens", pa.int32()),
+    pa.field("completion_tokens", pa.int32()),
+    pa.field("time_to_first_token", pa.float64()),
+    pa.field("latency", pa.float64()),
+    pa.field("finished_at", pa.float64()),
+    pa.field("error", pa.string()),
+    pa.field("error_permanent", pa.bool_()),
+]
+
+GENERATION_SCHEMA = pa.schema(
+    _GENERATION_FIELDS,
+    metadata={"regrade_schema_version": str(SCHEMA_VERSION)},
+)
+"""One row per sample and repeat."""
+
+Outcome = Literal[
+    "scored", "unparsed", "unfinished", "timeout", "measured", "refused", "truncated", "failed"
+]
+"""`scored`: a value was read from the answer. `unparsed`: none could be read; the answer counts as wrong.
+`unfinished`: the model's reasoning never ended, so that there is nothing to read; it counts as wrong.
+`timeout`: the scorer did not come to a result within its limits of time and memory; it counts as wrong.
+`measured`: the answer has `metrics`, such as a perplexity, but no value from 0 to 1, which is therefore null.
+In judge runs `unparsed` has no value and is not counted, and two more outcomes are told apart, without a value: `refused`, the
+judge declined to answer; `truncated`, the reply was cut off before its verdict.
+`failed`: there is no answer because the request failed, or no target to compare with; its value is null and it is not
+counted."""
+
+_SCORE_FIELDS: "list[pa.Field[Any]]" = [
+    pa.field("sample_id", pa.string(), nullable=False),
+    pa.field("repeat", pa.int32(), nullable=False),
+    pa.field("subset", pa.string(), nullable=False),
+    pa.field("value", pa.float64()),
+    pa.field("extracted", pa.string()),
+    pa.field("start", pa.int32()),
+    pa.field("end", pa.int32()),
+    pa.field("outcome", pa.string(), nullable=False),
+    pa.field("truncated", pa.bool_(), nullable=False),
+]
+
+SCORE_SCHEMA = pa.schema(
+    _SCORE_FIELDS,
+    metadata={"regrade_schema_version": str(SCHEMA_VERSION)},
+)
+"""Scores as scorers return them: one row per generation, in the same order."""
+
+SCORING_SCHEMA = SCORE_SCHEMA.append(pa.field("metrics", pa.string()))
+"""Scores as they are stored: also the named values of each row, as a JSON object; null if the scorer has none."""
+
+
+def json_text(value: Mapping[str, Any]) -> str:
+    """Return a mapping as JSON with sorted keys, as columns store it."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def doc_text(sample: Sample) -> str | None:
+    """Return the value of the column `doc`."""
+    return json_text(sample.doc) if isinstance(sample.doc, Mapping) else sample.doc
+
+
+def generation_row(
+    sample: Sample, repeat: int, completion: Completion, finished_at: float | None = None
+) -> dict[str, Any]:
+    """Return the row of `GENERATION_SCHEMA` for a completion.
+
+    Args:
+        sample: The question.
+        repeat: Number of the answer to it.
+        completion: Result of the request.
+        finished_at: Seconds from the start of the session's generation; None: unknown.
+    """
+    return {
+        "sample_id": sample.id,
+        "index": sample.index,
+        "repeat": repeat,
+        "subset": sample.subset,
+        "question": sample.question,
+        "prompt": completion.prompt,
+        "prompt_kind": completion.prompt_kind,
+        "prompt_truncated": completion.prompt_truncated,
+        "reasoning_open": completion.prompt.rstrip().endswith("<think>")
+        if completion.reasoning_open is None
+        else completion.reasoning_open,
+        "target": sample.target,
+        "choices": list(sample.choices),
+        "doc": doc_text(sample),
+        "continuations": list(sample.continuations) or None,
+        "contexts": None if completion.contexts is None else list(completion.contexts),
+        "text": completion.text,
+        "reasoning": completion.reasoning,
+        "label_logprobs": None
+        if completion.label_logprobs is None
+        else list(completion.label_logprobs),
+        "label_method": completion.label_method,
+        "label_is_greedy": None
+        if completion.label_is_greedy is None
+        else list(completion.label_is_greedy),
+        "finish_reason": completion.finish_reason,
+        "prompt_tokens": completion.prompt_tokens,
+        "completion_tokens": completion.completion_tokens,
+        "time_to_first_token": completion.time_to_first_token,
+        "latency": completion.latency,
+        "finished_at": finished_at,
+        "error": completion.error,
+        "error_permanent": None if completion.error is None else completion.error_permanent,
+    }
