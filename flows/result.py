@@ -1,6 +1,6 @@
 """Result of a run that scored answer sets: shown on the terminal and on the run's page, and returned.
 
-Imports no Prefect without a flow run, as `flows.scoring`.
+Imports Prefect only within a flow run.
 """
 
 from flows.scoring import Scorings
