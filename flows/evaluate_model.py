@@ -19,7 +19,8 @@ from flows.gating import (
 from flows.generating import run_name
 from flows.handing_on import hand_on
 from flows.judging import check_rubric, judge_job, judge_sets
-from flows.scoring import own_scorers, publish, report, score, track
+from flows.result import report
+from flows.scoring import own_scorers, publish, score, track
 from flows.unscored import SCORED_ELSEWHERE, finish_unscored, is_to_be_scored, unscored
 from regrade.job import EvaluationJob, make_job
 from regrade.orchestration.form import form

@@ -4,7 +4,8 @@ import logging
 from collections.abc import Sequence
 
 from flows import generating
-from flows.scoring import publish, report, score, track
+from flows.result import report
+from flows.scoring import publish, score, track
 from regrade.answers.sets import AnswerSet
 from regrade.errors import SettingsError
 from regrade.job import EvaluationJob, JudgeJob, JudgeSettings

@@ -6,8 +6,8 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows import parameters as p
-from flows.scoring import score_stored
 from flows.scoring_run import run_name, scored
+from flows.scoring_stored import score_stored
 from regrade.job import ScoringJob, make_job
 from regrade.orchestration.form import form
 
