@@ -7,6 +7,7 @@ import pytest
 
 from regrade.reporting.sweeps import result_rows
 from regrade.sweeping.results import Measured, SweepResult
+from regrade.tracking.connection import connect
 from tests.benchmarks.files import shared
 from tests.command_line import regrade
 
@@ -117,14 +118,12 @@ def test_splits_that_cannot_run_here_are_rows_with_their_reason(
 
 def curve(sweep: SweepResult, metric: str) -> list[tuple[int, Any]]:
     """Steps and values of a metric of the sweep's run in MLflow."""
-    from mlflow import MlflowClient
-
     assert sweep.tracking_uri is not None
     assert sweep.mlflow_run_id is not None
-    client = MlflowClient(sweep.tracking_uri)
-    run = client.get_run(sweep.mlflow_run_id)
-    children = client.search_runs(
-        [run.info.experiment_id], f"tags.`mlflow.parentRunId` = '{run.info.run_id}'"
-    )
-    assert len(children) == len(sweep.points)
-    return [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, metric)]
+    with connect(sweep.tracking_uri) as client:
+        run = client.get_run(sweep.mlflow_run_id)
+        children = client.search_runs(
+            [run.info.experiment_id], f"tags.`mlflow.parentRunId` = '{run.info.run_id}'"
+        )
+        assert len(children) == len(sweep.points)
+        return [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, metric)]
