@@ -1,11 +1,11 @@
 """Layout of a table for a width in which nothing is cut.
 
-If a table is too wide, columns with names become lines above the rows; then what still does not fit goes into further tables
-below, each with the first column if that is text.
+If a table is too wide, columns with settings become one column, and columns with names become lines above the rows; then what
+still does not fit goes into further tables below, each with the first column if that is text.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
@@ -14,6 +14,7 @@ from rich.cells import cell_len
 GAP = "  "
 INDENT = "  "
 """Before the rows below a heading."""
+_SETTINGS = "settings"
 Kind = Literal["columns", "heading", "row"]
 
 
@@ -37,6 +38,8 @@ class Table:
     """Columns that may become lines above the rows, in this order."""
     lists: Collection[str] = ()
     """Columns whose cells may go over several lines, after each comma."""
+    settings: Sequence[str] = ()
+    """The first columns, if they may become one, with cells such as `dtype=bfloat16, in flight=4`."""
 
 
 def layout(table: Table, width: int | None = None) -> Iterator[Line]:
@@ -46,6 +49,8 @@ def layout(table: Table, width: int | None = None) -> Iterator[Line]:
         table: The table.
         width: Columns of the terminal; a line is only longer if a single cell is. None: any.
     """
+    if width is not None and len(table.settings) > 1 and _width(table, table.columns) > width:
+        table = _in_one_column(table)
     names = list(table.columns)
     above: list[str] = []
     for heading in table.headings:
@@ -58,6 +63,22 @@ def layout(table: Table, width: int | None = None) -> Iterator[Line]:
         if number:
             yield Line("row", "")
         yield from _part(table, shown, above, room)
+
+
+def _in_one_column(table: Table) -> Table:
+    """Return the table with its settings in one column, which all parts of the table begin with."""
+    count = len(table.settings)
+    joined = [
+        ", ".join(map("=".join, zip(table.settings, row, strict=False))) for row in table.rows
+    ]
+    return replace(
+        table,
+        columns=[_SETTINGS, *table.columns[count:]],
+        rows=[[cell, *row[count:]] for cell, row in zip(joined, table.rows, strict=True)],
+        text=[_SETTINGS, *table.text],
+        lists=[_SETTINGS, *table.lists],
+        settings=(),
+    )
 
 
 def _parts(table: Table, names: Sequence[str], room: int | None) -> Iterator[list[str]]:

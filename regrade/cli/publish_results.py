@@ -73,7 +73,12 @@ def publish_results(
             (one.benchmark, f"{one.value:.2f} of {one.part.scale:g}", one.part.dataset, one.notes)
             for one in results
         ]
-        print_table(("benchmark", "value", "leaderboard", "notes"), rows)
+        print_table(
+            ("benchmark", "value", "leaderboard", "notes"),
+            rows,
+            headings=("benchmark",),
+            lists=("notes",),
+        )
         for one in left_out:
             line = f"{one.benchmark} {one.answer_set_id[:8]}: {one.reason}"
             stdout.print(f"[yellow]left out[/] {plain(line)}")

@@ -11,7 +11,7 @@ from regrade.cli.flow_run import run_flow
 from regrade.cli.generation_options import GenerationOptions
 from regrade.cli.options import Processes, Sandbox, TrackingUri, scoring_options
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import plain, print_table, stdout
+from regrade.cli.terminal import plain, print_table, print_wrapped, stdout
 from regrade.cli.values import VALUES, several_values
 from regrade.errors import SettingsError
 from regrade.reporting.sweeps import (
@@ -104,10 +104,12 @@ def print_sweep(sweep: SweepResult) -> None:
     names = setting_columns(sweep)
     for benchmark in sweep.benchmarks:
         stdout.print(f"[bold]{plain(benchmark)}[/]")
-        print_table((*names, *RESULT_COLUMNS), result_rows(sweep, benchmark), text=names)
+        rows = result_rows(sweep, benchmark)
+        print_table((*names, *RESULT_COLUMNS), rows, text=names, settings=names)
         if latencies := list(latency_rows(sweep, benchmark)):
             stdout.print()
-            print_table((*names, *LATENCY_COLUMNS), latencies, text=(*names, "ms"))
+            columns = (*names, *LATENCY_COLUMNS)
+            print_table(columns, latencies, text=(*names, "ms"), settings=names)
         _print_lines(sentences(sweep, benchmark), "")
         _print_lines(notes(sweep, benchmark), "yellow")
         stdout.print()
@@ -117,4 +119,4 @@ def print_sweep(sweep: SweepResult) -> None:
 
 def _print_lines(lines: Iterable[str], style: str) -> None:
     for line in lines:
-        stdout.print(plain(line), style=style)
+        print_wrapped(line, style)

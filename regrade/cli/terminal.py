@@ -153,6 +153,7 @@ def print_evaluation(evaluation: "Evaluation") -> None:
         GENERATED_COLUMNS,
         GENERATED_TEXT,
         HEADINGS,
+        REPEATS,
         TEXT_COLUMNS,
         captions,
         columns,
@@ -167,7 +168,7 @@ def print_evaluation(evaluation: "Evaluation") -> None:
         stderr.print(plain(f"{benchmark}: {note}"), style="yellow", soft_wrap=True)
     if rows := list(table_rows(evaluation)):
         names = columns(evaluation)
-        text = (*TEXT_COLUMNS, "with repeats")
+        text = (*TEXT_COLUMNS, REPEATS)
         print_table(names, rows, text=text, headings=HEADINGS, lists=text[-1:])
     if generated := list(generated_rows(evaluation)):
         print_table(GENERATED_COLUMNS, generated, text=GENERATED_TEXT, headings=HEADINGS)
@@ -213,6 +214,7 @@ def print_table(
     text: Collection[str] | None = None,
     headings: Sequence[str] = (),
     lists: Collection[str] = (),
+    settings: Sequence[str] = (),
 ) -> None:
     """Print a table without borders on stdout; nothing is cut at the width of a terminal. Empty columns are left out.
 
@@ -222,15 +224,23 @@ def print_table(
         text: Columns with text, aligned left; the others hold numbers. None: all columns.
         headings: Columns that become lines above the rows if the table is too wide, in this order.
         lists: Columns whose cells may go over several lines, after each comma.
+        settings: The first columns, if they become one if the table is too wide.
     """
     cells = [[" ".join(visible(cell).split("\n")) for cell in row] for row in rows]
     filled = [place for place, _ in enumerate(columns) if any(row[place] for row in cells)]
     columns = [columns[place] for place in filled]
     cells = [[row[place] for place in filled] for row in cells]
-    headings = [name for name in headings if name in columns]
-    table = Table(columns, cells, columns if text is None else text, headings, lists)
+    headings, settings = (
+        [name for name in given if name in columns] for given in (headings, settings)
+    )
+    table = Table(columns, cells, columns if text is None else text, headings, lists, settings)
     for line in layout(table, stdout.width if stdout.is_terminal else None):
         stdout.print(line.text, style=_STYLES[line.kind], markup=False)
+
+
+def print_wrapped(text: str, style: str = "") -> None:
+    """Print an untrusted text on stdout; on a terminal, a long line is broken between words."""
+    stdout.print(plain(text), style=style, soft_wrap=not stdout.is_terminal)
 
 
 _STYLES: dict[Kind, str] = {"columns": "bold", "heading": "cyan", "row": ""}

@@ -49,7 +49,8 @@ def tune(
 
 def print_tuning(result: TuneResult) -> None:
     """Print the measurements and the result on stdout."""
-    print_table(COLUMNS, trial_rows(result.tuning), text=TEXT_COLUMNS)
+    text = (COLUMNS[0], *TEXT_COLUMNS)  # also the parts below begin with the start
+    print_table(COLUMNS, trial_rows(result.tuning), text=text, lists=("settings",))
     stdout.print()
     for line in lines(result):
         stdout.print(plain(line))

@@ -1,9 +1,9 @@
 """A comparison of two models as table rows or a page of markdown; untrusted texts are escaped."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from regrade.comparing.models import Comparison, Comparisons, FlipExample
-from regrade.reporting.markdown import escape, markdown_table
+from regrade.reporting.markdown import escape, tables_of
 from regrade.reporting.numbers import average_text
 from regrade.reporting.text import code_block, tail
 from regrade.stats.scale import SHARES
@@ -155,23 +155,6 @@ def comparisons_markdown(comparisons: Comparisons) -> str:
         lines += [f"- {escape(text)}" for text in remarks(comparison)]
         lines += ["", *view_lines(comparison), *examples_markdown(comparison)]
     return "\n".join(lines)
-
-
-def tables_of(
-    parts: Sequence[Sequence[str]], columns: Sequence[str], rows: Sequence[Sequence[str]]
-) -> list[str]:
-    """Return the lines of a table in several, one below the other.
-
-    Args:
-        parts: Columns of each table.
-        columns: All columns.
-        rows: Cells in the order of `columns`.
-    """
-    lines: list[str] = []
-    for part in parts:
-        places = [columns.index(name) for name in part]
-        lines += [*markdown_table(part, [[row[place] for place in places] for row in rows]), ""]
-    return lines
 
 
 def examples_markdown(comparison: Comparison) -> list[str]:

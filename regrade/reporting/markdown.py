@@ -27,6 +27,29 @@ def markdown_table(
     ]
 
 
+def tables_of(
+    parts: Sequence[Sequence[str]],
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    text: Collection[str] = (),
+) -> list[str]:
+    """Return the lines of a table in several, one below the other, because a page is narrow.
+
+    Args:
+        parts: Columns of each table.
+        columns: All columns.
+        rows: Cells in the order of `columns`.
+        text: Columns with text, as in `markdown_table`.
+    """
+    lines: list[str] = []
+    for part in parts:
+        places = [columns.index(name) for name in part]
+        cells = [[row[place] for place in places] for row in rows]
+        lines += [*markdown_table(part, cells, text=text), ""]
+    return lines
+
+
 def escape(text: str) -> str:
     """Escape an untrusted text, so that markdown and HTML show it unchanged, also in a table cell.
 

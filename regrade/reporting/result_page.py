@@ -3,7 +3,7 @@
 import shlex
 
 from regrade.reporting import other_results, panels, speeds
-from regrade.reporting.markdown import escape, markdown_table
+from regrade.reporting.markdown import escape, markdown_table, tables_of
 from regrade.reporting.panel_results import PanelResult
 from regrade.reporting.results import AnswerSetResult, Evaluation
 from regrade.reporting.tables import (
@@ -11,6 +11,7 @@ from regrade.reporting.tables import (
     GENERATED_TEXT,
     LOWEST_COLUMNS,
     TEXT_COLUMNS,
+    WIDE_COLUMNS,
     captions,
     columns,
     cost_columns,
@@ -38,7 +39,7 @@ _CALIBRATED = (
 def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
     """Return a markdown page with results, plot, links, and the command that scores the answers again.
 
-    Seconds and tokens/s are in a second table, because the page is narrow.
+    Long cells, seconds and tokens/s are in tables of their own, because the page is narrow.
 
     Args:
         evaluation: Results of a flow run.
@@ -92,10 +93,12 @@ def _scored_lines(evaluation: Evaluation) -> list[str]:
     if len(models) == 1:  # without this column, the table fits the page
         head = [f"Model: {escape(models.pop())}", ""]
         rows, names = [row[1:] for row in rows], names[1:]
+    parts = [[name for name in names if name not in WIDE_COLUMNS]]
+    if further := [name for name in names if name in WIDE_COLUMNS]:
+        parts.append([name for name in names if name in TEXT_COLUMNS] + further)
     return [
         *head,
-        *markdown_table(names, rows, text=TEXT_COLUMNS),
-        "",
+        *tables_of(parts, names, rows, text=(*TEXT_COLUMNS, *WIDE_COLUMNS)),
         "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing.",
         *([_REPEATS] if has_repeats(evaluation) else []),
         *([_CALIBRATED] if has_calibrations(evaluation) else []),

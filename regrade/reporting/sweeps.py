@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from regrade.reporting.comparisons import p_text
-from regrade.reporting.markdown import escape, markdown_table
+from regrade.reporting.markdown import escape, markdown_table, tables_of
 from regrade.stats.curves import Axes, Curve, Place
 from regrade.stats.scale import SHARES
 from regrade.stats.significance import holm
@@ -24,6 +24,8 @@ RESULT_COLUMNS = (
     "worse / better",
     "p",
 )
+PARTS = (RESULT_COLUMNS[:6], RESULT_COLUMNS[6:])
+"""Columns of the tables on a page, which is narrow."""
 _LATENCIES = {
     "ttft": "TTFT",
     "tpot": "TPOT",
@@ -51,13 +53,13 @@ def setting_columns(sweep: SweepResult) -> tuple[str, ...]:
 
 
 def result_rows(sweep: SweepResult, benchmark: str) -> Iterator[tuple[str, ...]]:
-    """Yield a row per point: its settings, then `RESULT_COLUMNS`; a failed point has its reason in the first of these."""
+    """Yield a row per point: its settings, then `RESULT_COLUMNS`; `notes` has the reason why a point failed."""
     for point in sweep.points:
         settings = _settings(sweep, point)
         measured = _on(point, benchmark)
         if measured is None:
-            reason = point.failure or "not measured"
-            yield *settings, reason, *("" for _ in RESULT_COLUMNS[1:])
+            outcome = "failed" if point.failure else "not measured"
+            yield *settings, outcome, *("" for _ in RESULT_COLUMNS[1:])
             continue
         test = measured.test
         incomplete = "" if measured.rows == measured.expected_rows else f" of {measured.rows:,}"
@@ -238,7 +240,8 @@ def sweep_page(sweep: SweepResult, images: Mapping[str, str]) -> str:
         lines += [f"## {escape(benchmark)}", ""]
         lines += [line for text in sentences(sweep, benchmark) for line in (escape(text), "")]
         rows = list(result_rows(sweep, benchmark))
-        lines += [*markdown_table((*names, *RESULT_COLUMNS), rows, text=names), ""]
+        parts = [(*names, *part) for part in PARTS]
+        lines += tables_of(parts, (*names, *RESULT_COLUMNS), rows, text=names)
         latencies = list(latency_rows(sweep, benchmark))
         columns = (*names, *LATENCY_COLUMNS)
         lines += [*markdown_table(columns, latencies, text=(*names, "ms")), ""]

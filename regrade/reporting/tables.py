@@ -7,6 +7,8 @@ from regrade.reporting.results import AnswerSetResult, Evaluation, ScoreResult
 from regrade.specification import named_apart
 
 TEXT_COLUMNS = ("model", "benchmark", "scorer")
+REPEATS, CALIBRATED = WIDE_COLUMNS = ("with repeats", "by people's labels")
+"""Columns with long cells, which are in a table of their own on a page."""
 HEADINGS = ("model", "benchmark")
 """Columns that may stand above the rows instead."""
 STAGES = ("load", "generate", "publish", "score", "track")
@@ -15,11 +17,11 @@ COST_COLUMNS = ("seconds", *STAGES, "tokens/s")
 
 def columns(evaluation: Evaluation) -> tuple[str, ...]:
     """Return the names of the columns of `table_rows`."""
-    repeated = ("with repeats",) if has_repeats(evaluation) else ()
+    repeated = (REPEATS,) if has_repeats(evaluation) else ()
     return (
         *TEXT_COLUMNS,
         "accuracy",
-        *(["by people's labels"] if has_calibrations(evaluation) else []),
+        *([CALIBRATED] if has_calibrations(evaluation) else []),
         "n",
         *repeated,
         "unparsed",

@@ -7,10 +7,9 @@ from regrade.reporting.comparisons import (
     n_text,
     p_text,
     remarks,
-    tables_of,
     view_lines,
 )
-from regrade.reporting.markdown import escape
+from regrade.reporting.markdown import escape, tables_of
 from regrade.reporting.numbers import percent
 from regrade.stats.scale import SHARES
 

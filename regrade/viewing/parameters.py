@@ -82,8 +82,9 @@ def number(given: Parameters, name: str) -> float | None:
 
 
 def query(values: Iterable[tuple[str, object]]) -> str:
-    """Return the part of an address after `?`; values that are None or empty are left out."""
-    kept = [(name, _written(value)) for name, value in values if value not in (None, "", (), False)]
+    """Return the part of an address after `?`; values that are None, False or empty are left out, but not 0."""
+    given = [(name, value) for name, value in values if value is not False]
+    kept = [(name, _written(value)) for name, value in given if value not in (None, "", ())]
     pairs = [
         (name, part)
         for name, value in kept

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from regrade.reporting.sweeps import result_rows
+from regrade.reporting.sweeps import notes, result_rows
 from regrade.sweeping.results import Measured, SweepResult
 from regrade.tracking.connection import connect
 from tests.benchmarks.files import shared
@@ -113,7 +113,8 @@ def test_splits_that_cannot_run_here_are_rows_with_their_reason(
         else:
             assert point.failure is not None
             assert "vLLM cannot run a pipeline on a CPU" in point.failure
-            assert point.failure in row
+            assert "failed" in row
+            assert f"{point.name}: {point.failure}" in notes(found, "gsm8k")
 
 
 def curve(sweep: SweepResult, metric: str) -> list[tuple[int, Any]]:

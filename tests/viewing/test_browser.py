@@ -57,6 +57,11 @@ class Shown:
         self.press(key)
         self.until(lambda: part in self.path, f"{key} leads to {self.path}, not to {part}")
 
+    def press_back(self, key: str, path: str) -> None:
+        """Press a key that leads to a page, whose path is part of other paths."""
+        self.press(key)
+        self.until(lambda: self.path == path, f"{key} leads to {self.path}, not to {path}")
+
     @property
     def path(self) -> str:
         return self.browser.current_url.removeprefix(self.address)
@@ -143,7 +148,26 @@ def test_keys_lead_from_the_list_to_the_answers_and_back(shown: Shown):
     shown.until(lambda: "q=eggs" in shown.path, "the search is not sent")
     shown.press("?")
     assert shown.one("#help").get_attribute("open")
-    shown.press_until("h", "/")
+    shown.press_back("x", path)
+    shown.press_until("u", "verdict=unparsed")
+    shown.press_back("x", path)
+    shown.press_until("n", "page=2")
+    shown.press_back("p", path)
+    shown.one("a.open").click()
+    shown.press_until("m", "format=markdown")
+    shown.press_back("h", "/")
+
+
+def test_keys_of_a_comparison_show_what_became_worse_and_what_differs(shown: Shown):
+    llama, mixtral = (set_of(shown, model).split("/")[-1] for model in (LLAMA, MIXTRAL))
+    shown.open(f"/compare/{mixtral}/{llama}")
+    shown.press_until("w", "kind=right+to+wrong")
+    shown.press("j")
+    shown.press_until(Keys.ENTER, "/question?")
+    shown.press_until("d", "view=difference")
+    shown.press_until("b", "kind=right+to+wrong")
+    shown.press_back("w", f"/compare/{mixtral}/{llama}")
+    shown.press_until("u", "kind=wrong+to+right")
 
 
 def test_keys_in_a_field_are_text(shown: Shown):

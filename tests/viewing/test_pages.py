@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from tests.comparing.sides import answer
 from tests.stored import commit_shards, numbers, publish, score, score_with_an_older_scorer
 from tests.viewing.reading import Reader
 
+DOCS = Path(__file__).parents[2] / "docs" / "viewing.md"
 HOSTILE = "</pre><script>alert(1)</script><b>x</b>\x1b[31m \u202eabc\u200b javascript:alert(1)"
 
 
@@ -105,7 +107,10 @@ def test_answers_are_listed_with_verdict_read_and_target(reader: Reader):
         ("min_length=100", [8]),
         ("max_length=100&verdict=wrong", [4, 5, 6]),
         ("min_seconds=1.5", [8]),
+        ("max_seconds=1.5&verdict=wrong", [4, 5, 6]),
         ("repeat=1", []),
+        ("repeat=0&verdict=failed", [9]),
+        ("max_length=0&verdict=wrong", []),
         ("descending=yes&verdict=right", [3, 2, 1, 0]),
         ("verdict=wrong&sort=length&descending=yes", [8, 4, 5, 6]),
         ("verdict=wrong&sort=extracted", [8, 4, 5, 6]),
@@ -336,6 +341,16 @@ def test_repeats_and_other_models_stand_below_the_answer(reader: Reader):
     assert f"/compare/{set_id}/{other}/question?sample=sample-00001" in page.links()
 
 
+def test_one_of_several_repeats_can_be_chosen(reader: Reader):
+    rows = [row(n, f"#### {n + repeat}", repeat=repeat) for n in range(3) for repeat in range(2)]
+    set_id = scored(reader, rows, repeats=2, sampling=SamplingParams(temperature=1.0))
+    assert len(reader.page(f"/sets/{set_id}").rows) == 6
+    second = reader.page(f"/sets/{set_id}?repeat=1")
+    assert [text.split()[:2] for text in second.rows] == [[str(n), "r1"] for n in range(3)]
+    first = reader.page(f"/sets/{set_id}?repeat=0")
+    assert [text.split()[:2] for text in first.rows] == [[str(n), "r0"] for n in range(3)]
+
+
 def test_all_scorings_of_an_answer_are_shown_and_can_be_chosen(reader: Reader):
     answers = publish(reader.repository, numbers(0, 3))
     old = score_with_an_older_scorer(answers, lambda _: {"value": 0.0, "extracted": "77"})
@@ -401,6 +416,30 @@ def test_wrong_in_another_way_is_told_from_wrong_in_the_same_way(reader: Reader)
     other = publish(reader.repository, [row(1, "#### 8"), row(2, "#### 9")], model="org/b")
     page = reader.page(f"/compare/{base.manifest.answer_set_id}/{other.manifest.answer_set_id}")
     assert "both wrong, differently 1 both wrong, the same 1" in page.text
+
+
+def test_every_key_is_explained_on_the_pages_and_in_the_docs(reader: Reader):
+    base = answer(reader.repository, "org/base", wrong=(1, 2, 9), total=120)
+    other = answer(reader.repository, "org/other", wrong=(3,), total=120)
+    for answers in (base, other):
+        score(answers)
+    set_id = base.manifest.answer_set_id
+    versus = f"/compare/{set_id}/{other.manifest.answer_set_id}"
+    listed = reader.page(f"/sets/{set_id}?verdict=right&page=2")
+    pages = [
+        listed,
+        reader.page(f"/sets/{set_id}?verdict=wrong"),
+        reader.page(listed.links("answer")[0]),
+        reader.page(versus),
+        reader.page(reader.page(versus).links("question")[0]),
+    ]
+    used = {key for page in pages for key in re.findall(r'data-key="(.)"', page.html)}
+    explained = {*re.findall(r"<kbd>(.)</kbd>", listed.html)}
+    documented = re.search(r"## Keys\n(.*?)\n## ", DOCS.read_text(), re.DOTALL)
+    assert documented is not None
+    assert used == {*"bdhjkmnpuwx"}
+    assert used | {"/", "?"} == explained
+    assert explained == {*re.findall(r"`(.)`", documented[1])}
 
 
 def test_sets_that_differ_in_more_than_the_model_are_compared_only_when_asked(reader: Reader):
