@@ -14,7 +14,8 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.runtime import flow_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from regrade.orchestration.project_worker import ProjectJob, ProjectWorker
+from regrade.orchestration.project_job import ProjectJob
+from regrade.orchestration.project_worker import ProjectWorker
 from regrade.orchestration.waiting import Stages
 from regrade.orchestration.worker import ENGINE_DONE, engine_no_longer_needed
 
