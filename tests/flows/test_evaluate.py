@@ -9,11 +9,14 @@ from typing import Any
 import datasets
 import pytest
 
+from regrade.settings import GoodputLimits
+from regrade.stats.speed import Speed
 from tests.command_line import DEMO, Ran, regrade
 
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
 
 LIMIT = 24
+PARTS = ("mean", "p25", "p50", "p75", "p99")
 
 
 @dataclass(frozen=True)
@@ -106,27 +109,36 @@ def test_the_json_document_has_what_the_readme_promises(evaluated: Evaluated):
             } <= set(score["metrics"])
 
 
-def test_goodput_is_in_the_result_the_manifest_and_mlflow(evaluated: Evaluated):
+def test_measurements_and_goodput_are_in_the_result_the_manifest_and_mlflow(evaluated: Evaluated):
     results = {
-        one["answer_set_id"]: one["speed"]["goodput"]
+        one["answer_set_id"]: Speed.model_validate(one["speed"])
         for one in evaluated.first.document["answer_sets"]
     }
     stored = {
-        manifest["answer_set_id"]: manifest["sessions"][-1]["speed"]["goodput"]
+        manifest["answer_set_id"]: Speed.model_validate(manifest["sessions"][-1]["speed"])
         for path in evaluated.answers.rglob("manifest.json")
         if (manifest := json.loads(path.read_text()))
     }
     with sqlite3.connect(evaluated.database) as database:
-        asked = "SELECT value FROM metrics WHERE key = 'generation/goodput_share'"
-        shares = {value for (value,) in database.execute(asked)}
+        asked = "SELECT key, value FROM metrics WHERE key LIKE 'generation/%'"
+        tracked = set(database.execute(asked))
 
     assert stored == results
     assert len(results) == 2
-    for goodput in results.values():
-        assert goodput["limits"] == {"ttft": None, "tpot": None, "e2el": 600.0}
-        assert (goodput["answers"], goodput["within"], goodput["unmeasured"]) == (LIMIT, LIMIT, 0)
-        assert goodput["per_second"] > 0
-    assert shares == {1.0}
+    for speed in results.values():
+        scalars = speed.scalars()
+        assert {(f"generation/{name}", value) for name, value in scalars.items()} <= tracked
+        latencies = {f"{n}_{part}" for n in ("ttft", "e2el", "queue") for part in PARTS}
+        load = {"preemptions", "kv_cache_usage_max", "prefix_hit_rate", "waiting_max"}
+        assert latencies | load | {"running_max", "running_mean", "client_e2el_mean"} <= set(scalars)
+        goodput = speed.goodput
+        assert goodput is not None
+        assert goodput.limits == GoodputLimits(e2el=600)
+        assert (goodput.answers, goodput.within, goodput.unmeasured) == (LIMIT, LIMIT, 0)
+        assert scalars["goodput_share"] == 1.0
+        assert scalars["goodput_per_second"] > 0
+    generated = next(speed for speed in results.values() if speed.tpot is not None)
+    assert {f"{n}_{part}" for n in ("tpot", "itl") for part in PARTS} <= set(generated.scalars())
 
 
 def test_a_second_run_loads_no_model_and_gives_the_same_numbers(evaluated: Evaluated):

@@ -18,7 +18,7 @@ from tests.command_line import DEMO
 from tests.limited_engine import Engines, questions
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
-ROWS = 200
+ROWS = 1000
 SECONDS = {8: 0.006, 16: 0.0015, 32: 0.0045, 64: 0.006}
 """Time of an answer by requests in flight: 16 are fastest."""
 
@@ -65,16 +65,15 @@ def test_the_fastest_settings_are_found_kept_and_used_and_their_answers_are_thos
     assert result.path in repository.files(str(repository.head()))
     (stored,) = list_sets(repository, str(repository.head()))
     assert stored.manifest.rows == result.answers_made == result.rows
-    assert 0 < result.answers_made <= ROWS
+    assert 0 < result.answers_made < ROWS
     limits = [session.in_flight for session in stored.manifest.sessions]
     assert limits[:2] == [8, 16]
 
     caplog.set_level(logging.INFO, logger="regrade")
     with temporary_settings({PREFECT_API_URL: prefect_server}):
         generate_answers(**parameters, engine={"tuned": True})
-    if result.rows < ROWS:
-        assert engines.opened[-1].settings.max_num_seqs == 16
-        assert "tuned: max_num_seqs=16, measured on" in caplog.text
+    assert engines.opened[-1].settings.max_num_seqs == 16
+    assert "tuned: max_num_seqs=16, measured on" in caplog.text
     (stored,) = list_sets(repository, str(repository.head()))
     assert (stored.manifest.rows, stored.manifest.state) == (ROWS, "complete")
 

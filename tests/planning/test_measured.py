@@ -10,7 +10,7 @@ from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool
 from regrade.planning.gpus import GIB, is_device
 from regrade.planning.measured import Start, margin_for, margin_of, starts_in
-from regrade.planning.plan import Target
+from regrade.planning.plan import Margin, Target
 from regrade.planning.request import PlanRequest
 from regrade.stats.memory import EngineMemory
 from tests.builders import description, row, session
@@ -102,6 +102,21 @@ def test_starts_are_read_from_the_sessions_of_this_kind_of_gpu(tmp_path: Path):
     found = starts_in(repository, lambda device: is_device("h100", device))
 
     assert [(entry.model, entry.other) for entry in found] == [("org/a", 7 * GIB)]
+
+
+def test_a_plan_for_gpus_that_were_started_before_takes_what_was_measured(tmp_path: Path):
+    repository = LocalRepository(tmp_path / "answers")
+    publish_session(repository, "org/a", H100, memory=memory())
+    request = PlanRequest(model="org/a", gpu="h100", answers=repository.uri)
+
+    def margin(gpu: str) -> Margin:
+        target = Target(gpu=gpu, gpus=1, memory=80 * GIB, usable=73 * GIB)
+        found, notes = margin_for(request, "org/a", target)
+        assert notes == ()
+        return found
+
+    assert (margin("h100").bytes, margin("h100").measured) == (7 * GIB, True)
+    assert (margin("l40s").bytes, margin("l40s").measured) == (8 * GIB, False)
 
 
 def test_a_repository_that_cannot_be_read_is_a_note(tmp_path: Path):

@@ -39,6 +39,31 @@ def shown(speed: Speed, capsys: pytest.CaptureFixture[str]) -> str:
     return printed
 
 
+def test_latencies_and_load_are_in_the_table_and_with_all_percentiles_on_the_page(
+    capsys: pytest.CaptureFixture[str],
+):
+    latency = Spread(mean=0.25, p25=0.1, p50=0.2, p75=0.3, p99=0.4, n=4)
+    names = ("ttft", "tpot", "itl", "e2el", "queue")
+    speed = Speed(
+        **dict.fromkeys(names, latency),
+        running_mean=2.0,
+        running_max=3,
+        waiting_max=1,
+        kv_cache_usage_max=0.5,
+        prefix_hit_rate=0.25,
+        preemptions=6,
+    )
+
+    printed = shown(speed, capsys)
+    page = markdown_report(evaluated(speed), None)
+
+    (row,) = (line.split() for line in printed.splitlines() if line.startswith("sums   "))
+    assert row[1:] == [*["200.0", "/", "400.0"] * 5, "2.0", "50.0%", "6"]
+    assert page.count("| 250.0 | 100.0 | 200.0 | 300.0 | 400.0 | 4 |") == len(names)
+    load = "2.0 requests at a time (most 3, waiting 1), KV cache 50.0%, prefix cache 25.0%, 6 preempted"
+    assert f"- sums: {load}" in page
+
+
 def test_measurements_of_a_client_say_so(capsys: pytest.CaptureFixture[str]):
     speed = Speed(
         measured_by="client", ttft=spread(0.1), itl=spread(0.01), e2el=spread(1.0), running_mean=2.0
