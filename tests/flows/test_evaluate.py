@@ -130,7 +130,9 @@ def test_measurements_and_goodput_are_in_the_result_the_manifest_and_mlflow(eval
         assert {(f"generation/{name}", value) for name, value in scalars.items()} <= tracked
         latencies = {f"{n}_{part}" for n in ("ttft", "e2el", "queue") for part in PARTS}
         load = {"preemptions", "kv_cache_usage_max", "prefix_hit_rate", "waiting_max"}
-        assert latencies | load | {"running_max", "running_mean", "client_e2el_mean"} <= set(scalars)
+        assert latencies | load | {"running_max", "running_mean", "client_e2el_mean"} <= set(
+            scalars
+        )
         goodput = speed.goodput
         assert goodput is not None
         assert goodput.limits == GoodputLimits(e2el=600)
