@@ -144,7 +144,8 @@ class Spool:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=_SETTLED)
-            self.folder.mkdir(exist_ok=True)  # again: the process that had the lock may have removed it
+            # Again: the process that had the lock may have removed it.
+            self.folder.mkdir(exist_ok=True)
             self._owner.write_text(f"process {os.getpid()}{self._purpose}{_on_this_machine()}")
             self._recover()
         except Timeout:
