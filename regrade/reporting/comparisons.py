@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from regrade.comparing.models import Comparison, Comparisons, FlipExample
-from regrade.reporting.markdown import escape, tables_of
+from regrade.reporting.markdown import escape, page_tables
 from regrade.reporting.numbers import average_text
 from regrade.reporting.text import code_block, tail
 from regrade.stats.scale import SHARES
@@ -21,8 +21,8 @@ COLUMNS = (
     "could show",
     "n",
 )
-PARTS = (COLUMNS[:5], (*COLUMNS[:1], *COLUMNS[5:]))
-"""Columns of the tables on a page, which is narrow."""
+GROUPS = (COLUMNS[:5], COLUMNS[5:])
+"""Columns that stay together on a page."""
 MAX_SUBSETS = 20
 """Most subsets listed for a benchmark."""
 MAX_EXAMPLES_CHARACTERS = 100_000
@@ -139,8 +139,8 @@ def comparisons_markdown(comparisons: Comparisons) -> str:
     lines = [
         f"# {escape(comparisons.candidate)} against {escape(comparisons.base)}",
         "",
-        *tables_of(
-            PARTS, COLUMNS, [comparison_row(comparison) for comparison in comparisons.compared]
+        *page_tables(
+            GROUPS, COLUMNS, list(map(comparison_row, comparisons.compared)), key=COLUMNS[:1]
         ),
         "",
         "Differences are candidate minus baseline in percentage points, or in the points of the scores, paired by question. `could show`: the smallest "

@@ -4,6 +4,10 @@ import re
 from collections.abc import Collection, Sequence
 
 _SPECIAL = re.compile(r"[&\\`*_{}\[\]<>#|!~$]")
+PAGE_WIDTH = 700
+"""Widest table on a page of Prefect in a window of 1,280 pixels."""
+_CHARACTER, _PADDING = 7.4, 24
+"""Widths of a character and around a cell on such a page."""
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
@@ -27,21 +31,37 @@ def markdown_table(
     ]
 
 
-def tables_of(
-    parts: Sequence[Sequence[str]],
+def page_tables(
+    groups: Sequence[Sequence[str]],
     columns: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
+    key: Sequence[str],
     text: Collection[str] = (),
 ) -> list[str]:
-    """Return the lines of a table in several, one below the other, because a page is narrow.
+    """Return the lines of a table, in several if it is wider than Prefect's page, which scrolls wide tables sideways.
 
     Args:
-        parts: Columns of each table.
-        columns: All columns.
+        groups: All columns that are shown, in groups that stay together. The first group holds those of `key`.
+        columns: Names of the cells in a row.
         rows: Cells in the order of `columns`.
+        key: Columns with which each further table begins.
         text: Columns with text, as in `markdown_table`.
     """
+    sizes = {
+        name: max([len(name), *(len(row[place]) for row in rows)])
+        for place, name in enumerate(columns)
+    }
+
+    def fits(names: Sequence[str]) -> bool:
+        return sum(_PADDING + _CHARACTER * sizes[name] for name in names) <= PAGE_WIDTH
+
+    parts = [[*groups[0]]]
+    for group in groups[1:]:
+        if fits([*parts[-1], *group]):
+            parts[-1] += group
+        else:
+            parts.append([*key, *group])
     lines: list[str] = []
     for part in parts:
         places = [columns.index(name) for name in part]

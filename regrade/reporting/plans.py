@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from regrade.planning.gpus import gib
 from regrade.planning.plan import MemoryPlan, SplitPlan
-from regrade.reporting.markdown import escape, markdown_table
+from regrade.reporting.markdown import escape, page_tables
 
 COLUMNS = (
     "split",
@@ -16,6 +16,8 @@ COLUMNS = (
     "fits",
 )
 TEXT_COLUMNS = ("split", "fits")
+GROUPS = ((*COLUMNS[:3], COLUMNS[-1]), COLUMNS[3:-1])
+"""Columns that stay together on a page."""
 
 
 def plan_rows(plan: MemoryPlan) -> Iterator[tuple[str, ...]]:
@@ -72,8 +74,9 @@ def fact_lines(plan: MemoryPlan) -> list[str]:
 def plan_markdown(plan: MemoryPlan) -> str:
     """Return the page of a plan."""
     lines = [f"## {escape(headline(plan))}", "", escape(plan.advice[:1].upper() + plan.advice[1:])]
-    lines += ["", *markdown_table(COLUMNS, list(plan_rows(plan)), text=TEXT_COLUMNS)]
-    lines += ["", *(f"- {escape(line)}" for line in (*fact_lines(plan), *refused_lines(plan)))]
+    rows = list(plan_rows(plan))
+    lines += ["", *page_tables(GROUPS, COLUMNS, rows, key=COLUMNS[:1], text=TEXT_COLUMNS)]
+    lines += [*(f"- {escape(line)}" for line in (*fact_lines(plan), *refused_lines(plan)))]
     return "\n".join(lines) + "\n"
 
 

@@ -3,10 +3,11 @@
 import shlex
 
 from regrade.reporting import other_results, panels, speeds
-from regrade.reporting.markdown import escape, markdown_table, tables_of
+from regrade.reporting.markdown import escape, markdown_table, page_tables
 from regrade.reporting.panel_results import PanelResult
 from regrade.reporting.results import AnswerSetResult, Evaluation
 from regrade.reporting.tables import (
+    COUNT_COLUMNS,
     GENERATED_COLUMNS,
     GENERATED_TEXT,
     LOWEST_COLUMNS,
@@ -80,8 +81,9 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
         for answers in evaluation.answer_sets
     ]
     seconds = list(cost_rows(evaluation))
-    tables = [*markdown_table(cost_columns(evaluation), seconds), "", *_speeds(evaluation)]
-    return "\n".join([*lines, "```", "", *tables])
+    costs = cost_columns(evaluation)
+    tables = page_tables([costs[:6], costs[6:]], costs, seconds, key=costs[:1])
+    return "\n".join([*lines, "```", "", *tables, *_speeds(evaluation)])
 
 
 def _scored_lines(evaluation: Evaluation) -> list[str]:
@@ -93,12 +95,16 @@ def _scored_lines(evaluation: Evaluation) -> list[str]:
     if len(models) == 1:  # without this column, the table fits the page
         head = [f"Model: {escape(models.pop())}", ""]
         rows, names = [row[1:] for row in rows], names[1:]
-    parts = [[name for name in names if name not in WIDE_COLUMNS]]
-    if further := [name for name in names if name in WIDE_COLUMNS]:
-        parts.append([name for name in names if name in TEXT_COLUMNS] + further)
+    key = names[: names.index("scorer")]
+    if len({row[: len(key)] for row in rows}) < len(rows):  # several scorers of one benchmark
+        key = (*key, "scorer")
+    counts = COUNT_COLUMNS[1:]
+    wide = [name for name in names if name in WIDE_COLUMNS]
+    first = [name for name in names if name not in (*wide, *counts)]
+    groups = [first, wide, counts] if wide else [first, counts]
     return [
         *head,
-        *tables_of(parts, names, rows, text=(*TEXT_COLUMNS, *WIDE_COLUMNS)),
+        *page_tables(groups, names, rows, key=key, text=(*TEXT_COLUMNS, *WIDE_COLUMNS)),
         "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing.",
         *([_REPEATS] if has_repeats(evaluation) else []),
         *([_CALIBRATED] if has_calibrations(evaluation) else []),
@@ -129,7 +135,8 @@ def _speeds(evaluation: Evaluation) -> list[str]:
     ]
     if not rows:
         return [*loads, ""] if loads else []
-    return [*markdown_table(speeds.COLUMNS, rows, text=speeds.TEXT_COLUMNS), "", *loads, ""]
+    table = markdown_table(speeds.COLUMNS, rows, text=speeds.TEXT_COLUMNS)
+    return [*table, "", speeds.LEGEND, "", *loads, ""]
 
 
 def _other_results(evaluation: Evaluation) -> list[str]:

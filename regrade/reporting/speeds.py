@@ -18,13 +18,11 @@ SHORT_COLUMNS = (
     "KV cache",
     "preempted",
 )
-_NAMES = {
-    "ttft": "first token (TTFT)",
-    "tpot": "per output token (TPOT)",
-    "itl": "between tokens (ITL)",
-    "e2el": "whole answer (E2EL)",
-    "queue": "in the queue",
-}
+_NAMES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue"}
+LEGEND = (
+    "TTFT: time to the first token. TPOT: time per output token after it. ITL: time between two tokens. E2EL: time of the whole "
+    "answer. queue: waiting in the engine."
+)
 
 
 def speed_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
@@ -36,7 +34,7 @@ def speed_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
                 parts = (spread.mean, spread.p25, spread.p50, spread.p75, spread.p99)
                 milliseconds = (f"{1000 * seconds:,.1f}" for seconds in parts)
                 by_client = answers.speed is not None and answers.speed.measured_by == "client"
-                title = "between chunks" if by_client and field == "itl" else name
+                title = "ITL, between chunks" if by_client and field == "itl" else name
                 yield answers.benchmark, title, *milliseconds, f"{spread.n:,}"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from regrade.reporting.comparisons import p_text
-from regrade.reporting.markdown import escape, markdown_table, tables_of
+from regrade.reporting.markdown import escape, markdown_table, page_tables
 from regrade.stats.curves import Axes, Curve, Place
 from regrade.stats.scale import SHARES
 from regrade.stats.significance import holm
@@ -24,8 +24,8 @@ RESULT_COLUMNS = (
     "worse / better",
     "p",
 )
-PARTS = (RESULT_COLUMNS[:6], RESULT_COLUMNS[6:])
-"""Columns of the tables on a page, which is narrow."""
+GROUPS = (RESULT_COLUMNS[:6], RESULT_COLUMNS[6:])
+"""Columns that stay together on a page."""
 _LATENCIES = {
     "ttft": "TTFT",
     "tpot": "TPOT",
@@ -240,8 +240,8 @@ def sweep_page(sweep: SweepResult, images: Mapping[str, str]) -> str:
         lines += [f"## {escape(benchmark)}", ""]
         lines += [line for text in sentences(sweep, benchmark) for line in (escape(text), "")]
         rows = list(result_rows(sweep, benchmark))
-        parts = [(*names, *part) for part in PARTS]
-        lines += tables_of(parts, (*names, *RESULT_COLUMNS), rows, text=names)
+        groups = [(*names, *GROUPS[0]), GROUPS[1]]
+        lines += page_tables(groups, (*names, *RESULT_COLUMNS), rows, key=names, text=names)
         latencies = list(latency_rows(sweep, benchmark))
         columns = (*names, *LATENCY_COLUMNS)
         lines += [*markdown_table(columns, latencies, text=(*names, "ms")), ""]

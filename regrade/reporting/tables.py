@@ -7,8 +7,9 @@ from regrade.reporting.results import AnswerSetResult, Evaluation, ScoreResult
 from regrade.specification import named_apart
 
 TEXT_COLUMNS = ("model", "benchmark", "scorer")
+COUNT_COLUMNS = ("n", "unparsed", "truncated", "failed")
 REPEATS, CALIBRATED = WIDE_COLUMNS = ("with repeats", "by people's labels")
-"""Columns with long cells, which are in a table of their own on a page."""
+"""Columns with long cells."""
 HEADINGS = ("model", "benchmark")
 """Columns that may stand above the rows instead."""
 STAGES = ("load", "generate", "publish", "score", "track")
@@ -22,11 +23,9 @@ def columns(evaluation: Evaluation) -> tuple[str, ...]:
         *TEXT_COLUMNS,
         "accuracy",
         *([CALIBRATED] if has_calibrations(evaluation) else []),
-        "n",
+        *COUNT_COLUMNS[:1],
         *repeated,
-        "unparsed",
-        "truncated",
-        "failed",
+        *COUNT_COLUMNS[1:],
     )
 
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 
-from regrade.reporting.markdown import escape, markdown_table
+from regrade.reporting.markdown import escape, page_tables
 from regrade.stats.speed import Spread
 from regrade.tuning.job import TuneResult
 from regrade.tuning.records import TrialRecord, Tuning
 
 COLUMNS = ("start", "settings", "in flight", "per second", "TTFT p99 ms", "TPOT p99 ms", "n", "")
 TEXT_COLUMNS = ("settings", "")
+GROUPS = ((*COLUMNS[:4], COLUMNS[-1]), COLUMNS[4:-1])
+"""Columns that stay together on a page."""
 
 
 def trial_rows(tuning: Tuning) -> Iterator[tuple[str, ...]]:
@@ -65,7 +67,7 @@ def tuning_page(result: TuneResult) -> str:
             f"# Tuned: {escape(result.tuning.key.model.name)}",
             "",
             *(part for line in lines(result) for part in (escape(line), "")),
-            *markdown_table(COLUMNS, rows, text=TEXT_COLUMNS),
+            *page_tables(GROUPS, COLUMNS, rows, key=(COLUMNS[0], COLUMNS[2]), text=TEXT_COLUMNS),
             "",
         ]
     )

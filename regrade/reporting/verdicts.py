@@ -9,7 +9,7 @@ from regrade.reporting.comparisons import (
     remarks,
     view_lines,
 )
-from regrade.reporting.markdown import escape, tables_of
+from regrade.reporting.markdown import escape, page_tables
 from regrade.reporting.numbers import percent
 from regrade.stats.scale import SHARES
 
@@ -26,8 +26,8 @@ COLUMNS = (
     "would find",
     "n",
 )
-PARTS = (COLUMNS[:7], (*COLUMNS[:1], *COLUMNS[7:]))
-"""Columns of the tables on a page, which is narrow."""
+GROUPS = ((*COLUMNS[:5], COLUMNS[6]), COLUMNS[5:6], COLUMNS[7:])
+"""Columns that stay together on a page."""
 MARKS: dict[Verdict, str] = {"pass": "✅", "regression": "❌", "cannot tell": "❔"}
 MAX_PAGE = 500_000
 """Longest page, in characters; GitHub accepts 1 MiB."""
@@ -86,7 +86,9 @@ def gate_markdown(report: GateReport) -> str:
         "",
         f"Candidate {escape(report.candidate)} against baseline {escape(base_text(report))}.",
         "",
-        *tables_of(PARTS, COLUMNS, [verdict_row(judged) for judged in report.benchmarks]),
+        *page_tables(
+            GROUPS, COLUMNS, [verdict_row(judged) for judged in report.benchmarks], key=COLUMNS[:1]
+        ),
         "Differences are candidate minus baseline in percentage points, or in the points of the scores, paired by question. Regression: the whole interval "
         "is below the accepted drop. Pass: the whole interval is above it. `would find`: the smallest true drop that is "
         "called a regression with a probability of 80 %, if as many answers change as here. Probability of a false regression on any benchmark, and of a "

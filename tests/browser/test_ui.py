@@ -1,13 +1,28 @@
-"""The form of `evaluate-model` in a real browser; what follows it is in tests/infra/test_stack_pages.py.
+"""The form of `evaluate-model` and the pages of results in a real browser; a whole run is in tests/infra/test_stack_pages.py.
 
 `REGRADE_SCREENSHOTS` names a folder for the screenshots; those of docs/images/ were made by these tests.
 """
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from regrade.answers.local import LocalRepository
+from regrade.comparing.gate import gate
+from regrade.reporting.result_page import markdown_report
+from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
+from regrade.reporting.verdicts import gate_markdown
+from regrade.scoring.score import score_answers
+from regrade.settings import GateSettings, SamplingParams
+from regrade.stats.speed import Speed, Spread
 from tests.browser.pages import Pages
+from tests.builders import row
+from tests.comparing.sides import answer
+from tests.stored import publish, score
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(900)]
+_WIDTHS = "return [...document.querySelectorAll('table')].map((t) => [t.offsetWidth, t.parentElement.clientWidth])"
 
 
 @pytest.mark.usefixtures("deployments")
@@ -40,3 +55,58 @@ def test_wrong_values_are_refused_in_the_form(pages: Pages):
     pages.shot("form-refused", 1000)
 
     assert len(pages.runs()) == before
+
+
+def result_of_repeats(folder: Path) -> str:
+    """The page of a run with four answers to each question of two benchmarks, with names as long as those of the demo."""
+    latency = Spread(mean=3.408, p25=2.677, p50=3.3, p75=3.869, p99=10.058, n=33_706)
+    sets = []
+    for benchmark in ("demo-arithmetic", "mmlu_generative"):
+        answers = publish(
+            LocalRepository(folder / benchmark),
+            [row(n, "" if r < n % 5 else "#### 99", repeat=r) for n in range(8) for r in range(4)],
+            repeats=4,
+            benchmark=benchmark,
+            sampling=SamplingParams(temperature=0.6),
+        )
+        scored = score_result(score_answers(answers, "number"), None)
+        result = AnswerSetResult(
+            benchmark=benchmark,
+            model="org/tiny",
+            answer_set_id=answers.manifest.answer_set_id,
+            revision=answers.revision,
+            url=None,
+            rows=32,
+            expected_rows=32,
+            repeats=4,
+            generated=32,
+            scores=(scored.model_copy(update={"scorer": "choice_logprob"}),),
+            seconds=dict.fromkeys(("load", "generate", "publish", "score", "track"), 1234.5),
+            speed=Speed(ttft=latency, tpot=latency, itl=latency, e2el=latency, queue=latency),
+        )
+        sets.append(result)
+    return markdown_report(Evaluation(answer_sets=tuple(sets), repository="/answers"), None)
+
+
+def verdict(folder: Path) -> str:
+    """The page of a verdict on two benchmarks, whose intervals have two levels."""
+    repository = LocalRepository(folder / "compared")
+    for model, right in (("org/base", 390), ("org/new", 320)):
+        for benchmark in ("demo-arithmetic", "mmlu_generative"):
+            score(answer(repository, model, right=right, benchmark=benchmark))
+    report = gate("org/new", GateSettings(baseline="org/base"), answers=repository.uri)
+    return gate_markdown(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", [result_of_repeats, verdict])
+def test_tables_of_a_result_fit_a_window_of_1280_pixels(pages: Pages, tmp_path: Path, made: Any):
+    markdown = made(tmp_path)
+    stored = pages.post("/artifacts/", {"key": "result", "type": "markdown", "data": markdown})
+    pages.browser.set_window_size(1280, 1000)
+    pages.open(f"/artifacts/artifact/{stored['id']}")
+    pages.text("demo-arithmetic")
+
+    widths = pages.browser.execute_script(_WIDTHS)
+    assert len(widths) >= 3
+    assert [pair for pair in widths if pair[0] > pair[1]] == []

@@ -7,10 +7,11 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.comparing.gate import gate
 from regrade.reporting.headlines import headline, short_headline
+from regrade.reporting.markdown import page_tables
 from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import AnswerSetResult, Evaluation, ScoreResult, score_result
 from regrade.reporting.tables import cost_rows, table_rows
-from regrade.reporting.verdicts import PARTS, gate_markdown
+from regrade.reporting.verdicts import COLUMNS, gate_markdown
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings
 from regrade.stats.scale import Scale
@@ -144,4 +145,26 @@ def test_a_verdicts_page_names_the_baselines_model_and_the_level_in_tables_that_
     assert "(90 %)" in page
     assert "&#60;" not in page
     headers = [line for line in page.splitlines() if line.startswith("| benchmark |")]
-    assert [len(line.split("|")) - 2 for line in headers] == [len(part) for part in PARTS]
+    assert headers == [
+        "| benchmark | verdict | baseline | candidate | difference | accepted drop |",
+        "| benchmark | interval | right to wrong | wrong to right | would find | n |",
+    ]
+    shown = {name for line in headers for name in line.strip("| ").split(" | ")}
+    assert shown == {*COLUMNS}
+
+
+def test_a_table_that_is_too_wide_for_the_page_is_continued_in_a_second_one():
+    columns = ("benchmark", "scorer", "accuracy", "n")
+    groups = (columns[:2], columns[2:3], columns[3:])
+
+    def heads(scorer: str, accuracy: str) -> list[str]:
+        lines = page_tables(groups, columns, [("sums", scorer, accuracy, "9")], key=columns[:1])
+        return [line for line in lines if "benchmark" in line]
+
+    assert heads("number", "50 %") == ["| benchmark | scorer | accuracy | n |"]
+    assert heads("x" * 75, "50 %") == ["| benchmark | scorer |", "| benchmark | accuracy | n |"]
+    assert heads("x" * 60, "x" * 80) == [
+        "| benchmark | scorer |",
+        "| benchmark | accuracy |",
+        "| benchmark | n |",
+    ]

@@ -1,6 +1,6 @@
 """`regrade trigger`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
@@ -9,6 +9,7 @@ from regrade.cli.options import TrackingUri
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import show_logs
 from regrade.cli.trigger.options import RUN, Following
+from regrade.cli.trigger.parameters import from_this_folder
 from regrade.processes.shutdown import exit_now
 from regrade.settings import GateSettings
 
@@ -44,7 +45,8 @@ def trigger(
     Exit codes: 0 started, or with `--wait` done and no regression; 1 regression; 2 cannot tell; 3 could not be run;
     4 cancelled; 5 not in time.
     """
-    chosen = (options or GenerationOptions()).parameters(needs_model=False)
+    given = (options or GenerationOptions()).parameters(needs_model=False)
+    chosen: dict[str, Any] = from_this_folder(given)
     if tracking_uri is not None:
         chosen["tracking_uri"] = tracking_uri
     if gate is not None:

@@ -1,12 +1,29 @@
 """Convert options to the parameters of a deployment, checked against its JSON schema."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from regrade.errors import SettingsError, UnknownNameError
 
 Schema = Mapping[str, Any]
+_PATHS = ("model", "answers", "lora", "path")
+"""Parameters that may be paths, also in groups."""
+
+
+def from_this_folder(chosen: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return parameters in which paths that begin with `./` or `../` are absolute: a worker runs in another folder."""
+    if isinstance(chosen, Mapping):
+        return {
+            name: os.path.abspath(value)  # noqa: PTH100 - links stay
+            if name in _PATHS and isinstance(value, str) and value.startswith(("./", "../"))
+            else from_this_folder(value)
+            for name, value in chosen.items()
+        }
+    if isinstance(chosen, list | tuple):
+        return [from_this_folder(value) for value in chosen]
+    return chosen
 
 
 def fitting(chosen: Mapping[str, Any], given: Iterable[str], schema: Schema) -> dict[str, Any]:

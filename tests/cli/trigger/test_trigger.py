@@ -16,6 +16,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.answers.local import LocalRepository
 from regrade.cli.main import run
+from regrade.cli.trigger.parameters import from_this_folder
 from tests.cli.trigger.helpers import Reply, between, read_run, trigger, wait_for
 from tests.command_line import ROOT
 from tests.crash.harness import restore_sigint
@@ -78,6 +79,20 @@ def test_the_exit_code_is_the_verdict(served: str, tmp_path: Path, verdict: str,
     assert "5 of 10 answers" in ran.err
     failures = ElementTree.parse(junit).getroot().iter("failure")
     assert len(list(failures)) == (code == 1)
+
+
+def test_a_folder_of_the_job_is_named_as_its_workers_see_it(served: str) -> None:
+    ran = trigger(served, "stand-in", "--model", "./checkpoint-500", "--json")
+
+    assert ran.code == 0, ran.err
+    parameters = read_run(served, ran.document["flow_run"]["id"])["parameters"]
+    assert parameters["model"] == str(ROOT / "checkpoint-500")
+    given = {"model": "org/new", "engine": {"lora": "../lora"}, "datasets": ({"path": "./a.csv"},)}
+    assert from_this_folder(given) == {
+        "model": "org/new",
+        "engine": {"lora": str(Path.cwd().parent / "lora")},
+        "datasets": [{"path": str(Path.cwd() / "a.csv")}],
+    }
 
 
 @pytest.mark.slow
