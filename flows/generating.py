@@ -161,18 +161,22 @@ def publish(works: Sequence[Work]) -> list[AnswerSet]:
 
 
 def _open_spool(spool: Spool, stack: ExitStack, stages: Stages) -> None:
-    """Open a spool; a run of a worker waits for a run of the same answer set, which may still publish its answers.
+    """Open a spool, after waiting for a process that only publishes what an earlier run left in it.
+
+    Several tasks of one machine may begin together, and each publishes what it finds in the spools of the others. A run of a
+    worker also waits for a run of the same answer set, which may still publish its answers.
 
     Raises:
-        SpoolBusyError: If another process has it and this is no run of a worker: a person can decide what to do.
+        SpoolBusyError: If another run has it and this is no run of a worker: a person can decide what to do.
     """
     while True:
         try:
             stack.enter_context(spool)
         except SpoolBusyError as error:
-            if not runs_under_worker():
+            if runs_under_worker():
+                engine_no_longer_needed()  # other runs go first; the engine slot still keeps engines apart
+            elif not error.is_brief:
                 raise
-            engine_no_longer_needed()  # other runs go first; the engine slot still keeps engines apart
             stages.show(f"{WAITING} another run of the same answer set: {error}")
             time.sleep(SPOOL_POLL)
         else:

@@ -110,8 +110,12 @@ def _generate_all(todo: Sequence[tuple[RunningPoint, Work]]) -> None:
     at: RunningPoint | None = None
     try:
         with loaded_engine(job, [work for _, work in todo]) as engine:
+            shown: RunningPoint | None = None
             for at, work in todo:
                 if at.failure is None:
+                    if at is not shown:
+                        logger.info("point %s", at.point.name)
+                        shown = at
                     _limit(engine, at.point.in_flight)
                     generate_missing(work, engine, job.engine, job.goodput)
                     work.publishing = publish_answers.submit(work)

@@ -58,7 +58,7 @@ def publish_siblings(folder: Path) -> Iterator[Leftover]:
 
 def _publish(folder: Path, only: str | None) -> Iterator[Leftover]:
     try:
-        with Spool(folder) as spool:
+        with Spool(folder, only_publishes=True) as spool:
             origin = spool.origin()
             if origin is None or only not in (None, origin.get("repository")):
                 return

@@ -60,17 +60,29 @@ class SpoolError(OperationError):
 
 
 class SpoolBusyError(UserError):
-    """Another run is generating the same answer set."""
+    """Another run is generating the same answer set, or publishes what an earlier run left of it."""
 
     def __init__(self, folder: str, owner: str) -> None:
         self.folder, self.owner = folder, owner
         super().__init__(folder, owner)
 
+    @property
+    def is_brief(self) -> bool:
+        """True if the other process only publishes the rows in the spool, and generates nothing."""
+        return _PUBLISHES in self.owner
+
     def __str__(self) -> str:
+        if self.is_brief:
+            return f"Another process ({self.owner}) has the spool '{self.folder}' right now. Try again in a minute."
         return (
             f"Another run ({self.owner}) is generating this answer set right now. Wait for it, or stop it; "
             f"its answers so far are kept in '{self.folder}'."
         )
+
+
+_PUBLISHES = ", which publishes what an earlier run left,"
+_SETTLED = 0.2
+"""Seconds for which a lock is asked for: a process that has just taken it then has noted what it does."""
 
 
 def spool_root() -> Path:
@@ -107,8 +119,15 @@ class Spool:
     Thread-safe: rows are appended by one thread while another seals and publishes.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, only_publishes: bool = False) -> None:
+        """Name the spool of a folder.
+
+        Args:
+            folder: The folder; it is created when the spool is opened.
+            only_publishes: The process publishes the rows of an earlier run. Others that meet its lock may wait for it.
+        """
         self.folder = folder
+        self._purpose = _PUBLISHES if only_publishes else ""
         self.publishing = threading.Lock()
         """Held while publishing; other threads can append meanwhile."""
         self.shard_states = ShardStates()
@@ -124,8 +143,10 @@ class Spool:
     def __enter__(self) -> Self:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(timeout=0)
-            self._owner.write_text(f"process {os.getpid()}{_on_this_machine()}")
+            self._lock.acquire(timeout=_SETTLED)
+            # Again: the process that had the lock may have removed it.
+            self.folder.mkdir(exist_ok=True)
+            self._owner.write_text(f"process {os.getpid()}{self._purpose}{_on_this_machine()}")
             self._recover()
         except Timeout:
             owner = self._owner.read_text() if self._owner.exists() else "unknown process"

@@ -6,13 +6,23 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from regrade.answers.spool import Spool, SpoolBusyError, SpoolError, spool_folder, spool_root
+from regrade.answers import spool as spool_module
+from regrade.answers.spool import (
+    Spool,
+    SpoolBusyError,
+    SpoolError,
+    is_from_this_machine,
+    spool_folder,
+    spool_root,
+)
 from regrade.columns import GENERATION_SCHEMA
 from regrade.errors import DamagedAnswersError
 from tests.builders import row
@@ -138,6 +148,38 @@ def test_a_second_process_is_told_who_has_the_spool(folder: Path):
         holder.send_signal(signal.SIGKILL)
     with Spool(folder):  # a killed holder leaves no lock behind
         pass
+
+
+def test_a_process_that_only_publishes_is_told_apart_from_one_that_generates(folder: Path):
+    for only_publishes in (False, True):
+        with Spool(folder, only_publishes=only_publishes):
+            with pytest.raises(SpoolBusyError) as caught, Spool(folder):
+                pass
+            assert caught.value.is_brief == only_publishes
+            assert is_from_this_machine(folder)
+
+
+def test_a_spool_that_its_publisher_removed_is_made_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(spool_module, "_SETTLED", 30)
+    held, waiting = threading.Event(), threading.Event()
+
+    def publish() -> None:
+        with Spool(folder, only_publishes=True) as publisher:
+            held.set()
+            waiting.wait(30)
+            time.sleep(0.2)
+            publisher.remove()
+
+    publisher = threading.Thread(target=publish)
+    publisher.start()
+    assert held.wait(30)
+    waiting.set()
+    with Spool(folder) as spool:
+        spool.append([row(1)])
+        assert spool.rows == 1
+    publisher.join()
 
 
 def test_rows_reported_before_a_kill_are_on_disk(folder: Path):

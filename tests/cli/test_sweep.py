@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from regrade.reporting.sweeps import notes, result_rows
+from regrade.reporting.sweeps import latency_rows, notes, result_rows
 from regrade.sweeping.results import Measured, SweepResult
 from regrade.tracking.connection import connect
 from tests.benchmarks.files import shared
@@ -87,6 +87,32 @@ def test_one_command_measures_1_4_and_16_requests_in_flight_on_mmlu_and_gsm8k(
     assert curve(found, "gsm8k/tokens_per_second") == [
         (point.in_flight, point.benchmarks[1].tokens_per_second) for point in found.points
     ]
+
+
+def test_tokens_of_a_step_and_requests_in_flight_are_measured_with_percentiles(
+    demo_model: Path, prefect_server: str, tmp_path: Path
+):
+    found = swept(
+        demo_model,
+        prefect_server,
+        tmp_path,
+        *("--benchmark", "gsm8k", "--source", f"gsm8k={shared('gsm8k')}", "--n-shots", "2"),
+        *("--engine.max-num-batched-tokens", "1024,4096", "--in-flight", "2,8"),
+    )
+
+    assert found.engine_starts == 2
+    latencies = ["TTFT", "TPOT", "ITL", "E2EL", "queue"]
+    rows = list(latency_rows(found, "gsm8k"))
+    assert [row[:3] for row in rows] == [
+        (tokens, n, latency)
+        for tokens in ("1024", "4096")
+        for n in ("2", "8")
+        for latency in latencies
+    ]
+    assert all(len(row) == 3 + len(("mean", "p25", "p50", "p75", "p99")) for row in rows)
+    for point in found.points:
+        assert point.failure is None
+        assert_measured(point.benchmarks[0])
 
 
 def test_splits_that_cannot_run_here_are_rows_with_their_reason(

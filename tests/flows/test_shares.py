@@ -1,18 +1,22 @@
 """Several machines evaluate together: who scores, and what the others say. Real flows, spool and repository."""
 
 import json
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 import flows.generate_answers as generating
+import flows.generating as opening
 from flows.evaluate_model import evaluate_model
 from flows.generate_answers import generate_answers
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.spool import Spool
 from regrade.engines.vllm import VllmEngine
 from regrade.job import GenerationJob, make_job
 from regrade.records import Completion, Request
@@ -157,6 +161,29 @@ def test_an_incomplete_set_of_several_machines_is_not_scored(
 
     (result,) = evaluate("2/2", MortalEngine(ROWS + 1)).answer_sets  # asks for them again
     assert (result.generated, result.failed, len(result.scores)) == (ROWS // 2, 0, 1)
+
+
+def test_a_machine_waits_for_another_one_of_this_host_that_publishes_what_it_left(
+    evaluate: Any, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    """Tasks of an array that are requeued begin together, and each publishes what it finds in the spools of the others."""
+    monkeypatch.setattr(opening, "SPOOL_POLL", 0.1)
+    (work,) = plan_answers.fn(make_job(GenerationJob, {**parameters, "share": "1/2"}))
+    held, published = threading.Event(), threading.Event()
+
+    def publish() -> None:
+        with Spool(work.spool.folder, only_publishes=True):
+            held.set()
+            sleep(2)
+            published.set()
+
+    other = threading.Thread(target=publish)
+    other.start()
+    assert held.wait(30)
+    (result,) = evaluate("1/2", MortalEngine(ROWS + 1)).answer_sets
+    other.join()
+    assert published.is_set()
+    assert (result.generated, result.rows) == (ROWS, ROWS)
 
 
 def test_only_the_machine_that_completes_a_set_announces_it(

@@ -1,6 +1,7 @@
 """`sweep-settings` with a test engine, and real flow, tasks, spool, repositories and MLflow."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,15 @@ def test_the_same_command_continues_and_then_needs_no_engine(sweep: Any, engines
     assert [p.benchmarks[0].seconds for p in again.points] == [
         p.benchmarks[0].seconds for p in continued.points
     ]
+
+
+def test_the_log_names_each_point_before_its_answers(
+    sweep: Any, engines: Engines, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO, logger="regrade.sweep")
+    sweep(in_flight=(1, 4))
+    told = [r.getMessage() for r in caplog.records if r.name == "regrade.sweep"]
+    assert told[:2] == ["point in_flight=1", "point in_flight=4"]
 
 
 def test_a_point_that_fails_is_a_row_with_its_reason(sweep: Any, engines: Engines):

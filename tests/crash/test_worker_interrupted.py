@@ -1,0 +1,107 @@
+"""Ctrl-C in the terminal of a worker whose run generates: answers are kept, and the next worker continues the run."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import yaml
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from regrade.answers.local import LocalRepository
+from regrade.cli.deploy import deploy
+from tests.command_line import ROOT
+from tests.crash.harness import Command, answer_set, config, spooled, stored, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(900)]
+QUESTIONS = 120
+SECONDS = 30.0
+"""Longest time for a worker to end: its runs have 10 s, and the server answers within 5 s."""
+ENGINE = {
+    "kind": "vllm",
+    "dtype": "float32",
+    "enforce_eager": True,
+    "max_model_len": 512,
+    "max_num_seqs": 2,  # slow enough to be stopped between two answers
+    "extra": ["kv_cache_memory_bytes=268435456"],
+}
+
+
+@pytest.fixture
+def client(prefect_server: str) -> Iterator[SyncPrefectClient]:
+    with temporary_settings({PREFECT_API_URL: prefect_server}):
+        deploy(force=False)
+        with get_client(sync_client=True) as client:
+            yield client
+
+
+def state_of(client: SyncPrefectClient, run: FlowRun) -> State:
+    state = client.read_flow_run(run.id).state
+    assert state is not None
+    return state
+
+
+def press_ctrl_c(worker: Command, leader: int) -> None:
+    """Send SIGINT as a terminal does: to the worker and to the processes of its group."""
+    for pid in worker.processes():
+        if os.getpgid(pid) == os.getpgid(leader):
+            os.kill(pid, signal.SIGINT)
+
+
+def test_the_next_worker_continues_a_run_whose_worker_was_interrupted(
+    client: SyncPrefectClient, prefect_server: str, tmp_path: Path
+):
+    queue = f"interrupted-{uuid4()}"
+    repository = LocalRepository(tmp_path / "answers")
+    worker = Command(
+        tmp_path / "worker",
+        ["worker", "--pool", "gpu", "--limit", "1", "--work-queue", queue],
+        {"PREFECT_API_URL": prefect_server, "PYTHONPATH": str(ROOT)},
+    )
+    parameters = yaml.safe_load(config(tmp_path, ENGINE, limit=QUESTIONS).read_text())
+    parameters["datasets"][0]["path"] = str(ROOT / parameters["datasets"][0]["path"])
+    parameters |= {
+        "model": str(ROOT / "infra/demo/regrade-demo"),
+        "answers": repository.uri,
+        "tracking_uri": f"sqlite:///{tmp_path / 'mlflow.db'}",
+    }
+    deployment = client.read_deployment_by_name("evaluate-model/evaluate-model")
+    run = client.create_flow_run_from_deployment(
+        deployment.id, parameters=parameters, work_queue_name=queue
+    )
+
+    with worker.started() as first:
+        wait_until(lambda: len(spooled(worker.spool)) >= 10, 300, "no answers came")
+        assert worker.processes("flow_run_process"), "its process is not one of the worker's"
+        assert worker.processes("VLLM::EngineCore")
+        begin = time.monotonic()
+        press_ctrl_c(worker, first.process.pid)
+        ended = first.wait(SECONDS + 30)
+        seconds = time.monotonic() - begin
+    told = ended.out + ended.err
+    assert seconds < SECONDS, told
+    worker.assert_nothing_left()
+    assert state_of(client, run).name == "AwaitingRetry", told
+    before = spooled(worker.spool) | dict(stored(repository))
+    assert 10 <= len(before) < QUESTIONS
+
+    with worker.started() as second:
+        wait_until(lambda: state_of(client, run).is_final(), 300, "the run did not end")
+        state = state_of(client, run)
+        assert state.is_completed(), f"{state} {second.err.read_text()[-5000:]}"
+        press_ctrl_c(worker, second.process.pid)
+        second.wait(SECONDS + 30)
+    worker.assert_nothing_left()
+    rows = stored(repository)
+    assert len(rows) == len(dict(rows)) == QUESTIONS
+    assert before.items() <= dict(rows).items(), "an answer was generated again"
+    answers = answer_set(repository)
+    assert answers is not None
+    assert answers.manifest.state == "complete"
+    assert len(answers.scores()) == 1
+    assert spooled(worker.spool) == {}
