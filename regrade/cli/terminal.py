@@ -270,6 +270,8 @@ def print_next_steps(evaluation: "Evaluation") -> None:
         if uri.startswith("sqlite"):
             mlflow = f"{bin_folder}mlflow server --host 127.0.0.1 --backend-store-uri {uri}"
             steps.append(("open MLflow", mlflow))
+        elif (page := evaluation.answer_sets[0].mlflow_url) is not None:
+            steps.append(("open MLflow", page))
         ui = server.removesuffix("/api") if server else f"{bin_folder}prefect server start"
         steps.append(("open the Prefect UI", ui))
     judged = [a.answer_set_id for a in evaluation.answer_sets if a.judged is not None]

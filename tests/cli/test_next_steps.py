@@ -64,3 +64,17 @@ def test_after_generating_answers_are_read_and_scored(
         "read in a browser": ["view", set_id],
         "score them": ["score"],
     }
+
+
+def test_the_run_on_a_server_of_mlflow_is_named_with_its_address(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    found = evaluation(tmp_path / "answers", scored=True)
+    page = "http://127.0.0.1:5000/#/experiments/1/runs/abc"
+    (one,) = found.answer_sets
+    tracked = {
+        "tracking_uri": "http://127.0.0.1:5000",
+        "answer_sets": (one.model_copy(update={"mlflow_url": page}),),
+    }
+    print_next_steps(found.model_copy(update=tracked))
+    assert re.search(f"^open MLflow +{re.escape(page)}$", capfd.readouterr().err, re.MULTILINE)

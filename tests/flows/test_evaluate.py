@@ -151,6 +151,8 @@ def test_a_second_run_loads_no_model_and_gives_the_same_numbers(evaluated: Evalu
         evaluated.first.document["answer_sets"], again.document["answer_sets"], strict=True
     ):
         assert now["generated"] == 0
+        assert {"load", "generate"} <= before["seconds"].keys()
+        assert not {"load", "generate"} & now["seconds"].keys()  # nothing is shown as done now
         assert now["answer_set_id"] == before["answer_set_id"]
         assert [s["metrics"] for s in now["scores"]] == [s["metrics"] for s in before["scores"]]
         assert now["mlflow_run_id"] == before["mlflow_run_id"]

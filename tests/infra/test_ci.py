@@ -135,3 +135,27 @@ def test_no_secret_is_written_into_a_job():
         for line in path.read_text().splitlines():
             if re.search(r"^\s*\w*(TOKEN|AUTH_STRING|API_URL):\s*\S", line):
                 assert "${{ secrets." in line or "${{ github.token" in line
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_the_report_to_hand_on_is_attached_by_a_job_on_github(workflow: Path):
+    verdicts = [
+        words for name, words in COMMANDS if name.startswith(workflow.name) and "--html" in words
+    ]
+    (written,) = [Path(words[words.index("--html") + 1]).name for words in verdicts]
+    (kept,) = [
+        one["with"]["path"] for one in steps(workflow) if one.get("name") == "Keep the reports"
+    ]
+    assert written in [Path(line).name for line in kept.split()]
+
+
+def test_the_report_to_hand_on_is_attached_by_both_jobs_on_gitlab():
+    jobs = load(CI / "gitlab.yml")
+    written = [
+        words[words.index("--html") + 1]
+        for name, words in COMMANDS
+        if name.startswith("gitlab.yml") and "--html" in words
+    ]
+    assert len(written) == 2
+    (kept,) = jobs[".regrade"]["artifacts"]["paths"]
+    assert all(path.startswith(kept) for path in written)
