@@ -196,7 +196,7 @@ def _report(watched: list[Watched]) -> None:
             note = f": {one.note}" if one.note else ""
             logger.info("%s %s%s", one.found.short, one.status, note)
     rows = [
-        (one.found.name, one.found.revision[:12], one.status, one.note, one.url or "")
+        (one.found.title, one.found.revision[:12], one.status, one.note, one.url or "")
         for one in watched
     ]
     started = sum(one.status == "started" for one in watched)

@@ -102,7 +102,7 @@ def test_each_checkpoint_is_started_once(
         "answers": repository.uri,
         "limit": 5,
     }  # no gate: there is no last good revision yet
-    assert "checkpoint-1000" in latest_page(deployed, WATCHED_KEY)
+    assert "/checkpoint-1000 |" in latest_page(deployed, WATCHED_KEY)
     assert watch(repository, training, limit=5) == {"running": 2}
     third = checkpoint(training, 1500)
     end(client, started[0], StateType.COMPLETED)
