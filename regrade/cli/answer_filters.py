@@ -1,5 +1,7 @@
 """Options that filter the answers of a set."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -7,10 +9,21 @@ from cyclopts import Parameter
 
 from regrade.errors import SettingsError
 from regrade.viewing.filters import AnswerFilters
+from regrade.viewing.parameters import AddressError
 from regrade.viewing.verdicts import VERDICTS, Verdict
 
 NOT_RIGHT = ("partly right", "wrong", "unparsed", "unfinished", "timeout")
 UNREAD = ("unparsed", "unfinished")
+
+
+@contextmanager
+def named_as_options() -> Iterator[None]:
+    """Name the option in an error that the viewer's filters raise, in place of the part of an address."""
+    try:
+        yield
+    except AddressError as error:
+        option = f"--{error.name.replace('_', '-')}"
+        raise SettingsError(f"`{option} {error.value}` should be {error.expected}.") from error
 
 
 @Parameter(name="*")

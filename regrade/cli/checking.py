@@ -28,7 +28,7 @@ _OPTIONS = {
     ("scoring", "sources"): "--source",
 }
 """Options whose names are not those of the parameters."""
-_FLAT = ("sampling", "prompt", "reuse", "scoring")
+_FLAT = ("sampling", "prompt", "reuse", "scoring", "limits")
 """Groups of parameters whose options have no prefix."""
 
 

@@ -12,6 +12,7 @@ from regrade.cli.options import SCORING, TrackingUri
 from regrade.cli.output import TABLE, Output
 from regrade.cli.price import PriceInput, PriceOutput, price_of
 from regrade.cli.run import run_flow
+from regrade.comparing.sides import find_side
 from regrade.errors import SettingsError
 from regrade.job import JudgeJob
 from regrade.rubrics import open_rubric
@@ -144,11 +145,13 @@ def check_judging(job: JudgeJob) -> None:
 
     Raises:
         SettingsError: If there is no such rubric, or it needs another side.
-        RepositoryError: If the repository does not exist; the self-test makes one.
+        RepositoryError: If the repository does not exist, which the self-test makes, or has no such answers.
     """
     rubric = None if job.rubric is None else open_rubric(job.rubric)
     if rubric is not None and rubric.kind == "pairwise" and job.baseline is None:
         raise SettingsError(
             f"`--rubric {job.rubric}` compares two answers: give the other side with `--baseline`."
         )
-    open_repository(job.answers, create=False, empty=job.self_test)
+    repository = open_repository(job.answers, create=False, empty=job.self_test)
+    for name in job.answer_sets:
+        find_side(name, repository.uri)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from regrade.answers.scorefile import ScoreFile
+from regrade.cli.answer_filters import named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_table, stdout
@@ -49,7 +50,8 @@ def list_answers(
     repository, revision = open_answers(answers)
     shelf = Library(repository).shelf(revision)
     filters = SetFilters(q=model, benchmark=benchmark, sort=sort, ascending=ascending)
-    found = set_list(shelf, filters, Links(""))
+    with named_as_options():
+        found = set_list(shelf, filters, Links(""))
     sets = [(row, shelf.find(row.id)) for row in found.rows]
     damaged = [*shelf.damaged, *(error for stored in shelf.sets for error in stored.damaged)]
     entries = [_entry(row, stored) for row, stored in sets]

@@ -11,7 +11,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from regrade.answers.base import Repository
-from regrade.cli.answer_filters import Filters
+from regrade.cli.answer_filters import Filters, named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, stderr, stdout
@@ -84,7 +84,8 @@ def show(
     shelf = library.shelf(revision)
     stored = shelf.find(answer_set)
     index = _index(library, stored, scorer, needs_scores=bool(wanted.verdict))
-    rows = _selected(library, shelf, index, wanted, chosen.sample)
+    with named_as_options():
+        rows = _selected(library, shelf, index, wanted, chosen.sample)
     start = limit * (page - 1)
     texts = _answers(library, index, rows[start : start + limit].tolist(), repository)
 

@@ -8,6 +8,8 @@ from pydantic import ValidationError as SettingsProblem
 
 from regrade.job import problem_text
 
+_NO_NUMBER = re.compile(r'^Invalid value for (\S+): unable to convert "(.*)" into (int|float)\.')
+
 
 def problem_of(error: CycloptsError, command: str) -> str:
     """Describe the mistake in the call of a command, and name its help."""
@@ -22,7 +24,13 @@ def problem_of(error: CycloptsError, command: str) -> str:
         name = error.argument.name.lstrip("-").upper().replace("-", "_")
         return f"{name} is missing. See `regrade {command} --help`."
     text = re.sub(r'^Command "[^"]*" parameter ', "", text)
+    text = _NO_NUMBER.sub(_number_expected, text)
     return f"{text} See `regrade {command} --help`."
+
+
+def _number_expected(found: re.Match[str]) -> str:
+    kind = "a whole number" if found[3] == "int" else "a number"
+    return f"`{found[1]} {found[2]}` should be {kind}."
 
 
 def _prefix(error: CycloptsError) -> str:

@@ -119,7 +119,7 @@ def _accepted_drops(settings: GateSettings) -> dict[str, float]:
             drop = -1.0
         if not name or not 0 <= drop < 100:
             raise SettingsError(
-                f"'{text}' should be `benchmark=points` with 0 to 100 points, such as `gsm8k=0.5`."
+                f"`--max-drop-of {text}` should be `benchmark=points` with 0 to 100 points, such as `gsm8k=0.5`."
             )
         drops[name] = drop
     return drops

@@ -116,7 +116,7 @@ def _benchmark(judged: BenchmarkVerdict) -> list[str]:
         return lines
     drop = judged.comparison.scale.points_per_unit * judged.max_drop
     tests = (
-        f"if the true drop were {drop:g} points, p {p_text(judged.p_regression)} for a difference this "
+        f"if the true drop were {drop:g} {'point' if drop == 1 else 'points'}, p {p_text(judged.p_regression)} for a difference this "
         f"low ({p_text(judged.p_regression_adjusted)} after Holm), and p {p_text(judged.p_pass)} for one this high"
     )
     texts = (tests, _levels(judged), *remarks(judged.comparison))
@@ -135,5 +135,5 @@ def _levels(judged: BenchmarkVerdict) -> str:
         return ""
     return (
         f"the interval's lower end is at {100 * judged.low_level:g} %, its upper end at {100 * judged.high_level:.4g} %, "
-        "each one-sided; the interval of `compare` is two-sided, at 97.5 % each"
+        "each one-sided; that of regrade compare is two-sided, at 97.5 % each"
     )

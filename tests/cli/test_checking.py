@@ -29,6 +29,8 @@ def no_server(monkeypatch: pytest.MonkeyPatch):
         ("evaluate --model m", "nothing to evaluate: choose a benchmark (`--benchmark`)"),
         ("evaluate --model m --benchmark gsm8", "Did you mean 'gsm8k'?"),
         ("evaluate --model m --benchmark gsm8k --scorer numbr", "Did you mean 'number'?"),
+        ("evaluate --model m --benchmark lm_eval:arc_chalenge", "Did you mean 'arc_challenge'"),
+        ("tune --model m --benchmark gsm8k --ttft-p99 -1", "`--ttft-p99`: "),
         ("generate --model m --benchmark gsm8k --limit 0", "`--limit`: "),
         ("evaluate --model ./nope --benchmark gsm8k", "there is no folder 'nope'"),
         (f"evaluate --model {MODEL} --benchmark gsm8k --repeats 3", "`--repeats 3`: "),

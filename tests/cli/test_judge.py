@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from regrade.answers.local import LocalRepository
 from regrade.cli.main import run
 from tests.judging.running import run_judge
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
+from tests.stored import numbers, publish
 
 
 @pytest.mark.parametrize(
@@ -18,13 +20,16 @@ from tests.judging.scripted import ScriptedJudge, by_reference, candidates
         (("--judge", "m", "--rubric", "pairwise"), "give the other side with `--baseline`"),
         (("--judge", "m", "--min-coverage", "2"), "`--min-coverage`: Input should be less"),
         (("--judge", "m", "--answers", "/nowhere/at/all"), "there is no such folder"),
+        (("nobody", "--judge", "m", "--answers", "HERE"), "there are no answers of 'nobody'"),
         (("--judge", "m", "--config", "/nowhere.yaml"), "cannot be read"),
     ],
 )
 def test_bad_usage_is_told_before_anything_starts(
-    arguments: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    assert run(["judge", *arguments]) == 2
+    publish(LocalRepository(tmp_path), numbers(0, 2))
+    given = [str(tmp_path) if text == "HERE" else text for text in arguments]
+    assert run(["judge", *given]) == 2
     assert says in capsys.readouterr().err
 
 

@@ -120,7 +120,7 @@ def test_filters_and_order(repository: LocalRepository, capfd: pytest.CaptureFix
     assert sorted(models("--model", "TEAM/")) == ["team/bad", "team/good"]
     assert models("--sort", "model") == ["other/middle", "team/bad", "team/good"]
     assert run(["list", "--answers", repository.uri, "--benchmark", "sum"]) == 2
-    assert "sums" in capfd.readouterr().err
+    assert "`--benchmark sum` should be one of sums." in capfd.readouterr().err
 
 
 def test_two_folders_of_one_name_are_two_models(

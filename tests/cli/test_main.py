@@ -83,6 +83,8 @@ def test_the_completion_of_a_shell_knows_commands_and_options(
         ("evaluate --modle m", ["--modle", "Did you mean --model"]),
         ("evaluate --temperature -1", ["`--temperature`: Input should be greater", "'-1'"]),
         ("evaluate --engine.max-model-len 0", ["`--engine.max-model-len`"]),
+        ("evaluate --limit x", ["`--limit x` should be a whole number."]),
+        ("compare a b --min-coverage x", ["`--min-coverage x` should be a number."]),
         ("show", ["ANSWER_SET is missing", "regrade show --help"]),
         ("completion tcsh", ["tcsh", "bash"]),
     ],

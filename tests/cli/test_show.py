@@ -154,7 +154,7 @@ def test_answers_against_another_set_are_those_that_changed(
         ("--wrong --verdict right", "exclude each other"),
         ("--page 0", "`--page 0`"),
         ("--limit 0", "`--limit 0`"),
-        ("--subset nothing", "subset"),
+        ("--subset nothing", "`--subset nothing` should be"),
         ("--against ffff", "ffff"),
         ("--verdict odd", "odd"),
     ],

@@ -15,7 +15,7 @@ from regrade.benchmarks.questions.reading import quiet_datasets
 from regrade.benchmarks.questions.samples import Question, check_limit, number_samples, spread
 from regrade.harness.documents import document_of
 from regrade.harness.identity import content_hash
-from regrade.harness.index import task_index
+from regrade.harness.index import entry_of, task_index
 from regrade.harness.package import VERSION
 from regrade.harness.plan import TaskPlan, cannot_run, plan_tasks
 from regrade.harness.refusals import MIXED_METHODS, MIXED_REPEATS, MIXED_SAMPLING
@@ -68,6 +68,7 @@ class HarnessBenchmark:
         self.name, self._prompt, self._limit, self._path = name, prompt, limit, path
         self.task = name.removeprefix(HARNESS)
         self._index = task_index(path)
+        entry_of(self.task, self._index)  # refuses an unknown name before anything is started
         self._data = HarnessData(name, source)
         self.format: PromptFormat = prompt.format or "completion"
 
