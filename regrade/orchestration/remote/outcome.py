@@ -111,12 +111,12 @@ def outcome(
         code, problem = COULD_NOT_RUN, f"{flow_run.state_name}: {message or 'no reason given'}"
     elif gated:
         code, problem = COULD_NOT_RUN, "It is done, but wrote no verdict."
-    pages = (
-        server.ask(lambda key=key: newest_artifact(server.client, flow_run.id, key))
-        for key in RESULT_KEYS
-    )
-    result = next((found for found in pages if isinstance(found, str)), None)
-    metrics = server.ask(lambda: newest_artifact(server.client, flow_run.id, METRICS_KEY))
+
+    def artifact(key: str) -> Any:  # noqa: ANN401 - any JSON
+        return server.ask(lambda: newest_artifact(server.client, flow_run.id, key))
+
+    result = next((found for found in map(artifact, RESULT_KEYS) if isinstance(found, str)), None)
+    metrics = artifact(METRICS_KEY)
     return Outcome(
         deployment=deployment,
         flow_run_id=flow_run.id,
