@@ -15,7 +15,7 @@ from flows.generating import loaded_engine, plan, publish
 from regrade import __version__
 from regrade.errors import SettingsError
 from regrade.job import make_job
-from regrade.orchestration.artifacts import show
+from regrade.orchestration.artifacts import TUNING_KEY, show
 from regrade.orchestration.form import form
 from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.planning.plan import MemoryPlan
@@ -33,7 +33,6 @@ from tasks.tune import MeasuringEngine, Questions
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.tune")
-TUNING_KEY = "tuning"
 _PLANNED = PlanRequest.model_fields.keys() & TuneJob.model_fields.keys()
 """Settings that a plan and a search share."""
 

@@ -15,7 +15,7 @@ from regrade.answers.opening import open_repository
 from regrade.comparing.sides import find_side
 from regrade.errors import OperationError, RegradeError, RepositoryError, SettingsError
 from regrade.job import EvaluationJob, make_job
-from regrade.orchestration.artifacts import show
+from regrade.orchestration.artifacts import WATCHED_KEY, show
 from regrade.orchestration.form import form
 from regrade.orchestration.remote.client import connected
 from regrade.orchestration.watched_runs import Watched, start_runs
@@ -28,7 +28,6 @@ from regrade.watching.hub import of_organisation, on_hub
 logger = logging.getLogger("regrade.watch")
 PATIENCE = 60.0
 """Seconds for which requests to the Prefect server are retried."""
-PAGE_KEY = "watched"
 COLUMNS = ("model", "revision", "state", "note", "run")
 
 
@@ -197,12 +196,12 @@ def _report(watched: list[Watched]) -> None:
             note = f": {one.note}" if one.note else ""
             logger.info("%s %s%s", one.found.short, one.status, note)
     rows = [
-        (one.found.name, one.found.revision[:12], one.status, one.note, one.url or "")
+        (one.found.title, one.found.revision[:12], one.status, one.note, one.url or "")
         for one in watched
     ]
     started = sum(one.status == "started" for one in watched)
     show(
-        PAGE_KEY,
+        WATCHED_KEY,
         "\n".join(markdown_table(COLUMNS, rows, text=COLUMNS)),
         f"{len(watched):,} revisions, {started:,} started",
     )

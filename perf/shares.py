@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -190,7 +191,10 @@ def main() -> None:
             for order in options.order:
                 rows.append(simulate(machines, questions, hours, order, dying))
                 print(rows[-1], flush=True)
-    merges = [merge_seconds(n, max(1, n // 5_000), 5_000) for n in (10**4, 10**5, 10**6)]
+    sizes = [(n, max(1, n // 5_000), 5_000) for n in (10**4, 10**5, 10**6)]
+    # Each in a new process: memory that the simulations have given back would be taken again, and not be counted.
+    with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        merges = pool.starmap(merge_seconds, sizes, chunksize=1)
     report("shares", rows, merges=merges)
     for merge in merges:
         print(merge)

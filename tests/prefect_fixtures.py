@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from regrade.orchestration.prefect_app import protection, server_command
-from tests.prefect_login import LOGIN
+from tests.prefect_login import LOGIN, Login
 from tests.server_process import free_port, server_process
 
 
@@ -44,3 +45,10 @@ def prefect_api(prefect_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """API address of the session's server, also set in the environment as PREFECT_API_URL."""
     monkeypatch.setenv("PREFECT_API_URL", prefect_server)
     return prefect_server
+
+
+def latest_page(server: str, key: str) -> str:
+    """Markdown of the newest artifact with a key."""
+    asked = {"artifacts": {"key": {"any_": [key]}}, "sort": "CREATED_DESC", "limit": 1}
+    found = httpx.post(f"{server}/artifacts/filter", json=asked, auth=Login()).json()
+    return str(found[0]["data"])

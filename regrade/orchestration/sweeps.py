@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regrade.errors import OperationError
 from regrade.files import atomic_write
-from regrade.orchestration.artifacts import show
+from regrade.orchestration.artifacts import SWEEP_KEY, show
 from regrade.reporting.sweeps import plots, sweep_page
 from regrade.stats.charts import DRAWING_ERRORS
 from regrade.stats.curves import curve_chart
@@ -15,7 +15,6 @@ from regrade.sweeping.results import SweepResult
 from regrade.tracking.process import TrackingProcessError, call_in_process
 
 logger = logging.getLogger("regrade.report")
-SWEEP_KEY = "sweep"
 PAGE, DOCUMENT = "sweep.md", "sweep.json"
 
 

@@ -4,8 +4,8 @@ import re
 from difflib import get_close_matches
 
 from regrade.errors import SettingsError
+from regrade.stats.memory import GIB, MIB
 
-MIB, GIB = 1 << 20, 1 << 30
 _UNITS = {"mib": MIB, "gib": GIB, "tib": GIB << 10, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
 MEMORY_MIB = {
@@ -85,8 +85,3 @@ def parse_memory(text: str) -> int:
             f"'{text}' is not a size of memory. Give a number with its unit (GiB, MiB, GB or MB), such as 80GiB."
         )
     return size
-
-
-def gib(size: float) -> str:
-    """Return a size in bytes as text in GiB."""
-    return f"{size / GIB:,.1f} GiB" if abs(size) >= GIB / 10 else f"{size / MIB:,.1f} MiB"

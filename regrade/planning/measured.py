@@ -10,9 +10,10 @@ from regrade.answers.manifest import Manifest, Session
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import readable_sets
 from regrade.errors import OperationError, UserError
-from regrade.planning.gpus import gib, is_device
+from regrade.planning.gpus import is_device
 from regrade.planning.plan import Margin, Target
 from regrade.planning.request import PlanRequest
+from regrade.stats.memory import gib
 
 logger = logging.getLogger("regrade.plan")
 

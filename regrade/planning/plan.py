@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from regrade.planning.gpus import gib
 from regrade.settings import Settings
+from regrade.stats.memory import gib
 
 ENOUGH = 100
 """Requests at the same time in one copy of the model above which more GPUs for a copy gain less than more copies."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from regrade.planning.gpus import gib
 from regrade.planning.plan import MemoryPlan, SplitPlan
 from regrade.reporting.markdown import escape, page_tables
+from regrade.stats.memory import gib
 
 COLUMNS = (
     "split",

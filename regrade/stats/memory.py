@@ -4,6 +4,13 @@ from pydantic import Field
 
 from regrade.settings import Settings
 
+MIB, GIB = 1 << 20, 1 << 30
+
+
+def gib(size: float) -> str:
+    """Return a size in bytes as text in GiB, or in MiB if it is small."""
+    return f"{size / GIB:,.1f} GiB" if abs(size) >= GIB / 10 else f"{size / MIB:,.1f} MiB"
+
 
 class EngineMemory(Settings):
     """Memory and KV cache of a loaded engine. Bytes are those of one GPU, tokens those of one copy of the model."""

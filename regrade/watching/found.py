@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from regrade.errors import SettingsError
 
@@ -26,6 +27,12 @@ class Found:
     """Commit, or hash of the sizes and times of a folder's files; "" if it is not complete."""
     waits_for: str | None = None
     """The part that is not written yet; None if the revision is complete."""
+
+    @property
+    def title(self) -> str:
+        """Name without the revision: the model's, or that of the training and the checkpoint."""
+        part = Path(self.model).name
+        return self.name if "@" in self.model or part == self.name else f"{self.name}/{part}"
 
     @property
     def short(self) -> str:

@@ -10,10 +10,12 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.sweep_settings import sweep_settings
 from regrade.answers.local import LocalRepository
+from regrade.orchestration.artifacts import SWEEP_KEY
 from regrade.orchestration.sweeps import NoPointError
 from regrade.sweeping.results import SweepResult
 from tests.command_line import DEMO
 from tests.limited_engine import Engines, questions
+from tests.prefect_fixtures import latest_page
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 ROWS = 12
@@ -45,7 +47,7 @@ def sweep(prefect_server: str, spool_home: Path, tmp_path: Path, mlflow: str) ->
 
 
 def test_requests_in_flight_vary_inside_one_start_and_no_point_finds_the_answers_of_another(
-    sweep: Any, engines: Engines, tmp_path: Path
+    sweep: Any, engines: Engines, tmp_path: Path, prefect_server: str
 ):
     engines.answer = lambda request, _, in_flight: (
         "#### 2" if in_flight == 4 and "3" in str(request.prompt) else "#### 1"
@@ -70,6 +72,7 @@ def test_requests_in_flight_vary_inside_one_start_and_no_point_finds_the_answers
     assert json.loads((folder / "sweep.json").read_text())["sweep_id"] == found.sweep_id
     assert "in flight" in (folder / "sweep.md").read_text()
     assert (folder / "throughput.png").read_bytes().startswith(b"\x89PNG")
+    assert latest_page(prefect_server, SWEEP_KEY).startswith(f"# Sweep {found.sweep_id}")
     assert found.mlflow_run_id is not None
     assert (
         LocalRepository(tmp_path / "answers").head() is None

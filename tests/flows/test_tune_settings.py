@@ -13,9 +13,11 @@ from flows.tune_settings import tune_settings
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from regrade.errors import SettingsError
+from regrade.orchestration.artifacts import TUNING_KEY
 from regrade.tuning.job import TuneResult
 from tests.command_line import DEMO
 from tests.limited_engine import Engines, questions
+from tests.prefect_fixtures import latest_page
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 ROWS = 1000
@@ -66,6 +68,7 @@ def test_the_fastest_settings_are_found_kept_and_used_and_their_answers_are_thos
     (stored,) = list_sets(repository, str(repository.head()))
     assert stored.manifest.rows == result.answers_made == result.rows
     assert 0 < result.answers_made < ROWS
+    assert "Fastest: max_num_seqs=16" in latest_page(prefect_server, TUNING_KEY).replace("\\", "")
     limits = [session.in_flight for session in stored.manifest.sessions]
     assert limits[:2] == [8, 16]
 

@@ -22,11 +22,13 @@ from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
 from regrade.cli.deploy import deploy
 from regrade.errors import OperationError, SettingsError
+from regrade.orchestration.artifacts import WATCHED_KEY
 from regrade.orchestration.watched_runs import ATTEMPTS
 from regrade.settings import DatasetBenchmark
 from tests.command_line import DEMO, regrade
 from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub
+from tests.prefect_fixtures import latest_page
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 SUMS = DatasetBenchmark(name="sums", path="unused")
@@ -86,7 +88,7 @@ def watch(repository: LocalRepository, training: Path, **more: Any) -> dict[str,
 
 
 def test_each_checkpoint_is_started_once(
-    client: SyncPrefectClient, repository: LocalRepository, training: Path
+    client: SyncPrefectClient, deployed: str, repository: LocalRepository, training: Path
 ):
     first, second = checkpoint(training, 500), checkpoint(training, 1000)
 
@@ -100,6 +102,7 @@ def test_each_checkpoint_is_started_once(
         "answers": repository.uri,
         "limit": 5,
     }  # no gate: there is no last good revision yet
+    assert "/checkpoint-1000 |" in latest_page(deployed, WATCHED_KEY)
     assert watch(repository, training, limit=5) == {"running": 2}
     third = checkpoint(training, 1500)
     end(client, started[0], StateType.COMPLETED)

@@ -1,5 +1,5 @@
-from regrade.planning.gpus import GIB
 from regrade.planning.plan import Margin, SplitPlan, Target, choose, what_would_fit
+from regrade.stats.memory import GIB
 
 
 def split(

@@ -8,8 +8,8 @@ import pytest
 from regrade.engines.vllm_process.planner import Refused, SplitMemory
 from regrade.errors import SettingsError
 from regrade.planning.estimate import Formula, dtype_of, estimated_weights, sizes_of, weight_bytes
-from regrade.planning.gpus import GIB
 from regrade.planning.splits import Split
+from regrade.stats.memory import GIB
 
 # Of the checkpoint's config.json on the Hub.
 QWEN3_8B = {

@@ -1,7 +1,8 @@
 import pytest
 
 from regrade.errors import SettingsError
-from regrade.planning.gpus import GIB, MEMORY_MIB, MIB, gib, gpu_memory, is_device, parse_memory
+from regrade.planning.gpus import MEMORY_MIB, gpu_memory, is_device, parse_memory
+from regrade.stats.memory import GIB, MIB, gib
 
 
 @pytest.mark.parametrize("name", ["h100", "H100", "NVIDIA H100", "nvidia-h100"])

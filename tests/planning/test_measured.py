@@ -8,11 +8,11 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool
-from regrade.planning.gpus import GIB, is_device
+from regrade.planning.gpus import is_device
 from regrade.planning.measured import Start, margin_for, margin_of, starts_in
 from regrade.planning.plan import Margin, Target
 from regrade.planning.request import PlanRequest
-from regrade.stats.memory import EngineMemory
+from regrade.stats.memory import GIB, EngineMemory
 from tests.builders import description, row, session
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)

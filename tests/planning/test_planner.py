@@ -7,9 +7,9 @@ import pytest
 
 from regrade.errors import ModelError, SettingsError
 from regrade.job import make_job
-from regrade.planning.gpus import GIB
 from regrade.planning.planner import make_memory_plan
 from regrade.planning.request import PlanRequest
+from regrade.stats.memory import GIB
 from tests.planning.engine_without_vllm import engine_after, engine_without_vllm
 from tests.planning.test_estimate import QWEN3_8B
 

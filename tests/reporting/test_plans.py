@@ -1,4 +1,3 @@
-from regrade.planning.gpus import GIB
 from regrade.planning.plan import Choice, Margin, MemoryPlan, SplitPlan, Target
 from regrade.reporting.plans import (
     COLUMNS,
@@ -8,6 +7,7 @@ from regrade.reporting.plans import (
     plan_rows,
     refused_lines,
 )
+from regrade.stats.memory import GIB
 
 FITTING = SplitPlan(
     tensor=2,

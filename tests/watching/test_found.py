@@ -43,3 +43,9 @@ def test_two_models_with_one_alias_are_refused():
 
 def test_checkpoints_of_a_training_share_its_alias():
     check_aliases("good-{model}", [Found("run", "/run/1", "a"), Found("run", "/run/2", "b")])
+
+
+def test_checkpoints_of_a_training_are_told_apart_by_their_titles():
+    assert Found("sft-7", "/runs/sft-7/checkpoint-500", "ab").title == "sft-7/checkpoint-500"
+    assert Found("final", "/models/final", "ab").title == "final"
+    assert Found("org/name", "org/name@abc", "abc").title == "org/name"

@@ -9,13 +9,12 @@ import psutil
 from regrade.engines.vllm_process.forked import ForkFailedError, in_fork
 from regrade.engines.vllm_process.meta_model import build_stages, lay_out
 from regrade.errors import SettingsError
-from regrade.stats.memory import EngineMemory
+from regrade.stats.memory import EngineMemory, gib
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import VllmConfig
 
 logger = logging.getLogger(__name__)
-_GIB = 1 << 30
 SECONDS = 60.0
 """Time limit of the check; without a result the model is loaded unchecked."""
 
@@ -56,11 +55,11 @@ def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
     memory = psutil.virtual_memory().total if is_cpu else platform.get_device_total_memory()
     share = 1.0 if is_cpu else cache.gpu_memory_utilization
     usable = int(memory * share)
-    device = "this machine has" if is_cpu else f"vLLM may use ({share:.0%} of {_gib(memory)})"
+    device = "this machine has" if is_cpu else f"vLLM may use ({share:.0%} of {gib(memory)})"
     largest = max(need.weights)
     if largest > usable:
         raise SettingsError(
-            f"The model does not fit: its weights take {_gib(largest)}{'' if is_cpu else ' of each GPU'}, {_gib(largest - usable)} "
+            f"The model does not fit: its weights take {gib(largest)}{'' if is_cpu else ' of each GPU'}, {gib(largest - usable)} "
             f"more than {device}. {_ADVICE}"
         )
     if by_memory:
@@ -76,11 +75,11 @@ def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
         left = (
             "is set to"
             if fixed is not None
-            else f"gets at most the {_gib(usable)} that {device}, less the weights:"
+            else f"gets at most the {gib(usable)} that {device}, less the weights:"
         )
         raise SettingsError(
-            f"One request of {config.model_config.max_model_len:,} tokens does not fit: it takes {_gib(needed)} of KV cache, which "
-            f"{left} {_gib(room)}, {_gib(lacking)} too little. Lower sampling.max_tokens or engine.max_model_len, or "
+            f"One request of {config.model_config.max_model_len:,} tokens does not fit: it takes {gib(needed)} of KV cache, which "
+            f"{left} {gib(room)}, {gib(lacking)} too little. Lower sampling.max_tokens or engine.max_model_len, or "
             f"{_ADVICE[0].lower()}{_ADVICE[1:]}"
         )
     return need
@@ -132,7 +131,3 @@ def _measure(config: "VllmConfig") -> dict[str, list[int]]:
         "kv_cache": none if layout is None else list(layout.needed),
         "bytes_per_block": none if layout is None else list(layout.bytes_per_block),
     }
-
-
-def _gib(size: int) -> str:
-    return f"{size / _GIB:,.1f} GiB"

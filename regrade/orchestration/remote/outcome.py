@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import FlowRun
 
 from regrade.comparing.gate_report import GateReport
 from regrade.errors import COULD_NOT_RUN
-from regrade.orchestration.artifacts import METRICS_KEY, RESULT_KEY, newest_artifact, read_report
+from regrade.orchestration.artifacts import METRICS_KEY, RESULT_KEYS, newest_artifact, read_report
 from regrade.orchestration.remote.client import Server, page
 from regrade.reporting.junit import junit, junit_run
 from regrade.reporting.markdown import escape
@@ -111,8 +111,12 @@ def outcome(
         code, problem = COULD_NOT_RUN, f"{flow_run.state_name}: {message or 'no reason given'}"
     elif gated:
         code, problem = COULD_NOT_RUN, "It is done, but wrote no verdict."
-    result = server.ask(lambda: newest_artifact(server.client, flow_run.id, RESULT_KEY))
-    metrics = server.ask(lambda: newest_artifact(server.client, flow_run.id, METRICS_KEY))
+
+    def artifact(key: str) -> Any:  # noqa: ANN401 - any JSON
+        return server.ask(lambda: newest_artifact(server.client, flow_run.id, key))
+
+    result = next((found for found in map(artifact, RESULT_KEYS) if isinstance(found, str)), None)
+    metrics = artifact(METRICS_KEY)
     return Outcome(
         deployment=deployment,
         flow_run_id=flow_run.id,
@@ -121,6 +125,6 @@ def outcome(
         exit_code=code,
         problem=problem,
         gate=gate,
-        result=_IMAGE.sub("", result) if isinstance(result, str) else None,
+        result=None if result is None else _IMAGE.sub("", result),
         metrics=json.loads(metrics) if isinstance(metrics, str) else metrics or [],
     )

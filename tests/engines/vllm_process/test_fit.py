@@ -40,7 +40,8 @@ def test_what_a_model_needs_is_known_without_its_weights(demo_model: Path):
 
 def test_a_request_that_exceeds_the_kv_cache_is_refused_with_the_numbers(demo_model: Path):
     with pytest.raises(
-        SettingsError, match=r"One request of 512 tokens does not fit: it takes .* GiB"
+        SettingsError,
+        match=r"One request of 512 tokens does not fit: it takes [1-9].* MiB of KV cache, .* 0\.2 MiB",
     ) as caught:
         check_fit(config(demo_model, cache=1 << 18), by_memory=False)
 
