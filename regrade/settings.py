@@ -81,12 +81,19 @@ Difference = Literal["prompt", "chat_template", "few_shot", "sampling", "questio
 """Differences between two answer sets, other than the model, that can be allowed: see docs/compare.md."""
 
 
-class Settings(BaseModel):
-    """Base of all settings: frozen, rejects unknown names and NaN, keeps the order of its fields in the Prefect form."""
+class StrictModel(BaseModel):
+    """Base of settings and of stored data: frozen, rejects unknown names and NaN. Validators are made at the first use."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+
+class Settings(StrictModel):
+    """Base of all settings: the docstrings of fields are shown in help and in the Prefect form, which keeps their order.
+
+    Pydantic reads the source file of each class to find these docstrings, a tenth of the start-up time: data that no form shows is a `StrictModel`.
+    """
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     @classmethod
     def __get_pydantic_json_schema__(

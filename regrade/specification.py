@@ -18,7 +18,7 @@ from regrade.settings import (
     Method,
     PromptFormat,
     SamplingParams,
-    Settings,
+    StrictModel,
 )
 
 SPECIFICATION_VERSION = 2
@@ -53,7 +53,7 @@ def named_apart(name: str, revision: str | None, revisions: Collection[str | Non
     return f"{name}@{revision[:8]}" if revision and len(revisions) > 1 else name
 
 
-class AdapterIdentity(Settings):
+class AdapterIdentity(StrictModel):
     """Exact identity of a LoRA adapter."""
 
     name: str
@@ -62,7 +62,7 @@ class AdapterIdentity(Settings):
     """Commit of the Hub repository, or sha256 over the configuration and weights in a local folder."""
 
 
-class ModelIdentity(Settings):
+class ModelIdentity(StrictModel):
     """Exact identity of a model."""
 
     name: str
@@ -93,7 +93,7 @@ class ModelIdentity(Settings):
         return dumped
 
 
-class BenchmarkIdentity(Settings):
+class BenchmarkIdentity(StrictModel):
     """Exact identity of a benchmark's questions."""
 
     name: str = Field(pattern=rf"^[a-z0-9][a-z0-9_-]{{0,62}}$|{HARNESS_NAME}|{JUDGE_NAME}")
@@ -111,7 +111,7 @@ class BenchmarkIdentity(Settings):
     """Other settings that decide the questions and targets, such as the columns of a dataset benchmark."""
 
 
-class PromptIdentity(Settings):
+class PromptIdentity(StrictModel):
     """Exact identity of the prompts made from questions."""
 
     format: PromptFormat | None
@@ -129,7 +129,7 @@ class PromptIdentity(Settings):
     """Labels to rank in a chat: `appended` to the prompt as text, or as the template begins the model's `turn`."""
 
 
-class Specification(Settings):
+class Specification(StrictModel):
     """Everything that decides the answers, and nothing else: no path, no host, no batch size."""
 
     specification_version: int = SPECIFICATION_VERSION

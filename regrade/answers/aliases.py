@@ -18,7 +18,7 @@ from regrade.answers.publishing import retry_on_conflict
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.columns import SCHEMA_VERSION
 from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
-from regrade.settings import ALIAS_NAME, Settings, Timestamp
+from regrade.settings import ALIAS_NAME, StrictModel, Timestamp
 
 FOLDER = "aliases"
 MAX_BENCHMARKS = 1000
@@ -26,7 +26,7 @@ Benchmark = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 AnswerSetId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 
-class Alias(Settings):
+class Alias(StrictModel):
     """The answer sets that a name stands for."""
 
     schema_version: int = SCHEMA_VERSION

@@ -10,12 +10,12 @@ from regrade.answers.base import Repository
 from regrade.answers.manifest import Manifest
 from regrade.columns import SCHEMA_VERSION
 from regrade.errors import DamagedAnswersError
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 from regrade.specification import specification_id
 
 MAX_JSON_BYTES = 32 * 2**20
 """Largest manifest or score file read, in bytes; 10,000 shards take 2 MB."""
-Document = TypeVar("Document", bound=Settings)
+Document = TypeVar("Document", bound=StrictModel)
 
 
 def read_manifest(repository: Repository, path: str, revision: str, size: int = 0) -> Manifest:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from regrade.files import atomic_write, cache_folder
-from regrade.settings import Seconds, Settings, Timestamp
+from regrade.settings import Seconds, StrictModel, Timestamp
 
 if TYPE_CHECKING:  # `regrade benchmarks` does not need pyarrow
     from regrade.answers.manifest import Manifest
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # `regrade benchmarks` does not need pyarrow
 logger = logging.getLogger("regrade.generate")
 
 
-class Duration(Settings):
+class Duration(StrictModel):
     """Time of the last complete run of a benchmark with all of its questions."""
 
     benchmark: str

@@ -20,7 +20,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.columns import SCHEMA_VERSION
 from regrade.errors import DamagedAnswersError
 from regrade.files import file_sha256
-from regrade.settings import Settings, Timestamp
+from regrade.settings import StrictModel, Timestamp
 from regrade.stats.scale import Scale
 
 FOLDER = "labels"
@@ -39,7 +39,7 @@ LABEL_SCHEMA = pa.schema(_FIELDS, metadata={"regrade_schema_version": str(SCHEMA
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
-class DrawnSample(Settings):
+class DrawnSample(StrictModel):
     """A random sample of the answers of an answer set: the first `size` of them in the random order of `seed`."""
 
     seed: Seed
@@ -50,7 +50,7 @@ class DrawnSample(Settings):
     """sha256 of their sample ids and repeats."""
 
 
-class LabelFile(Settings):
+class LabelFile(StrictModel):
     """The JSON file of one import of labels."""
 
     schema_version: int = SCHEMA_VERSION

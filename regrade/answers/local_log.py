@@ -14,17 +14,17 @@ from pydantic import Field, ValidationError
 from regrade.answers.base import StoredFile
 from regrade.answers.content import check_path
 from regrade.errors import DamagedAnswersError, RepositoryError
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 
 
-class Change(Settings):
+class Change(StrictModel):
     """The file that a commit wrote at a path."""
 
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     size: int = Field(ge=0)
 
 
-class LogLine(Settings):
+class LogLine(StrictModel):
     """A commit."""
 
     revision: str = Field(pattern=r"^[0-9a-f]{40}$")

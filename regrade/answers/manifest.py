@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from regrade.columns import SCHEMA_VERSION
-from regrade.settings import Seconds, Settings, StoredName, Timestamp
+from regrade.settings import Seconds, StoredName, StrictModel, Timestamp
 from regrade.specification import Specification
 from regrade.stats.memory import EngineMemory
 from regrade.stats.speed import Speed
@@ -19,7 +19,7 @@ from regrade.stats.speed import Speed
 SESSION_ID = r"^[0-9a-f]{12}$"
 
 
-class Shard(Settings):
+class Shard(StrictModel):
     """A Parquet file of generations; its name includes the hash of its content."""
 
     name: str = Field(pattern=r"^part-[0-9]{5}-[0-9a-f]{8}\.parquet$")
@@ -41,7 +41,7 @@ class Shard(Settings):
     """Rows per way of ranking labels: `single_token`, or the slower `per_choice` fallback."""
 
 
-class Session(Settings):
+class Session(StrictModel):
     """A run of generation; an answer set that was continued has several.
 
     With an `id`, rows, seconds and tokens are those of the session's shards: rows that were lost, replaced or left out
@@ -98,7 +98,7 @@ class Session(Settings):
         return self.model_copy(update=changes)
 
 
-class Manifest(Settings):
+class Manifest(StrictModel):
     """Description and contents of an answer set."""
 
     schema_version: int = SCHEMA_VERSION

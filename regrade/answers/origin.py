@@ -8,12 +8,12 @@ from pydantic import Field, ValidationError, model_validator
 
 from regrade.answers.manifest import Manifest, Session, Shard, state_of
 from regrade.answers.spool import ORIGIN, Spool, SpoolError
-from regrade.settings import Settings, StoredName
+from regrade.settings import StoredName, StrictModel
 from regrade.specification import Specification
 from regrade.stats.speed import Speed
 
 
-class SetDescription(Settings):
+class SetDescription(StrictModel):
     """The fields of a manifest that are known before generation."""
 
     specification: Specification
@@ -48,7 +48,7 @@ class SetDescription(Settings):
         )
 
 
-class Origin(Settings):
+class Origin(StrictModel):
     """Repository and answer set of a spool's rows, and the sessions that generated them."""
 
     repository: str

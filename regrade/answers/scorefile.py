@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from regrade.columns import SCHEMA_VERSION, json_text
-from regrade.settings import Seconds, Settings, StoredName, Timestamp
+from regrade.settings import Seconds, StoredName, StrictModel, Timestamp
 from regrade.stats.metrics import Summary
 from regrade.stats.named import Aggregate
 from regrade.stats.scale import SHARES, Scale
@@ -15,7 +15,7 @@ ORIGINAL = "original"
 """Scorer name of the scores that came with imported answers."""
 
 
-class OriginalScoring(Settings):
+class OriginalScoring(StrictModel):
     """Scores that came with imported answers, on the original tool's scale."""
 
     tool: str
@@ -44,7 +44,7 @@ class OriginalScoring(Settings):
         return f"{title}, reported {100 * self.reported / self.reported_out_of:.1f} %, {n}"
 
 
-class ScoreFile(Settings):
+class ScoreFile(StrictModel):
     """The JSON file of a scoring: `scores/<folder>/<scorer>-<version>-<hash>.json`."""
 
     schema_version: int = SCHEMA_VERSION

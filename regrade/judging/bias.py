@@ -10,13 +10,13 @@ from regrade.judging.readings import judged_answers
 from regrade.rubrics.facts import JudgeRun, judge_run
 from regrade.rubrics.family import family_warning
 from regrade.scoring.score import Scored
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 from regrade.stats.bias import LengthBias, OrderBias, length_bias, order_bias
 from regrade.stats.metrics import score_values
 from regrade.stats.named import row_metrics
 
 
-class Bias(Settings):
+class Bias(StrictModel):
     """Signs of bias in a judge run."""
 
     family: str | None = None

@@ -10,13 +10,13 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from regrade.errors import SettingsError
 from regrade.judging.stored import JudgedAnswer
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 
 COLUMNS = ("criteria", "rubrics", "rubric")
 """Names of the list in a question's document; HealthBench has `rubrics`."""
 
 
-class Criterion(Settings):
+class Criterion(StrictModel):
     """A criterion."""
 
     criterion: str = Field(min_length=1)

@@ -9,7 +9,7 @@ from pydantic import Field
 from regrade.labels.items import Verdicts
 from regrade.labels.sampling import random_part
 from regrade.labels.stored import StoredLabels
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 from regrade.stats.agreement import Agreement, agreement, alpha_of
 from regrade.stats.corrected import (
     MIN_LABELLED,
@@ -26,7 +26,7 @@ Method = Literal["PPI++", "Rogan-Gladen"]
 UNCALIBRATED = "uncalibrated"
 
 
-class Calibrated(Settings):
+class Calibrated(StrictModel):
     """A scoring's figure by people's labels; without a method it is uncalibrated."""
 
     method: Method | None = None

@@ -6,14 +6,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 from regrade.stats.memory import gib
 
 ENOUGH = 100
 """Requests at the same time in one copy of the model above which more GPUs for a copy gain less than more copies."""
 
 
-class Target(Settings):
+class Target(StrictModel):
     """The machine for which a plan is made."""
 
     gpu: str | None
@@ -34,7 +34,7 @@ class Target(Settings):
         return f"{self.gpus} x {name}{gib(self.memory)}"
 
 
-class Margin(Settings):
+class Margin(StrictModel):
     """Memory of a GPU that is neither weights nor KV cache: activations, CUDA graphs, CUDA itself."""
 
     bytes: int = Field(ge=0)
@@ -44,7 +44,7 @@ class Margin(Settings):
     """Its origin, in a sentence."""
 
 
-class SplitPlan(Settings):
+class SplitPlan(StrictModel):
     """A split, in bytes for one GPU and tokens for one copy of the model."""
 
     tensor: int
@@ -81,7 +81,7 @@ class SplitPlan(Settings):
         return (self.concurrency or 0.0) * self.data
 
 
-class Choice(Settings):
+class Choice(StrictModel):
     """The split to begin with."""
 
     tensor: int
@@ -90,7 +90,7 @@ class Choice(Settings):
     reason: str
 
 
-class MemoryPlan(Settings):
+class MemoryPlan(StrictModel):
     """Plan of a model's memory."""
 
     model: str

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from regrade.judging.panel import RULES, Panel, Rule
 from regrade.labels.calibrated import Calibrated
 from regrade.labels.panels import scale_of
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 from regrade.stats.scale import Scale
 
 
-class JudgeFigure(Settings):
+class JudgeFigure(StrictModel):
     """One judge of a panel."""
 
     judge: str
@@ -20,7 +20,7 @@ class JudgeFigure(Settings):
     calibrated: Calibrated
 
 
-class CombinedFigure(Settings):
+class CombinedFigure(StrictModel):
     """The verdicts of all judges, combined by a rule."""
 
     rule: Rule
@@ -32,7 +32,7 @@ class CombinedFigure(Settings):
     calibrated: Calibrated
 
 
-class JudgesAgree(Settings):
+class JudgesAgree(StrictModel):
     """Two judges on the answers on which both have a verdict."""
 
     judges: tuple[str, str]
@@ -40,7 +40,7 @@ class JudgesAgree(Settings):
     n: int
 
 
-class PanelResult(Settings):
+class PanelResult(StrictModel):
     """Several judges of the same answers, by the same rubric."""
 
     answer_set_id: str

@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from regrade.errors import SettingsError
 from regrade.rubrics.base import Rubric, VerdictField
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 
 NAME = r"^[a-z0-9][a-z0-9_-]{0,40}$"
 _HEAD = re.compile(r"\A---[ \t]*\n(?P<head>.*?)^---[ \t]*\n(?P<template>.*)\Z", re.S | re.M)
@@ -37,7 +37,7 @@ def _as_labels(verdicts: object) -> object:
     }
 
 
-class Head(Settings):
+class Head(StrictModel):
     """Head of a rubric's file."""
 
     name: str = Field(pattern=NAME)

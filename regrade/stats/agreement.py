@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 from regrade.stats.estimates import FloatArray, IntArray, wilson_interval
 from regrade.stats.resampling import Estimate, bootstrap
 
@@ -16,7 +16,7 @@ Level = Literal["nominal", "ordinal", "interval"]
 """Kind of the labels: names, ordered steps, or numbers whose distances count."""
 
 
-class Agreement(Settings):
+class Agreement(StrictModel):
     """Agreement of two raters over the units that both rated."""
 
     n: int

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.resampling import Estimate, bootstrap
 
@@ -11,7 +11,7 @@ _MIN_ANSWERS = 20
 """Fewest answers for a statement about lengths."""
 
 
-class Quarter(Settings):
+class Quarter(StrictModel):
     """A quarter of the answers, by length."""
 
     shortest: int
@@ -22,7 +22,7 @@ class Quarter(Settings):
     """Mean verdict, in the unit of the scoring."""
 
 
-class LengthBias(Settings):
+class LengthBias(StrictModel):
     """Relation between verdicts and lengths of answers. Longer answers may also be better: people's labels tell."""
 
     spearman: Estimate
@@ -31,7 +31,7 @@ class LengthBias(Settings):
     """Ordered from the shortest answers to the longest."""
 
 
-class OrderBias(Settings):
+class OrderBias(StrictModel):
     """Preference of a pairwise judge for the answer that stands first."""
 
     prefers_first: Estimate

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -12,7 +12,7 @@ def gib(size: float) -> str:
     return f"{size / GIB:,.1f} GiB" if abs(size) >= GIB / 10 else f"{size / MIB:,.1f} MiB"
 
 
-class EngineMemory(Settings):
+class EngineMemory(StrictModel):
     """Memory and KV cache of a loaded engine. Bytes are those of one GPU, tokens those of one copy of the model."""
 
     kv_cache_tokens: int | None = Field(None, ge=0)

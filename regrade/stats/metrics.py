@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 from regrade.stats.estimates import (
     FloatArray,
     IntArray,
@@ -24,7 +24,7 @@ from regrade.stats.named import NamedMetric, named_metrics
 from regrade.stats.scale import SHARES, Scale
 
 
-class Metrics(Settings):
+class Metrics(StrictModel):
     """Metrics over some rows of scores. Rates are over `rows`, accuracy is over `n`.
 
     Accuracies, their errors and intervals are in the unit of the values: shares, or points of another scale.
@@ -60,7 +60,7 @@ class Metrics(Settings):
     failed: int
 
 
-class SubsetMetrics(Settings):
+class SubsetMetrics(StrictModel):
     """Metrics of a subset, or of a category of subsets."""
 
     name: str
@@ -69,7 +69,7 @@ class SubsetMetrics(Settings):
     metrics: Metrics
 
 
-class Summary(Settings):
+class Summary(StrictModel):
     """All metrics of a scoring."""
 
     overall: Metrics

@@ -7,11 +7,11 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 from regrade.stats.estimates import FloatArray, clustered_standard_error, standard_error
 
 
-class NamedMetric(Settings):
+class NamedMetric(StrictModel):
     """Mean of a named value over the rows that have it."""
 
     value: float
@@ -21,7 +21,7 @@ class NamedMetric(Settings):
     """Rows that have the value."""
 
 
-class Aggregate(Settings):
+class Aggregate(StrictModel):
     """Result over many rows, beside the accuracy."""
 
     subset: str

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 from regrade.stats.estimates import FloatArray, IntArray
 
 RESAMPLES = 2_000
@@ -14,7 +14,7 @@ _BLOCK = 20_000_000
 """Most weights computed at once."""
 
 
-class Estimate(Settings):
+class Estimate(StrictModel):
     """A statistic with its 95 % interval."""
 
     value: float | None

@@ -4,14 +4,14 @@ from typing import Literal, Self, overload
 
 from pydantic import Field, model_validator
 
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 from regrade.stats.estimates import FloatArray
 
 Unit = Literal["%", ""]
 """`%`: shares, shown in per cent; differences are percentage points. Empty: numbers shown as they are."""
 
 
-class Scale(Settings):
+class Scale(StrictModel):
     """Lowest and highest value that a scorer gives, and the unit in which people read them."""
 
     low: float = Field(0.0, allow_inf_nan=False)

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from regrade.settings import GoodputLimits, Seconds, Settings
+from regrade.settings import GoodputLimits, Seconds, StrictModel
 from regrade.stats.estimates import FloatArray, IntArray
 
 PERCENTILES = (25, 50, 75, 99)
@@ -18,7 +18,7 @@ AGREEMENT = 0.05
 """Largest relative difference of two means that counts as agreement."""
 
 
-class Spread(Settings):
+class Spread(StrictModel):
     """Mean and percentiles of durations, in seconds. The mean is exact, percentiles are to 0.5 %."""
 
     mean: Seconds
@@ -30,7 +30,7 @@ class Spread(Settings):
     """Values: requests, or gaps between tokens for `itl`."""
 
 
-class Goodput(Settings):
+class Goodput(StrictModel):
     """Answers of a session that arrived within limits."""
 
     limits: GoodputLimits
@@ -48,7 +48,7 @@ class Goodput(Settings):
         return self.within / self.answers if self.answers else None
 
 
-class OtherSide(Settings):
+class OtherSide(StrictModel):
     """Mean latencies of the same requests, in seconds, as the side measured them that did not make the table."""
 
     by: Side
@@ -58,7 +58,7 @@ class OtherSide(Settings):
     e2el: Seconds | None = None
 
 
-class Speed(Settings):
+class Speed(StrictModel):
     """Latencies of a session's requests, and the load of the engine that answered them.
 
     From the engine itself, after each of its steps, or from its client, in which case `itl` is between chunks.

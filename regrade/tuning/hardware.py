@@ -6,13 +6,13 @@ import shutil
 import subprocess
 
 from regrade.engines.vllm_process.build import builds, runs_on_cpu
-from regrade.settings import Settings
+from regrade.settings import StrictModel
 
 _PATIENCE = 30.0
 """Seconds to wait for `nvidia-smi`."""
 
 
-class Hardware(Settings):
+class Hardware(StrictModel):
     """Devices of a machine."""
 
     device: str

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError
 
 from regrade.answers.base import Repository
 from regrade.errors import DamagedAnswersError, HeadMovedError
-from regrade.settings import Seconds, Settings, Timestamp
+from regrade.settings import Seconds, StrictModel, Timestamp
 from regrade.specification import ModelIdentity
 from regrade.stats.speed import Speed
 from regrade.tuning.hardware import Hardware
@@ -18,7 +18,7 @@ FOLDER = "measurements/tuned"
 _ATTEMPTS = 5
 
 
-class TuningKey(Settings):
+class TuningKey(StrictModel):
     """Everything that a measurement belongs to; it is used for an equal key only."""
 
     model: ModelIdentity
@@ -48,7 +48,7 @@ class TuningKey(Settings):
         return f"{FOLDER}/{self.model.slug}/{self.digest}.json"
 
 
-class TrialRecord(Settings):
+class TrialRecord(StrictModel):
     """A measurement of a search."""
 
     start: int = Field(ge=0)
@@ -64,7 +64,7 @@ class TrialRecord(Settings):
     speed: Speed | None = None
 
 
-class Tuning(Settings):
+class Tuning(StrictModel):
     """Settings that were fastest, and how that was measured."""
 
     schema_version: int = Field(1, ge=1, le=1)

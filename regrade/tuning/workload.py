@@ -5,13 +5,13 @@ from itertools import islice
 from typing import Literal
 
 from regrade.answer_plan import Plan
-from regrade.settings import Method, Settings
+from regrade.settings import Method, StrictModel
 
 _LOOKED_AT = 200
 """Most questions whose prompts are looked at, evenly spaced."""
 
 
-class Workload(Settings):
+class Workload(StrictModel):
     """Kind of a workload. Two with equal fields have the same fast settings, as far as is known."""
 
     method: Method
