@@ -8,11 +8,11 @@ from pydantic import Field, ValidationError
 
 from regrade.errors import SettingsError
 from regrade.rubrics.base import Kind, Rubric
-from regrade.settings import JUDGE_PREFIX, StrictModel
+from regrade.settings import JUDGE_PREFIX, Settings
 from regrade.specification import ModelIdentity, Specification, effective_sampling
 
 
-class FieldFacts(StrictModel):
+class FieldFacts(Settings):
     """A part of the verdict."""
 
     name: str
@@ -24,7 +24,7 @@ class FieldFacts(StrictModel):
     """Longest explanation before the label, in characters; 0: none."""
 
 
-class RubricFacts(StrictModel):
+class RubricFacts(Settings):
     """A rubric, as far as its verdicts need it."""
 
     name: str
@@ -41,7 +41,7 @@ class RubricFacts(StrictModel):
     source: str = ""
 
 
-class JudgedSet(StrictModel):
+class JudgedSet(Settings):
     """Answer set whose answers are judged."""
 
     answer_set_id: str
@@ -58,7 +58,7 @@ class JudgedSet(StrictModel):
     """sha256 over the sorted sha256 of its shards."""
 
 
-class JudgeRun(StrictModel):
+class JudgeRun(Settings):
     """Facts about a judge run; the judge is the specification's model."""
 
     rubric: RubricFacts
