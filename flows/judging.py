@@ -7,12 +7,9 @@ from flows import generating
 from flows.result import report
 from flows.scoring import publish, score, track
 from regrade.answers.sets import AnswerSet
-from regrade.errors import SettingsError
 from regrade.job import EvaluationJob, JudgeJob, JudgeSettings
-from regrade.judging.choosing import default_rubric
-from regrade.judging.questions import check_sides
+from regrade.judging.choosing import check_asking, default_rubric
 from regrade.reporting.results import Evaluation
-from regrade.rubrics import open_rubric
 from tasks.judge import plan_judging, take_known
 from tasks.work import Work
 
@@ -86,15 +83,12 @@ def check_rubric(settings: JudgeSettings, benchmarks: Sequence[str]) -> None:
     """Refuse a judge that would have nothing to do, or an unknown rubric, before anything is generated.
 
     Raises:
-        SettingsError: If no benchmark names a rubric and none is given, the rubric does not exist, or it compares two answers
-            and no other side is given.
+        SettingsError: As `check_asking`.
     """
-    defaults = dict.fromkeys(filter(None, map(default_rubric, benchmarks)))
-    names = tuple(defaults) if settings.rubric is None else (settings.rubric,)
-    for name in names:
-        check_sides(open_rubric(name), compares=settings.baseline is not None)
-    if not names:
-        raise SettingsError(
-            f"None of the benchmarks ({', '.join(benchmarks)}) names a rubric for a judge. Give one with `--rubric`, or leave out "
-            "the judge."
-        )
+    check_asking(
+        settings.rubric,
+        benchmarks,
+        settings.prompt,
+        baseline=settings.baseline,
+        criteria=settings.criteria,
+    )

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_
 from regrade import registry
 from regrade.engines.vllm import VllmEngine
 from regrade.errors import SettingsError
+from regrade.problems import one_line
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
@@ -28,8 +29,6 @@ from regrade.shares import ShareText
 from regrade.view_address import default_answers as default_answers
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
     from regrade.engines.openai import OpenAIEngine
 
     EngineSettings: TypeAlias = VllmEngine | OpenAIEngine
@@ -71,8 +70,8 @@ class BenchmarkChoice(Settings):
         sources = {source.benchmark for source in self.sources}
         if unused := sources - {*self.benchmarks, *self.lm_eval.names}:
             raise ValueError(
-                f"a source is given for {sorted(unused)}, but not chosen as benchmark: "
-                "add the benchmark, or remove the source"
+                f"a source is given for {', '.join(map(repr, sorted(unused)))}, which is not among the benchmarks: "
+                "add the benchmark, or leave the source out"
             )
         return self
 
@@ -254,20 +253,3 @@ def make_job(kind: type[_Settings], parameters: Mapping[str, object]) -> _Settin
         )
     except ValidationError as error:
         raise SettingsError(one_line(error)) from error
-
-
-def one_line(error: ValidationError) -> str:
-    """Return the problems of a validation error in one line."""
-    return "; ".join(
-        problem_text(problem, ".".join(map(str, problem["loc"]))) for problem in error.errors()
-    )
-
-
-def problem_text(problem: "ErrorDetails", name: str) -> str:
-    """Return a problem of a validation error, with the name under which the value was given."""
-    message = problem["msg"].removeprefix("Value error, ")
-    if problem["loc"]:
-        message = f"{name}: {message}"
-    if problem["type"] not in ("missing", "value_error"):
-        message += f" (got {problem['input']!r})"
-    return message

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from regrade.benchmarks.base import Benchmark
 from regrade.errors import SettingsError
 from regrade.models import ResolvedModel
+from regrade.problems import one_line
 from regrade.settings import SamplingDefaults, SamplingParams, SamplingSettings
 
 logger = logging.getLogger("regrade.plan")
@@ -109,9 +110,8 @@ def _stated(model: ResolvedModel) -> dict[str, Any]:
     try:
         SamplingParams.model_validate(stated)
     except ValidationError as error:
-        problems = "; ".join(f"{e['loc'][0]}: {e['msg']}" for e in error.errors())
         raise SettingsError(
-            f"'generation_config.json' of '{model.identity.name}' has a value that cannot be used ({problems}). Use "
+            f"'generation_config.json' of '{model.identity.name}' has a value that cannot be used ({one_line(error)}). Use "
             "`--sampling benchmark`."
         ) from error
     return stated

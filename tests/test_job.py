@@ -55,12 +55,12 @@ def test_answers_go_to_the_default_repository_unless_one_is_named(
             {"stale": True, "force": True},
             "`--force` scores all answers again, `--stale` only those with outdated scores: choose one of the two.",
         ),
-        (ScoringJob, {"scorers": "number"}, "scorers: Extra inputs are not permitted"),
+        (ScoringJob, {"scorers": "number"}, "scorers is unknown"),
         (GenerationJob, {"model": "m"}, "nothing to evaluate"),
         (
             GenerationJob,
             {"model": "m", "benchmarks": ["gsm8k"], "limit": 0},
-            "limit: Input should be greater than or equal to 1 (got 0)",
+            "limit should be 1 or more, not 0",
         ),
     ],
 )

@@ -1,7 +1,7 @@
 """Checks of a command's parameters before a server or an engine starts."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from regrade import registry
 from regrade.errors import SettingsError, UnknownNameError
-from regrade.job import GenerationJob, problem_text
+from regrade.job import GenerationJob
 from regrade.job_plans import check_plans
+from regrade.problems import models_at, problem_text
 from regrade.scorers import load_scorer
 from regrade.settings import BenchmarkName, Settings
 
@@ -44,10 +45,7 @@ def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | No
         SettingsError: If a parameter is unknown or its value is invalid. The message names the option, or the key in the file.
         UnknownNameError: If there is no such benchmark or scorer.
     """
-    known = sorted(kind.model_fields.keys() - {"gate"})
-    for name in parameters:
-        if name not in known:
-            raise SettingsError(_unknown(name, known, file))
+    check_names(parameters, kind.model_fields.keys() - {"gate"}, file)
     for name in _texts(parameters.get("benchmarks")):
         if name not in get_args(BenchmarkName):
             raise UnknownNameError("benchmark", name, get_args(BenchmarkName))
@@ -57,8 +55,19 @@ def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | No
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        problems = dict.fromkeys(_problems(error, given, file))
+        problems = dict.fromkeys(_problems(error, kind, given, file))
         raise SettingsError("; ".join(problems)) from error
+
+
+def check_names(parameters: Iterable[str], known: Collection[str], file: Path | None) -> None:
+    """Refuse a parameter that is not known.
+
+    Raises:
+        SettingsError: If there is one. The message names the closest known one.
+    """
+    for name in parameters:
+        if name not in known:
+            raise SettingsError(_unknown(name, sorted(known), file))
 
 
 def option_problems(error: ValidationError) -> str:
@@ -94,11 +103,12 @@ def _unknown(name: str, known: Sequence[str], file: Path | None) -> str:
 
 
 def _problems(
-    error: ValidationError, parameters: Mapping[str, Any], file: Path | None
+    error: ValidationError, kind: type[Settings], parameters: Mapping[str, Any], file: Path | None
 ) -> Iterator[str]:
+    engines = models_at(kind, ("engine",))
     for problem in error.errors():
         path = tuple(problem["loc"])
-        if path[:1] == ("engine",) and len(path) > 1:
+        if path[:1] == ("engine",) and len(path) > 1 and len(engines) > 1:
             if path[1] != _engine_model(parameters):
                 continue  # of an engine that was not chosen
             path = ("engine", *path[2:])
@@ -106,7 +116,9 @@ def _problems(
         option = f"`{_option(names)}`"
         if file is not None:
             option += f" (in '{file}': `{'.'.join(names)}`)"
-        yield problem_text(problem, option)
+        group = models_at(kind, [part for part in problem["loc"][:-1] if isinstance(part, str)])
+        known = dict.fromkeys(name for model in group for name in model.model_fields)
+        yield problem_text(problem, option, tuple(known))
 
 
 def _engine_model(parameters: Mapping[str, Any]) -> str:

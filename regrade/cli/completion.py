@@ -4,6 +4,9 @@ import sys
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.completion.detect import ShellDetectionError
+
+from regrade.errors import SettingsError
 
 Shell = Literal["bash", "zsh", "fish"]
 
@@ -24,7 +27,14 @@ def completion(
     from regrade.cli.main import command_line  # noqa: PLC0415 - main names this command
 
     app = command_line()
-    if install:
-        sys.stdout.write(f"{app.install_completion(shell=shell)}\n")
-    else:
-        sys.stdout.write(app.generate_completion(shell=shell))
+    try:
+        script = (
+            f"{app.install_completion(shell=shell)}\n"
+            if install
+            else app.generate_completion(shell=shell)
+        )
+    except ShellDetectionError as error:
+        raise SettingsError(
+            "It is not known which shell runs here. Name it, such as `regrade completion bash`."
+        ) from error
+    sys.stdout.write(script)

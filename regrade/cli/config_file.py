@@ -8,15 +8,38 @@ import yaml
 from pydantic import ValidationError
 
 from regrade.errors import SettingsError
-from regrade.job import one_line
+from regrade.problems import one_line, shown
 from regrade.settings import HARNESS, GoodputLimits
+
+_GROUPS = {
+    "sampling": "{temperature: 0.6}",
+    "prompt": "{n_shots: 5}",
+    "engine": "{kind: openai}",
+    "reuse": "{fresh: true}",
+    "lm_eval": "{tasks: [arc_challenge]}",
+    "scoring": "{sandbox: landlock}",
+    "judge": "{judges: [org/judge-32b]}",
+    "price": "{input: 0.15, output: 0.60}",
+    "limits": "{ttft_p99: 2}",
+    "gate": "{max_drop: 1}",
+}
+"""Parameters that are groups of settings -> an example."""
+_LISTS = {
+    "benchmarks": "[gsm8k, mmlu]",
+    "suite": "[core]",
+    "datasets": "[{name: capitals, path: capitals.jsonl}]",
+    "sources": "[{benchmark: gsm8k, path: test.jsonl}]",
+}
+"""Parameters that are lists -> an example."""
+_SHORT = ("sampling", "engine", "benchmarks", "suite")
+"""Of these, those that may also be a single text."""
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """Return the parameters in a YAML file.
 
     Raises:
-        SettingsError: If it cannot be read, or holds no parameters.
+        SettingsError: If it cannot be read, holds no parameters, or one of them is no group or list where that is expected.
     """
     try:
         content = yaml.safe_load(path.read_text())
@@ -30,6 +53,14 @@ def read_config(path: Path) -> dict[str, Any]:
         raise SettingsError(
             f"Configuration '{path}' should be a mapping of parameters, such as `model: ...`."
         )
+    for names, kind, what in ((_GROUPS, dict, "a group of settings"), (_LISTS, list, "a list")):
+        for name in names.keys() & content.keys():
+            value = content[name]
+            short = name in _SHORT and isinstance(value, str)
+            if value is not None and not short and not isinstance(value, kind):
+                raise SettingsError(
+                    f"`{name}:` in '{path}' should be {what}, such as `{name}: {names[name]}`, not {shown(value)}."
+                )
     return content
 
 
@@ -38,6 +69,10 @@ def spelled_out(file: Mapping[str, Any]) -> dict[str, Any]:
     spelled: dict[str, Any] = {}
     if isinstance(file.get("sampling"), str):
         spelled["sampling"] = {"defaults": file["sampling"]}
+    if isinstance(file.get("engine"), str):
+        spelled["engine"] = {"kind": file["engine"]}
+    if isinstance(file.get("benchmarks"), str):
+        spelled["benchmarks"] = [file["benchmarks"]]
     if isinstance(file.get("goodput"), str):
         spelled["goodput"] = _limits(file["goodput"])
     prompt = file.get("prompt")
@@ -52,8 +87,9 @@ def harness_tasks(chosen: Mapping[str, Any], path: str | None) -> dict[str, Any]
     names = [str(name) for name in chosen.get("benchmarks") or ()]
     tasks = [name.removeprefix(HARNESS) for name in names if name.startswith(HARNESS)]
     group = dict(chosen.get("lm_eval") or {})
-    if tasks:
-        group["tasks"] = [*group.get("tasks", ()), *tasks]
+    own = group.get("tasks") or []
+    if tasks and isinstance(own, list):
+        group["tasks"] = [*own, *tasks]
     if path is not None:
         group["path"] = path
     if not group:

@@ -126,7 +126,12 @@ def _document(imported: Imported) -> dict[str, object]:
 
 def _print(imports: Imports, uri: str) -> None:
     columns = ("answer set", "model", "benchmark", "format", "rows", "original's score")
-    print_table(columns, map(_row, imports.sets))
+    print_table(
+        columns,
+        map(_row, imports.sets),
+        headings=("model", "benchmark"),
+        lists=("original's score",),
+    )
     stdout.print(f"{plain(uri)} at {imports.revision}")
     for path in imports.skipped:
         _note(f"skipped, unknown format: {path}")
@@ -162,9 +167,9 @@ def _note(text: str) -> None:
 def _row(imported: Imported) -> tuple[str, ...]:
     manifest = imported.answers.manifest
     expected = manifest.n_samples * manifest.specification.repeats
-    incomplete = f" of {expected}: incomplete" if manifest.rows < expected else ""
+    incomplete = f" of {expected:,}: incomplete" if manifest.rows < expected else ""
     scores = (
-        f"{percent(file.summary.overall.accuracy)} (n={file.summary.overall.n}) "
+        f"{percent(file.summary.overall.accuracy)} (n={file.summary.overall.n:,}) "
         f"{file.original.title if file.original else ''}"
         for file in imported.originals
     )
@@ -173,6 +178,6 @@ def _row(imported: Imported) -> tuple[str, ...]:
         manifest.specification.model.name,
         manifest.specification.benchmark.name,
         imported.format,
-        f"{manifest.rows}{incomplete}",
+        f"{manifest.rows:,}{incomplete}",
         "; ".join(scores) or "none in the file",
     )

@@ -15,7 +15,7 @@ from regrade.cli.run import run_flow
 from regrade.comparing.sides import find_side
 from regrade.errors import SettingsError
 from regrade.job import JudgeJob
-from regrade.rubrics import open_rubric
+from regrade.judging.choosing import check_asking
 
 JUDGE = Group("Judges and rubric", sort_key=1)
 _OF_CANDIDATES = frozenset(
@@ -141,17 +141,13 @@ def judge(
 
 
 def check_judging(job: JudgeJob) -> None:
-    """Refuse a job whose rubric or repository cannot be used, before Prefect is imported.
+    """Refuse a job whose rubric, files or answers cannot be used, before Prefect is imported.
 
     Raises:
-        SettingsError: If there is no such rubric, or it needs another side.
+        SettingsError: If there is no such rubric, a file cannot be read, or the rubric needs another side.
         RepositoryError: If the repository does not exist, which the self-test makes, or has no such answers.
     """
-    rubric = None if job.rubric is None else open_rubric(job.rubric)
-    if rubric is not None and rubric.kind == "pairwise" and job.baseline is None:
-        raise SettingsError(
-            f"`--rubric {job.rubric}` compares two answers: give the other side with `--baseline`."
-        )
+    check_asking(job.rubric, None, job.prompt, baseline=job.baseline, criteria=job.criteria)
     repository = open_repository(job.answers, create=False, empty=job.self_test)
-    for name in job.answer_sets:
+    for name in filter(None, (*job.answer_sets, job.baseline)):
         find_side(name, repository.uri)

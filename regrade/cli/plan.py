@@ -5,13 +5,12 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from regrade import registry
+from regrade.cli.checking import check_names, checked_job
 from regrade.cli.generation_options import GenerationOptions, VllmOptions
 from regrade.cli.options import ENGINE, PROMPT, SAMPLING, WHERE
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import log_to, plain, print_table, stderr, stdout
-from regrade.errors import UnknownNameError
-from regrade.job import make_job
+from regrade.job import EvaluationJob
 from regrade.planning.plan import MemoryPlan
 from regrade.planning.planner import make_memory_plan
 from regrade.planning.request import PlanRequest
@@ -24,7 +23,7 @@ from regrade.reporting.plans import (
     plan_rows,
     refused_lines,
 )
-from regrade.settings import HARNESS, PromptSettings, SamplingDefaults, SamplingParams
+from regrade.settings import PromptSettings, SamplingDefaults, SamplingParams
 
 _GPUS = Group("The machine (default: this one)", sort_key=1)
 _LENGTH = Group("The length of requests (default: the model's limit)", sort_key=1.5)
@@ -104,9 +103,6 @@ def plan(
         model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with at least its config.json. Required, here or in
             the `--config` file.
     """
-    for name in benchmark:
-        if not name.startswith(HARNESS) and name not in registry.names("benchmark"):
-            raise UnknownNameError("benchmark", name, registry.names("benchmark"))
     options = GenerationOptions(
         model=model,
         config=config,
@@ -119,22 +115,21 @@ def plan(
         answers=answers,
     )
     chosen = options.parameters()
+    known = PlanRequest.model_fields.keys() | EvaluationJob.model_fields.keys()
+    check_names(chosen, known, config)  # a file may serve `evaluate` too
     if max_model_len is not None and not benchmark and not source:
         for name in ("benchmarks", "datasets", "lm_eval", "sources"):  # of the file
             chosen.pop(name, None)
-    parameters = {
-        **{name: value for name, value in chosen.items() if name in PlanRequest.model_fields},
-        "gpus": gpus,
-        "gpu": gpu,
-        "gpu_memory": gpu_memory,
-        "max_model_len": max_model_len,
-    }
+    given = {"gpus": gpus, "gpu": gpu, "gpu_memory": gpu_memory, "max_model_len": max_model_len}
+    chosen |= {name: value for name, value in given.items() if value is not None}
+    of_plan = {name: value for name, value in chosen.items() if name in PlanRequest.model_fields}
+    job = checked_job(PlanRequest, of_plan, config)
     log_to(log_file("regrade"), quiet=True)
     with stderr.status("planning") as status:
         if output.quiet:
             status.stop()
         made = make_memory_plan(
-            make_job(PlanRequest, parameters),
+            job,
             log=log_file("plan"),
             on_progress=lambda stage: status.update(plain(stage)),
         )

@@ -5,7 +5,7 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -27,7 +27,7 @@ from regrade.cli.output import TABLE, Output
 from regrade.cli.price import PriceInput, PriceOutput, price_of
 from regrade.cli.terminal import TerminalDisplay, log_to, print_evaluation, print_next_steps
 from regrade.errors import OperationError, SettingsError, TrackingError
-from regrade.job import EvaluationJob, GenerationJob, ScoringJob, make_job
+from regrade.job import EvaluationJob, GenerationJob, JudgeSettings, ScoringJob, make_job
 from regrade.monitoring.endpoint import PORT_VARIABLE, ports
 from regrade.orchestration.configured import has_server
 from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
@@ -77,7 +77,10 @@ def evaluate(
         chosen["scoring"] = {**(chosen.get("scoring") or {}), **scoring}
     if tracking_uri is not None:
         chosen["tracking_uri"] = tracking_uri
-    check_generation(checked_job(EvaluationJob, chosen, options.config))
+    job = checked_job(EvaluationJob, chosen, options.config)
+    check_generation(job)
+    if job.judge is not None:
+        _check_judge(job.judge, job.names)
     _serve_metrics(metrics_port)
     run_flow("evaluate_model", chosen, output)
 
@@ -158,9 +161,19 @@ def score(
     run_flow("score_answers", job.model_dump(exclude_unset=True), output)
 
 
+def _check_judge(judge: JudgeSettings, benchmarks: Sequence[str]) -> None:
+    from regrade.judging.choosing import check_asking  # noqa: PLC0415 - few evaluations have a judge
+
+    check_asking(
+        judge.rubric, benchmarks, judge.prompt, baseline=judge.baseline, criteria=judge.criteria
+    )
+
+
 def _serve_metrics(port: int | None) -> None:
     """Set the port of the metrics; the flow begins to serve them once it has planned."""
     if port is not None:
+        if not 0 <= port <= 65535:
+            raise SettingsError(f"`--metrics-port {port}` should be a port from 1 to 65535.")
         os.environ[PORT_VARIABLE] = str(port)
     ports()  # fails early if the setting is invalid
 

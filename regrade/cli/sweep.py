@@ -62,7 +62,7 @@ def sweep(*arguments: VALUES) -> None:
         result = run_flow("sweep_settings", SweepResult, chosen, quiet=output.quiet)
         output.show(result, lambda: print_sweep(result))
 
-    app(fixed, exit_on_error=False, result_action="return_none")
+    app(fixed, exit_on_error=False, print_error=False, result_action="return_none")
 
 
 def _merged(of_file: Any, given: Sequence[Axis]) -> tuple[dict[str, Any], ...]:  # noqa: ANN401

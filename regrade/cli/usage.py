@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownCommandError
 from pydantic import ValidationError as SettingsProblem
 
-from regrade.job import problem_text
+from regrade.problems import problem_text
 
 _NO_NUMBER = re.compile(r'^Invalid value for (\S+): unable to convert "(.*)" into (int|float)\.')
 
@@ -21,8 +21,10 @@ def problem_of(error: CycloptsError, command: str) -> str:
     if isinstance(error, UnknownCommandError):
         return f"{text} `regrade --help` lists them all."
     if isinstance(error, MissingArgumentError) and error.argument and not error.argument.tokens:
-        name = error.argument.name.lstrip("-").upper().replace("-", "_")
-        return f"{name} is missing. See `regrade {command} --help`."
+        name = error.argument.name
+        has_place = error.argument.index is not None
+        shown = name.lstrip("-").upper().replace("-", "_") if has_place else f"`{name}`"
+        return f"{shown} is missing. See `regrade {command} --help`."
     text = re.sub(r'^Command "[^"]*" parameter ', "", text)
     text = _NO_NUMBER.sub(_number_expected, text)
     return f"{text} See `regrade {command} --help`."

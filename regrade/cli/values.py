@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.errors import SettingsError
-from regrade.job import one_line
+from regrade.problems import one_line
 from regrade.settings import PromptSettings, SamplingParams, Settings
 from regrade.sweeping.axes import DEFAULT, Axis
 

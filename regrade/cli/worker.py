@@ -4,6 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from regrade.errors import SettingsError
+
 
 def worker(
     *,
@@ -29,6 +31,8 @@ def worker(
         with_healthcheck: Answer on port 8080 at `/health`.
         run_once: Stop when the runs that are scheduled now have ended.
     """
+    if limit is not None and limit < 1:
+        raise SettingsError(f"`--limit {limit}` should be at least 1.")
     from regrade.orchestration.project_worker import run_worker  # noqa: PLC0415 - imports Prefect
     from regrade.orchestration.remote.access import address  # noqa: PLC0415
 

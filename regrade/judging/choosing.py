@@ -1,12 +1,17 @@
 """The rubric of answers, and the answers of a rubric."""
 
+from collections.abc import Sequence
+
 from regrade import registry
 from regrade.answers.sets import AnswerSet
 from regrade.errors import SettingsError
-from regrade.judging.questions import Judged
+from regrade.judging.criteria import CriteriaSource
+from regrade.judging.questions import Judged, check_prompt, check_sides
 from regrade.judging.stored import judged_set, stored_answers
+from regrade.rubrics import open_rubric
 from regrade.rubrics.facts import judge_run
 from regrade.scorers import JUDGE
+from regrade.settings import PromptSettings
 
 
 def waits_for_judge(answers: AnswerSet) -> bool:
@@ -25,6 +30,41 @@ def default_rubric(benchmark: str) -> str | None:
         return None
     rubric: str | None = getattr(registry.load("benchmark", benchmark), "rubric", None)
     return rubric
+
+
+def check_asking(
+    rubric: str | None,
+    benchmarks: Sequence[str] | None,
+    prompt: PromptSettings,
+    *,
+    baseline: str | None,
+    criteria: str | None,
+) -> None:
+    """Refuse a judge that cannot be asked, before anything is generated.
+
+    Args:
+        rubric: Rubric that is asked for. None: those of the benchmarks.
+        benchmarks: Benchmarks whose answers are judged. None: not known yet.
+        prompt: Prompt settings of the judge.
+        baseline: Other side of the rubric `pairwise`.
+        criteria: File with criteria.
+
+    Raises:
+        SettingsError: If no benchmark names a rubric and none is given, a rubric or file cannot be read, or a rubric compares two
+            answers and no other side is given.
+    """
+    check_prompt(prompt)
+    if criteria is not None:
+        CriteriaSource(criteria)
+    named = dict.fromkeys(filter(None, map(default_rubric, benchmarks or ())))
+    names = tuple(named) if rubric is None else (rubric,)
+    for name in names:
+        check_sides(open_rubric(name), compares=baseline is not None)
+    if benchmarks is not None and not names:
+        raise SettingsError(
+            f"None of the benchmarks ({', '.join(benchmarks)}) names a rubric for a judge. Give one with `--rubric`, or leave out "
+            "the judge."
+        )
 
 
 def rubric_of(answers: AnswerSet, asked: str | None) -> str:

@@ -10,6 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from regrade.errors import SettingsError
 from regrade.judging.stored import JudgedAnswer
+from regrade.problems import problem_text
 from regrade.settings import StrictModel
 
 COLUMNS = ("criteria", "rubrics", "rubric")
@@ -105,9 +106,9 @@ def _checked(content: object, where: str) -> Criteria:
         criteria = _LIST.validate_python(content)
     except ValidationError as error:
         problem = error.errors()[0]
+        reason = problem_text(problem, ".".join(map(str, problem["loc"])))
         raise SettingsError(
-            f"{where}: the criteria are not a list of `criterion` and `points` "
-            f"({'.'.join(map(str, problem['loc']))}: {problem['msg']})."
+            f"{where}: the criteria are not a list of `criterion` and `points` ({reason})."
         ) from error
     if not any(criterion.points > 0 for criterion in criteria):
         raise SettingsError(

@@ -83,7 +83,8 @@ class JudgedAnswers:
             SettingsError: If the rubric does not fit the answers, or its template is not valid.
         """
         check_limit(limit)
-        _check(rubric, baseline, prompt)
+        check_sides(rubric, compares=baseline is not None)
+        check_prompt(prompt)
         self.name = f"{JUDGE_PREFIX}{rubric.name}:{judged.benchmark}"
         self.description = (
             f"Verdicts of a judge on answers to {judged.benchmark}, by rubric '{rubric.name}'."
@@ -302,8 +303,8 @@ def check_sides(rubric: Rubric, *, compares: bool) -> None:
         )
 
 
-def _check(rubric: Rubric, baseline: Judged | None, prompt: PromptSettings) -> None:
-    check_sides(rubric, compares=baseline is not None)
+def check_prompt(prompt: PromptSettings) -> None:
+    """Refuse (`SettingsError`) prompt settings that a judge cannot have."""
     if prompt.truncate:
         raise SettingsError(
             "A judge must see whole answers: leave out `truncate`. A prompt that does not fit into the judge's context fails."

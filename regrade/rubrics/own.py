@@ -18,6 +18,7 @@ import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
 from regrade.errors import SettingsError
+from regrade.problems import one_line
 from regrade.rubrics.base import Rubric, VerdictField
 from regrade.settings import StrictModel
 
@@ -69,8 +70,9 @@ def read_rubric(path: Path) -> Rubric:
     try:
         head = Head.model_validate(_parsed(found["head"], path))
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise SettingsError(f"The head of rubric '{path}' is not valid: {problems}.") from error
+        raise SettingsError(
+            f"The head of rubric '{path}' is not valid: {one_line(error)}."
+        ) from error
     if len(set(head.verdicts.values())) < 2:
         raise SettingsError(
             f"Rubric '{path}': all verdicts have the same value, so that none says anything."

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from regrade.cli import run as running
+from regrade.cli.generation_options import GenerationOptions
 from regrade.cli.main import run
 from tests.command_line import DEMO
 
@@ -30,14 +31,26 @@ def no_server(monkeypatch: pytest.MonkeyPatch):
         ("evaluate --model m --benchmark gsm8", "Did you mean 'gsm8k'?"),
         ("evaluate --model m --benchmark gsm8k --scorer numbr", "Did you mean 'number'?"),
         ("evaluate --model m --benchmark lm_eval:arc_chalenge", "Did you mean 'arc_challenge'"),
-        ("tune --model m --benchmark gsm8k --ttft-p99 -1", "`--ttft-p99`: "),
-        ("generate --model m --benchmark gsm8k --limit 0", "`--limit`: "),
+        (
+            "tune --model m --benchmark gsm8k --ttft-p99 -1",
+            "`--ttft-p99` should be above 0, not -1",
+        ),
+        ("generate --model m --benchmark gsm8k --limit 0", "`--limit` should be 1 or more, not 0"),
         ("evaluate --model ./nope --benchmark gsm8k", "there is no folder 'nope'"),
         (f"evaluate --model {MODEL} --benchmark gsm8k --repeats 3", "`--repeats 3`: "),
         ("evaluate --model org/m --benchmark gsm8k --repeats 3 --temperature 0", "`--repeats 3`"),
         ("evaluate --model org/m --benchmark gsm8k --source gsm8k=nowhere.csv", "nowhere.csv"),
-        ("evaluate --model m --engine openai --base-url x --benchmark gsm8k", "`--base-url`: "),
+        (
+            "evaluate --model m --engine openai --base-url x --benchmark gsm8k",
+            "`--base-url` should be an address that begins with `http://`",
+        ),
         ("evaluate --model m --base-url http://x/v1", "needs `--engine openai`"),
+        ("evaluate --model org/m --benchmark gsm8k --metrics-port 70000", "`--metrics-port 70000`"),
+        ("evaluate --model org/m --benchmark gsm8k --judge m", "names a rubric for a judge"),
+        (
+            "evaluate --model org/m --benchmark hle --judge m --rubric corect",
+            "Did you mean 'correct'?",
+        ),
         ("score --stale --force", "`--stale`"),
         ("score --scorer numbr", "Did you mean 'number'?"),
         ("score --since yesterday", "`--since yesterday`"),
@@ -76,7 +89,22 @@ def test_a_wrong_setting_is_refused_at_once(
             "`--temperature` (in '{}': `sampling.temperature`)",
         ),
         ("evaluate", "engine: {dtype: x}", "`--engine.dtype` (in '{}': `engine.dtype`)"),
+        (
+            "evaluate",
+            "judge: {judges: [m], rubric: criteria, criteria: nowhere.yaml}",
+            "'nowhere.yaml' cannot be read",
+        ),
         ("evaluate", "engine: {kind: openai, timeout: x}", "in '{}': `engine.timeout`"),
+        (
+            "evaluate",
+            "engine: {dtpe: x}",
+            "(in '{}': `engine.dtpe`) is unknown. Did you mean 'dtype'?",
+        ),
+        ("evaluate", "datasets: [{naem: x, path: y}]", "is unknown. Did you mean 'name'?"),
+        ("evaluate", "judge: {judge: m}", "is unknown. Did you mean 'judges'?"),
+        ("plan", "engin: {}", "Unknown parameter 'engin' in '{}'. Did you mean 'engine'?"),
+        ("plan", "engine: {dtpe: x}", "(in '{}': `engine.dtpe`) is unknown. Did you mean 'dtype'?"),
+        ("plan", "gpus: 0", "`--gpus` (in '{}': `gpus`) should be 1 or more, not 0"),
     ],
 )
 def test_a_wrong_key_of_a_file_is_named_with_its_file(
@@ -89,6 +117,47 @@ def test_a_wrong_key_of_a_file_is_named_with_its_file(
 
     (line,) = capsys.readouterr().err.splitlines()
     assert says.replace("{}", str(file)) in line.replace("{}", str(file))
+
+
+@pytest.mark.parametrize(
+    ("command", "content", "says"),
+    [
+        (
+            "evaluate --temperature 1",
+            "sampling: 3",
+            "`sampling:` in '{}' should be a group of settings",
+        ),
+        ("evaluate --n-shots 2", "prompt: chat", "such as `prompt: {n_shots: 5}`, not 'chat'"),
+        ("evaluate --fresh", "reuse: [fresh]", "`reuse:` in '{}' should be a group of settings"),
+        ("evaluate --rubric correct", "judge: org/m", "such as `judge: {judges: [org/judge-32b]}`"),
+        ("evaluate", "lm_eval: arc_easy", "such as `lm_eval: {tasks: [arc_challenge]}`"),
+        ("evaluate", "suite: 5", "`suite:` in '{}' should be a list, such as `suite: [core]`"),
+        ("evaluate --source gsm8k=x", "sources: gsm8k=x", "`sources:` in '{}' should be a list"),
+        ("evaluate", "engine: 5", "such as `engine: {kind: openai}`, not 5"),
+        ("tune --ttft-p99 2", "limits: 3", "such as `limits: {ttft_p99: 2}`"),
+    ],
+)
+def test_a_key_of_a_wrong_kind_is_named_with_an_example(
+    tmp_path: Path, command: str, content: str, says: str, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "k.yaml"
+    file.write_text(f"model: m\nbenchmarks: [gsm8k]\n{content}\n")
+
+    assert run([*command.split(), "--config", str(file)]) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says.replace("'{}'", f"'{file}'") in line
+
+
+def test_a_single_name_is_enough_for_benchmarks_and_engine(tmp_path: Path):
+    file = tmp_path / "k.yaml"
+    file.write_text("model: m\nbenchmarks: gsm8k\nengine: openai\n")
+
+    options = GenerationOptions(config=file, base_url=("http://127.0.0.1:8000/v1",))
+
+    chosen = options.parameters()
+    assert chosen["benchmarks"] == ["gsm8k"]
+    assert chosen["engine"] == {"base_url": "http://127.0.0.1:8000/v1", "kind": "openai"}
 
 
 def test_only_parameters_of_the_command_are_known(

@@ -81,11 +81,13 @@ def test_the_completion_of_a_shell_knows_commands_and_options(
     [
         ("evaluat", ["evaluat", "Did you mean", "evaluate"]),
         ("evaluate --modle m", ["--modle", "Did you mean --model"]),
-        ("evaluate --temperature -1", ["`--temperature`: Input should be greater", "'-1'"]),
+        ("evaluate --temperature -1", ["`--temperature` should be 0 or more, not -1"]),
         ("evaluate --engine.max-model-len 0", ["`--engine.max-model-len`"]),
         ("evaluate --limit x", ["`--limit x` should be a whole number."]),
         ("compare a b --min-coverage x", ["`--min-coverage x` should be a number."]),
         ("show", ["ANSWER_SET is missing", "regrade show --help"]),
+        ("worker", ["`--pool` is missing", "regrade worker --help"]),
+        ("worker --pool gpu --limit 0", ["`--limit 0` should be at least 1."]),
         ("completion tcsh", ["tcsh", "bash"]),
     ],
 )
@@ -97,6 +99,19 @@ def test_bad_usage_is_one_line_that_names_the_option(
     for part in says:
         assert part in line
     assert "pydantic" not in line
+
+
+def test_a_shell_that_is_not_known_has_to_be_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for name in ("BASH_VERSION", "ZSH_VERSION", "FISH_VERSION", "SHELL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "")  # no `ps` that names the shell above
+
+    assert run(["completion"]) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "such as `regrade completion bash`" in line
 
 
 def test_help_holds_the_exit_codes(capsys: pytest.CaptureFixture[str]):

@@ -65,10 +65,13 @@ def test_requests_in_flight_are_whole_numbers():
         (["--model", "m", "--benchmark", "gsm8k"], "nothing varies"),
         (["--benchmark", "gsm8k", "--in-flight", "1,2"], "No model is given"),
         (["--model", "m", "--benchmark", "gsm8k", "--n-shots", "0,0"], "given twice"),
+        (["--model", "m", "--nshots", "0,2"], "Unknown option: --nshots. Did you mean --n-shots?"),
     ],
 )
 def test_a_wrong_command_ends_with_code_2_before_anything_starts(
     arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]
 ):
     assert run(["sweep", *arguments]) == 2
-    assert message in capfd.readouterr().err
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("regrade: ")
+    assert message in line

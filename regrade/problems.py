@@ -1,0 +1,127 @@
+"""Problems of settings in plain words, in place of pydantic's."""
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+LONGEST = 60
+"""Most characters of a wrong value that a message repeats."""
+_GROUP = "a group of settings, such as `{{name: value}}`"
+_EXPECTED = {
+    "greater_than_equal": "{ge:g} or more",
+    "greater_than": "above {gt:g}",
+    "less_than_equal": "{le:g} or less",
+    "less_than": "below {lt:g}",
+    "literal_error": "{expected}",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "`true` or `false`",
+    "bool_parsing": "`true` or `false`",
+    "string_type": "a text",
+    "string_pattern_mismatch": "of the form `{pattern}`",
+    "tuple_type": "a list, such as `[a, b]`",
+    "list_type": "a list, such as `[a, b]`",
+    "model_type": _GROUP,
+    "model_attributes_type": _GROUP,
+    "dict_type": _GROUP,
+    "date_type": "a day, such as 2026-11-30",
+    "date_parsing": "a day, such as 2026-11-30",
+    "date_from_datetime_parsing": "a day, such as 2026-11-30",
+}
+"""Kind of a problem -> what the value should be, with the names of the kind's context."""
+_FORMS = {
+    r"^https?://": "an address that begins with `http://` or `https://`",
+    r"^[a-z0-9][a-z0-9_-]{0,62}$": "up to 63 lower-case letters, digits, `-` and `_`",
+}
+"""Pattern -> its words."""
+_EMPTY = ("string_too_short", "too_short")
+
+
+def one_line(error: ValidationError) -> str:
+    """Return the problems of a validation error in one line."""
+    return "; ".join(
+        problem_text(problem, ".".join(map(str, problem["loc"]))) for problem in error.errors()
+    )
+
+
+def problem_text(problem: "ErrorDetails", name: str, known: Sequence[str] = ()) -> str:
+    """Return a problem of a validation error in plain words.
+
+    Args:
+        problem: The problem.
+        name: Name under which the value was given.
+        known: Names that are known where an unknown one was given.
+    """
+    kind, context, name = problem["type"], problem.get("ctx", {}), name or "it"
+    if kind == "missing":
+        return f"{name} is missing"
+    if kind == "extra_forbidden":
+        close = get_close_matches(str(problem["loc"][-1]), known, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else ""
+        listed = f" Known: {', '.join(known)}." if known else ""
+        return f"{name} is unknown.{hint}{listed}"
+    if kind in _EMPTY and context.get("min_length") == 1:
+        return f"{name} should not be empty"
+    if (expected := _expected(kind, context)) is not None:
+        return f"{name} should be {expected}, not {shown(problem['input'])}"
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["loc"]:
+        message = f"{name}: {message}"
+    return message if kind == "value_error" else f"{message} (got {shown(problem['input'])})"
+
+
+def models_at(model: type[BaseModel], path: Sequence[str]) -> list[type[BaseModel]]:
+    """Return the groups of settings that a field takes; of a choice of groups, the one that the path names.
+
+    Args:
+        model: The outermost settings.
+        path: Fields on the way to the group, without the numbers of list elements.
+    """
+    models = [model]
+    for part in path:
+        chosen = [found for found in models if found.__name__ == part]
+        fields = [found.model_fields[part] for found in models if part in found.model_fields]
+        models = chosen or [inner for field in fields for inner in _models(field.annotation)]
+    return models
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any type
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
+
+
+def _expected(kind: str, context: dict[str, Any]) -> str | None:
+    """Return what a value should be, or None if there are no words for it."""
+    if kind not in _EXPECTED or not all(isinstance(v, int | float | str) for v in context.values()):
+        return None
+    return _FORMS.get(context.get("pattern", ""), _EXPECTED[kind].format(**context))
+
+
+def shown(value: object) -> str:
+    """Return a value as it is written in a YAML file or on the command line."""
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return f"'{text}'" if isinstance(value, str) and not _is_number(value) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
