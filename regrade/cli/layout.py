@@ -62,7 +62,8 @@ def layout(table: Table, width: int | None = None) -> Iterator[Line]:
     for number, shown in enumerate(_parts(table, names, room)):
         if number:
             yield Line("row", "")
-        yield from _part(table, shown, above, room)
+        part = replace(table, rows=_told(table, shown, above)) if number else table
+        yield from _part(part, shown, above, room)
 
 
 def _in_one_column(table: Table) -> Table:
@@ -94,6 +95,21 @@ def _parts(table: Table, names: Sequence[str], room: int | None) -> Iterator[lis
             shown = list(key)
         shown.append(name)
     yield shown
+
+
+def _told(table: Table, names: Sequence[str], above: Sequence[str]) -> list[Sequence[str]]:
+    """Return the rows of a further table that say something: those with a value, and of equal ones in a row the first.
+
+    Points of settings are all kept, so that a point without a value, which failed, is not missed.
+    """
+    if names[0] not in table.text or names[0] == _SETTINGS:
+        return list(table.rows)
+    places = [table.columns.index(name) for name in (*above, *names)]
+    values = [table.columns.index(name) for name in names[1:]]
+    rows = [row for row in table.rows if any(row[place] for place in values)]
+    return [
+        next(same) for _, same in groupby(rows, key=lambda row: [row[place] for place in places])
+    ]
 
 
 def _part(

@@ -92,7 +92,7 @@ def _print(sets: Sequence[tuple[SetRow, StoredSet]], shelf: Shelf) -> None:
         rows,
         text=_TEXT,
         headings=HEADINGS,
-        lists=("differs in", "remarks", "with repeats"),
+        lists=("scorer", "differs in", "remarks", "with repeats"),
     )
 
 

@@ -244,6 +244,27 @@ def test_settings_are_in_one_column_of_every_part_if_they_do_not_fit():
     ]
 
 
+def test_a_further_table_has_no_rows_without_a_value_and_none_twice():
+    columns = ("answer set", "scorer", "accuracy", "remarks")
+    rows = [
+        ("1f0c", "number", "80.0 ± 4.0 %", "12 of 20 answers"),
+        ("1f0c", "original (of the file, reported 63 %)", "63.0 ± 4.9 %", "12 of 20 answers"),
+        ("77ab", "number", "81.0 ± 4.0 %", ""),
+    ]
+    table = Table(columns, rows, {*columns} - {"accuracy"}, lists=("scorer",))
+
+    assert [line.text for line in layout(table, 50)] == [
+        "answer set  scorer                        accuracy",
+        "1f0c        number                    80.0 ± 4.0 %",
+        "1f0c        original (of the file,    63.0 ± 4.9 %",
+        "            reported 63 %)",
+        "77ab        number                    81.0 ± 4.0 %",
+        "",
+        "answer set  remarks",
+        "1f0c        12 of 20 answers",
+    ]
+
+
 def test_a_table_that_fits_is_one_table():
     table = Table(("a", "n"), [("x", "1"), ("yy", "22")], ("a",))
     assert [line.text for line in layout(table, 20)] == ["a    n", "x    1", "yy  22"]
