@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_
 from regrade import registry
 from regrade.engines.vllm import VllmEngine
 from regrade.errors import SettingsError
-from regrade.problems import one_line
+from regrade.problems import one_line, sentence
 from regrade.settings import (
     BenchmarkName,
     DatasetBenchmark,
@@ -252,4 +252,4 @@ def make_job(kind: type[_Settings], parameters: Mapping[str, object]) -> _Settin
             {name: value for name, value in parameters.items() if value is not None}
         )
     except ValidationError as error:
-        raise SettingsError(one_line(error)) from error
+        raise SettingsError(sentence(one_line(error))) from error

@@ -53,6 +53,11 @@ def one_line(error: ValidationError) -> str:
     )
 
 
+def sentence(text: str) -> str:
+    """Return a text that ends as a sentence does."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
 def problem_text(problem: "ErrorDetails", name: str, known: Sequence[str] = ()) -> str:
     """Return a problem of a validation error in plain words.
 
@@ -114,7 +119,7 @@ def shown(value: object) -> str:
         return "empty"
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = str(value)
+    text = f"{value:g}" if isinstance(value, float) else str(value)
     text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
     return f"'{text}'" if isinstance(value, str) and not _is_number(value) else text
 

@@ -83,7 +83,8 @@ class LocalRepository:
         fitting = [full for full in revisions if full.startswith(revision)]
         if len(revision) < 4 or len(fitting) != 1:
             raise RepositoryError(
-                self.uri, f"'{revision}' should match one revision, it matches {len(fitting)}."
+                self.uri,
+                f"'{revision}' should match one revision, it matches {len(fitting) or 'none'}.",
             )
         return fitting[0]
 

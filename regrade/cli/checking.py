@@ -13,7 +13,7 @@ from regrade import registry
 from regrade.errors import SettingsError, UnknownNameError
 from regrade.job import GenerationJob
 from regrade.job_plans import check_plans
-from regrade.problems import models_at, problem_text
+from regrade.problems import models_at, problem_text, sentence
 from regrade.scorers import load_scorer
 from regrade.settings import BenchmarkName, Settings
 
@@ -56,7 +56,7 @@ def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | No
         return kind.model_validate(given)
     except ValidationError as error:
         problems = dict.fromkeys(_problems(error, kind, given, file))
-        raise SettingsError("; ".join(problems)) from error
+        raise SettingsError(sentence("; ".join(problems))) from error
 
 
 def check_names(parameters: Iterable[str], known: Collection[str], file: Path | None) -> None:
@@ -72,10 +72,11 @@ def check_names(parameters: Iterable[str], known: Collection[str], file: Path | 
 
 def option_problems(error: ValidationError) -> str:
     """Return the problems of settings whose fields are options, in one line that names the options."""
-    return "; ".join(
+    problems = (
         problem_text(problem, f"`{_option(tuple(map(str, problem['loc'])))}`")
         for problem in error.errors()
     )
+    return sentence("; ".join(problems))
 
 
 def check_generation(job: GenerationJob) -> None:

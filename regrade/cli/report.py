@@ -30,10 +30,11 @@ def report(
         scorer: Scorer of all numbers; the headline's if not given.
         examples: Most answers to show: flipped ones first, then wrong and unparsed ones; at most 200.
     """
-    if not names or not names[-1].endswith(FORMATS):
-        given = f"'{names[-1]}'" if names else "nothing"
+    if not names:
+        raise SettingsError("Name the file to write, such as `regrade report report.html`.")
+    if not names[-1].endswith(FORMATS):
         raise SettingsError(
-            f"The last argument should be the file to write, FILE.html or FILE.md; it is {given}."
+            f"The last argument should be the file to write, FILE.html or FILE.md, not '{names[-1]}'."
         )
     # A refusal does not wait for these imports.
     from regrade.job import default_answers  # noqa: PLC0415

@@ -241,8 +241,9 @@ def _print_answer(row: dict[str, Any], stored: StoredSet) -> None:
     """Print an answer, without control characters."""
     verdict = row["verdict"]
     colour = {"right": "green", "wrong": "red"}.get(verdict, "yellow")
-    where = f"{row['sample_id']} repeat {row['repeat']} · {row['subset']} · "
-    stdout.print(Rule(Text.assemble(visible(where), (visible(verdict), colour)), align="left"))
+    subset = f" · {row['subset']}" if row["subset"] else ""
+    title = visible(f"{row['sample_id']} repeat {row['repeat']}{subset} · ")
+    stdout.print(Rule(Text.assemble(title, (visible(verdict), colour)), align="left"))
     _print_asked(row, stored)
     if row["reasoning"]:
         _print(row["reasoning"], "dim italic")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownCommandError
 from pydantic import ValidationError as SettingsProblem
 
-from regrade.problems import problem_text
+from regrade.problems import problem_text, sentence
 
 _NO_NUMBER = re.compile(r'^Invalid value for (\S+): unable to convert "(.*)" into (int|float)\.')
 
@@ -15,7 +15,7 @@ def problem_of(error: CycloptsError, command: str) -> str:
     """Describe the mistake in the call of a command, and name its help."""
     cause = error.__cause__ or error.__context__
     if isinstance(cause, SettingsProblem):
-        return "; ".join(_settings(cause, _prefix(error)))
+        return sentence("; ".join(_settings(cause, _prefix(error))))
     error.verbose = False
     text = " ".join(str(error).split())
     if isinstance(error, UnknownCommandError):

@@ -39,7 +39,9 @@ def test_a_hostile_text_is_shown_and_does_nothing(
 def test_an_empty_subset_is_not_a_missing_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     assert show(tmp_path, subset="") == 0
 
-    assert "no subset" not in capfd.readouterr().out
+    shown = capfd.readouterr().out
+    assert "no subset" not in shown
+    assert "repeat 0 · right" in shown
 
 
 def test_a_hostile_text_is_itself_in_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]):

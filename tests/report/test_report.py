@@ -240,8 +240,8 @@ def test_the_command_writes_the_file(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "it is nothing"),
-        (["org/candidate"], "it is 'org/candidate'"),
+        ([], "Name the file to write"),
+        (["org/candidate"], "not 'org/candidate'"),
         (["x.html", "--examples", "201"], "from 0 to 200"),
         (["org/none", "x.html"], "there are no answers of 'org/none'"),
         (["org/candidate", "x.html", "--scorer", "exact"], "has a scoring by 'exact'"),
