@@ -43,6 +43,13 @@ _FORMS = {
     r"^[a-z0-9][a-z0-9_-]{0,62}$": "up to 63 lower-case letters, digits, `-` and `_`",
 }
 """Pattern -> its words."""
+_SIZES = {
+    "too_short": "{min_length} entries or more, not {actual_length}",
+    "too_long": "{max_length} entries or less, not {actual_length}",
+    "string_too_short": "{min_length} characters or more",
+    "string_too_long": "{max_length} characters or less",
+}
+"""Kind of a problem -> the size that the value should have."""
 _EMPTY = ("string_too_short", "too_short")
 
 
@@ -76,6 +83,8 @@ def problem_text(problem: "ErrorDetails", name: str, known: Sequence[str] = ()) 
         return f"{name} is unknown.{hint}{listed}"
     if kind in _EMPTY and context.get("min_length") == 1:
         return f"{name} should not be empty"
+    if kind in _SIZES:
+        return f"{name} should have {_SIZES[kind].format(**context)}"
     if (expected := _expected(kind, context)) is not None:
         return f"{name} should be {expected}, not {shown(problem['input'])}"
     message = problem["msg"].removeprefix("Value error, ")
