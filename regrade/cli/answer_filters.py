@@ -60,7 +60,7 @@ class Filters:
     )
     search: Annotated[
         str | None,
-        Parameter(help="Only with this text in question or answer, in any case of letters."),
+        Parameter(help="Only with this text in question or answer, ignoring case."),
     ] = None
     within: Annotated[
         Literal["both", "question", "answer"], Parameter(help="Texts in which `--search` looks.")
@@ -76,12 +76,12 @@ class Filters:
     max_seconds: Annotated[float | None, Parameter(help="Most seconds that an answer took.")] = None
     against: Annotated[
         str | None,
-        Parameter(help="Another answer set: only answers with another value than there."),
+        Parameter(help="Another answer set: only answers whose value differs from the one there."),
     ] = None
     change: Annotated[
         Literal["worse", "better", "same", "any"] | None,
         Parameter(
-            help="With `--against`: answers that are worse or better than there, the same, or any other."
+            help="With `--against`: answers with a lower value than there (`worse`), a higher one (`better`), the same, or `any` other."
         ),
     ] = None
 

@@ -119,8 +119,8 @@ class GenerationOptions:
         str | None,
         Parameter(
             group=MACHINES,
-            help="Part of the questions with which this machine begins, such as `2/4`; it then helps the others. `auto` in a "
-            "Slurm array, an indexed Job of Kubernetes, or SkyPilot.",
+            help="Part of the questions with which this machine begins, such as `2/4`; it then helps the others. `auto` "
+            "takes it from a Slurm array, an indexed Job of Kubernetes, or SkyPilot.",
         ),
     ] = None
     sampling: Annotated[
@@ -161,7 +161,7 @@ class GenerationOptions:
         str | None,
         Parameter(
             group=SERVER,
-            help="Revision of the served weights, such as a commit. Default: what the server tells.",
+            help="Revision of the served weights, such as a commit. Default: what the server reports.",
         ),
     ] = None
     max_concurrency: Annotated[

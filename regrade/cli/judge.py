@@ -92,14 +92,15 @@ def judge(
     judge_repeats: Annotated[
         int | None,
         Parameter(
-            group=JUDGE, help="Verdicts on each answer, to see how often a judge changes its own."
+            group=JUDGE,
+            help="Verdicts on each answer, to see how often a judge changes its verdict.",
         ),
     ] = None,
     self_test: Annotated[
         bool,
         Parameter(
             group=JUDGE,
-            help="Judge answers of regrade's own, some of which tell the judge what to say.",
+            help="Judge built-in answers, some of which tell the judge what to say.",
         ),
     ] = False,
     min_coverage: Annotated[

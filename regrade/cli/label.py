@@ -59,9 +59,9 @@ def label(
         sample: Answers of the random sample; 200 if not given.
         seed: Seed of the sample. Answer sets with the same questions get the same ones for the same seed.
         out: Write the sample as CSV, to label it in a spreadsheet (column `label`; `label_NAME` for each of several fields).
-        show_verdict: Also show the verdict, which leads people.
+        show_verdict: Also show the verdict, with which people then tend to agree.
         read: Read labels from such a CSV file.
-        rater: Name of the person who labels; for `--read` only where the column `rater` is empty.
+        rater: Name of the person who labels; with `--read`, for rows whose column `rater` is empty.
         revise: Let new labels replace those that the same person gave before.
         report: Only show agreement and the corrected figure.
         scorer: Scorer whose verdicts are compared; the first of the answer set if not given.

@@ -42,10 +42,10 @@ def list_answers(
     are marked. Damaged files are left out and named; the exit code is then 1.
 
     Args:
-        model: Only models whose name contains this text, in any case of letters.
+        model: Only models whose name contains this text, ignoring case.
         benchmark: Only this benchmark.
         sort: Order of the answer sets: newest, highest or largest first; names from A to Z.
-        ascending: The other way round.
+        ascending: Reverse the order: oldest, lowest or smallest first; names from Z to A.
     """
     repository, revision = open_answers(answers)
     shelf = Library(repository).shelf(revision)

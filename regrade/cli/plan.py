@@ -36,7 +36,7 @@ def plan(
         Path | None,
         Parameter(
             group=_LENGTH,
-            help="YAML file with parameters, as for `evaluate`: model, benchmarks, sampling, prompt and engine count.",
+            help="YAML file with parameters, as for `evaluate`; model, benchmarks, sampling, prompt and engine are used.",
         ),
     ] = None,
     gpus: Annotated[

@@ -36,7 +36,7 @@ def view(
         answer_set: Answer set to begin with; the first digits of its id are enough.
         against: Answer set to compare it with: begin with the comparison.
         at: Branch, tag or commit of the repository to begin with; the newest commit if not given.
-        host: Address to listen on. Another than loopback needs a token in REGRADE_VIEW_TOKEN.
+        host: Address to listen on. Any other than loopback needs a token in REGRADE_VIEW_TOKEN.
         port: Port to listen on; 0 takes any free one.
         empty: Start even if the repository holds no answers yet.
     """
