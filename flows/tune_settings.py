@@ -161,7 +161,7 @@ def _per_copy(in_flight: int, settings: Mapping[str, int]) -> int:
 
 
 def _plan_memory(job: TuneJob, key: TuningKey) -> MemoryPlan | None:
-    """Return the plan of the splits of several GPUs; None where there is nothing to split, or a plan cannot be made."""
+    """Return the plan of the splits of several GPUs; None if there is nothing to split, or a plan cannot be made."""
     by_hand = set(PARALLEL) <= job.engine.model_fields_set
     if key.hardware.device == "cpu" or key.hardware.count == 1 or by_hand:
         return None

@@ -78,7 +78,7 @@ class Request:
     """Continuations of the prompt, such as ` A`, to rank by log-probability instead of generating text."""
     ranking: RankingRule = "labels"
     contexts: tuple[str | tuple[Message, ...], ...] = ()
-    """Prompt before each label, where it is not the same for all of them. Not for the rule `labels`."""
+    """Prompt before each label, if it is not the same for all of them. Not for the rule `labels`."""
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the chat template, such as `enable_thinking`."""
     day: date | None = None
@@ -119,7 +119,7 @@ class Completion:
     label_is_greedy: tuple[bool, ...] | None = None
     """For each label, True if greedy decoding would give it; None if the engine was not asked."""
     contexts: tuple[str, ...] | None = None
-    """Text before each label as it was sent, where it is not the same for all of them."""
+    """Text before each label as it was sent, if it is not the same for all of them."""
     prompt_truncated: bool = False
     error: str | None = None
     error_permanent: bool = False

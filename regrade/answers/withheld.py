@@ -95,7 +95,7 @@ class WithheldQuestions:
         return max(0, samples - len(self._known))
 
     def joined(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-        """Return the named columns of a batch that has `sample_id`, with the questions where they are at hand."""
+        """Return the named columns of a batch that has `sample_id`, with the questions if they are on this machine."""
         questions = [self._known.get(str(key), EMPTY) for key in batch["sample_id"].to_pylist()]
         arrays = [
             pa.array(

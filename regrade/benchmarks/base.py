@@ -101,7 +101,7 @@ class Benchmark(Protocol):
         """Return the rule by which the labels become tokens."""
 
     def contexts(self, sample: Sample) -> tuple[str | tuple[Message, ...], ...]:
-        """Return the prompt before each label where it is not the same for all of them, else ()."""
+        """Return the prompt before each label if it is not the same for all of them, else ()."""
 
     @property
     def cuts_when_scored(self) -> bool:

@@ -22,7 +22,7 @@ def completion(
 
     Args:
         shell: The shell; the one that runs this command if not given.
-        install: Write the script where the shell looks for it, add it to the start-up file of bash, and print the path.
+        install: Write the script into the folder in which the shell looks for it, add it to the start-up file of bash, and print the path.
     """
     from regrade.cli.main import command_line  # noqa: PLC0415 - main names this command
 

@@ -182,7 +182,7 @@ def _least(table: Table, name: str) -> int:
 
 
 def _pieces(cell: str, width: int) -> list[str]:
-    """Return the lines of a cell, broken after commas where it is longer than the width."""
+    """Return the lines of a cell, broken after commas if it is longer than the width."""
     lines: list[str] = []
     parts = cell.split(", ")
     for number, part in enumerate(parts):

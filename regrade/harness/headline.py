@@ -10,7 +10,7 @@ PUBLISHED: Mapping[str, str] = {
     "hellaswag": "acc_norm,none",
     "openbookqa": "acc_norm,none",
 }
-"""Metrics that model cards give for these tasks, where it is not the first one."""
+"""Metrics that model cards give for these tasks, if it is not the first one."""
 
 
 def headline(

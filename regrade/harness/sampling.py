@@ -9,7 +9,7 @@ from regrade.harness.plan import cannot_run
 from regrade.settings import SamplingParams
 
 MAX_TOKENS = 256
-"""Tokens that lm_eval's vLLM model generates where a task names no number."""
+"""Tokens that lm_eval's vLLM model generates if a task names no number."""
 _MAX_TOKENS_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 """Names of the number of tokens, by precedence (`normalize_gen_kwargs` in `lm_eval/models/utils.py`)."""
 _SAME = ("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")

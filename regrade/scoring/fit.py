@@ -27,7 +27,7 @@ MOST_TRUNCATED = 0.05
 
 
 def better_scorers(answers: AnswerSet, scorer_name: str, overall: Metrics) -> tuple[str, ...]:
-    """Return the scorers that find right answers where the benchmark's own scorer finds none, the best first.
+    """Return the scorers that find right answers although the benchmark's own scorer finds none, the best first.
 
     Empty for an accuracy above 0, for few answers, and for scorers that do not give the headline number.
     """

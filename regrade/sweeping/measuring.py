@@ -104,7 +104,7 @@ def _speed_up(first: Manifest, now: Manifest) -> float | None:
 
 
 def _times(answers: AnswerSet) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the columns `_TIMES` of all rows with an answer; NaN where a value is not known."""
+    """Return the columns `_TIMES` of all rows with an answer; NaN if a value is not known."""
     columns: list[list[FloatArray]] = [[], [], []]
     for batch in answers.batches([*_TIMES, "error"]):
         answered = batch["error"].is_null().to_numpy(zero_copy_only=False)

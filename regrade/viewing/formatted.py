@@ -182,7 +182,7 @@ def _bare(text: str) -> str:
 
 
 def _without_private(text: str, mark: Span | None) -> tuple[str, Span | None]:
-    """Return a text without the characters that mark a part, and where the part is then."""
+    """Return a text without the characters that mark a part, and the new place of the part."""
     if _OPEN not in text and _CLOSE not in text:
         return text, mark
 

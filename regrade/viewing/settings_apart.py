@@ -62,7 +62,7 @@ def _flatten(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]
 
 
 def _title(name: str) -> str:
-    """Return the name without its group where it is clear without."""
+    """Return the name without its group if that is unambiguous."""
     if name == _JUDGED_SET:
         return "judged"
     return re.sub(r"^(sampling|engine|benchmark)\.(parameters\.)?(judge_run\.)?", "", name)

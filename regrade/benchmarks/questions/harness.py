@@ -180,7 +180,7 @@ class HarnessBenchmark:
         return "continuations" if self._question(sample).contexts else "text"
 
     def contexts(self, sample: Sample) -> tuple[str | tuple[Message, ...], ...]:
-        """Return the contexts of the continuations where they differ."""
+        """Return the contexts of the continuations if they differ."""
         contexts = self._question(sample).contexts
         return contexts if len(set(map(repr, contexts))) > 1 else ()
 

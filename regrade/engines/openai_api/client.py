@@ -272,7 +272,7 @@ class OpenAIClient:
         ]
 
     async def _refuse_open_thought(self, request: Request) -> None:
-        """Refuse to rank labels where the server's chat template opens a thought; asked once, of vLLM's server only.
+        """Refuse to rank labels if the server's chat template opens a thought; asked once, of vLLM's server only.
 
         Raises:
             SettingsError: If it does.

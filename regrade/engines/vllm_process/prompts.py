@@ -68,7 +68,7 @@ class Prepared:
     greedy: bool = False
     """Greedy decoding is compared with the labels."""
     contexts: tuple[str, ...] | None = None
-    """Text before each label, where it is not the same for all of them."""
+    """Text before each label, if it is not the same for all of them."""
     structure: Mapping[str, Any] | None = None
     """Form of the answer, as the fields of `regrade.records.Structure`."""
     reasons: bool = False
