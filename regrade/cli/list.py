@@ -60,7 +60,7 @@ def list_answers(
         if sets:
             _print(sets, shelf)
         else:
-            stdout.print("No answer sets.")
+            stdout.print("No answer set matches." if found.total else "No answer sets.")
         count = "" if len(sets) == found.total else f"{len(sets)} of {found.total} answer sets in "
         stdout.print(f"{count}{plain(repository.uri)} at {revision}")
 
