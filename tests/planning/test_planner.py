@@ -89,7 +89,7 @@ def test_without_vllm_this_machine_and_a_benchmarks_length_are_not_known(
         ({"gpu": "h100", "gpu_memory": "80GiB"}, "not both"),
         ({"benchmarks": ("gsm8k",), "max_model_len": 10}, "leave out max_model_len"),
         ({"sources": ({"benchmark": "gsm8k", "path": "x"},)}, "a source is given for"),
-        ({"gpus": 0}, "greater than or equal to 1"),
+        ({"gpus": 0}, "gpus should be 1 or more, not 0"),
         ({"engine": {"kind": "openai"}}, "engine"),
     ],
 )
