@@ -28,17 +28,20 @@ class TakingPart:
 
     @property
     def file(self) -> str:
-        """File in the model's repository."""
-        return f".eval_results/{self.task}.yaml"
+        """File in the model's repository, named after the dataset as most models there have it."""
+        name = self.dataset.rpartition("/")[2].lower().replace("-", "_")
+        return f".eval_results/{name}.yaml"
 
 
-# Tasks and scales as on the leaderboards of these datasets: the published results are percentages.
+# Tasks and scales as in the results of models on these leaderboards, such as MiniMaxAI/MiniMax-M2.5 at f710177 (GPQA) and
+# Zyphra/ZAYA1-8B at 6186b08 (GPQA, MMLU-Pro), and in the table of github.com/huggingface/community-evals: all are percentages.
+# The example in the Hub's documentation (`gpqa_diamond`, 0.412) is of another task and scale than the results there.
 _GSM8K = TakingPart("openai/gsm8k", "gsm8k", 100.0, 1319)
 TAKING_PART = {
     "gsm8k": _GSM8K,
     "gsm8k_chat": _GSM8K,
     "mmlu_pro": TakingPart("TIGER-Lab/MMLU-Pro", "mmlu_pro", 100.0, 12032),
-    "gpqa_diamond": TakingPart("Idavidrein/gpqa", "gpqa_diamond", 100.0, 198),
+    "gpqa_diamond": TakingPart("Idavidrein/gpqa", "diamond", 100.0, 198),
 }
 """Benchmarks that take part. HLE does not: ours has only the questions without images."""
 

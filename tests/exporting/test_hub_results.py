@@ -1,5 +1,6 @@
 """`regrade publish-results` against a Hub over HTTP: what is published, what is not, and whose entries stay."""
 
+import dataclasses
 import json
 import tempfile
 from pathlib import Path
@@ -120,6 +121,17 @@ def test_a_result_is_committed_with_its_source_error_and_settings(
     for part in ("standard error 6.93", "n = 40", "scorer number v2 (", "8-shot, completion"):
         assert part in entry.notes
     assert "/commit/" in document["url"]
+
+
+def test_gpqa_diamond_is_published_as_the_task_that_models_have_there(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+):
+    part = dataclasses.replace(TAKING_PART["gpqa_diamond"], questions=40)
+    monkeypatch.setitem(TAKING_PART, "gpqa_diamond", part)
+    team.evaluate(benchmark=benchmark("gpqa_diamond", source="Idavidrein/gpqa"))
+    assert run(["publish-results", team.model, "--commit"]) == 0
+    [entry] = parse_eval_result_entries(team.file(".eval_results/gpqa.yaml"))
+    assert (entry.dataset_id, entry.task_id, entry.value) == ("Idavidrein/gpqa", "diamond", 75.0)
 
 
 def test_nothing_is_written_unless_asked_for(team: Team, capfd: pytest.CaptureFixture[str]):
