@@ -30,24 +30,25 @@ class TextMaker:
 
     def plain(self, text: str) -> Text:
         """Return a text in the form that the reader chose."""
-        shown, cut = self._cut(text)
+        shown, cut = self.cut(text)
         return Text(formatted(shown) if self._markdown else visible(shown), cut)
 
     def sent(self, text: str) -> Text:
         """Return a part of a prompt: always as it was sent."""
-        shown, cut = self._cut(text)
+        shown, cut = self.cut(text)
         return Text(with_tokens(shown), cut)
 
     def answer(self, text: str, mark: Span | None) -> Text:
         """Return an answer in the form that the reader chose, with a part of it marked."""
-        shown, cut = self._cut(text)
+        shown, cut = self.cut(text)
         if mark is not None and mark[1] > len(shown):
             mark = None
         return Text(
             formatted(shown, mark) if self._markdown else marked(shown, mark, anchor=True), cut
         )
 
-    def _cut(self, text: str) -> tuple[str, int]:
+    def cut(self, text: str) -> tuple[str, int]:
+        """Return the part of a text that is shown, and the number of characters that are not."""
         if self._full or len(text) <= SHOWN_CHARACTERS:
             return text, 0
         return text[:SHOWN_CHARACTERS], len(text) - SHOWN_CHARACTERS

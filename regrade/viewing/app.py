@@ -130,7 +130,14 @@ class Viewer:
         shelf = self.library.shelf(filters.at)
         base, candidate = (shelf.find(request.path_params[side]) for side in ("base", "candidate"))
         page = pair_page(
-            self.library, self._pairing, base, candidate, sample_id, filters, self._links
+            self.library,
+            self._pairing,
+            base,
+            candidate,
+            sample_id,
+            filters,
+            self._links,
+            full=p.one_of(given, "full", ("yes",), "") == "yes",
         )
         return self._page("question.html", filters.at, page=page)
 

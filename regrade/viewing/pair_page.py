@@ -1,19 +1,31 @@
 """The page of one question in a comparison: both answers, with what was read or what differs."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
 from regrade.comparing.models import Comparison
+from regrade.viewing.answer_texts import Text, TextMaker, thought_and_answer
 from regrade.viewing.differing import difference
 from regrade.viewing.filters import PAGE_ROWS, AnswerFilters
 from regrade.viewing.library import Library, NotFoundError, StoredSet
 from regrade.viewing.links import Links
 from regrade.viewing.pair_filters import KINDS, PairFilters
 from regrade.viewing.pair_index import Pairing, extracted_line, place_read
-from regrade.viewing.visible import marked, visible, with_tokens
+from regrade.viewing.visible import Span, marked, visible
+
+COLUMNS = (
+    "question",
+    "prompt",
+    "target",
+    "text",
+    "reasoning",
+    "reasoning_open",
+    "error",
+    "repeat",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +36,23 @@ class PairSide:
     value: float
     """Mean over the repeats."""
     extracted: Markup | None
-    thought: Markup | None
-    answer: Markup
+    thought: Text | None
+    thought_open: bool
+    answer: Text
     href: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Texts of a side, before they are HTML."""
+
+    thought: str | None
+    answer: str
+    """The error of a failed request; "" after a thought that never ends."""
+    cut: int
+    """Characters of the answer that are not shown."""
+    mark: Span | None
+    is_open: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +66,7 @@ class PairPage:
     sample_id: str
     subset: str
     kind: str
-    question: Markup
+    question: Text
     target: Markup | None
     same: float | None
     position: int | None
@@ -48,6 +74,7 @@ class PairPage:
     previous: str | None
     next: str | None
     back: str
+    all_texts: str
     toggled_view: str
 
 
@@ -59,8 +86,10 @@ def pair_page(
     sample_id: str,
     filters: PairFilters,
     links: Links,
+    *,
+    full: bool = False,
 ) -> PairPage:
-    """Return the page of a question; errors as in `Pairing.of`.
+    """Return the page of a question; errors as in `Pairing.of`. `full` shows long texts whole.
 
     Raises:
         NotFoundError: If the comparison has no such question.
@@ -86,27 +115,27 @@ def pair_page(
             return None
         return links.pair(base.id, candidate.id, str(found.sample_id[rows[at]]), filters.but())
 
-    columns = ("question", "prompt", "target", "text", "reasoning", "error", "repeat")
     left, right = (
-        library.readers.take(stored.answers, [int(row)], columns).to_pylist()[0]
+        library.readers.take(stored.answers, [int(row)], COLUMNS).to_pylist()[0]
         for stored, row in (
             (base, found.base_row[place]),
             (candidate, found.candidate_row[place]),
         )
     )
+    makers = TextMaker("plain", full)
+    said = [
+        _said(makers, texts, place_read(scored, int(row)), verdict=stored.run is not None)
+        for stored, texts, scored, row in (
+            (base, left, found.compared.sides[0], found.base_row[place]),
+            (candidate, right, found.compared.sides[1], found.candidate_row[place]),
+        )
+    ]
     same = None
+    answers = [marked(one.answer, one.mark) for one in said]
     if filters.view == "difference":
-        compared = difference(left["text"] or "", right["text"] or "")
+        compared = difference(said[0].answer, said[1].answer)
         same = compared.same
-        answers: Sequence[Markup] = (compared.base, compared.candidate)
-    else:
-        answers = [
-            marked(side["error"] or side["text"] or "", place_read(scored, int(row)))
-            for side, scored, row in (
-                (left, found.compared.sides[0], found.base_row[place]),
-                (right, found.compared.sides[1], found.candidate_row[place]),
-            )
-        ]
+        answers = [compared.base, compared.candidate]
     pairs = found.compared.pairs
     at = int(np.flatnonzero(pairs.base_id == sample_id)[0])
     other_id = str(pairs.candidate_id[at])
@@ -115,17 +144,19 @@ def pair_page(
             stored=stored,
             value=float(value),
             extracted=extracted_line(scored, int(row)),
-            thought=visible(texts["reasoning"]) if texts["reasoning"] else None,
-            answer=answer,
+            thought=None if one.thought is None else makers.plain(one.thought),
+            thought_open=one.is_open,
+            answer=Text(answer, one.cut),
             href=links.answer(stored.id, own_id, texts["repeat"], AnswerFilters(at=filters.at)),
         )
-        for stored, value, scored, row, texts, answer, own_id in (
+        for stored, value, scored, row, texts, one, answer, own_id in (
             (
                 base,
                 pairs.base[at],
                 found.compared.sides[0],
                 found.base_row[place],
                 left,
+                said[0],
                 answers[0],
                 sample_id,
             ),
@@ -135,6 +166,7 @@ def pair_page(
                 found.compared.sides[1],
                 found.candidate_row[place],
                 right,
+                said[1],
                 answers[1],
                 other_id,
             ),
@@ -151,7 +183,7 @@ def pair_page(
         sample_id=sample_id,
         subset=str(found.subset[place]),
         kind=KINDS[found.kind[place]],
-        question=with_tokens(text or ""),
+        question=makers.sent(text or ""),
         target=None if target is None else visible(target),
         same=same,
         position=None if position is None else position + 1,
@@ -163,5 +195,19 @@ def pair_page(
             candidate.id,
             filters.but(page=1 if position is None else position // PAGE_ROWS + 1, view="plain"),
         ),
+        all_texts=links.pair(
+            base.id, candidate.id, sample_id, "&".join(filter(None, [filters.but(), "full=yes"]))
+        ),
         toggled_view=links.pair(base.id, candidate.id, sample_id, filters.but(view=toggled)),
     )
+
+
+def _said(makers: TextMaker, texts: dict[str, Any], read: Span | None, *, verdict: bool) -> _Said:
+    if texts["error"] is not None:
+        shown, cut = makers.cut(texts["error"])
+        return _Said(texts["reasoning"] or None, shown, cut, None, False)
+    thought, answer, mark, is_open = thought_and_answer(texts, read or (-1, -1), verdict=verdict)
+    shown, cut = makers.cut(answer or "")
+    if mark is not None and mark[1] > len(shown):
+        mark = None
+    return _Said(thought, shown, cut, mark, is_open)

@@ -495,6 +495,22 @@ def test_a_long_text_is_cut_unless_all_of_it_is_asked_for(reader: Reader):
     assert "a" * 70_000 in reader.page(whole).html
 
 
+def test_a_question_side_by_side_folds_thoughts_and_cuts_long_texts(reader: Reader):
+    thinking = [row(1, "<think>Is it 8?</think>It is #### 8")]
+    base = scored(reader, thinking, model="org/a")
+    other = scored(reader, [row(1, "a" * 70_000 + "\n#### 9")], model="org/b")
+    [address] = reader.page(f"/compare/{base}/{other}").links("question")
+    for view in ("", "&view=difference"):
+        page = reader.page(address + view)
+        thought, answer = re.findall(r"<pre[^>]*>(.*?)</pre>", page.html, re.DOTALL)[1:3]
+        assert "Is it 8?" in thought
+        assert "<think>" not in answer
+        assert "10,007 more characters" in page.text
+        [whole] = set(page.links("full=yes"))
+        assert "a" * 70_000 in reader.page(whole).html
+    assert "It is #### <mark>8</mark>" in reader.page(address).html
+
+
 def test_damaged_answers_are_named(reader: Reader):
     set_id = scored(reader, numbers(0, 3))
     other = scored(reader, numbers(0, 3), model="org/other")
