@@ -83,7 +83,13 @@ def test_sets_are_filtered_and_sorted_by_the_address(reader: Reader):
 def test_answers_are_listed_with_verdict_read_and_target(reader: Reader):
     set_id = scored(reader, mixed())
     page = reader.page(f"/sets/{set_id}")
-    assert verdicts(page) == [*["right"] * 4, *["wrong"] * 3, "unparsed", "wrong cut off", "failed"]
+    assert verdicts(page) == [
+        *["right"] * 4,
+        *["wrong"] * 3,
+        "unparsed",
+        "wrong truncated",
+        "failed",
+    ]
     assert "What is 4?" in page.rows[4]
     assert "#### 5" in page.rows[4]
     assert "<mark>5</mark>" in page.html
