@@ -102,7 +102,7 @@ def gate(
         from regrade.report.of_verdict import write_verdict_report  # noqa: PLC0415 - slow imports
 
         show_logs("regrade.report", quiet=True)
-        write_verdict_report(html, judged, allow=allow)
+        write_verdict_report(html, judged)
     tag_runs(tracking_uri, uri, lambda mlflow: tag_candidate(mlflow, judged))
     raise SystemExit(judged.exit_code)
 

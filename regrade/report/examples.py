@@ -153,7 +153,9 @@ def _example(choice: Choice, mine: dict[str, Any], before: dict[str, Any] | None
 
 def _shown(stored: StoredSet, texts: dict[str, Any], score: dict[str, Any], verdict: str) -> Shown:
     span = tuple(-1 if score[name] is None else int(score[name]) for name in ("start", "end"))
-    thought, answer, mark, _ = thought_and_answer(texts, (span[0], span[1]))
+    thought, answer, mark, _ = thought_and_answer(
+        texts, (span[0], span[1]), verdict=stored.run is not None
+    )
     extracted = score["extracted"]
     return Shown(
         model=model_title(stored.answers.manifest.specification),

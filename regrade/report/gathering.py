@@ -78,6 +78,8 @@ class ReportedSet:
     apart: dict[str, str]
     """Settings that tell it from the other sets of its benchmark in the report."""
     base: StoredSet | None = None
+    base_scoring: ScoreFile | None = None
+    """Scoring of `base`; None: not scored by the chosen scorer."""
     pair: PairIndex | None = None
     """Comparison with `base`."""
     refusal: str | None = None
@@ -242,19 +244,24 @@ def _reported(
     request: Request,
     pairing: Pairing,
 ) -> ReportedSet:
-    scoring = stored.headline
-    if request.scorer is not None:
-        fitting = [file for file in stored.scorings if file.scorer == request.scorer]
-        scoring = fitting[0] if fitting else None
+    scoring = _scoring(stored, request.scorer)
     base = _base_of(stored, bases, count)
     if base is None or base.id == stored.id:
         return ReportedSet(stored, scoring, apart)
+    before = _scoring(base, request.scorer)
     filters = PairFilters(allow=request.allow, scorer=request.scorer)
     try:
         pair = pairing.of(base, stored, filters)
     except NotComparableError as error:
-        return ReportedSet(stored, scoring, apart, base, refusal=str(error))
-    return ReportedSet(stored, scoring, apart, base, pair)
+        return ReportedSet(stored, scoring, apart, base, before, refusal=str(error))
+    return ReportedSet(stored, scoring, apart, base, before, pair)
+
+
+def _scoring(stored: StoredSet, scorer: str | None) -> ScoreFile | None:
+    """Return a set's scoring by a scorer, by default the headline; None if it has none."""
+    if scorer is None:
+        return stored.headline
+    return next((file for file in stored.scorings if file.scorer == scorer), None)
 
 
 def _base_of(stored: StoredSet, bases: Sequence[StoredSet], count: int) -> StoredSet | None:
@@ -267,7 +274,8 @@ def _base_of(stored: StoredSet, bases: Sequence[StoredSet], count: int) -> Store
 
 
 def _check(request: Request, sets: Sequence[ReportedSet]) -> None:
-    if request.scorer is not None and all(item.scoring is None for item in sets):
+    unscored = all(item.scoring is None and item.pair is None for item in sets)
+    if request.scorer is not None and unscored:
         raise SettingsError(
             f"None of these answer sets has a scoring by '{request.scorer}'. Make it first: "
             f"`regrade score --scorer {request.scorer}`."

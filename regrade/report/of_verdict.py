@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import get_args
 
 from regrade.comparing.gate_report import GateReport
 from regrade.errors import RegradeError
@@ -13,9 +14,7 @@ from regrade.settings import Difference
 logger = logging.getLogger("regrade.report")
 
 
-def write_verdict_report(
-    path: Path, judged: GateReport, *, allow: tuple[Difference, ...] = ()
-) -> None:
+def write_verdict_report(path: Path, judged: GateReport) -> None:
     """Write the report of a verdict's answer sets as HTML, if they can be read here.
 
     A report that cannot be made is logged: the verdict stands without it.
@@ -23,9 +22,8 @@ def write_verdict_report(
     Args:
         path: File to write.
         judged: Verdict.
-        allow: Differences beside the model that the gate accepted.
     """
-    request = verdict_request(judged, allow)
+    request = verdict_request(judged)
     if request is None:
         logger.warning("'%s' is not written: no benchmark was compared", path)
         return
@@ -35,11 +33,15 @@ def write_verdict_report(
         logger.warning("'%s' is not written: %s", path, error)
 
 
-def verdict_request(judged: GateReport, allow: tuple[Difference, ...]) -> Request | None:
-    """Return the content of a report on a verdict's answer sets; None if nothing was compared."""
+def verdict_request(judged: GateReport) -> Request | None:
+    """Return the content of a report on a verdict's answer sets; None if nothing was compared.
+
+    Whatever differs beside the model, the gate accepted it. One scorer that judged all benchmarks gives all numbers.
+    """
     compared = [one.comparison for one in judged.benchmarks if one.comparison is not None]
     if not compared:
         return None
+    scorers = {comparison.scorer.split(" ")[0] for comparison in compared}
     repository, before = compared[0].candidate.repository, compared[0].base.repository
     return Request(
         answers=repository,
@@ -47,6 +49,6 @@ def verdict_request(judged: GateReport, allow: tuple[Difference, ...]) -> Reques
         base=judged.base,
         base_sets=tuple(one.base.answer_set_id for one in compared),
         base_answers=None if before == repository else before,
-        scorer=None,
-        allow=allow,
+        scorer=scorers.pop() if len(scorers) == 1 else None,
+        allow=get_args(Difference),
     )

@@ -40,7 +40,7 @@ def _bars(report: Report) -> list[Bar]:
     for item in report.sets[:MAX_HEADLINES]:
         pairs = [(item.stored, item.scoring)]
         if item.base is not None:
-            pairs.insert(0, (item.base, item.base.headline))
+            pairs.insert(0, (item.base, item.base_scoring))
         for stored, file in pairs:
             if file is None or file.summary.overall.accuracy is None or file.scale != SHARES:
                 continue

@@ -22,7 +22,7 @@ def all_made(report: Report) -> list[Made]:
     for item in report.sets:
         made: list[Made] = [(item.stored, item.scoring)]
         if item.base is not None:
-            made.append((item.base, item.base.headline))
+            made.append((item.base, item.base_scoring))
         for stored, scoring in made:
             found.setdefault((stored.answers.repository.uri, stored.id), (stored, scoring))
     return list(found.values())

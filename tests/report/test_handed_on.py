@@ -20,6 +20,7 @@ from regrade.errors import SettingsError
 from regrade.orchestration.remote.outcome import Outcome
 from regrade.report import tracked
 from regrade.report.gathering import Request
+from regrade.report.of_verdict import write_verdict_report
 from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import AnswerSetResult, Evaluation
 from regrade.scoring.score import score_answers
@@ -127,6 +128,22 @@ def test_a_gate_writes_the_report_of_what_it_judged(
     assert "What changed against org/base" in page
     assert sides[1].manifest.answer_set_id in page
     assert page.count("right to wrong</span>") == 3
+
+
+def test_the_report_of_a_gate_has_the_scorer_and_the_differences_that_it_accepted(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    repository = LocalRepository(tmp_path / "answers")
+    for model, shots in (("org/base", 0), ("org/candidate", 2)):
+        score(answer(repository, model, wrong=(1,), total=50, n_shots=shots), "exact")
+    settings = GateSettings(baseline="org/base", allow=("few_shot",))
+    judged = gate("org/candidate", settings, answers=repository.uri, benchmarks=(), scorer="exact")
+    html = tmp_path / "regrade.html"
+    write_verdict_report(html, judged)
+    page = html.read_text()
+    assert "both sides scored by exact v" in page
+    assert "allowed difference" in page
+    assert "number v" not in page
 
 
 def test_a_verdict_stands_without_its_report(

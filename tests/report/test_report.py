@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import html
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,12 +18,15 @@ from regrade.comparing.together import compare_sides
 from regrade.report.gathering import Report, Request, gather
 from regrade.report.markdown import markdown_report
 from regrade.report.page import html_report
+from regrade.report.provenance import all_made
 from regrade.reporting.comparisons import comparison_row
 from regrade.settings import SamplingParams
 from tests.builders import row, session
 from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub
 from tests.judged import graded
+from tests.judging.running import run_judge
+from tests.judging.scripted import ScriptedJudge, candidates
 from tests.stored import again, commit_manifest, numbers, publish, score
 
 HOSTILE = "</pre></details><script>alert(1)</script><img src=x onerror=alert(2)> \x1b[31m \u202eabc\u200b ```"
@@ -276,6 +280,18 @@ def test_sets_that_differ_in_more_than_the_model_are_not_compared_unless_allowed
     assert report.sets[0].comparison is not None
 
 
+def test_the_chosen_scorer_gives_the_numbers_of_the_baseline_too(
+    repository: LocalRepository, sides: tuple[AnswerSet, AnswerSet]
+):
+    for side in sides:
+        score(side, "exact")
+    report = made(repository, "org/candidate", base="org/base", scorer="exact")
+    [item] = report.sets
+    assert item.base_scoring is not None
+    assert item.base_scoring.scorer == "exact"
+    assert [scoring.scorer for _, scoring in all_made(report) if scoring] == ["exact", "exact"]
+
+
 def test_repeats_have_their_averages_and_the_first_answer_is_shown(repository: LocalRepository):
     for model, wrong in (("org/base", 0), ("org/candidate", 2)):
         rows = [
@@ -341,3 +357,17 @@ def test_a_judges_verdicts_are_named_by_the_judged_model_and_grades_by_their_sca
     assert "| org/b (judge org/judge) " in html.unescape(
         markdown_report(report, plots=False)
     ).replace("\\", "")
+
+
+def test_a_verdict_that_quotes_a_mark_of_reasoning_is_shown_whole(
+    repository: LocalRepository, tmp_path: Path
+):
+    candidates(repository, ["It is 5."])
+    said = json.dumps({"explanation": "It writes </think> and more", "verdict": "B"})
+    verdicts = run_judge(ScriptedJudge(lambda _: said), tmp_path, rubric="correct")
+    score(verdicts, "judge")
+    [example] = made(repository, verdicts.manifest.answer_set_id).examples
+    [shown] = example.answers
+    assert shown.thought is None
+    assert shown.answer is not None
+    assert shown.answer.pieces[0].text == said
