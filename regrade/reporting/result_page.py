@@ -23,6 +23,7 @@ from regrade.reporting.tables import (
     lowest_rows,
     notes,
     table_rows,
+    titles,
 )
 from regrade.view_address import view_address
 
@@ -67,7 +68,11 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
     if plot is not None:
         lines += [f"![accuracy]({plot})", ""]
     lines += [f"- Not scored: {escape(failed.text)}" for failed in evaluation.not_scored]
-    lines += [_links(answers, evaluation.repository) for answers in evaluation.answer_sets]
+    named = titles(evaluation)
+    lines += [
+        _links(named[answers.answer_set_id], answers, evaluation.repository)
+        for answers in evaluation.answer_sets
+    ]
     if not evaluation.answer_sets:
         return "\n".join([*lines, ""])
     again = " again" if any(answers.scores for answers in evaluation.answer_sets) else ""
@@ -144,7 +149,7 @@ def _other_results(evaluation: Evaluation) -> list[str]:
     return markdown_table(other_results.COLUMNS, rows, text=other_results.TEXT_COLUMNS)
 
 
-def _links(answers: AnswerSetResult, repository: str) -> str:
+def _links(title: str, answers: AnswerSetResult, repository: str) -> str:
     where = f"[answers]({answers.url})" if answers.url else "answers"
     if answers.mlflow_url:
         run = f", [MLflow run]({answers.mlflow_url})"
@@ -156,4 +161,4 @@ def _links(answers: AnswerSetResult, repository: str) -> str:
     if view is not None and answers.scores:
         read += f", [wrong ones]({view}?verdict=wrong)"
     report = f", [report]({answers.report_url})" if answers.report_url else ""
-    return f"- {escape(answers.benchmark)}: {where} `{set_id}` at commit `{revision}`{run}{report}{read}"
+    return f"- {escape(title)}: {where} `{set_id}` at commit `{revision}`{run}{report}{read}"

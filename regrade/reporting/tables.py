@@ -67,12 +67,11 @@ def cost_columns(evaluation: Evaluation) -> tuple[str, ...]:
 
 def cost_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
     """Yield a row per answer set with the seconds that this run took for it, in the order of `cost_columns`."""
-    names, tokens = model_names(evaluation), _token_columns(evaluation)
+    names, tokens = titles(evaluation), _token_columns(evaluation)
     for answers in evaluation.answer_sets:
         cells = (*_costs(answers), *(_tokens(answers) if tokens else ()))
         if any(cells):
-            model = f" · {names[answers.answer_set_id]}" if len({*names.values()}) > 1 else ""
-            yield f"{answers.benchmark}{model}", *cells
+            yield names[answers.answer_set_id], *cells
 
 
 GENERATED_COLUMNS = (*HEADINGS, "answers", "new", "failed", "answer set")
@@ -99,11 +98,12 @@ LOWEST_COLUMNS = ("benchmark", "subset", "accuracy", "n")
 
 def lowest_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
     """Yield the subsets with the lowest accuracy of each headline number, in the order of `LOWEST_COLUMNS`."""
+    names = titles(evaluation)
     for answers in evaluation.answer_sets:
         for score in answers.scores:
             for subset in score.lowest if score.headline else ():
                 shown = score.scale.mean_text(subset.accuracy, subset.accuracy_stderr)
-                yield answers.benchmark, subset.name, shown, f"{subset.n:,}"
+                yield names[answers.answer_set_id], subset.name, shown, f"{subset.n:,}"
 
 
 def captions(evaluation: Evaluation) -> Iterator[str]:
@@ -113,6 +113,17 @@ def captions(evaluation: Evaluation) -> Iterator[str]:
             yield f"{answers.benchmark} · {answers.model}: incomplete, {answered_text(answers)}"
     if has_repeats(evaluation):
         yield "n counts answers; the error is that of the questions"
+
+
+def titles(evaluation: Evaluation) -> dict[str, str]:
+    """Return the benchmark of each answer set id, with the model if there are several."""
+    names = model_names(evaluation)
+    several = len({*names.values()}) > 1
+    return {
+        answers.answer_set_id: answers.benchmark
+        + (f" · {names[answers.answer_set_id]}" if several else "")
+        for answers in evaluation.answer_sets
+    }
 
 
 def model_names(evaluation: Evaluation) -> dict[str, str]:

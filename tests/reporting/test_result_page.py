@@ -88,7 +88,10 @@ def test_two_models_of_one_name_are_two_in_the_table(evaluation: Evaluation):
 
     assert [cells[0] for cells in table_rows(evaluation)] == ["final"]
     assert [cells[0] for cells in table_rows(both)] == ["final@aaaaaaaa", "final@bbbbbbbb"]
-    assert "| model | benchmark |" in markdown_report(both, None)
+    page = markdown_report(both, None)
+    assert "| model | benchmark |" in page
+    assert "| sums · final@bbbbbbbb | part 0 |" in page  # lowest subsets
+    assert "- sums · final@bbbbbbbb: answers `0000000000000000`" in page
 
 
 def test_wrong_answers_are_linked_once_they_are_scored(
