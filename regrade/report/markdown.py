@@ -1,5 +1,6 @@
 """A report as one page of markdown, for a pull request or a chat; names and texts are escaped."""
 
+import html
 from collections.abc import Iterator
 
 from regrade import __version__
@@ -188,7 +189,9 @@ def _example(example: Example) -> Iterator[str]:
     place = f"{example.benchmark} {example.number}"
     parts = [example.kind, place, example.subset, f"read: {read}"]
     parts.append(f"target: {_short(example.target, 'not known')}")
-    summary = " · ".join(escape(part) for part in parts if part)
+    # No markdown: a line that begins with a block of HTML is HTML to its end.
+    lines = (" ".join(_visible(part).split()) for part in parts if part)
+    summary = " · ".join(html.escape(line, quote=False) for line in lines)
     yield from (f"<details><summary>{summary}</summary>", "")
     if example.question is not None:
         yield from _block(

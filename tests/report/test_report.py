@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
@@ -144,6 +145,17 @@ def test_markdown_shows_hostile_texts_as_text(repository: LocalRepository):
     assert "[U+202E]" in page
     assert "\u202e" not in page
     assert page.count("<details>") == page.count("\n</details>") == 1
+
+
+def test_a_folded_answer_has_a_heading_without_backslashes(repository: LocalRepository):
+    odd = "part_1 <b>*x*\n\n# no"
+    rows = [row(1, "#### 9", subset=odd), *numbers(3, 6)]
+    score(publish(repository, rows, benchmark="my_sums"))
+    page = markdown_report(made(repository), plots=False)
+    shown = MarkdownIt("commonmark", {"html": True}).render(page)
+    [summary] = re.findall(r"<summary>(.*?)</summary>", shown, re.DOTALL)
+    assert html.unescape(summary).startswith("wrong · my_sums 1 · part_1 <b>*x* # no · read: 9")
+    assert "<b>" not in summary
 
 
 def test_withheld_questions_stay_withheld(repository: LocalRepository):
