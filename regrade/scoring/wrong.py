@@ -1,5 +1,6 @@
 """A few wrong answers of a scoring, to show beside its results."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,8 +75,15 @@ def _example(answers: AnswerSet, stored: dict[str, Any], score: dict[str, Any]) 
         "target": _end(stored["target"]),
         "outcome": score["outcome"],
         "subset": stored["subset"],
-        "read it": address or f"regrade show {set_id} --sample {stored['sample_id']}",
+        "read it": address or _command(answers, stored),
     }
+
+
+def _command(answers: AnswerSet, stored: dict[str, Any]) -> str:
+    words = ["regrade", "show", answers.manifest.answer_set_id, "--sample", stored["sample_id"]]
+    if stored["repeat"]:
+        words += ["--repeat", str(stored["repeat"])]
+    return shlex.join([*words, "--answers", answers.repository.uri])
 
 
 def _end(text: str | None) -> str:
