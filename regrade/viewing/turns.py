@@ -54,7 +54,9 @@ def _messages(prompt: str) -> list[Turn] | None:
         return None
     turns = []
     for message in messages:
-        if not isinstance(message, dict) or {*message} != {"role", "content"}:
+        if not isinstance(message, dict) or {*message} - {"type"} != {"role", "content"}:
+            return None
+        if message.get("type", "text") != "text":  # lm-evaluation-harness adds this type to each
             return None
         role, content = message["role"], message["content"]
         if not isinstance(role, str) or not isinstance(content, str):

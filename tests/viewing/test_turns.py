@@ -50,10 +50,17 @@ def test_messages_are_turns():
     ]
 
 
+def test_messages_of_lm_evaluation_harness_are_turns():
+    sent = [{"role": "user", "content": "How many?\nAnswer:", "type": "text"}]
+    [turn] = turns_of(json.dumps(sent), "messages", "chat")
+    assert (turn.role, turn.text) == ("user", "How many?\nAnswer:")
+
+
 @pytest.mark.parametrize(
     "prompt",
     [
         "no JSON",
+        '[{"role": "user", "content": "x", "type": "image"}]',
         "{}",
         "[]",
         "[1]",
