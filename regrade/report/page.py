@@ -26,7 +26,7 @@ from regrade.viewing.visible import marked, one_line
 
 _EXTRA_STYLE = """
 h2.part { font-size: 15px; text-transform: none; letter-spacing: 0; color: var(--fg); margin: 26px 0 6px; }
-td.path, dd.path { overflow-wrap: anywhere; } td.num { font-size: 13px; } img { max-width: 100%; background: #fff; border-radius: 6px; }
+td.path, dd.path { overflow-wrap: anywhere; } td.path { min-width: 150px; } td.num { font-size: 13px; } img { max-width: 100%; background: #fff; border-radius: 6px; }
 .example { border: 1px solid var(--line); border-radius: 6px; padding: 4px 10px; margin: 0 0 6px; }
 .example summary .pair { margin-left: 14px; }
 .example > summary { overflow-wrap: anywhere; } .example[open] > summary { margin-bottom: 6px; }

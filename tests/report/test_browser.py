@@ -77,4 +77,6 @@ def test_a_report_is_shown_with_style_and_plots_and_runs_nothing(
     browser.set_window_size(390, 800)
     width = browser.execute_script("return document.documentElement.scrollWidth")
     assert width <= browser.execute_script("return window.innerWidth") + 1
+    models = browser.find_elements(By.CSS_SELECTOR, "td.path")
+    assert min(model.size["width"] for model in models) >= 120  # names can be read
     browser.set_window_size(1300, 1250)
