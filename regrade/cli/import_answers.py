@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
@@ -26,7 +25,7 @@ SHOWN_FIELDS = 20
 
 
 def import_answers(
-    paths: tuple[Path, ...],
+    paths: tuple[str, ...],
     /,
     *,
     format: Annotated[  # noqa: A002 - the option's name
@@ -54,7 +53,8 @@ def import_answers(
     others are imported; the exit code is then 1.
 
     Args:
-        paths: Files or folders; files of unknown format in a folder are skipped.
+        paths: Files, folders, or datasets on the Hub (`hf://datasets/ORG/NAME`, with `@REVISION` if it should not be the newest);
+            files of unknown format in a folder or dataset are skipped.
         model: Name of the model, instead of the name in the file.
         benchmark: Name of the benchmark, instead of the name in the file.
         scorer: Scorer of regrade for these answers; chosen by the format of the targets if not given.
@@ -78,7 +78,7 @@ def import_answers(
         "repository": repository.uri,
         "revision": imports.revision,
         "answer_sets": [_document(imported) for imported in imports.sets],
-        "skipped": [str(path) for path in imports.skipped],
+        "skipped": list(imports.skipped),
         "failed": [str(error) for error in imports.failed],
         "fields_not_imported": imports.not_imported,
     }
@@ -104,7 +104,7 @@ class PartlyImportedError(OperationError):
 def _document(imported: Imported) -> dict[str, object]:
     manifest = imported.answers.manifest
     return {
-        "path": str(imported.path),
+        "path": imported.place,
         "format": imported.format,
         "answer_set_id": manifest.answer_set_id,
         "model": manifest.specification.model.name,
@@ -133,8 +133,8 @@ def _print(imports: Imports, uri: str) -> None:
         lists=("original's score",),
     )
     stdout.print(f"{plain(uri)} at {imports.revision}")
-    for path in imports.skipped:
-        _note(f"skipped, unknown format: {path}")
+    for place in imports.skipped:
+        _note(f"skipped, unknown format: {place}")
     for imported in imports.sets:
         if imported.without_target:
             _note(_without_target(imported))
@@ -151,7 +151,7 @@ def _without_target(imported: Imported) -> str:
         example = f", such as {row.target!r:.60} of question {row.index}"
     return (
         f"without a usable target: {imported.without_target} of {imported.answers.manifest.rows} answers in "
-        f"{imported.path}{example}"
+        f"{imported.place}{example}"
     )
 
 

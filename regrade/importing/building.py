@@ -97,7 +97,7 @@ def _specification(
     for option, value in (("model", model), ("benchmark", benchmark)):
         if not value:
             raise SettingsError(
-                f"'{file.path}' ({format_name}) does not name its {option}. Name it with `--{option} NAME`."
+                f"'{file.name}' ({format_name}) does not name its {option}. Name it with `--{option} NAME`."
             )
     try:
         name = benchmark_name(str(benchmark))

@@ -27,6 +27,8 @@ MAX_ROW_BYTES = 64 * 2**20
 """Largest line, or archive member that holds one row, in bytes."""
 MAX_MEMBERS = 1_000_000
 """Most members of an archive."""
+READ_BESIDE = "results_*.json"
+"""Files that readers take from the folder of the samples; they have no answers."""
 _CHUNK = 2**20
 """Bytes decompressed at a time."""
 _PARQUET_ROWS = 64
@@ -48,10 +50,24 @@ class ImportFileError(UserError):
 class SourceFile:
     """A file to import. Parsed content is cached, because both format detection and the reader need it."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, dataset: str = "", within: Path | None = None) -> None:
+        """Name a file; nothing is read yet.
+
+        Args:
+            path: The file on this machine.
+            dataset: Address of the dataset on the Hub that it was downloaded from; "" if it was not.
+            within: Folder with the dataset's files, under their paths in the dataset.
+        """
+        self.path, self.dataset, self._within = path, dataset, within
         self._present: set[Keys] = set()
         self._read: set[Keys] = set()
+
+    @property
+    def name(self) -> str:
+        """Path as people know it: on this machine, or in the dataset on the Hub."""
+        if self._within is None:
+            return str(self.path)
+        return f"{self.dataset}/{self.path.relative_to(self._within).as_posix()}"
 
     @cached_property
     def sha256(self) -> str:
@@ -152,11 +168,13 @@ class SourceFile:
     def beside(self, name: str) -> "SourceFile | None":
         """File of that name in the same folder, or None."""
         path = self.path.with_name(name)
-        return SourceFile(path) if path.is_file() else None
+        if not path.is_file():
+            return None
+        return SourceFile(path, dataset=self.dataset, within=self._within)
 
     def error(self, problem: str, row: int | None = None) -> ImportFileError:
         """Error that names this file."""
-        return ImportFileError(str(self.path), problem, row)
+        return ImportFileError(self.name, problem, row)
 
     def _lines(self) -> Iterator[Any]:
         with self._stream() as stream:

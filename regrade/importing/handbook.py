@@ -7,6 +7,7 @@ and `output` (the reference answer) come from the dataset of questions. `accurac
 
 import re
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from regrade.importing.base import Columns, ImportedSet, OriginalScore, RowScore, TableOptions
 from regrade.importing.files import SourceFile, finite
@@ -18,7 +19,7 @@ _NAME = re.compile(r"(?P<model>.+)-results")
 
 
 def read(file: SourceFile, options: TableOptions) -> ImportedSet:
-    """Read the answers. The model's name is taken from a file name `MODEL-results`."""
+    """Read the answers. The model's name is taken from the dataset's name `MODEL-results`, or from that of a local file."""
     columns = Columns(
         text="answers",
         prompt="prompt",
@@ -31,7 +32,7 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
     for index, record in enumerate(file.rows):
         scores = {name: RowScore(finite(record.get(name))) for name in judged}
         rows += [replace(row, scores=scores) for row in table_rows(index, record, table, "")]
-    name = _NAME.fullmatch(file.path.stem)
+    name = _NAME.fullmatch(PurePosixPath(file.dataset).name or file.path.stem)
     return ImportedSet(
         rows,
         model=name["model"] if name else None,

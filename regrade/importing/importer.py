@@ -1,7 +1,7 @@
 """Import files of other tools as answer sets; importing a file again changes nothing."""
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,8 @@ from regrade.answers.sets import AnswerSet
 from regrade.errors import SettingsError, UserError
 from regrade.importing.base import FormatName, ImportedRow, OriginalScore, TableOptions
 from regrade.importing.building import Built, Names, build
-from regrade.importing.files import ImportFileError, SourceFile
+from regrade.importing.datasets import SCHEME, dataset_files
+from regrade.importing.files import READ_BESIDE, ImportFileError, SourceFile
 from regrade.importing.formats import detect, format_names, load_reader
 from regrade.importing.originals import source_hash
 from regrade.importing.record import clean
@@ -34,7 +35,8 @@ _STORED_DIFFERENTLY = (
 class Imported:
     """An answer set imported from a file."""
 
-    path: Path
+    place: str
+    """Path of the file, or its address in a dataset on the Hub."""
     format: FormatName
     answers: AnswerSet
     originals: tuple[ScoreFile, ...]
@@ -51,8 +53,8 @@ class Imports:
     sets: tuple[Imported, ...]
     revision: str
     """Commit that holds the answers and the original scores."""
-    skipped: tuple[Path, ...]
-    """Files in the given folders whose format is unknown."""
+    skipped: tuple[str, ...]
+    """Files in the given folders and datasets whose format is unknown."""
     failed: tuple[UserError, ...] = ()
     """Reasons for which the other files were not imported."""
     not_imported: Mapping[FormatName, tuple[str, ...]] = field(default_factory=dict)
@@ -75,13 +77,13 @@ class _Read:
     """Files that were read so far."""
 
     built: list[Built] = field(default_factory=list)
-    skipped: list[Path] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     failed: list[UserError] = field(default_factory=list)
 
 
 def import_files(
     repository: Repository,
-    paths: Sequence[Path],
+    places: Sequence[Path | str],
     *,
     format_name: FormatName | None = None,
     table: TableOptions | None = None,
@@ -94,7 +96,8 @@ def import_files(
 
     Args:
         repository: Answer repository to write to.
-        paths: Files, or folders; in a folder, files of unknown format are skipped.
+        places: Files, folders, or datasets on the Hub (`hf://datasets/ORG/NAME`). In a folder or dataset, files of unknown
+            format are skipped.
         format_name: Format of all files. None: detected for each file.
         table: Names of a table's columns.
         names: Model, benchmark and scorer; they override the files'.
@@ -104,16 +107,23 @@ def import_files(
         SettingsError: If there is nothing to import, or the model or benchmark is not known.
         ImportFileError: If the only file, or with `strict` any file, has an unknown format or cannot be read.
         NothingImportedError: If none of several files can be read.
-        HubError: If the repository fails.
+        RepositoryError: If there is no such dataset.
+        HubError: If the Hub fails.
     """
     options = table or TableOptions()
     if format_name is None and options.columns.text is not None:
         format_name = "table"
-    read = _read(paths, format_name, options, names or Names(), strict=strict)
+    with tempfile.TemporaryDirectory(prefix="regrade-import-") as downloads:
+        files = _files(places, Path(downloads))
+        read = _read(files, format_name, options, names or Names(), strict=strict)
+        return _store(repository, read, places)
+
+
+def _store(repository: Repository, read: _Read, places: Sequence[Path | str]) -> Imports:
     by_id = {entry.description.specification.answer_set_id: entry for entry in read.built}
     unique = list(by_id.values())
     if not unique:
-        raise _nothing(paths, read.failed)
+        raise _nothing(places, read.failed)
     published = _publish(repository, unique)
     stored_sets: list[tuple[AnswerSet, Built]] = []
     for stored, entry, is_same in published:
@@ -140,7 +150,7 @@ def import_files(
     return Imports(
         tuple(
             Imported(
-                entry.file.path,
+                entry.file.name,
                 entry.format,
                 stored,
                 tuple(file for scored, file, _ in scorings if scored is stored),
@@ -157,7 +167,7 @@ def import_files(
 
 
 def _read(
-    paths: Sequence[Path],
+    files: Iterable[tuple[SourceFile, bool]],
     format_name: FormatName | None,
     options: TableOptions,
     names: Names,
@@ -167,30 +177,29 @@ def _read(
     if names.scorer is not None:
         load_scorer(names.scorer)  # an unknown name is no fault of the files
     read = _Read()
-    for path in paths:
-        for file in _files(path):
-            try:
-                format_ = format_name or detect(file)
-                if format_ is not None:
-                    found = load_reader(format_)(file, options)
-                    read.built.append(build(file, format_, found, names))
-                elif path.is_dir():
-                    read.skipped.append(file.path)
-                else:
-                    raise _unknown_format(file)
-            except UserError as error:
-                if strict:
-                    raise
-                read.failed.append(error)
+    for file, several in files:
+        try:
+            format_ = format_name or detect(file)
+            if format_ is not None:
+                found = load_reader(format_)(file, options)
+                read.built.append(build(file, format_, found, names))
+            elif several:
+                read.skipped.append(file.name)
+            else:
+                raise _unknown_format(file)
+        except UserError as error:
+            if strict:
+                raise
+            read.failed.append(error)
     return read
 
 
-def _nothing(paths: Sequence[Path], failed: Sequence[UserError]) -> UserError:
+def _nothing(places: Sequence[Path | str], failed: Sequence[UserError]) -> UserError:
     if failed:
         return failed[0] if len(failed) == 1 else NothingImportedError(failed)
-    places = ", ".join(f"'{path}'" for path in paths) or "no file"
+    named = ", ".join(f"'{place}'" for place in places) or "no file"
     return SettingsError(
-        f"There is nothing to import in {places}. Formats: {', '.join(format_names())}."
+        f"There is nothing to import in {named}. Formats: {', '.join(format_names())}."
     )
 
 
@@ -209,14 +218,23 @@ def _not_imported(sets: Sequence[Built]) -> dict[FormatName, tuple[str, ...]]:
     return {format_: tuple(sorted(fields)) for format_, fields in names.items() if fields}
 
 
-def _files(path: Path) -> Iterable[SourceFile]:
-    if not path.exists():
-        raise SettingsError(f"'{path}' does not exist: a file or folder was expected.")
-    if not path.is_dir():
-        return [SourceFile(path)]
-    # Readers take `results_*.json` from the folder of the samples.
-    files = (file for file in sorted(path.rglob("*")) if file.is_file() and not file.is_symlink())
-    return [SourceFile(file) for file in files if not file.match("results_*.json")]
+def _files(
+    places: Sequence[Path | str], downloads: Path
+) -> Iterator[tuple[SourceFile, bool]]:
+    """Yield files, and whether each is one of several in a folder or dataset, which may also have files of other kinds."""
+    for number, place in enumerate(places):
+        if str(place).startswith(SCHEME):
+            for file in dataset_files(str(place), downloads / str(number)):
+                yield file, True
+            continue
+        path = Path(place)
+        if not path.exists():
+            raise SettingsError(f"'{path}' does not exist: a file, a folder or `hf://datasets/ORG/NAME` was expected.")
+        if not path.is_dir():
+            yield SourceFile(path), False
+            continue
+        found = (one for one in sorted(path.rglob("*")) if one.is_file() and not one.is_symlink())
+        yield from ((SourceFile(one), True) for one in found if not one.match(READ_BESIDE))
 
 
 def _publish(repository: Repository, sets: Sequence[Built]) -> list[tuple[AnswerSet, Built, bool]]:

@@ -29,7 +29,7 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
     columns = options.columns
     if columns.text is None:
         raise SettingsError(
-            f"'{file.path}' is a table whose columns must be named: `--column.text NAME` for the answers, "
+            f"'{file.name}' is a table whose columns must be named: `--column.text NAME` for the answers, "
             f"and `--column.question`, `--column.target` and so on. Its columns: "
             f"{', '.join(clean(name) for name in file.columns)}."
         )

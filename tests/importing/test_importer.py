@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_imported(
     good, other = table(tmp_path / "a.jsonl"), table(tmp_path / "z.jsonl", 4)
     imports = imported(repository, good, broken(tmp_path / "b.jsonl"), other)
 
-    assert [one.path for one in imports.sets] == [good, other]
+    assert [one.place for one in imports.sets] == [str(good), str(other)]
     [error] = imports.failed
     assert "b.jsonl', row 0: 'right' should be" in str(error)
     assert len(list_sets(repository, imports.revision)) == 2
@@ -255,7 +255,7 @@ def test_a_folder_gives_what_is_known_and_names_the_rest(
 
     imports = import_files(repository, [folder])
     assert [one.format for one in imports.sets] == ["lm-eval"]
-    assert imports.skipped == (folder / "LICENSE",)
+    assert imports.skipped == (str(folder / "LICENSE"),)
 
 
 def test_what_cannot_be_imported_says_what_to_do(repository: LocalRepository, tmp_path: Path):
