@@ -9,6 +9,7 @@ from regrade.comparing.costs import Costs, Over, Prices, costs_of
 from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Part
 from regrade.errors import RepositoryError, SettingsError
+from regrade.labels.calibrate import calibrate
 from regrade.rubrics.facts import judge_run
 from regrade.scorers import JUDGE
 from regrade.scoring.score import score_answers
@@ -40,6 +41,8 @@ class Choice(Part):
     on_front: bool
     """No other choice is as accurate for less, or more accurate for the same."""
     scale: Scale = SHARES
+    calibration: str = ""
+    """Of verdicts of a judge, and of answers that people labelled: the figure that labels correct, or `uncalibrated`."""
 
 
 class PairedDifference(Part):
@@ -206,8 +209,9 @@ def _choice(candidate: Candidate, over: Over, prices: Prices) -> Choice | str:
     specification, set_id = candidate.answers.manifest.specification, key_of(candidate.answers)[1]
     if candidate.scorer == JUDGE and judge_run(specification) is None:
         return f"a judge grades its answers: `regrade judge {set_id} --judge MODEL`"
-    file = score_answers(candidate.answers, candidate.scorer).file
-    metrics, model = file.summary.overall, candidate.model
+    scored = score_answers(candidate.answers, candidate.scorer)
+    file, model = scored.file, candidate.model
+    metrics = file.summary.overall
     cost = candidate.costs.per_question(over, model, prices)
     if metrics.accuracy is None:
         return "it has no scored answer"
@@ -217,6 +221,7 @@ def _choice(candidate: Candidate, over: Over, prices: Prices) -> Choice | str:
             if _has_no_price(model, over, prices)
             else f"its {over} are not known"
         )
+    labelled = calibrate(candidate.answers, file, scored.table)
     return Choice(
         name=candidate.name,
         model=model,
@@ -234,6 +239,7 @@ def _choice(candidate: Candidate, over: Over, prices: Prices) -> Choice | str:
         devices=candidate.costs.devices,
         on_front=False,
         scale=file.scale,
+        calibration="" if labelled is None else labelled.text,
     )
 
 

@@ -13,8 +13,10 @@ from uuid import UUID
 
 import orjson
 
+from regrade.exporting.every_eval_ever_models import answer_rows, llm_scoring, model_info, texts
 from regrade.exporting.scored import ScoredSet
 from regrade.files import atomic_write
+from regrade.rubrics.facts import answering_model, answers_per_question
 from regrade.specification import path_component
 from regrade.stats.metrics import Metrics
 from regrade.stats.scale import SHARES, Scale
@@ -35,7 +37,8 @@ def export_every_eval_ever(
     """Write an answer set; return the files.
 
     Answers to questions that must not be published are left out: only the results are written. So are answers without a
-    value, because the format has no way to say that a score is missing; their number is among the results.
+    value, because the format has no way to say that a score is missing; their number is among the results. Verdicts
+    of a judge are results of the judged model with the judge as `llm_scoring`, and scores of its answers.
 
     Args:
         scored: Answer set and scoring.
@@ -45,7 +48,7 @@ def export_every_eval_ever(
         relationship: Its relationship to the model.
     """
     spec = scored.answers.manifest.specification
-    developer, _, short = spec.model.name.rpartition("/")
+    developer, _, short = answering_model(spec).name.rpartition("/")
     place = Path(
         "data",
         path_component(spec.benchmark.name),
@@ -91,33 +94,15 @@ def _result(
     manifest, spec = scored.answers.manifest, scored.answers.manifest.specification
     stamp = f"{made_at.timestamp():.0f}"
     last = manifest.sessions[-1] if manifest.sessions else None
-    model: dict[str, Any] = {
-        "name": spec.model.name,
-        "id": spec.model.name,
-        "additional_details": {
-            "deployment_type": "self_deployed"
-            if spec.model.kind in ("hub", "local")
-            else "unknown",
-            "model_availability": "unknown",
-            "kind": spec.model.kind,
-            "revision": spec.model.revision,
-        },
-    }
-    if "/" in spec.model.name:
-        model["developer"] = spec.model.name.split("/")[0]
-    if spec.model.adapter is not None:
-        adapter = f"{spec.model.adapter.name}@{spec.model.adapter.revision}"
-        model["additional_details"]["adapter"] = adapter
-    if spec.model.quantization is not None:
-        model["additional_details"]["quantization"] = spec.model.quantization
-    if last is not None:
-        model["inference_engine"] = {
-            "name": last.engine,
-            "version": last.engine_version or "unknown",
-        }
+    answering = answering_model(spec)
+    results = list(_results(scored))
+    if scored.run is not None:
+        scoring = llm_scoring(scored, scored.run)
+        for found in results:
+            found["metric_config"]["llm_scoring"] = scoring
     return {
         "schema_version": SCHEMA_VERSION,
-        "evaluation_id": f"{spec.benchmark.name}/{spec.model.name}/{stamp}",
+        "evaluation_id": f"{spec.benchmark.name}/{answering.name}/{stamp}",
         "evaluation_timestamp": manifest.updated_at.isoformat(),
         "retrieved_timestamp": stamp,
         "source_metadata": {
@@ -125,7 +110,7 @@ def _result(
             "source_type": "evaluation_run",
             "source_organization_name": organization,
             "evaluator_relationship": relationship,
-            "additional_details": _texts(
+            "additional_details": texts(
                 answer_set=manifest.answer_set_id,
                 answers=scored.answers.repository.uri
                 if "://" in scored.answers.repository.uri
@@ -139,15 +124,15 @@ def _result(
             "name": "regrade",
             "version": "unknown" if last is None else last.regrade_version,
         },
-        "model_info": model,
-        "evaluation_results": list(_results(scored)),
+        "model_info": model_info(answering, last if scored.run is None else None),
+        "evaluation_results": results,
     }
 
 
 def _results(scored: ScoredSet) -> Iterator[dict[str, Any]]:
     summary, spec = scored.scoring.summary, scored.answers.manifest.specification
-    name = spec.benchmark.name
-    average = "accuracy" if spec.repeats == 1 else f"avg@{spec.repeats}"
+    name, repeats = spec.benchmark.name, answers_per_question(spec)
+    average = "accuracy" if repeats == 1 else f"avg@{repeats}"
     if summary.overall.accuracy is not None:
         yield _metric(scored, name, average, summary.overall)
     for part in (*summary.categories, *summary.subsets):
@@ -161,17 +146,18 @@ def _results(scored: ScoredSet) -> Iterator[dict[str, Any]]:
         yield _value(
             scored,
             name,
-            f"maj@{spec.repeats}",
+            f"maj@{repeats}",
             summary.majority_accuracy,
             summary.majority_stderr,
             summary.majority_samples,
-            {"k": spec.repeats},
+            {"k": repeats},
             scored.scoring.scale,
         )
 
 
 def _metric(scored: ScoredSet, name: str, metric: str, metrics: Metrics) -> dict[str, Any]:
-    repeats = scored.answers.manifest.specification.repeats
+    spec = scored.answers.manifest.specification
+    repeats = answers_per_question(spec)
     found = _value(
         scored,
         name,
@@ -187,10 +173,10 @@ def _metric(scored: ScoredSet, name: str, metric: str, metrics: Metrics) -> dict
             "lower": metrics.accuracy_low,
             "upper": metrics.accuracy_high,
             "confidence_level": 0.95,
-            "method": "wilson" if repeats == 1 else "clustered by question",
+            "method": "wilson" if spec.repeats == 1 else "clustered by question",
         }
     counts = ("rows", "n", "unparsed", "unfinished", "timeouts", "truncated", "failed")
-    found["score_details"]["details"] = _texts(
+    found["score_details"]["details"] = texts(
         **{count: getattr(metrics, count) for count in counts}
     )
     return found
@@ -228,7 +214,7 @@ def _value(
             "score_type": "continuous",
             "min_score": scale.low,
             "max_score": scale.high,
-            "additional_details": _texts(
+            "additional_details": texts(
                 scorer=scored.scoring.scorer,
                 scorer_version=scored.scoring.version,
                 scorer_source=scored.scoring.source_hash,
@@ -236,22 +222,22 @@ def _value(
         },
         "score_details": {"score": value, "uncertainty": uncertainty},
     }
-    if generation := _generation(scored):
-        found["generation_config"] = generation
+    if scored.run is None:
+        found["generation_config"] = _generation(scored)
     return found
 
 
 def _source(scored: ScoredSet) -> dict[str, Any]:
     manifest = scored.answers.manifest
     benchmark = manifest.specification.benchmark
-    details = _texts(
+    details = texts(
         revision=benchmark.source_revision,
         config=benchmark.config,
         split=benchmark.split,
         limit=benchmark.limit,
         benchmark_version=benchmark.version,
     )
-    if "/" not in benchmark.source:  # a file, or not known
+    if "/" not in benchmark.source or scored.run is not None:  # a file, or not known; stored answers
         return {
             "dataset_name": benchmark.name,
             "source_type": "other",
@@ -270,7 +256,7 @@ def _source(scored: ScoredSet) -> dict[str, Any]:
 def _generation(scored: ScoredSet) -> dict[str, Any]:
     spec = scored.answers.manifest.specification
     arguments: dict[str, Any] = {"prompt_template": spec.prompt.template}
-    details = _texts(
+    details = texts(
         method=spec.method,
         prompt_format=spec.prompt.format,
         n_shots=spec.prompt.n_shots,
@@ -282,14 +268,15 @@ def _generation(scored: ScoredSet) -> dict[str, Any]:
         named = ("temperature", "top_p", "top_k", "max_tokens")
         sampling = spec.sampling.model_dump(mode="json")
         arguments |= {name: sampling.pop(name) for name in named}
-        details |= _texts(**{name: value for name, value in sampling.items() if value != []})
+        details |= texts(**{name: value for name, value in sampling.items() if value != []})
     return {"generation_args": arguments, "additional_details": details}
 
 
 def _samples(scored: ScoredSet, evaluation_id: str) -> Iterator[dict[str, Any]]:
     spec, scoring = scored.answers.manifest.specification, scored.scoring
-    average = "accuracy" if spec.repeats == 1 else f"avg_at_{spec.repeats}"
-    for row in scored.rows():
+    repeats = answers_per_question(spec)
+    average = "accuracy" if repeats == 1 else f"avg_at_{repeats}"
+    for row in answer_rows(scored):
         if row["value"] is None:
             continue
         asked = row["question"] if row["question"] is not None else row["prompt"]
@@ -297,7 +284,7 @@ def _samples(scored: ScoredSet, evaluation_id: str) -> Iterator[dict[str, Any]]:
         sample: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "evaluation_id": evaluation_id,
-            "model_id": spec.model.name,
+            "model_id": answering_model(spec).name,
             "evaluation_name": spec.benchmark.name,
             "evaluation_result_id": f"{spec.benchmark.name}/{average}",
             "sample_id": row["sample_id"],
@@ -327,7 +314,7 @@ def _samples(scored: ScoredSet, evaluation_id: str) -> Iterator[dict[str, Any]]:
                 }
             ],
             "evaluation": {"score": row["value"], "is_correct": row["value"] >= scoring.scale.high},
-            "metadata": _texts(
+            "metadata": texts(
                 subset=row["subset"] or None,
                 repeat=row["repeat"],
                 outcome=row["outcome"],
@@ -349,7 +336,3 @@ def _samples(scored: ScoredSet, evaluation_id: str) -> Iterator[dict[str, Any]]:
             }
         yield sample
 
-
-def _texts(**values: object) -> dict[str, str]:
-    """Return the known values as texts, which the format wants for all further details."""
-    return {name: str(value) for name, value in values.items() if value is not None}

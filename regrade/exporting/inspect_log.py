@@ -89,6 +89,8 @@ def _eval(scored: ScoredSet, made_at: datetime) -> dict[str, Any]:
         "n_shots": spec.prompt.n_shots,
         "scorer": scored.scoring.title,
         "scorer_source": scored.scoring.source_hash,
+        "judged_model": scored.run.judged.model if scored.run and scored.run.judged else None,
+        "by_labels_of_people": scored.by_labels,
         "exported_at": made_at.isoformat(),
     }
     packages = {"regrade": last.regrade_version} if last is not None else {}

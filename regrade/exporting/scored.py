@@ -10,6 +10,8 @@ from regrade.answers.rows import row_keys
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.errors import SettingsError
+from regrade.labels.calibrate import calibrate
+from regrade.rubrics.facts import JudgeRun, judge_run
 from regrade.scoring.score import is_stale
 
 COLUMNS = (
@@ -40,6 +42,18 @@ class ScoredSet:
 
     answers: AnswerSet
     scoring: ScoreFile
+
+    @property
+    def run(self) -> JudgeRun | None:
+        """Facts of the judge run if the answers are a judge's verdicts on stored answers."""
+        run = judge_run(self.answers.manifest.specification)
+        return None if run is None or run.judged is None else run
+
+    @property
+    def by_labels(self) -> str | None:
+        """Figure that people's labels correct, or `uncalibrated`; None without a judge and labels."""
+        found = calibrate(self.answers, self.scoring)
+        return None if found is None else found.text
 
     @property
     def url(self) -> str | None:

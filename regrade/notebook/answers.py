@@ -86,7 +86,7 @@ class Answers:
             if (model or "").casefold() in _model(stored).casefold()
             and benchmark in (None, stored.answers.manifest.specification.benchmark.name)
         ]
-        return sets_frame(chosen)
+        return sets_frame(self._library, chosen)
 
     def read(
         self, answer_set: str, *, scorer: str | None = None, texts: bool = False

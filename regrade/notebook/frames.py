@@ -11,7 +11,7 @@ from regrade.rubrics.facts import answering_model
 from regrade.specification import training_step
 from regrade.stats.metrics import Metrics, Summary
 from regrade.viewing.index import AnswerIndex
-from regrade.viewing.library import StoredSet
+from regrade.viewing.library import Library, StoredSet
 from regrade.viewing.pair_filters import KINDS
 from regrade.viewing.pair_index import PairIndex
 from regrade.viewing.settings_apart import settings_apart
@@ -32,6 +32,7 @@ SETS = (
     "stderr",
     "low",
     "high",
+    "by_labels",
     "n",
     "unparsed",
     "truncated",
@@ -49,13 +50,13 @@ TEXTS = {"question": "question", "prompt": "prompt", "text": "answer", "reasonin
 """Stored columns with texts, and their names in frames."""
 
 
-def sets_frame(sets: Sequence[StoredSet]) -> "pd.DataFrame":
+def sets_frame(library: Library, sets: Sequence[StoredSet]) -> "pd.DataFrame":
     """Return a row for each answer set, with the settings that tell sets of a benchmark apart, and the headline."""
     import pandas as pd
 
     specs = [stored.answers.manifest.specification for stored in sets]
     apart = settings_apart(specs)
-    rows = [_set_row(stored) for stored in sets]
+    rows = [_set_row(stored, library.calibration(stored, stored.headline)) for stored in sets]
     names = list(dict.fromkeys(name for settings in apart for name in settings))
     renamed = {name: f"setting {name}" if name in SETS else name for name in names}
     for row, settings in zip(rows, apart, strict=True):
@@ -66,7 +67,7 @@ def sets_frame(sets: Sequence[StoredSet]) -> "pd.DataFrame":
     return frame.astype(dict.fromkeys(counts, "Int64"))
 
 
-def _set_row(stored: StoredSet) -> dict[str, Any]:
+def _set_row(stored: StoredSet, by_labels: str) -> dict[str, Any]:
     manifest, file = stored.answers.manifest, stored.headline
     spec, metrics = manifest.specification, file.summary.overall if file else None
     model = answering_model(spec)
@@ -78,6 +79,7 @@ def _set_row(stored: StoredSet) -> dict[str, Any]:
         "benchmark": spec.benchmark.name,
         "scorer": file.title if file else None,
         **_numbers(metrics),
+        "by_labels": by_labels or None,
         "failed": metrics.failed if metrics else manifest.failed,
         "rows": manifest.rows,
         "expected": manifest.expected,

@@ -19,9 +19,10 @@ def columns(over: str) -> tuple[str, ...]:
 def choice_rows(tradeoff: Tradeoff, currency: str) -> Iterator[tuple[str, ...]]:
     """Yield a row per choice, the cheapest first."""
     for choice in tradeoff.choices:
+        labelled = f" ({choice.calibration})" if choice.calibration else ""
         yield (
             choice.name,
-            choice.scale.mean_text(choice.accuracy, choice.accuracy_stderr),
+            choice.scale.mean_text(choice.accuracy, choice.accuracy_stderr) + labelled,
             cost_text(tradeoff, choice, currency),
             "front" if choice.on_front else "",
             f"{choice.n:,}",

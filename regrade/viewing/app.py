@@ -69,7 +69,13 @@ class Viewer:
             return RedirectResponse(self._links.home(filters.query), 302)
         shelf = self.library.shelf(filters.at)
         page = set_list(shelf, filters, self._links)
-        return self._page("sets.html", filters.at, page=page, shelf=shelf)
+        shown = {row.id for row in page.rows}
+        labelled = {
+            stored.id: self.library.calibration(stored, stored.headline)
+            for stored in shelf.sets
+            if stored.id in shown
+        }
+        return self._page("sets.html", filters.at, page=page, shelf=shelf, labelled=labelled)
 
     def _answers(self, request: Request) -> Response:
         filters = AnswerFilters.of(_given(request))
@@ -79,7 +85,8 @@ class Viewer:
         if filters.query != request.url.query or request.path_params["answer_set"] != stored.id:
             return RedirectResponse(canonical, 302)
         page = answer_list(self.library, shelf, stored, filters, self._links)
-        return self._page("answers.html", filters.at, page=page)
+        labelled = self.library.calibration(stored, page.scoring)
+        return self._page("answers.html", filters.at, page=page, labelled=labelled)
 
     def _answer(self, request: Request) -> Response:
         given = _given(request)

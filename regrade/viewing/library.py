@@ -17,6 +17,7 @@ from regrade.errors import (
     SettingsError,
     UserError,
 )
+from regrade.labels.calibrate import calibrate
 from regrade.rubrics.facts import JudgeRun, judge_run, model_title
 from regrade.scoring.score import is_stale
 from regrade.viewing.index import COLUMNS, AnswerIndex, read_index, with_scoring
@@ -29,6 +30,7 @@ HEAD_SECONDS = 10.0
 INDEXED_ROWS = 2_500_000
 """Answers in all remembered indexes together; about 100 bytes each."""
 REVISIONS_KEPT = 4
+CALIBRATIONS_KEPT = 10_000
 
 
 class NotFoundError(UserError):
@@ -137,6 +139,7 @@ class Library:
         self._head: tuple[str, float] | None = None
         self._shelves: dict[str, Shelf] = {}
         self._indexes: dict[tuple[str, ...], AnswerIndex] = {}
+        self._calibrations: dict[tuple[str, str, str], str] = {}
 
     def shelf(self, at: str | None = None) -> Shelf:
         """Return the answer sets at a revision, by default the newest.
@@ -172,6 +175,19 @@ class Library:
             while len(self._indexes) > 2 and self._remembered() > INDEXED_ROWS:
                 self._indexes.pop(next(iter(self._indexes)))
             return found
+
+    def calibration(self, stored: StoredSet, scoring: ScoreFile | None) -> str:
+        """Return what people's labels say about verdicts of a judge: `uncalibrated` without any; "" for other answers."""
+        if scoring is None or stored.run is None:
+            return ""
+        key = stored.answers.revision, stored.id, scoring.label
+        with self._lock:
+            if key not in self._calibrations:
+                while len(self._calibrations) >= CALIBRATIONS_KEPT:
+                    self._calibrations.pop(next(iter(self._calibrations)))
+                found = calibrate(stored.answers, scoring)
+                self._calibrations[key] = "" if found is None else found.text
+            return self._calibrations[key]
 
     def _remembered(self) -> int:
         return sum(index.rows for index in self._indexes.values())

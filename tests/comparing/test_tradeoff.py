@@ -16,7 +16,7 @@ from regrade.cli.main import run
 from regrade.comparing.costs import Prices
 from regrade.comparing.tradeoff import Tradeoffs, pareto_front, tradeoffs
 from regrade.errors import RepositoryError, SettingsError
-from regrade.reporting.tradeoffs import sentences
+from regrade.reporting.tradeoffs import choice_rows, sentences
 from regrade.specification import ModelIdentity
 from tests.builders import description, row, session
 from tests.comparing.sides import answer
@@ -160,6 +160,7 @@ def test_verdicts_stand_for_the_judged_model_with_the_costs_of_its_answers(
     told = " ".join(sentences(found, "$"))
     assert "org/large (judge org/judge) (2.00 for 0.5 s)" in told
     assert "is better than org/small (judge org/judge): +0.50 points" in told
+    assert [cells[1].partition("(")[2] for cells in choice_rows(found, "$")] == ["uncalibrated)"] * 2
     assert chart(
         repository, models=("small",), benchmarks=("judge:accuracy_style:sums",)
     ).benchmarks

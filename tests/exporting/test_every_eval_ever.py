@@ -177,11 +177,31 @@ def test_bad_input_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_grades_are_exported_on_their_own_scale(repository: LocalRepository, tmp_path: Path):
+def test_verdicts_are_results_of_the_judged_model_and_name_their_judge(
+    repository: LocalRepository, tmp_path: Path
+):
     result, samples = exported(graded(repository, "org/a", (1, 2, 3)), tmp_path / "out")
+
+    [path] = (tmp_path / "out").rglob("*.json")
+    assert path.parent.relative_to(tmp_path / "out").parts[-2:] == ("org", "a")
+    assert (result["model_info"]["id"], "inference_engine" in result["model_info"]) == (
+        "org/a",
+        False,
+    )
+    told = {(one["evaluation"]["score"], one["evaluation"]["is_correct"]) for one in samples}
+    assert told == {(1, False), (2, False), (3, True)}
+    assert {one["model_id"] for one in samples} == {"org/a"}
+    assert samples[0]["output"]["raw"] == ["#### 0"]  # the answer, not the judge's reply
+    assert "token_usage" not in samples[0]
     overall = result["evaluation_results"][0]
+    assert (overall["source_data"]["source_type"], "generation_config" in overall) == (
+        "other",
+        False,
+    )
     config = overall["metric_config"]
     assert (config["min_score"], config["max_score"], config["metric_unit"]) == (1, 3, "points")
     assert overall["score_details"]["score"] == pytest.approx(2)
-    told = {(one["evaluation"]["score"], one["evaluation"]["is_correct"]) for one in samples}
-    assert told == {(1, False), (2, False), (3, True)}
+    [judge] = config["llm_scoring"]["judges"]
+    assert judge["model_info"]["id"] == "org/judge"
+    details = config["llm_scoring"]["additional_details"]
+    assert (details["rubric"], details["by_labels_of_people"]) == ("accuracy_style", "uncalibrated")

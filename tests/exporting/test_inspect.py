@@ -175,3 +175,6 @@ def test_grades_are_shares_of_their_scale_as_inspect_reads_them(
     [score] = found["header.json"]["results"]["scores"]
     assert score["metrics"]["accuracy"]["value"] == pytest.approx(0.5)
     assert 0 < score["metrics"]["stderr"]["value"] < 0.1
+    told = found["header.json"]["eval"]
+    assert (told["model"], told["metadata"]["judged_model"]) == ("org/judge", "org/a")
+    assert told["metadata"]["by_labels_of_people"] == "uncalibrated"

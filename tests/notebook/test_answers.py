@@ -143,6 +143,8 @@ def test_verdicts_are_those_of_the_judged_model_with_the_judge_beside_it(
     assert set(frame.step) == {500}
     [judged] = frame[frame.judge.notna()].to_dict("records")
     assert (judged["judge"], judged["accuracy"]) == ("org/judge", 2)
+    assert judged["by_labels"] == "uncalibrated"
+    assert frame[frame.judge.isna()].by_labels.isna().all()
 
 
 def test_answers_are_read_with_outcome_value_and_what_was_read(repository: LocalRepository):

@@ -10,7 +10,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.labels.sheet import write_sheet
 from regrade.labels.task import open_task
 from tests.comparing.sides import answer
-from tests.judged import fill, judge, read_in, rows_of
+from tests.judged import fill, judge, judged_of, read_in, rows_of
 from tests.judging.running import run_judge
 from tests.judging.scripted import ScriptedJudge, candidates
 from tests.stored import again, commit_shards, numbers, score
@@ -164,3 +164,21 @@ def test_the_list_names_no_average_over_the_times_that_a_judge_was_asked(reader:
     score(verdicts, "judge")
 
     assert "avg@" not in reader.page("/").text
+
+
+def test_verdicts_are_called_uncalibrated_until_people_label_them(reader: Reader, tmp_path: Path):
+    verdicts = judged_of(reader.repository, tmp_path, seed=1, labels=0, n=120)
+    pages = ("/", f"/sets/{id_of(verdicts)}")
+    assert ["uncalibrated" in reader.page(page).text for page in pages] == [True, True]
+    assert sum("uncalibrated" in row for row in reader.page("/").rows) == 1  # not the answers
+
+    task = open_task(verdicts)
+    path = tmp_path / "labels.csv"
+    write_sheet(path, [task], task.sample(60, 0), 0, show_verdict=False)
+    fill(path, [row | {"label": "correct"} for row in rows_of(path)])
+    read_in(path, task)
+
+    for page in pages:
+        text = reader.page(page).text
+        assert "(PPI++, 60 labels)" in text
+        assert "uncalibrated" not in text
