@@ -237,7 +237,10 @@ def _source(scored: ScoredSet) -> dict[str, Any]:
         limit=benchmark.limit,
         benchmark_version=benchmark.version,
     )
-    if "/" not in benchmark.source or scored.run is not None:  # a file, or not known; stored answers
+    of_hub = (
+        "/" in benchmark.source and scored.run is None
+    )  # others: a file, stored answers, or not known
+    if not of_hub:
         return {
             "dataset_name": benchmark.name,
             "source_type": "other",
@@ -335,4 +338,3 @@ def _samples(scored: ScoredSet, evaluation_id: str) -> Iterator[dict[str, Any]]:
                 "time_to_first_token_ms": None if first is None else 1000 * first,
             }
         yield sample
-

@@ -218,9 +218,7 @@ def _not_imported(sets: Sequence[Built]) -> dict[FormatName, tuple[str, ...]]:
     return {format_: tuple(sorted(fields)) for format_, fields in names.items() if fields}
 
 
-def _files(
-    places: Sequence[Path | str], downloads: Path
-) -> Iterator[tuple[SourceFile, bool]]:
+def _files(places: Sequence[Path | str], downloads: Path) -> Iterator[tuple[SourceFile, bool]]:
     """Yield files, and whether each is one of several in a folder or dataset, which may also have files of other kinds."""
     for number, place in enumerate(places):
         if str(place).startswith(SCHEME):
@@ -229,7 +227,9 @@ def _files(
             continue
         path = Path(place)
         if not path.exists():
-            raise SettingsError(f"'{path}' does not exist: a file, a folder or `hf://datasets/ORG/NAME` was expected.")
+            raise SettingsError(
+                f"'{path}' does not exist: a file, a folder or `hf://datasets/ORG/NAME` was expected."
+            )
         if not path.is_dir():
             yield SourceFile(path), False
             continue

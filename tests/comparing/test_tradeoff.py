@@ -160,7 +160,7 @@ def test_verdicts_stand_for_the_judged_model_with_the_costs_of_its_answers(
     told = " ".join(sentences(found, "$"))
     assert "org/large (judge org/judge) (2.00 for 0.5 s)" in told
     assert "is better than org/small (judge org/judge): +0.50 points" in told
-    assert [cells[1].partition("(")[2] for cells in choice_rows(found, "$")] == ["uncalibrated)"] * 2
+    assert [row[1].partition("(")[2] for row in choice_rows(found, "$")] == ["uncalibrated)"] * 2
     assert chart(
         repository, models=("small",), benchmarks=("judge:accuracy_style:sums",)
     ).benchmarks

@@ -95,7 +95,9 @@ def test_a_file_that_readers_take_from_beside_another_is_found(
 def test_errors_name_the_dataset_and_not_a_file_of_the_cache(
     handbook: HubRepository, repository: LocalRepository, hub: Hub, tmp_path: Path
 ):
-    with pytest.raises(SettingsError, match=f"'{handbook.uri}/data/train-.*does not name its bench"):
+    with pytest.raises(
+        SettingsError, match=f"'{handbook.uri}/data/train-.*does not name its bench"
+    ):
         import_files(repository, [handbook.uri], strict=True)
     broken = {"data/train-00000-of-00001.parquet": b"PAR1"}
     handbook.commit(broken, "Broken", parent=handbook.head())
