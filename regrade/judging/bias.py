@@ -34,6 +34,8 @@ class Bias(StrictModel):
         named: dict[str, float | None] = {}
         if self.length is not None:
             named["bias/length_spearman"] = self.length.spearman.value
+            for number, quarter in enumerate(self.length.quarters, start=1):
+                named[f"bias/length_quarter_{number}"] = quarter.mean
         if self.order is not None:
             named["bias/prefers_first"] = self.order.prefers_first.value
             named["bias/inconsistent"] = self.order.inconsistent

@@ -9,12 +9,14 @@ import pyarrow as pa
 from regrade.answers.labelfile import DrawnSample
 from regrade.answers.sets import AnswerSet
 from regrade.errors import SettingsError
-from regrade.judging.readings import judged_answers
+from regrade.judging.choosing import waits_for_judge
+from regrade.judging.readings import judge_sets_of, judged_answers
 from regrade.judging.stored import stored_answers
 from regrade.labels.items import Verdicts, verdicts_of
 from regrade.labels.sampling import Key, population_sha256, random_order
 from regrade.labels.scheme import BASELINE, CANDIDATE, TIE, expected, further_fields
 from regrade.labels.stored import StoredLabels, stored_labels
+from regrade.scorers import JUDGE
 from regrade.scoring.stored import current_scores
 from regrade.view_address import view_address
 
@@ -126,9 +128,11 @@ def open_tasks(answers: AnswerSet, scorer: str | None = None) -> list[LabelTask]
         scorer: Scorer whose verdicts the labels are compared with. None: the first of the answer set.
 
     Raises:
-        SettingsError: If the scorer cannot score these answers.
+        SettingsError: If the scorer cannot score these answers, or judges graded them, whose verdicts are labelled instead.
         DamagedAnswersError: If answers, scores or labels are damaged.
     """
+    if waits_for_judge(answers) and scorer in (None, JUDGE):
+        _point_to_verdicts(answers)
     file, table = current_scores(answers, scorer or answers.manifest.scorers[0])
     first = verdicts_of(answers, file, table)
     items = {item.key: item for item in _items(first, _by_key(first))}
@@ -142,6 +146,18 @@ def open_tasks(answers: AnswerSet, scorer: str | None = None) -> list[LabelTask]
         labels = stored_labels(answers, verdicts.scheme.scale, field)
         tasks.append(LabelTask(verdicts, table, own, labels, field or named))
     return tasks
+
+
+def _point_to_verdicts(answers: AnswerSet) -> None:
+    runs = judge_sets_of(answers.repository, answers.revision, answers.manifest.answer_set_id)
+    if not runs:
+        return  # the scorer says how to judge them
+    found = (run.manifest for run in runs)
+    named = ", ".join(f"'{m.answer_set_id}' ({m.specification.title})" for m in found)
+    raise SettingsError(
+        f"A judge grades the answers of '{answers.manifest.answer_set_id}', so that its verdicts are labelled. Name the answer set "
+        f"of a judge run instead; labels count for all judges by the same rubric: {named}."
+    )
 
 
 def _by_key(verdicts: Verdicts) -> dict[Key, float]:

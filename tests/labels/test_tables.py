@@ -131,6 +131,13 @@ def test_a_judge_that_likes_long_answers_shows_it(repository: LocalRepository) -
     lines = list(bias_lines(bias, file.scale))
     assert lines[0].startswith("Spearman correlation of verdict and length: +")
     assert "mean verdict by quarter of length: 0.0 %" in lines[1]
+    figures = bias.figures
+    quarters = [figures[f"bias/length_quarter_{number}"] for number in range(1, 5)]
+    assert quarters == [quarter.mean for quarter in bias.length.quarters]
+    assert (quarters[0], quarters[-1]) == (0.0, 1.0)
+    page = markdown_report(evaluation(judged), None)
+    assert "- judge:correct:sums: Spearman correlation of verdict and length: +" in page
+    assert "mean verdict by quarter of length: 0.0 %" in page
 
 
 def test_a_judge_of_pairs_shows_which_place_it_prefers(repository: LocalRepository) -> None:
