@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from regrade.judging.bias import Bias
 from regrade.reporting.numbers import percent
 from regrade.reporting.results import Evaluation
+from regrade.reporting.tables import set_titles
 from regrade.stats.resampling import Estimate
 from regrade.stats.scale import Scale
 
@@ -48,9 +49,9 @@ def _signed(estimate: Estimate) -> str:
 
 def evaluation_lines(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     """Yield benchmark and line for each sign of bias in the judge runs of an evaluation."""
+    titles = set_titles(evaluation)
     for answers in evaluation.answer_sets:
+        title = titles[answers.answer_set_id]
         for score in answers.scores:
             if score.bias is not None:
-                yield from (
-                    (answers.benchmark, line) for line in bias_lines(score.bias, score.scale)
-                )
+                yield from ((title, line) for line in bias_lines(score.bias, score.scale))

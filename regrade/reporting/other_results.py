@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from regrade.reporting.results import Evaluation, ScoreResult
+from regrade.reporting.tables import set_titles
 from regrade.stats.named import Aggregate
 
 COLUMNS = ("benchmark", "scorer", "part", "result", "value", "n")
@@ -13,14 +14,16 @@ MOST_ROWS = 40
 
 def other_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
     """Yield a row per result, in the order of `COLUMNS`. Values keep the scale that the scorer gives them."""
+    titles = set_titles(evaluation)
     for answers in evaluation.answer_sets:
+        title = titles[answers.answer_set_id]
         for score in answers.scores:
             shown = score.other_results[:MOST_ROWS]
             for result in shown:
                 error = "" if result.stderr is None else f" ± {result.stderr:.4f}"
                 value = f"{result.value:.4f}{error}{_by_people(score, result)}"
                 yield (
-                    answers.benchmark,
+                    title,
                     score.scorer,
                     result.subset or "all",
                     result.name,
@@ -28,7 +31,7 @@ def other_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
                     f"{result.n}",
                 )
             if left := len(score.other_results) - len(shown):
-                yield answers.benchmark, score.scorer, f"{left} more: `--json`", "", "", ""
+                yield title, score.scorer, f"{left} more: `--json`", "", "", ""
 
 
 def _by_people(score: ScoreResult, result: Aggregate) -> str:

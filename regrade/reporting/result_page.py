@@ -2,7 +2,7 @@
 
 import shlex
 
-from regrade.reporting import bias, other_results, panels, speeds
+from regrade.reporting import other_results, panels, speeds
 from regrade.reporting.markdown import escape, markdown_table, page_tables
 from regrade.reporting.panel_results import PanelResult
 from regrade.reporting.results import AnswerSetResult, Evaluation
@@ -60,9 +60,6 @@ def markdown_report(evaluation: Evaluation, plot: str | None) -> str:
             else []
         ),
     ]
-    if signs := list(bias.evaluation_lines(evaluation)):
-        lines += ["Signs of bias of a judge:", ""]
-        lines += [*(f"- {escape(benchmark)}: {escape(line)}" for benchmark, line in signs), ""]
     for panel in evaluation.panels:
         lines += _panel(panel)
     if lowest := list(lowest_rows(evaluation)):

@@ -74,6 +74,18 @@ def cost_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
             yield names[answers.answer_set_id], *cells
 
 
+def set_titles(evaluation: Evaluation) -> dict[str, str]:
+    """Return the benchmark for each answer set id; with the model, and its judge, if several sets are of one benchmark."""
+    names = model_names(evaluation)
+    benchmarks = [answers.benchmark for answers in evaluation.answer_sets]
+    return {
+        answers.answer_set_id: answers.benchmark
+        if benchmarks.count(answers.benchmark) == 1
+        else f"{answers.benchmark} · {names[answers.answer_set_id]}"
+        for answers in evaluation.answer_sets
+    }
+
+
 GENERATED_COLUMNS = (*HEADINGS, "answers", "new", "failed", "answer set")
 GENERATED_TEXT = (*HEADINGS, "answer set")
 
@@ -185,6 +197,7 @@ def _costs(answers: AnswerSetResult) -> tuple[str, ...]:
 
 def notes(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     """Yield benchmark and sentence for each reason to doubt a score."""
+    titles = set_titles(evaluation)
     for answers in evaluation.answer_sets:
         for score in answers.scores:
-            yield from ((answers.benchmark, note) for note in score.notes)
+            yield from ((titles[answers.answer_set_id], note) for note in score.notes)

@@ -10,8 +10,9 @@ from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from regrade.judging.bias import bias_of
 from regrade.labels.calibrate import calibrate
-from regrade.reporting.bias import bias_lines
+from regrade.reporting.bias import bias_lines, evaluation_lines
 from regrade.reporting.headlines import headline
+from regrade.reporting.other_results import other_rows
 from regrade.reporting.result_page import markdown_report
 from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
 from regrade.reporting.tables import columns, table_rows
@@ -135,9 +136,31 @@ def test_a_judge_that_likes_long_answers_shows_it(repository: LocalRepository) -
     quarters = [figures[f"bias/length_quarter_{number}"] for number in range(1, 5)]
     assert quarters == [quarter.mean for quarter in bias.length.quarters]
     assert (quarters[0], quarters[-1]) == (0.0, 1.0)
-    page = markdown_report(evaluation(judged), None)
-    assert "- judge:correct:sums: Spearman correlation of verdict and length: +" in page
-    assert "mean verdict by quarter of length: 0.0 %" in page
+
+
+def test_results_of_several_judges_name_the_judge(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    answers = answer(repository, "org/a", right=40, total=80)
+    found = [
+        evaluation(judge(answers, lambda number, _: "A" if number < 40 else "B", model=model))
+        for model in ("org/one", "org/two")
+    ]
+    sets = [one.answer_sets[0] for one in found]
+    names = ("org/one", "org/two")
+    both = Evaluation(
+        answer_sets=tuple(
+            entry.model_copy(update={"model": name, "judged": "org/a"})
+            for entry, name in zip(sets, names, strict=True)
+        ),
+        repository=repository.uri,
+    )
+
+    for rows in (evaluation_lines(both), other_rows(both)):
+        assert list(dict.fromkeys(row[0] for row in rows)) == [
+            f"judge:correct:sums · org/a (judge {name})" for name in names
+        ]
+    assert {row[0] for row in other_rows(found[0])} == {"judge:correct:sums"}
 
 
 def test_a_judge_of_pairs_shows_which_place_it_prefers(repository: LocalRepository) -> None:
