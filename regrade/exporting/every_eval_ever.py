@@ -5,7 +5,7 @@ The files lie where its data repository has them: `data/<benchmark>/<developer>/
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -275,6 +275,13 @@ def _generation(scored: ScoredSet) -> dict[str, Any]:
     return {"generation_args": arguments, "additional_details": details}
 
 
+def _source_of_value(scored: ScoredSet, row: Mapping[str, Any]) -> str:
+    """Return what the extracted value was read from."""
+    if scored.run is not None:
+        return "verdict of the judge"
+    return "output.raw" if row["text"] is not None else "log-probabilities"
+
+
 def _samples(scored: ScoredSet, evaluation_id: str) -> Iterator[dict[str, Any]]:
     spec, scoring = scored.answers.manifest.specification, scored.scoring
     repeats = answers_per_question(spec)
@@ -310,7 +317,7 @@ def _samples(scored: ScoredSet, evaluation_id: str) -> Iterator[dict[str, Any]]:
             else [
                 {
                     "turn_idx": 0,
-                    "source": "output.raw" if row["text"] is not None else "log-probabilities",
+                    "source": _source_of_value(scored, row),
                     "extracted_value": row["extracted"],
                     "extraction_method": f"{scoring.scorer} v{scoring.version}",
                     "is_terminal": True,

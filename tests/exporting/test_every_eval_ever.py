@@ -192,6 +192,7 @@ def test_verdicts_are_results_of_the_judged_model_and_name_their_judge(
     assert told == {(1, False), (2, False), (3, True)}
     assert {one["model_id"] for one in samples} == {"org/a"}
     assert samples[0]["output"]["raw"] == ["It is 0.\n#### 0"]  # the answer, not the judge's reply
+    assert samples[0]["answer_attribution"][0]["source"] == "verdict of the judge"
     assert "token_usage" not in samples[0]
     overall = result["evaluation_results"][0]
     assert (overall["source_data"]["source_type"], "generation_config" in overall) == (
