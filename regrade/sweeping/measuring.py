@@ -53,7 +53,12 @@ def measure(point: ScoredAnswers, first: ScoredAnswers | None, *, gpus: int) -> 
     rate = tokens / seconds if seconds and tokens else None
     times = _times(point.answers)
     speed = _speed(sessions, times)
-    notes = [_failed_note(manifest), _session_note(sessions), _limit_note(sessions, speed)]
+    notes = [
+        _repeats_note(manifest, first),
+        _failed_note(manifest),
+        _session_note(sessions),
+        _limit_note(sessions, speed),
+    ]
     if first is not point and any(session.engine == "openai" for session in sessions):
         notes.append(
             "The server was not asked to forget the prompts of earlier points (prefix cache)."
@@ -122,6 +127,14 @@ def _speed(
     if measured:
         return max(measured, key=lambda session: session.rows).speed
     return speed_of_times(*times) if times[0].size else None
+
+
+def _repeats_note(manifest: Manifest, first: ScoredAnswers | None) -> str | None:
+    repeats = manifest.specification.repeats
+    of_first = repeats if first is None else first.answers.manifest.specification.repeats
+    if repeats == of_first:
+        return None
+    return f"Answers per question: {repeats:,} here, {of_first:,} at the first point."
 
 
 def _failed_note(manifest: Manifest) -> str | None:

@@ -6,7 +6,7 @@ answers of another one and generate nothing.
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -86,6 +86,8 @@ class SweepJob(EvaluationJob):
                     name = _cut(f"{name}-{_digest(settings)}", _digest(settings))
                 address = _address(self.answers, self.sweep_id, name)
                 parameters = with_values(shared, values) | {"answers": address}
+                if _is_greedy(values) and "repeats" not in values:
+                    parameters.pop("repeats", None)
                 points.append(Point(len(points), settings, in_flight, name, address, parameters))
         return points
 
@@ -153,6 +155,14 @@ def check_address(job: SweepJob) -> None:
             f"`--answers {job.answers}` is a point of another sweep. Name the repository above `sweeps`: this sweep gets a "
             "folder of its own in it."
         )
+
+
+def _is_greedy(values: Mapping[str, str]) -> bool:
+    """Return True for a point whose own temperature is 0: its answers to a question would all be equal, so that one is enough."""
+    try:
+        return float(values.get("sampling.temperature", "nan")) == 0
+    except ValueError:  # such as `default`
+        return False
 
 
 def _address(answers: str, sweep_id: str, name: str) -> str:

@@ -18,11 +18,14 @@ TOTAL = 4
 FAILED: dict[str, Any] = {"text": None, "error": "timed out", "completion_tokens": None}
 
 
-def point(folder: Path, seconds: float, **last: Any) -> ScoredAnswers:
+def point(folder: Path, seconds: float, repeats: int = 1, **last: Any) -> ScoredAnswers:
     """Answers of a session that took so many seconds; its last row has changes."""
-    described = description(TOTAL)
+    described = description(TOTAL // repeats, repeats=repeats)
     begun = session(started_at=datetime.now(UTC))
-    rows = [row(number, finished_at=seconds * (number + 1) / TOTAL) for number in range(TOTAL)]
+    rows = [
+        row(number // repeats, repeat=number % repeats, finished_at=seconds * (number + 1) / TOTAL)
+        for number in range(TOTAL)
+    ]
     rows[-1] |= last
     repository = LocalRepository(folder)
     with Spool(folder.with_name(f"spool-{folder.name}")) as spool:
@@ -57,3 +60,10 @@ def test_requests_without_an_answer_count_in_no_rate(tmp_path: Path, is_permanen
     assert str(found.note).startswith("1 of 4 requests have no answer")
     assert measure(broken, broken, gpus=1).speed_up is None
     assert measure(first, broken, gpus=1).speed_up is None
+
+
+def test_other_answers_per_question_than_at_the_first_point_are_told(tmp_path: Path):
+    greedy, sampled = point(tmp_path / "1", 8.0), point(tmp_path / "2", 2.0, repeats=2)
+    found = measure(sampled, greedy, gpus=1)
+    assert found.note == "Answers per question: 2 here, 1 at the first point."
+    assert measure(sampled, sampled, gpus=1).note is None

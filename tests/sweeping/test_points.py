@@ -113,6 +113,14 @@ def test_a_value_that_does_not_fit_is_an_error_of_its_point():
     assert right.job().sampling is not None
 
 
+def test_a_greedy_point_has_one_answer_per_question_and_the_others_their_repeats():
+    varied = axis("sampling.temperature", "0", "0.7", "default")
+    found = points(repeats=4, axes=(varied,))
+    assert [point.job().repeats for point in found] == [None, 4, 4]
+    both = points(axes=(axis("sampling.temperature", "0.0", "1"), axis("repeats", "1", "4")))
+    assert [point.job().repeats for point in both] == [1, 4, 1, 4]
+
+
 def test_the_same_command_has_the_same_id_wherever_its_answers_are():
     assert job(in_flight=(1, 4)).sweep_id == job(in_flight=(1, 4), answers="/other").sweep_id
     assert job(in_flight=(1, 4)).sweep_id != job(in_flight=(1, 8)).sweep_id
