@@ -6,6 +6,7 @@ from regrade.reporting.markdown import escape, page_tables
 from regrade.stats.speed import Spread
 from regrade.tuning.job import TuneResult
 from regrade.tuning.records import TrialRecord, Tuning
+from regrade.tuning.search import TOKENS
 
 COLUMNS = ("start", "settings", "in flight", "per second", "TTFT p99 ms", "TPOT p99 ms", "n", "")
 TEXT_COLUMNS = ("settings", "")
@@ -15,11 +16,13 @@ GROUPS = ((*COLUMNS[:4], COLUMNS[-1]), COLUMNS[4:-1])
 
 def trial_rows(tuning: Tuning) -> Iterator[tuple[str, ...]]:
     """Yield a row per measurement, in the order of `COLUMNS`; the chosen settings are marked."""
-    best = {k: v for k, v in tuning.settings.items() if k != "max_num_seqs"}
+    chosen = {k: v for k, v in tuning.settings.items() if k != "max_num_seqs"}
+    default = tuning.trials[0].settings.get(TOKENS)  # the chosen settings leave it out
+    if default is not None:
+        chosen.setdefault(TOKENS, default)
     for trial in tuning.trials:
-        is_chosen = trial.in_flight == tuning.in_flight and best.items() <= trial.settings.items()
-        default = trial.start == 0 or best
-        mark = "chosen" if is_chosen and default and trial.broken is None else trial.broken or ""
+        is_chosen = trial.in_flight == tuning.in_flight and trial.settings == chosen
+        mark = trial.broken or ("chosen" if is_chosen else "")
         yield (
             f"{trial.start + 1}",
             ", ".join(f"{name}={value:,}" for name, value in trial.settings.items()) or "default",

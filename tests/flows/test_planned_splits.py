@@ -85,6 +85,23 @@ def test_requests_in_flight_are_divided_between_the_copies_of_a_model(
     assert [row[-1] for row in trial_rows(tuning)] == ["chosen", ""]
 
 
+def test_a_split_with_other_tokens_of_a_step_is_not_marked_as_chosen():
+    found = Search(starts=2)
+    split = {"tensor_parallel_size": 2, "data_parallel_size": 2}
+    for start, tokens in enumerate((4096, 8192)):
+        found.trials.append(
+            Trial(start, {**split, TOKENS: tokens}, Rung(64, 9.0 - start, 256, 1.0))
+        )
+    chosen = found.best()
+    assert chosen is not None
+    work: Any = SimpleNamespace(plan=SimpleNamespace(specification=specification()))
+
+    tuning = flow._tuning(work, KEY, found, chosen)
+
+    assert tuning.settings == {"max_num_seqs": 32, **split}
+    assert [row[-1] for row in trial_rows(tuning)] == ["chosen", ""]
+
+
 def test_limits_that_only_the_first_measurement_keeps_are_an_error_that_names_the_broken_one():
     found = Search()
     found.trials.append(Trial(0, {}, Rung(1, 9.0, 32, 1.0)))
