@@ -135,11 +135,11 @@ EVALUATION = Dashboard(
         ),
         Panel(
             "Time left",
-            f"regrade_answers_left{{{HERE}}} / on (instance, benchmark, model, answer_set) "
-            f"(rate(regrade_answers_total{{{HERE}}}{RATE}) > 0)",
+            f"min by (benchmark, model, answer_set) (regrade_answers_left{{{HERE}}}) / "
+            f"(sum by (benchmark, model, answer_set) (rate(regrade_answers_total{{{HERE}}}{RATE})) > 0)",
             "{{benchmark}} {{model}}",
             "s",
-            "At the speed of the last minutes.",
+            "At the speed of all machines in the last minutes.",
         ),
         Panel(
             "Answers per second",

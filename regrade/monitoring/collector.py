@@ -12,7 +12,11 @@ LABELS = ("benchmark", "model", "answer_set")
 Value = Callable[[AnswerSetState], float | None]
 GAUGES: tuple[tuple[str, str, Value], ...] = (
     ("regrade_answers_planned", "Answers of the complete answer set.", lambda s: s.planned),
-    ("regrade_answers_stored", "Answers from earlier runs.", lambda s: s.stored),
+    (
+        "regrade_answers_stored",
+        "Answers from earlier runs, and of other machines.",
+        lambda s: s.stored,
+    ),
     ("regrade_answers_left", "Answers that are not on disk yet.", lambda s: s.left),
     (
         "regrade_requests_in_engine",

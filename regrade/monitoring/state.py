@@ -13,7 +13,7 @@ class AnswerSetState:
     planned: int
     """Answers of the complete set."""
     stored: int
-    """Answers from earlier runs."""
+    """Answers from earlier runs, and those that other machines have published meanwhile."""
     answers: int = 0
     """Answers of this run that are on disk, also those that failed."""
     failed: int = 0

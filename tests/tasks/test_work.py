@@ -11,6 +11,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.spool import Spool
 from regrade.generation import Progress, generate
 from regrade.settings import Reuse
+from regrade.shares import Share
 from tasks.step import hidden
 from tasks.work import Work
 from tests.sums import Answering, plan_of
@@ -78,3 +79,15 @@ def test_the_state_for_prometheus_follows_the_answers_the_spool_and_the_commits(
     assert (after.spool_rows, after.spool_bytes) == (0, 0)
     assert (after.commits, after.failed_commits, before.last_commit) == (1, 1, None)
     assert after.last_commit is not None
+
+
+def test_answers_that_other_machines_published_are_not_left_to_this_one(tmp_path: Path) -> None:
+    plan = plan_of(5)
+    with Spool(tmp_path / "spool") as spool:
+        work = Work(plan, LocalRepository(tmp_path / "answers"), spool, Reuse(), Share(1, 2))
+        work.requests = plan.requests(plan.missing({("id-1", 0)}))
+        work.requests.withdraw({("id-3", 0), ("id-4", 0)})
+        work.live = generate(work.requests, Answering(), spool, lambda _: None)
+
+    assert (work.state.planned, work.state.stored, work.state.answers) == (5, 3, 2)
+    assert work.state.left == 0
