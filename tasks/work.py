@@ -105,7 +105,9 @@ class Work:
             model=specified.model.name,
             answer_set=specified.answer_set_id,
             planned=self.plan.rows,
-            stored=live.resumed + live.elsewhere if self.live else self.plan.rows - len(self.requests),
+            stored=live.resumed + live.elsewhere
+            if self.live
+            else self.plan.rows - len(self.requests),
             answers=live.new,
             failed=live.failed,
             refused=live.refused,
