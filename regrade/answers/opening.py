@@ -55,6 +55,8 @@ def _in_folder(uri: str, folder: Path, *, create: bool, empty: bool) -> Reposito
     elif repository.head() is None and not empty:
         problem = "it has no answers yet" if folder.exists() else "there is no such folder"
         hint = f" For the Hub write `hf://datasets/{uri}`." if _HUB_NAME.fullmatch(uri) else ""
+        if points := sorted(folder.glob("sweeps/*/*/answers")):
+            hint += f" It has points of sweeps, each a repository of its own, such as '{points[0].parent}'."
         raise RepositoryError(
             repository.uri,
             f"{problem}. Check the path, or generate answers into it with `regrade generate`.{hint}",

@@ -51,6 +51,17 @@ def test_an_empty_folder_is_an_error_unless_it_is_to_be_filled(tmp_path: Path) -
     assert open_repository(str(tmp_path), create=True).head() is None
 
 
+def test_a_folder_with_sweeps_only_names_the_answers_of_a_point(tmp_path: Path) -> None:
+    point = tmp_path / "sweeps" / "0123456789ab" / "in_flight-1"
+    LocalRepository(point).commit({MANIFEST: b"1"}, "first", parent=None)
+
+    with pytest.raises(RepositoryError) as caught:
+        open_repository(str(tmp_path), create=False)
+
+    assert f"points of sweeps, each a repository of its own, such as '{point}'" in str(caught.value)
+    assert open_repository(str(point), create=False).head() is not None
+
+
 @pytest.mark.parametrize("create", [True, False])
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, create: bool) -> None:
     (tmp_path / "thesis.tex").write_text("x")
