@@ -2,13 +2,13 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regrade.benchmarks.questions.prompting import chat_template_arguments, read_chat_template
 from regrade.errors import SettingsError
 from regrade.models import ResolvedModel
-from regrade.models.chat_template import SWITCHES, ChatTemplate
+from regrade.models.chat_template import NO_THINK, SWITCHES, ChatTemplate
 from regrade.settings import Method, PromptFormat, PromptSettings
 
 logger = logging.getLogger("regrade.plan")
@@ -69,6 +69,7 @@ def plan_reasoning(
     template = _template(model, prompt)
     if template is None:
         return Reasoning(False, arguments)
+    template = replace(template, system=prompt.system)
     if prompt.thinking != "auto":
         arguments |= template.switched(prompt.thinking)
     if budget is not None and template.budget is not None:
@@ -118,6 +119,10 @@ def _switched_off(template: ChatTemplate, prompt: PromptSettings, benchmark: str
     try:
         arguments = template.switched("off")
     except SettingsError as error:
+        if template.switched_off_by_system:
+            raise SettingsError(
+                f"{_cannot_rank(benchmark)} Use `--system {NO_THINK}`, or `--format completion`."
+            ) from error
         raise SettingsError(
             f"{_cannot_rank(benchmark)} The chat template cannot switch it off: use `--format completion`."
         ) from error

@@ -14,7 +14,7 @@ from regrade.models.chat_template import ChatTemplate, RenderedInCode
 from regrade.sampling import with_sampling
 from regrade.settings import PromptSettings, SamplingParams, SamplingSettings
 from regrade.specification import ModelIdentity, PromptIdentity
-from tests.models.test_chat_template import BUDGETED, HYBRID, OPENED, PLAIN
+from tests.models.test_chat_template import BUDGETED, BY_SYSTEM, HYBRID, OPENED, PLAIN
 from tests.sums import MODEL, SERVER, Sums
 
 CARD = {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "do_sample": True}
@@ -199,6 +199,16 @@ def test_letters_are_ranked_with_reasoning_switched_off(caplog: pytest.LogCaptur
 def test_letters_after_an_open_thought_are_refused(template: str, prompt: dict):
     with pytest.raises(SettingsError, match="ranks letters right after the prompt"):
         plan(model_with(template), Ranked(1), **prompt)
+
+
+def test_a_system_message_that_switches_reasoning_off_is_read():
+    model = model_with(BY_SYSTEM)
+
+    assert plan(model).reasons
+    assert not plan(model, system="/no_think").reasons
+    assert plan(model, Ranked(1), system="/no_think").specification.prompt.labels == "turn"
+    with pytest.raises(SettingsError, match="Use `--system /no_think`, or `--format completion`"):
+        plan(model, Ranked(1))
 
 
 def test_completion_prompts_have_no_template(caplog: pytest.LogCaptureFixture):

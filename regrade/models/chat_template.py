@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal
@@ -38,9 +38,11 @@ _IN_CODE: Mapping[str, str | None] = {
 """Types of models whose chats vLLM renders in code, with the argument that switches reasoning on."""
 OPEN_THOUGHTS = ("<think>", "[THINK]", "<seed:think>", "<|channel|>analysis<|message|>", "◁think▷")
 """Texts with which a prompt opens a thought."""
-_CLOSED = ("</think>", "[/THINK]", "</seed:think>", "◁/think▷")
+_CLOSED = ("</think>", "[/THINK]", "</seed:think>", "◁/think▷", "<channel|>")
 _BEGUN = r"\[THINK\]|<\|channel\|>analysis"
 """Text in a default system message that asks for reasoning."""
+NO_THINK = "/no_think"
+"""System message by which some templates (NVIDIA's, SmolLM3's) switch reasoning off."""
 _GENERATION = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")
 _PROBE = ({"role": "user", "content": "?"},)
 
@@ -54,6 +56,8 @@ class ChatTemplate:
     """`model_type` in the model's `config.json`."""
     special_tokens: Mapping[str, str] = field(default_factory=dict)
     """Special tokens by the name that templates use, such as `bos_token`."""
+    system: str | None = None
+    """System message of the prompts."""
 
     @cached_property
     def arguments(self) -> frozenset[str]:
@@ -84,8 +88,8 @@ class ChatTemplate:
     def thinks(self, arguments: Mapping[str, Any]) -> bool:
         """Return True if a model is expected to reason before its answer.
 
-        It is if its prompt opens a thought; if its prompt can skip the thought, and does not; or if models of its type
-        always reason.
+        It is if its prompt opens a thought; if its prompt can skip the thought, and does not; if the arguments switch it
+        on, and change the prompt; or if models of its type always reason.
 
         Args:
             arguments: Arguments of the template.
@@ -99,10 +103,12 @@ class ChatTemplate:
             or re.search(_BEGUN, prompt)
         ):
             return True
+        skipped = self._without_thought(arguments)
+        if skipped is not None and skipped.endswith(_CLOSED):
+            return True
         if self.switch is None:
             return self.model_type == "kimi_k2" and "<think>" in self.text
-        skipped = self._render({**arguments, self.switch: False})
-        return skipped is not None and skipped.endswith(_CLOSED)
+        return bool(arguments.get(self.switch)) and skipped not in (None, prompt)
 
     def switched(self, thinking: Literal["on", "off"]) -> dict[str, Any]:
         """Return the arguments that switch reasoning on or off; empty if it is so without them.
@@ -120,7 +126,24 @@ class ChatTemplate:
         return {self.switch: wanted}
 
     @property
+    def switched_off_by_system(self) -> bool:
+        """True if a system message, and no argument, switches reasoning off: `NO_THINK`."""
+        return self.switch is None and NO_THINK in self.text
+
+    def _without_thought(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return the prompt with reasoning switched off; None if the template cannot, or fails."""
+        if self.switch is not None:
+            return self._render({**arguments, self.switch: False})
+        return (
+            replace(self, system=NO_THINK)._render(arguments)
+            if self.switched_off_by_system
+            else None
+        )
+
+    @property
     def _advice(self) -> str:
+        if self.switched_off_by_system:
+            return f"It reads the system message: `--system {NO_THINK}` switches reasoning off, `--system /think` on."
         known = sorted(self.arguments - {"messages", "add_generation_prompt", "tools"})
         named = (
             f"It reads {', '.join(known)} (`--chat-template-args NAME=VALUE`). " if known else ""
@@ -131,8 +154,9 @@ class ChatTemplate:
         """Return the text before an answer, without white space at its end; None if the template fails."""
         try:
             template = _environment().from_string(_GENERATION.sub("", self.text))
+            system = [{"role": "system", "content": self.system}] if self.system else []
             text = template.render(
-                messages=_PROBE,
+                messages=[*system, *_PROBE],
                 tools=None,
                 documents=None,
                 add_generation_prompt=True,

@@ -25,6 +25,19 @@ OFF_BY_DEFAULT = (
     + "{%- if thinking is defined and thinking -%}<|im_start|><think>{%- else -%}<|im_start|></think>{%- endif -%}"
 )
 """Like DeepSeek-V3.1."""
+BY_SYSTEM = (
+    "{%- set thinks = '/no_think' not in messages[0].content %}"
+    + PLAIN
+    + "{%- if not thinks -%}<think>\n\n</think>\n\n{%- endif -%}"
+)
+"""Like Llama-3.3-Nemotron-Super-49B-v1.5: the system message switches reasoning off."""
+CHANNEL = TURNS + (
+    "{%- if enable_thinking is defined and enable_thinking -%}<|think|>{%- endif -%}<|turn>model\n"
+    "{%- if not enable_thinking | default(false) -%}<|channel>thought\n<channel|>{%- endif -%}"
+)
+"""Like Gemma 4."""
+ASKED = "{%- if thinking -%}Write down your thought process first.{%- endif -%}" + PLAIN
+"""Like Granite 3.3: the argument only changes the system message."""
 SYSTEM = "[SYSTEM_PROMPT]Think first: [THINK]draft[/THINK]answer[/SYSTEM_PROMPT]" + PLAIN
 """Like Magistral."""
 BUDGETED = HYBRID + "{% if thinking_budget is defined %}{{ thinking_budget }}{% endif %}"
@@ -41,6 +54,12 @@ BUDGETED = HYBRID + "{% if thinking_budget is defined %}{{ thinking_budget }}{% 
         (OFF_BY_DEFAULT, "deepseek_v3", {"thinking": True}, True),
         (SYSTEM, "mistral", {}, True),
         (PLAIN, "gpt_oss", {}, True),
+        (CHANNEL, "gemma4", {}, False),
+        (CHANNEL, "gemma4", {"enable_thinking": True}, True),
+        (ASKED, "granite", {}, False),
+        (ASKED, "granite", {"thinking": True}, True),
+        (ASKED, "granite", {"thinking": False}, False),
+        (BY_SYSTEM, "nemotron-nas", {}, True),
         (PLAIN + "{# <think> #}", "kimi_k2", {}, True),
         (PLAIN, "kimi_k2", {}, False),
     ],
@@ -81,6 +100,18 @@ def test_reasoning_is_switched_by_the_argument_that_the_template_reads():
     assert ChatTemplate(OFF_BY_DEFAULT).switched("on") == {"thinking": True}
     assert ChatTemplate(OFF_BY_DEFAULT).switched("off") == {}
     assert ChatTemplate(OPENED).switched("on") == {}
+    assert ChatTemplate(CHANNEL).switched("on") == {"enable_thinking": True}
+    assert ChatTemplate(CHANNEL).switched("off") == {}
+    assert ChatTemplate(ASKED).switched("on") == {"thinking": True}
+
+
+def test_the_system_message_of_the_prompts_decides_where_the_template_reads_it():
+    assert ChatTemplate(BY_SYSTEM).thinks({})
+    assert ChatTemplate(BY_SYSTEM, system="Be brief.").thinks({})
+    assert not ChatTemplate(BY_SYSTEM, system="/no_think").thinks({})
+    assert ChatTemplate(BY_SYSTEM, system="/no_think").switched("off") == {}
+    with pytest.raises(SettingsError, match="`--system /no_think` switches reasoning off"):
+        ChatTemplate(BY_SYSTEM).switched("off")
 
 
 @pytest.mark.parametrize(("text", "thinking"), [(OPENED, "off"), (PLAIN, "on")])
