@@ -164,7 +164,12 @@ def open_prompts(
     # A copy, because the engine uses the original in another thread.
     tokenizer = copy.deepcopy(cached_tokenizer_from_config(model))
     chat = open_chat(model, tokenizer, chat_template=open_message["rendering"]["chat_template"])
-    reader = open_reader(open_message["settings"]["reasoning_parser"], model, tokenizer)
+    reader = open_reader(
+        open_message["settings"]["reasoning_parser"],
+        model,
+        tokenizer,
+        chat_template=None if chat is None else chat.template,
+    )
     prompts = Prompts(
         tokenizer,
         chat,

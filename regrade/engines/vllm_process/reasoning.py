@@ -22,6 +22,8 @@ logger = logging.getLogger("regrade.engine")
 
 HARMONY = "openai_gptoss"
 """Parser of gpt-oss, whose channels can be read only from tokens: https://cookbook.openai.com/articles/openai-harmony."""
+_USUAL = ("<think>", "</think>")
+"""Texts that begin and end a thought of models whose parser does not tell them, such as Hunyuan's."""
 _ANSWERING = ("final", "commentary")
 """Channels of an answer, whose names are text."""
 _OF_MODEL_TYPE: Mapping[str, str] = {
@@ -71,7 +73,11 @@ def parser_of(model_type: str, vocabulary: Collection[str]) -> str | None:
 
 
 def open_reader(
-    setting: str, model: "ModelConfig", tokenizer: "TokenizerLike"
+    setting: str,
+    model: "ModelConfig",
+    tokenizer: "TokenizerLike",
+    *,
+    chat_template: str | None = None,
 ) -> "ReasoningReader | None":
     """Return the reader of reasoning that a setting names, or that fits the model; None without one.
 
@@ -79,6 +85,7 @@ def open_reader(
         setting: vLLM's name of a parser, `auto` or `none`.
         model: The model's configuration.
         tokenizer: Its tokenizer.
+        chat_template: Text of its chat template, if it has one.
 
     Raises:
         SettingsError: If the named one cannot be used.
@@ -94,8 +101,11 @@ def open_reader(
     except SettingsError as error:  # a model of this type without reasoning
         logger.info("the reasoning is not told apart: %s", error)
         return None
-    has_tokens = reader.start is None or reader.start in vocabulary
-    return reader if has_tokens else None
+    # Some models write the marks of a thought as plain text, such as Olmo 3.
+    marks = (
+        reader.start is None or reader.start in vocabulary or reader.start in (chat_template or "")
+    )
+    return reader if marks else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +188,7 @@ class ReasoningReader:
                 "error": f"vLLM's reasoning parser '{self.name}' cannot read the answer: {error!r}",
                 "error_permanent": True,  # it would be generated again with the same seed
             }
-        cut = _cut(text, unread.stop)
+        cut = _cut(text, unread.stop, after_reasoning=reasoning is not None)
         read |= {"text": cut, "reasoning_open": is_open}
         if cut != text:
             read["finish_reason"] = "stop"
@@ -204,8 +214,13 @@ class ReasoningReader:
         # Not all parsers know that a thought may have been opened by the prompt.
         opened = text if self.start is None or self.start in text else self.start + text
         reasoning, content = self._parser.extract_reasoning(opened, no_request)
+        if reasoning is not None and self.start is not None:
+            reasoning = reasoning.removeprefix(self.start)  # not all parsers take the mark away
         if self.end is not None and self.end not in text:
             return reasoning or text, "", True
+        start, end = _USUAL
+        if self.end is None and text.lstrip().startswith(start) and end not in text:
+            return text.lstrip().removeprefix(start), "", True  # the parser takes it for the answer
         return reasoning, content or "", False
 
     def _has_reasoning(self, prompt: str, text: str) -> bool:
@@ -224,7 +239,8 @@ def _is_special(tag: str, tokenizer: "TokenizerLike") -> bool:
     return tag not in tokenizer.decode(ids, skip_special_tokens=True)
 
 
-def _cut(text: str, stop: Sequence[str]) -> str:
-    """Return the text before the first of the stop texts."""
-    found = [place for place in map(text.find, filter(None, stop)) if place >= 0]
+def _cut(text: str, stop: Sequence[str], *, after_reasoning: bool) -> str:
+    """Return the text before the first of the stop texts; white space between reasoning and answer ends nothing."""
+    begin = len(text) - len(text.lstrip()) if after_reasoning else 0
+    found = [place for end in stop if end and (place := text.find(end, begin)) >= 0]
     return text[: min(found)] if found else text

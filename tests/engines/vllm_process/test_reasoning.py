@@ -22,6 +22,28 @@ pytestmark = [
 ]
 THINK = ("<think>", "</think>")
 MISTRAL = ("[THINK]", "[/THINK]")
+MARKS = {
+    **dict.fromkeys(
+        (
+            "deepseek_r1",
+            "deepseek_v3",
+            "deepseek_v4",
+            "ernie45",
+            "glm45",
+            "kimi_k2",
+            "mimo",
+            "minimax_m2",
+        ),
+        THINK,
+    ),
+    **dict.fromkeys(("nemotron_v3", "olmo3", "qwen3", "step3", "step3p5"), THINK),
+    "gemma4": ("<|channel>", "<channel|>"),
+    "mistral": MISTRAL,
+    "seed_oss": ("<seed:think>", "</seed:think>"),
+}
+"""Texts that begin and end a thought, by parser."""
+PIECES = ("\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}</", "</", "think", ">")
+"""Tokens of which Olmo 3 makes the end of a thought."""
 
 
 def tokenizer_with(*tokens: str, special: bool = False) -> Any:
@@ -43,11 +65,12 @@ def read(reader: ReasoningReader, text: str, prompt: str = "q", **changes: Any) 
     return reader.read({**completion, "unread": UnreadAnswer(stop, changes.get("token_ids", ()))})
 
 
-@pytest.fixture(scope="module", params=["qwen3", "deepseek_r1", "glm45", "kimi_k2", "mistral"])
+@pytest.fixture(scope="module", params=MARKS)
 def case(request: pytest.FixtureRequest) -> tuple[ReasoningReader, str, str]:
     """A reader, and the texts that begin and end a thought."""
-    start, end = MISTRAL if request.param == "mistral" else THINK
-    return ReasoningReader(request.param, tokenizer_with(start, end)), start, end
+    start, end = MARKS[request.param]
+    tokens = PIECES if request.param == "olmo3" else (start, end)
+    return ReasoningReader(request.param, tokenizer_with(*tokens)), start, end
 
 
 def test_reasoning_and_answer_are_apart(case):
@@ -99,6 +122,14 @@ def test_a_stop_text_ends_the_answer_but_not_the_thought(case):
     assert answer["finish_reason"] == "stop"
 
 
+def test_white_space_after_a_thought_is_no_stop_text(case):
+    reader, start, end = case
+
+    answer = read(reader, f"{start}a{end}\n\n4.\n\nNext", stop=["\n\n"])
+
+    assert answer["text"].strip() == "4."
+
+
 def test_an_answer_of_several_channels_is_read_from_its_tokens():
     from openai_harmony import load_harmony_encoding
 
@@ -118,6 +149,39 @@ def test_an_answer_of_several_channels_is_read_from_its_tokens():
     assert not whole["reasoning_open"]
     assert (cut["reasoning"], cut["text"], cut["reasoning_open"]) == ("2 and", "", True)
     assert (plain.get("reasoning"), plain["text"]) == (None, "It is 4.")
+
+
+def test_gemmas_thoughts_are_a_channel_with_a_name():
+    reader = ReasoningReader("gemma4", tokenizer_with(*MARKS["gemma4"], special=True))
+
+    whole = read(reader, "<|channel>thought\n2 and 2<channel|>It is 4.", prompt="<|turn>model\n")
+    cut = read(reader, "<|channel>thought\n2 and", prompt="<|turn>model\n", finish_reason="length")
+    skipped = read(reader, "It is 4.", prompt="<|turn>model\n<|channel>thought\n<channel|>")
+
+    assert reader.keeps_special_tokens
+    assert (whole["reasoning"], whole["text"]) == ("2 and 2", "It is 4.")
+    assert (cut["reasoning"], cut["text"], cut["reasoning_open"]) == ("2 and", "", True)
+    assert (skipped.get("reasoning"), skipped["text"]) == (None, "It is 4.")
+
+
+def test_hunyuans_answers_have_marks_of_their_own():
+    reader = ReasoningReader("hunyuan_a13b", tokenizer_with())
+
+    whole = read(reader, "<think>\n2 and 2\n</think>\n<answer>\nIt is 4.\n</answer>")
+    cut = read(reader, "<think>\n2 and 2, wait", finish_reason="length")
+    plain = read(reader, "It is 4.")
+
+    assert (whole["reasoning"], whole["text"]) == ("2 and 2", "It is 4.")
+    assert (cut["reasoning"].strip(), cut["text"], cut["reasoning_open"]) == (
+        "2 and 2, wait",
+        "",
+        True,
+    )
+    assert (plain.get("reasoning"), plain["text"], plain["reasoning_open"]) == (
+        None,
+        "It is 4.",
+        False,
+    )
 
 
 def test_special_tokens_are_kept_where_they_are_the_marks_of_a_thought():
@@ -161,6 +225,7 @@ def test_every_parser_of_a_model_is_one_of_vllms():
 
     named = {*reasoning._OF_MODEL_TYPE.values(), *reasoning._OF_TOKENS.values()}
     assert named <= set(ReasoningParserManager.list_registered())
+    assert named == {*MARKS, HARMONY, "hunyuan_a13b"}, "each is tried in this file"
 
 
 def test_a_model_of_a_reasoning_type_without_the_tokens_has_no_reader():
@@ -171,6 +236,18 @@ def test_a_model_of_a_reasoning_type_without_the_tokens_has_no_reader():
     found = open_reader("auto", qwen3, tokenizer_with(*THINK))  # type: ignore[arg-type]
     assert found is not None
     assert (found.name, found.start) == ("qwen3", "<think>")
+
+
+def test_a_model_that_writes_its_marks_as_text_has_a_reader_if_its_template_has_them():
+    olmo3: Any = SimpleNamespace(hf_config=SimpleNamespace(model_type="olmo3"))
+    tokenizer = tokenizer_with(*PIECES)
+
+    found = open_reader("auto", olmo3, tokenizer, chat_template="<|im_start|>assistant\n<think>")
+
+    assert found is not None
+    assert found.name == "olmo3"
+    assert read(found, "2 and 2</think>4", prompt="q<think>")["reasoning"] == "2 and 2"
+    assert open_reader("auto", olmo3, tokenizer, chat_template="<|im_start|>assistant\n") is None
 
 
 def test_an_unknown_parser_is_refused_with_the_known_ones():
