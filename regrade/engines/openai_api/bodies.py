@@ -1,6 +1,7 @@
 """Build request bodies for an OpenAI-compatible server and parse its responses."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -134,6 +135,21 @@ def chunk_times(
     return ChunkTimes(latency, tuple(before + chunk for chunk in choice.get("chunks", ())))
 
 
+def is_stopped_thought(response: Mapping[str, Any]) -> bool:
+    """Return True if the answer to a chat ended in its reasoning, before the limit of tokens."""
+    [choice] = ordered_choices(response, 1)
+    message = choice.get("message") or {}
+    content = message.get("content") or ""
+    without_answer = isinstance(content, str) and not content.strip()
+    return without_answer and choice.get("finish_reason") == "stop" and bool(reasoning_of(message))
+
+
+def reasoning_of(message: Mapping[str, Any]) -> str | None:
+    """Return the reasoning before an answer, if the server tells it apart."""
+    reasoning: str | None = message.get("reasoning_content") or message.get("reasoning")
+    return reasoning
+
+
 def completion(
     request: Request, choice: Mapping[str, Any], usage: Mapping[str, Any], times: ChunkTimes
 ) -> Completion:
@@ -157,18 +173,27 @@ def completion(
         text = as_text(content)
     except ValueError as error:
         raise RefusedError(None, str(error)) from error
-    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    reasoning = reasoning_of(message)
+    # A server that could apply them to the reasoning was not told the stop texts.
+    cut = _before_stop(text, request.sampling.stop) if reasoning else text
     return Completion(
         **prompt_fields(request),
-        text=text,
+        text=cut,
         reasoning=reasoning,
         reasoning_open=not text if reasoning else None,
-        finish_reason=choice.get("finish_reason"),
+        finish_reason=choice.get("finish_reason") if cut == text else "stop",
         prompt_tokens=usage.get("prompt_tokens"),
         completion_tokens=usage.get("completion_tokens"),
         time_to_first_token=times.first,
         latency=times.latency,
     )
+
+
+def _before_stop(text: str, stop: Sequence[str]) -> str:
+    """Return the text before the first stop text; white space between reasoning and answer ends nothing."""
+    stops = "|".join(map(re.escape, stop))
+    found = re.compile(stops).search(text, len(text) - len(text.lstrip())) if stops else None
+    return text if found is None else text[: found.start()]
 
 
 def top_logprobs(choice: Mapping[str, Any]) -> dict[str, float]:

@@ -67,6 +67,7 @@ class OpenAIClient:
         self._info: EngineInfo | None = None
         self._is_vllm = False
         self._ending_known = False
+        self._stops_thoughts = False
         self._batch_size = settings.batch_size
         self._top = _TOPS[0]
         self._streaming = bodies.STREAMING
@@ -233,7 +234,7 @@ class OpenAIClient:
             group[0].structure, is_vllm=self._is_vllm, chat=not isinstance(group[0].prompt, str)
         )
         started = time.monotonic()
-        response = await self._post_streaming(group, body)
+        response = await self._post_generating(group, body)
         latency = time.monotonic() - started
         usage = (response.get("usage") or {}) if len(group) == 1 else {}
         choices = bodies.ordered_choices(response, len(group))
@@ -245,6 +246,18 @@ class OpenAIClient:
         for answer, at in zip(completions, times, strict=True):
             self._meter.add(at, answer.completion_tokens)
         return completions
+
+    async def _post_generating(self, group: Sequence[Request], body: bodies.Body) -> dict[str, Any]:
+        """Request answers. Stop texts end what follows the reasoning of a chat, and never the reasoning itself."""
+        if isinstance(group[0].prompt, str) or "stop" not in body:
+            return await self._post_streaming(group, body)
+        whole = {name: value for name, value in body.items() if name != "stop"}
+        if not self._stops_thoughts and not group[0].reasons:
+            response = await self._post_streaming(group, body)
+            if not bodies.is_stopped_thought(response):
+                return response
+            self._stops_thoughts = True  # a server applies stop texts to all that the model writes
+        return await self._post_streaming(group, whole)
 
     async def _rank(self, group: list[Request]) -> list[Completion]:
         """Rank labels by the likeliest first tokens; if a label is missing, by echoing prompt and label."""

@@ -478,6 +478,49 @@ def test_reasoning_is_stored_separately(server):
     assert server.bodies[0]["messages"] == [{"role": "user", "content": "2+2?"}]
 
 
+def reasoned(reasoning: str, text: str) -> Behaviour:
+    """A model that writes reasoning and text, on a server that applies stop texts to all of it, as vLLM's does."""
+
+    def behaviour(body: dict) -> web.Response:
+        written = [reasoning, text]
+        for part, content in enumerate(written):
+            found = [place for stop in body.get("stop", []) if (place := content.find(stop)) >= 0]
+            if found:
+                written[part:] = [content[: min(found)], ""][: 2 - part]
+                break
+        message = {"reasoning_content": written[0], "content": written[1] or None}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return web.json_response({"choices": [choice]})
+
+    return behaviour
+
+
+def test_a_stop_text_ends_the_answer_and_not_the_reasoning_of_a_server(server):
+    server.behaviour = reasoned("a\n\nQ: b", "\n\n4.\n\nQ: and?")
+    asked = [({"role": "user", "content": question},) for question in ("2+2?", "1+3?")]
+    stops = SamplingParams(max_tokens=64, stop=("\n\n", "Q:"))
+
+    completions = run(server, asked, sampling=stops, max_concurrency=1)
+
+    for completion in completions:
+        assert (completion.reasoning, completion.text) == ("a\n\nQ: b", "\n\n4.")
+        assert (completion.finish_reason, completion.reasoning_open) == ("stop", False)
+    assert ["stop" in body for body in server.bodies] == [True, False, False]
+
+
+def test_stop_texts_that_do_not_meet_the_reasoning_are_left_to_the_server(server):
+    server.behaviour = reasoned("2 and 2", "4. Next: 5")
+
+    (completion,) = run(
+        server,
+        [({"role": "user", "content": "2+2?"},)],
+        sampling=SamplingParams(max_tokens=64, stop=("Next",)),
+    )
+
+    assert (completion.reasoning, completion.text) == ("2 and 2", "4. ")
+    assert [body["stop"] for body in server.bodies] == [["Next"]]
+
+
 def test_vllm_only_sampling_params_without_effect_are_not_sent_to_other_servers(server):
     run(
         server,
