@@ -1,11 +1,15 @@
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
 import pytest
 
 from regrade.answer_plan import make_plan, request_seed
+from regrade.answers.manifest import Session
 from regrade.errors import SettingsError
 from regrade.models import ResolvedModel
 from regrade.settings import PromptSettings, SamplingParams, SamplingSettings
 from regrade.specification import BenchmarkIdentity
-from tests.builders import specification
+from tests.builders import session, specification
 from tests.sums import MODEL, SERVER, Sums, plan_of
 
 
@@ -83,3 +87,18 @@ def test_cutting_prompts_is_part_of_the_specification():
         Sums(1), MODEL, SERVER, sampling=None, prompt=PromptSettings(truncate=True), repeats=1
     )
     assert cut.specification.answer_set_id != plan_of(1).specification.answer_set_id
+
+
+def test_a_day_that_the_template_prints_is_that_of_the_first_session_also_when_it_is_continued():
+    plan = replace(plan_of(2), prints_the_day=True)
+    first, later = session(prompt_day=date(2026, 3, 1)), session(9, prompt_day=date(2026, 3, 2))
+    before_it_was_kept = session(started_at=datetime(2026, 2, 5, 12, tzinfo=UTC))
+
+    def days(*sessions: Session) -> set[date | None]:
+        return {request.day for request in plan.requests(plan.missing(set()), sessions)}
+
+    assert days(first, later) == {date(2026, 3, 1)}
+    assert days(before_it_was_kept, later) == {date(2026, 2, 5)}
+    assert days() == {datetime.now().astimezone().date()}
+    assert plan.requests([], (first,)).day == date(2026, 3, 1)
+    assert plan_of(2).requests([], (first,)).day is None

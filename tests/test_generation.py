@@ -1,5 +1,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -115,3 +116,9 @@ def test_a_session_records_no_path_of_an_adapter():
 
     assert session.engine_settings["max_num_seqs"] == 8
     assert "secret" not in session.model_dump_json()
+
+
+def test_a_session_records_the_day_that_its_prompts_print():
+    day = date(2026, 3, 1)
+    assert session_of(Answering(), VllmEngine(), day=day).prompt_day == day
+    assert session_of(Answering(), VllmEngine()).prompt_day is None
