@@ -2,9 +2,10 @@
 
 Not among them (vLLM 0.32 on the CPU):
 
-- `deepseek_v3`: with AMX, vLLM chooses an attention that needs bfloat16; with `attention_backend=CPU_MLA` it starts, but its
-  answers differ from those of transformers. The cause is not known: it may be the configuration used here.
-- `olmo2`, `qwen3_next`: not tried.
+- `deepseek_v3`: with AMX, vLLM chooses an attention that needs bfloat16. Without it, or with `attention_backend=CPU_MLA`, it
+  starts, if the configuration has `topk_method: noaux_tc`, but already the first token differs from that of transformers. The
+  cause is not known: it may be the configuration used here.
+- `qwen3_next`: its linear attention needs bfloat16 on the CPU.
 - `qwen3`: the demo model, which the other tests use.
 """
 
