@@ -47,9 +47,8 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "glm4": {},
     "gpt_oss": {**_WINDOW, "num_experts_per_tok": 2, "num_local_experts": 4},
     "nemotron_h": {**_MAMBA, "hybrid_override_pattern": "M*"},
-    "olmo2": {
-        "intermediate_size": 224
-    },  # with 192, an answer ends inside of a character, which vLLM leaves out
+    # With an intermediate size of 192, an answer ends inside of a character, which vLLM leaves out.
+    "olmo2": {"intermediate_size": 224},
 }
 """Values of the configuration beside the common ones, by `model_type`."""
 
