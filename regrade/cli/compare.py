@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.rule import Rule
 
-from regrade.cli.options import Allow, Answers, Benchmarks
+from regrade.cli.options import Allow, Answers, Benchmarks, Sandbox, scoring_options
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, print_table, stdout
 from regrade.comparing.comparison import CompareOptions
@@ -22,6 +22,7 @@ from regrade.reporting.comparisons import (
 )
 from regrade.reporting.files import write_file
 from regrade.reporting.text import tail
+from regrade.settings import ScoringOptions
 
 
 def compare(
@@ -36,6 +37,7 @@ def compare(
     scorer: str | None = None,
     clusters: Cluster = "question",
     examples: int = 3,
+    sandbox: Sandbox = None,
     markdown: Path | None = None,
     output: Output = TABLE,
 ) -> None:
@@ -65,6 +67,7 @@ def compare(
         scorer=scorer,
         cluster=clusters,
         examples=examples,
+        scoring=ScoringOptions.model_validate(scoring_options(sandbox)),
     )
     comparisons = compare_sides(
         base,

@@ -6,7 +6,7 @@ from cyclopts import Parameter
 from rich.rule import Rule
 
 from regrade.answers.sets import list_sets
-from regrade.cli.options import Answers
+from regrade.cli.options import Answers, Sandbox, scoring_options
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_table, stdout
 from regrade.errors import SettingsError
@@ -14,6 +14,7 @@ from regrade.reporting.diffs import COUNTS, change_text, table_rows, what_change
 from regrade.reporting.text import tail
 from regrade.scoring.diff import Diff, Example
 from regrade.scoring.diff_sides import diff_scorings
+from regrade.settings import ScoringOptions
 
 
 def diff(
@@ -24,6 +25,7 @@ def diff(
     after: Annotated[str | None, Parameter(name="--to")] = None,
     subset: str | None = None,
     examples: int = 3,
+    sandbox: Sandbox = None,
     output: Output = TABLE,
 ) -> None:
     """Compare two scorings of the same answers, such as before and after a change of the scorer.
@@ -41,7 +43,14 @@ def diff(
         raise SettingsError(f"`--examples {examples}` should be 0 or more.")
     repository, revision = open_answers(answers)
     entry = list_sets(repository, revision, answer_set_id=answer_set)[0]
-    comparison = diff_scorings(entry, before, after, subset=subset, examples=examples)
+    comparison = diff_scorings(
+        entry,
+        before,
+        after,
+        subset=subset,
+        examples=examples,
+        options=ScoringOptions.model_validate(scoring_options(sandbox)),
+    )
     output.show(comparison.model_dump(mode="json"), lambda: _print(comparison))
 
 

@@ -7,7 +7,14 @@ from cyclopts import Parameter
 from pydantic import ValidationError
 
 from regrade.cli.checking import option_problems
-from regrade.cli.options import Allow, Answers, Benchmarks, TrackingUri
+from regrade.cli.options import (
+    Allow,
+    Answers,
+    Benchmarks,
+    Sandbox,
+    TrackingUri,
+    scoring_options,
+)
 from regrade.cli.output import TABLE, Output, json_text, tag_runs
 from regrade.cli.terminal import plain, print_table, show_logs, stdout
 from regrade.comparing.gate import gate as judge
@@ -18,7 +25,7 @@ from regrade.reporting.comparisons import comparison_view
 from regrade.reporting.files import write_reports
 from regrade.reporting.junit import junit as junit_xml
 from regrade.reporting.verdicts import COLUMNS, gate_markdown, verdict_row
-from regrade.settings import GateSettings
+from regrade.settings import GateSettings, ScoringOptions
 
 STYLES = {"pass": "green", "regression": "red", "cannot tell": "yellow"}
 
@@ -44,6 +51,7 @@ def gate(
     base_answers: str | None = None,
     scorer: str | None = None,
     examples: int = 3,
+    sandbox: Sandbox = None,
     markdown: Path | None = None,
     junit: Path | None = None,
     report: Path | None = None,
@@ -93,7 +101,13 @@ def gate(
         )
     uri = answers or default_answers()
     judged = judge(
-        candidate, settings, answers=uri, benchmarks=benchmark, scorer=scorer, examples=examples
+        candidate,
+        settings,
+        answers=uri,
+        benchmarks=benchmark,
+        scorer=scorer,
+        examples=examples,
+        scoring=ScoringOptions.model_validate(scoring_options(sandbox)),
     )
     page = gate_markdown(judged)
     write_reports(page, (markdown, page), (junit, junit_xml(judged)), (report, json_text(judged)))

@@ -82,7 +82,7 @@ def source_override(text: str) -> dict[str, str]:
 
 def scoring_options(
     sandbox: SandboxName | None,
-    processes: int | None,
+    processes: int | None = None,
     source: tuple[str, ...] = (),
     lm_eval_path: str | None = None,
 ) -> dict[str, Any]:

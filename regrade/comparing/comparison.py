@@ -18,7 +18,7 @@ from regrade.comparing.likeness import (
 from regrade.comparing.models import Cluster, ComparedSide, Comparison, SubsetComparison, Test
 from regrade.comparing.pairing import MIN_COVERAGE, Pairs, ScoredSide, pair, score_sides
 from regrade.rubrics.facts import answers_per_question
-from regrade.settings import Difference
+from regrade.settings import Difference, ScoringOptions
 from regrade.stats.decision import (
     PairedChanges,
     difference_interval,
@@ -59,6 +59,8 @@ class CompareOptions:
     cluster: Cluster = "question"
     examples: int = 0
     """Largest number of examples of each kind."""
+    scoring: ScoringOptions | None = None
+    """How answers are scored whose scores are not stored."""
 
 
 def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions) -> Compared:
@@ -74,7 +76,7 @@ def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions)
     )
     check_alike(differing, options.allow)
     scorer = options.scorer or _common_scorer(base, candidate)
-    sides = score_sides(base, candidate, scorer)
+    sides = score_sides(base, candidate, scorer, options.scoring)
     if sides[0].file.scale != sides[1].file.scale:
         scales = " and ".join(f"{s.file.scale.low:g} to {s.file.scale.high:g}" for s in sides)
         raise NotComparableError([f"the scores have different scales, {scales}"], ())

@@ -8,7 +8,7 @@ from regrade.comparing.sides import Side
 from regrade.comparing.together import ComparedBenchmarks, compare_sides
 from regrade.comparing.verdict import judge
 from regrade.errors import SettingsError
-from regrade.settings import GateSettings
+from regrade.settings import GateSettings, ScoringOptions
 
 _SAME = (
     "Baseline and candidate are the same answers (answer set {0.answer_set_id} of {0.model}): nothing was compared. "
@@ -30,6 +30,7 @@ def gate(
     benchmarks: Collection[str] = (),
     scorer: str | None = None,
     examples: int = 3,
+    scoring: ScoringOptions | None = None,
 ) -> GateReport:
     """Return the verdict on a candidate.
 
@@ -40,6 +41,7 @@ def gate(
         benchmarks: Benchmarks to compare. Empty: all that the baseline has.
         scorer: Scorer of both sides. None: the baseline's first scorer that the candidate has too.
         examples: Largest number of examples of each kind of flip.
+        scoring: How answers are scored whose scores are not stored.
 
     Raises:
         SettingsError: If the settings name benchmarks that neither side has.
@@ -55,7 +57,11 @@ def gate(
         base_answers=settings.base_answers,
         benchmarks=benchmarks,
         options=CompareOptions(
-            allow=settings.allow, min_coverage=coverage, scorer=scorer, examples=examples
+            allow=settings.allow,
+            min_coverage=coverage,
+            scorer=scorer,
+            examples=examples,
+            scoring=scoring,
         ),
     )
     return gate_report(compared, settings)

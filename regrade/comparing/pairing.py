@@ -14,6 +14,7 @@ from regrade.answers.scorefile import ScoreFile, environment_suffix
 from regrade.answers.sets import AnswerSet
 from regrade.scoring.score import code_label, is_stale
 from regrade.scoring.stored import current_scores, stored_table
+from regrade.settings import ScoringOptions
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
 
@@ -72,11 +73,12 @@ class Pairs:
 
 
 def score_sides(
-    base: AnswerSet, candidate: AnswerSet, scorer: str
+    base: AnswerSet, candidate: AnswerSet, scorer: str, options: ScoringOptions | None = None
 ) -> tuple[ScoredSide, ScoredSide]:
     """Return the scores of the current version of a scorer: the stored ones, else computed and not stored.
 
-    Both sides are scored in one environment (sandbox, versions): the one in which both were last scored, else this machine's.
+    Both sides are scored in one environment (sandbox, versions): the one in which both were last scored, else this machine's
+    with `options`.
 
     Raises:
         SettingsError: If the scorer cannot score these answers.
@@ -88,8 +90,8 @@ def score_sides(
         newest = max(common, key=lambda suffix: first[suffix].scored_at)
         return _stored(base, first[newest]), _stored(candidate, second[newest])
     return (
-        ScoredSide(base, *current_scores(base, scorer)),
-        ScoredSide(candidate, *current_scores(candidate, scorer)),
+        ScoredSide(base, *current_scores(base, scorer, options)),
+        ScoredSide(candidate, *current_scores(candidate, scorer, options)),
     )
 
 

@@ -11,6 +11,7 @@ from regrade.errors import SettingsError
 from regrade.scorers import is_known, scorer_names, stored_name
 from regrade.scoring.diff import Diff, compare
 from regrade.scoring.score import Scored, label_of, score_answers
+from regrade.settings import ScoringOptions
 
 _AT_VERSION = re.compile(r"(?P<scorer>[a-z0-9_]+)@v?(?P<version>[0-9]{1,9})")
 
@@ -29,6 +30,7 @@ def diff_scorings(
     *,
     subset: str | None = None,
     examples: int = 3,
+    options: ScoringOptions | None = None,
 ) -> Diff:
     """Compare two scorings of an answer set.
 
@@ -43,6 +45,7 @@ def diff_scorings(
             `before`, else the benchmark's first scorer.
         subset: Subset to compare. None: all answers.
         examples: Largest number of examples of each kind of change.
+        options: How a scoring that is not stored is computed, where it needs processes or a sandbox.
 
     Raises:
         SettingsError: If a scoring does not exist, both are the same, or they are of different answers.
@@ -55,21 +58,22 @@ def diff_scorings(
     name = after or (older.scorer if older else before) or ""
     if newer is None and not is_known(name):  # such as imported scores of another tool
         name = answers.manifest.scorers[0]
-    label = newer.label if newer else label_of(name)
+    label = newer.label if newer else label_of(name, options)
     if older is None:
         scorer = before or (newer.scorer if newer else name)
         others = [file for file in files if file.scorer == scorer and file.label != label]
         if others:
             older = others[-1]
-        elif before is None or label_of(before) == label:
+        elif before is None or label_of(before, options) == label:
             raise SettingsError(
                 f"There is nothing to compare with '{label}': it is the only scoring by '{scorer}' of answer set "
                 f"'{answers.manifest.answer_set_id}'. {_known(files)}"
             )
     first = _read(answers, older) if older else None
     second = _read(answers, newer) if newer else None
-    first = first or _scored(answers.only(second.file.answers) if second else answers, str(before))
-    second = second or _scored(answers.only(first.file.answers), name)
+    part = answers.only(second.file.answers) if second else answers
+    first = first or _scored(part, str(before), options)
+    second = second or _scored(answers.only(first.file.answers), name, options)
     return compare(
         answers,
         (first.file, first.table),
@@ -134,8 +138,8 @@ def _read(answers: AnswerSet, file: ScoreFile) -> _Chosen:
     return _Chosen(file, answers.score_table(file.label), True)
 
 
-def _scored(answers: AnswerSet, name: str) -> _Chosen:
-    scored = score_answers(answers, name)
+def _scored(answers: AnswerSet, name: str, options: ScoringOptions | None) -> _Chosen:
+    scored = score_answers(answers, name, options=options)
     if scored.table is None:
         return _read(answers, scored.file)
     return _Chosen(scored.file, scored.table, False)

@@ -6,16 +6,24 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.errors import DamagedAnswersError
 from regrade.scoring.score import score_answers
+from regrade.settings import ScoringOptions
 
 
-def current_scores(answers: AnswerSet, scorer: str) -> tuple[ScoreFile, pa.Table]:
+def current_scores(
+    answers: AnswerSet, scorer: str, options: ScoringOptions | None = None
+) -> tuple[ScoreFile, pa.Table]:
     """Return the scores of the current version of a scorer: the stored ones, else computed and not stored.
+
+    Args:
+        answers: Answer set at a pinned revision.
+        scorer: Name of an installed scorer, or `path/to/file.py:name`.
+        options: How scorers run that need processes or a sandbox.
 
     Raises:
         SettingsError: If the scorer cannot score these answers.
         DamagedAnswersError: If stored answers or scores are damaged.
     """
-    scored = score_answers(answers, scorer)
+    scored = score_answers(answers, scorer, options=options)
     file = scored.file
     if scored.table is not None:
         return file, scored.table

@@ -67,3 +67,17 @@ def test_both_sides_are_scored_here_where_their_scorings_have_no_environment_in_
     score_sides(base, candidate, "number")
 
     assert scorer.sessions == 1  # the base's scoring is in this machine's environment, the default
+
+
+def test_a_side_without_a_scoring_is_scored_in_the_sandbox_that_is_asked_for(
+    tmp_path: Path, scorer: CountedLength
+):
+    base = stored(tmp_path / "base", "bwrap")
+    candidate = stored(tmp_path / "candidate", "landlock")
+    scorer.sessions = 0
+
+    first, second = score_sides(base, candidate, "number", ScoringOptions(sandbox="landlock"))
+
+    assert scorer.sessions == 1
+    assert first.file.environment == second.file.environment
+    assert first.file.environment["sandbox"] == "landlock"
