@@ -94,12 +94,20 @@ def _truthful(n: int) -> dict[str, Any]:
 
 
 def _ifeval(n: int) -> dict[str, Any]:
-    none = {"num_highlights": None, "relation": None, "num_words": None}
+    none = {"num_sentences": None, "relation": None, "num_words": None}
     return {
         "key": 1000 + n,
         "prompt": f"Write {n} words. No commas.",
-        "instruction_id_list": ["punctuation:no_comma", "length_constraints:number_words"],
-        "kwargs": [none, {**none, "relation": "at least", "num_words": 3 + n % 5}],
+        "instruction_id_list": [
+            "punctuation:no_comma",
+            "length_constraints:number_words",
+            "length_constraints:number_sentences",
+        ],
+        "kwargs": [
+            none,
+            {**none, "relation": "at least", "num_words": 3 + n % 5},
+            {**none, "relation": "less than", "num_sentences": 1 + n % 3},
+        ],
     }
 
 

@@ -32,11 +32,9 @@ def test_every_number_is_that_of_the_harness(spec: str, index: Index) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("nltk_data")
 @pytest.mark.parametrize("spec", rows.SLOW)
 def test_every_number_of_further_tasks_is_that_of_the_harness(spec: str, index: Index) -> None:
-    if spec.startswith("ifeval"):
-        pytest.importorskip("langdetect", reason="lm_eval's ifeval needs lm_eval[ifeval]")
-
     compared, different = differences(ours(spec, index), theirs(spec, index))
 
     assert different == []

@@ -66,13 +66,13 @@ def _score_elsewhere(repository: LocalRepository, tmp_path: Path) -> None:
     assert scoring.returncode == 0, scoring.stderr[-3000:]
 
 
+@pytest.mark.usefixtures("nltk_data")
 @pytest.mark.parametrize(
     "specs", [QUICK, pytest.param(tuple(rows.SLOW), marks=pytest.mark.slow)], ids=["quick", "all"]
 )
 def test_every_number_of_stored_answers_is_that_of_the_harness(
     specs: tuple[str, ...], index: Index, tmp_path: Path
 ) -> None:
-    specs = tuple(spec for spec in specs if not spec.startswith("ifeval"))
     repository = _publish(specs, index, tmp_path)
 
     _score_elsewhere(repository, tmp_path)
