@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from regrade.engines.base import Engine
+from regrade.engines.base import Engine, MeasuredEngine, PromptRendering
 from regrade.harness.index import TaskEntry
+from regrade.models import ResolvedModel
 from regrade.records import Request
 from regrade.settings import SamplingParams
 from tests.engine_fixtures import FAST
@@ -96,6 +97,31 @@ def test_single_tokens_are_ranked_in_one_pass_and_others_read_the_cache(
     for completion in found.values():
         assert completion.error is None
         assert all(logprob < 0 for logprob in completion.label_logprobs or (0.0,))
+
+
+@pytest.mark.slow
+def test_continuations_share_a_short_context_also_on_a_cpu(
+    resolved_model: ResolvedModel, tmp_path: Path
+) -> None:
+    """vLLM's block on a CPU has 128 tokens."""
+    words = " one two three four five six seven eight nine ten" * 3
+    contexts = [f"Number {n}:{words}" for n in range(40)]
+    asked = [
+        _request(n, [context], [" the red car", " a blue house", " some old trees"])
+        for n, context in enumerate(contexts)
+    ]
+
+    with FAST.open(
+        resolved_model, requests=[asked], rendering=PromptRendering(), log=tmp_path / "vllm.log"
+    ) as engine:
+        found = [c for batch in engine.generate(asked) for c in batch]
+        assert isinstance(engine, MeasuredEngine)
+        speed = engine.speed
+
+    assert {c.label_method for c in found} == {"per_choice"}
+    assert all(32 < (c.prompt_tokens or 0) < 128 for c in found)
+    assert speed is not None
+    assert (speed.prefix_hit_rate or 0) > 0.25
 
 
 def test_a_likely_continuation_is_greedy(vllm_engine: Engine) -> None:

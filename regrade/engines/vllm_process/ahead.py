@@ -26,6 +26,8 @@ class Summary:
     """A request has a temperature above 0."""
     ranked: bool = False
     """A request ranks labels."""
+    passes: bool = False
+    """A request ranks labels in a pass each, which share the context through the prefix cache."""
     budgeted: bool = False
     """A request has a budget for its reasoning."""
     structured: bool = False
@@ -44,6 +46,7 @@ class Summary:
         self.requests += 1
         self.sampled = self.sampled or request.sampling["temperature"] > 0
         self.ranked = self.ranked or bool(request.ranking)
+        self.passes = self.passes or request.passes > 1
         self.budgeted = self.budgeted or request.sampling.get("thinking_token_budget") is not None
         self.structured = self.structured or request.structure is not None
         self.structured_after_reasoning = self.structured_after_reasoning or (

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import EngineArgs, ModelConfig, VllmConfig
 
 _GIB = 1 << 30
+_SMALL_BLOCK = 32
+"""Smallest block of vLLM's prefix cache on a CPU without a slower kernel, in tokens; the default is 128."""
 _T = TypeVar("_T")
 
 
@@ -101,6 +103,16 @@ def keep_to_forms(arguments: "EngineArgs") -> None:
     given: object = arguments.structured_outputs_config
     fields = given if isinstance(given, Mapping) else {}
     arguments.structured_outputs_config = _accepted(lambda: structured_outputs_config(fields))
+
+
+def share_short_contexts(arguments: "EngineArgs", model: "ModelConfig") -> None:
+    """On a CPU, let passes over the same context share it through the prefix cache also if it is short.
+
+    vLLM's block of 128 tokens there is longer than many contexts. What the user has set stays, and so does the default of
+    models whose attention has a block of its own.
+    """
+    if arguments.block_size is None and not model.use_mla and not model.is_hybrid:
+        arguments.block_size = _SMALL_BLOCK
 
 
 def cpu_cache_bytes(workers: int) -> int:

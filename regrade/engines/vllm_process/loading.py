@@ -15,6 +15,7 @@ from regrade.engines.vllm_process.arguments import (
     engine_config,
     keep_to_forms,
     model_config,
+    share_short_contexts,
 )
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.chat import Chat, open_chat
@@ -98,6 +99,8 @@ def load(
     # On a CPU, vLLM 0.32 fails with chunked prefill and sampling: it resets the request's random generator, which torch
     # does not support there ("Generator does not use offset").
     unchunked = is_cpu and (summary.sampled or not summary.requests)
+    if is_cpu and summary.passes:
+        share_short_contexts(arguments, model)
     if summary.structured or not summary.requests:
         keep_to_forms(arguments)
     if summary.budgeted or summary.structured_after_reasoning:

@@ -80,6 +80,11 @@ class Prepared:
         return None if isinstance(self.ranking, list) else self.ranking
 
     @property
+    def passes(self) -> int:
+        """Number of labels with a pass of their own; the windows of a text are those of one."""
+        return 0 if self.separate is None else len(set(self.separate.owners))
+
+    @property
     def need(self) -> Need:
         """Number of tokens that the request needs in the context."""
         if self.ranking is None:

@@ -4,6 +4,7 @@ from contextlib import closing
 
 from regrade.engines.vllm_process.ahead import PromptsAhead, Summary
 from regrade.engines.vllm_process.context import Need, choose_max_model_len
+from regrade.engines.vllm_process.continuations import windows
 from regrade.engines.vllm_process.labels import Choices
 from regrade.engines.vllm_process.prompts import Prepared
 
@@ -60,6 +61,15 @@ def test_what_the_requests_need_of_the_engine():
     assert not summary(prepared(0, 5)).ranked
     assert summary(prepared(0, 5), prepared(1, 5, temperature=0.5)).sampled
     assert summary(prepared(0, 5, ranking=[1, 2]), prepared(1, 5)).ranked
+    assert not summary(prepared(0, 5, ranking=[1, 2])).passes
+    assert summary(prepared(0, 5, ranking=Choices(([1, 2], [1, 3]), 1)), prepared(1, 5)).passes
+
+
+def test_the_windows_of_a_text_do_not_share_a_context():
+    text = windows([*range(40)], first_token=0, context=12)
+
+    assert len(text.sequences) > 1
+    assert not summary(prepared(0, 5, ranking=text)).passes
 
 
 def test_a_request_that_cannot_be_rendered_needs_nothing():

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from regrade.engines.vllm import VllmEngine
-from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
+from regrade.engines.vllm_process.arguments import (
+    engine_arguments,
+    engine_config,
+    model_config,
+    share_short_contexts,
+)
 from regrade.engines.vllm_process.extra import parse_extra
 from regrade.engines.vllm_process.settings import NO_ARGUMENTS
 from regrade.errors import SettingsError
@@ -132,6 +137,27 @@ def test_on_a_cpu_only_these_arguments_differ_from_vllms_defaults(
 
     assert [name for name, *_ in differences(config, theirs)] == ["instance_id"]
     assert arguments.kv_cache_memory_bytes >= GIB
+
+
+@pytest.mark.parametrize(("extra", "block"), [((), 32), (("block_size=64",), 64)])
+def test_on_a_cpu_passes_over_a_short_context_share_it_unless_the_block_is_set(
+    demo_model: Path, extra: tuple[str, ...], block: int
+):
+    arguments = engine_arguments(open_message(demo_model, VllmEngine(extra=extra)), is_cpu=True)
+
+    share_short_contexts(arguments, model_config(arguments))
+
+    assert engine_config(arguments, CONTEXT).cache_config.block_size == block
+
+
+@pytest.mark.parametrize("kind", ["use_mla", "is_hybrid"])
+def test_attention_with_a_block_of_its_own_keeps_it(demo_model: Path, kind: str):
+    arguments = engine_arguments(open_message(demo_model, VllmEngine()), is_cpu=True)
+    model: Any = SimpleNamespace(**{"use_mla": False, "is_hybrid": False, kind: True})
+
+    share_short_contexts(arguments, model)
+
+    assert arguments.block_size is None
 
 
 def test_copies_of_the_model_have_the_configuration_of_one(demo_model: Path):
