@@ -22,7 +22,7 @@ from regrade.comparing.gate_report import GateReport, tag_candidate
 from regrade.errors import SettingsError
 from regrade.job import default_answers
 from regrade.reporting.comparisons import comparison_view
-from regrade.reporting.files import write_reports
+from regrade.reporting.files import empty_file, write_reports
 from regrade.reporting.junit import junit as junit_xml
 from regrade.reporting.verdicts import COLUMNS, gate_markdown, verdict_row
 from regrade.settings import GateSettings, ScoringOptions
@@ -99,6 +99,13 @@ def gate(
         raise SettingsError(
             f"`--benchmark {old[0]}`: another drop for one benchmark is `--max-drop-of {old[0]}`."
         )
+    for path in (markdown, junit, report, html):
+        if path is not None:
+            empty_file(
+                path
+            )  # refused before judging, and nothing of an earlier verdict is left in it
+    if html is not None:
+        html.unlink()
     uri = answers or default_answers()
     judged = judge(
         candidate,

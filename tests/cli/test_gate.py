@@ -42,6 +42,29 @@ def test_the_verdict_is_the_exit_code(
     assert ran.out.rstrip().endswith(word)
 
 
+def test_without_a_verdict_no_report_of_an_earlier_one_is_left(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    page, html = tmp_path / "verdict.md", tmp_path / "verdict.html"
+    for path in (page, html):
+        path.write_text("pass")
+
+    ran = gate(repository, "nobody", "--markdown", page, "--html", html)
+
+    assert ran.code > 2, ran.err
+    assert page.read_text() == ""
+    assert not html.exists()
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_compared(
+    repository: LocalRepository,
+) -> None:
+    ran = gate(repository, "nobody", "--markdown", "/dev/null/verdict.md")
+
+    assert "'/dev/null/verdict.md' cannot be written" in ran.err
+    assert "nobody" not in ran.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
