@@ -33,7 +33,7 @@ test: .venv/installed-dev  ## Run the tests, except the slow ones
 	@$(BIN)/python -m pytest -m "not slow and not stack and not vllm and not prefect" --numprocesses logical --maxprocesses 8 --dist loadfile
 	@$(BIN)/python -m pytest -m "(vllm or prefect) and not slow and not stack"
 
-test-slow: .venv/installed-dev  ## Run the slow tests that `make test` skips
+test-slow: .venv/installed-dev .peers/installed  ## Run the slow tests that `make test` skips
 	@$(BIN)/python -m pytest -m slow
 
 check: .venv/installed-dev  ## Check lint, types, import rules, dependencies, CI files and shell scripts

@@ -129,6 +129,7 @@ def test_an_incomplete_set_is_no_success(repository: LocalRepository, tmp_path: 
     assert header["results"]["total_samples"] == 5
 
 
+@pytest.mark.slow  # `make test-slow` installs Inspect
 def test_inspect_opens_the_log(repository: LocalRepository, tmp_path: Path):
     python = PEERS if PEERS.exists() else Path(sys.executable)
     found = subprocess.run([python, "-c", "import inspect_ai"], capture_output=True, check=False)
