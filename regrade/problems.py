@@ -55,9 +55,9 @@ _EMPTY = ("string_too_short", "too_short")
 
 def one_line(error: ValidationError) -> str:
     """Return the problems of a validation error in one line."""
-    return "; ".join(
-        problem_text(problem, ".".join(map(str, problem["loc"]))) for problem in error.errors()
-    )
+    problems = error.errors()
+    found = list(_of_chosen(problems)) or [(problem, problem["loc"]) for problem in problems]
+    return "; ".join(problem_text(problem, ".".join(map(str, place))) for problem, place in found)
 
 
 def sentence(text: str) -> str:
@@ -106,6 +106,26 @@ def models_at(model: type[BaseModel], path: Sequence[str]) -> list[type[BaseMode
         fields = [found.model_fields[part] for found in models if part in found.model_fields]
         models = chosen or [inner for field in fields for inner in _models(field.annotation)]
     return models
+
+
+def _of_chosen(
+    problems: Sequence["ErrorDetails"],
+) -> Iterator[tuple["ErrorDetails", tuple[int | str, ...]]]:
+    """Yield each problem and its place, without those of groups that were not chosen by `kind` and the names of classes."""
+    others = {
+        problem["loc"][:-1]
+        for problem in problems
+        if problem["type"] == "literal_error" and problem["loc"][-1:] == ("kind",)
+    }
+    choices = {other[:-1] for other in others}
+    for problem in problems:
+        place = problem["loc"]
+        if any(place[: len(other)] == other for other in others):
+            continue
+        for choice in choices:
+            if place[: len(choice)] == choice:
+                place = (*choice, *place[len(choice) + 1 :])
+        yield problem, place
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any type

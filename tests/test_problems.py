@@ -40,6 +40,23 @@ def test_a_wrong_value_is_told_with_what_it_should_be(given: dict[str, Any], say
         assert word not in line
 
 
+def test_only_the_chosen_engine_is_told_about_and_no_class():
+    with pytest.raises(ValidationError) as error:
+        GenerationJob.model_validate(
+            {**MODEL, "engine": {"kind": "vllm", "max_num_batched_tokens": -1}}
+        )
+    assert one_line(error.value) == "engine.max_num_batched_tokens should be 1 or more, not -1"
+
+
+def test_an_engine_that_does_not_exist_is_told_with_those_that_do():
+    with pytest.raises(ValidationError) as error:
+        GenerationJob.model_validate({**MODEL, "engine": {"kind": "tgi"}})
+    line = one_line(error.value)
+    assert "'vllm'" in line
+    assert "'openai'" in line
+    assert "'tgi'" in line
+
+
 def test_groups_of_settings_are_found_through_lists_and_choices():
     def names(*path: str) -> set[str]:
         return {name for model in models_at(EvaluationJob, path) for name in model.model_fields}
