@@ -32,7 +32,7 @@ _LISTS = {
 }
 """Parameters that are lists -> an example."""
 _SHORT = ("sampling", "engine", "benchmarks", "suite")
-"""Of these, those that may also be a single text."""
+"""Groups and lists of parameters that may also be a single text."""
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class CompareOptions:
     examples: int = 0
     """Largest number of examples of each kind."""
     scoring: ScoringOptions | None = None
-    """How answers are scored whose scores are not stored."""
+    """Options for scoring answers that have no stored scores."""
 
 
 def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions) -> Compared:

@@ -41,7 +41,7 @@ def gate(
         benchmarks: Benchmarks to compare. Empty: all that the baseline has.
         scorer: Scorer of both sides. None: the baseline's first scorer that the candidate has too.
         examples: Largest number of examples of each kind of flip.
-        scoring: How answers are scored whose scores are not stored.
+        scoring: Options for scoring answers that have no stored scores.
 
     Raises:
         SettingsError: If the settings name benchmarks that neither side has.

@@ -42,7 +42,7 @@ class Choice(Part):
     """No other choice is as accurate for less, or more accurate for the same."""
     scale: Scale = SHARES
     calibration: str = ""
-    """Of verdicts of a judge, and of answers that people labelled: the figure that labels correct, or `uncalibrated`."""
+    """The figure that labels correct, or `uncalibrated`; only for verdicts of a judge and for answers that people labelled."""
 
 
 class PairedDifference(Part):
