@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -16,6 +17,7 @@ from regrade.cli.output import Output
 from regrade.cli.trigger.options import Following
 from regrade.cli.trigger.run import _show, trigger_run
 from regrade.comparing.gate import gate
+from regrade.comparing.gate_report import GateReport
 from regrade.errors import SettingsError
 from regrade.orchestration.remote.outcome import Outcome
 from regrade.report import tracked
@@ -147,12 +149,23 @@ def test_the_report_of_a_gate_has_the_scorer_and_the_differences_that_it_accepte
 
 
 def test_a_verdict_stands_without_its_report(
-    sides: tuple[AnswerSet, AnswerSet], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    sides: tuple[AnswerSet, AnswerSet],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ):
-    (tmp_path / "taken").write_text("a file, not a folder")
+    folder = tmp_path / "reports"
+
+    def judge_while_the_folder_goes(candidate: str, *args: Any, **options: Any) -> GateReport:
+        judged = gate(candidate, *args, **options)
+        folder.rmdir()
+        folder.write_text("a file, not a folder")
+        return judged
+
+    monkeypatch.setattr("regrade.cli.gate.judge", judge_while_the_folder_goes)
     given = ["org/candidate", "--baseline", "org/base", "--answers", sides[0].repository.uri]
     with pytest.raises(SystemExit) as ended:
-        run(["gate", *given, "--html", str(tmp_path / "taken" / "x.html")])
+        run(["gate", *given, "--html", str(folder / "x.html")])
     assert ended.value.code == 2
     assert "is not written" in capfd.readouterr().err
 
