@@ -99,7 +99,7 @@ def tune_settings(
     chosen = found.best()
     if chosen is None:
         raise found.errors[-1] if found.errors else _no_settings(found)
-    tuning = _tuning(work, key, found, chosen)
+    tuning = _tuning(job, work, key, found, chosen)
     keep(work.repository, tuning)
     stored = work.published
     result = TuneResult(
@@ -186,8 +186,9 @@ def _no_settings(found: Search) -> SettingsError:
     )
 
 
-def _tuning(work: Work, key: TuningKey, found: Search, chosen: Found) -> Tuning:
-    default_tokens = found.trials[0].settings.get(TOKENS)
+def _tuning(job: TuneJob, work: Work, key: TuningKey, found: Search, chosen: Found) -> Tuning:
+    by_hand = getattr(job.engine, TOKENS, None) is not None
+    default_tokens = None if by_hand else found.trials[0].settings.get(TOKENS)
     settings = {
         name: value
         for name, value in chosen.settings.items()

@@ -36,7 +36,7 @@ class Split:
     """A way to divide a model over the GPUs, and what fits: the result of planning."""
 
     settings: Mapping[str, int]
-    """Engine settings, such as `tensor_parallel_size`."""
+    """Engine settings, such as `tensor_parallel_size`; with `max_num_batched_tokens`, the search keeps that value."""
     most_in_flight: int | None = None
     """Requests of this workload whose KV cache fits at the same time; None if it is not known."""
 
@@ -81,9 +81,14 @@ def search(
             vary the tokens of a step.
     """
     found = Search(limits or Limits())
+    by_hand = any(TOKENS in split.settings for split in splits)
+
+    def varies_tokens() -> bool:
+        return not by_hand and prompts_matter()
+
     for split in splits:
         # The tokens of a step need two starts to be tried in both directions.
-        if found.starts >= max(1, most_starts - 2 * (found.starts > 0 and prompts_matter())):
+        if found.starts >= max(1, most_starts - 2 * (found.starts > 0 and varies_tokens())):
             break
         chosen = found.best()
         if (
@@ -104,8 +109,10 @@ def search(
         _try(start, split.settings, found, explore)
     if not found.trials:
         return found
-    if prompts_matter():
+    if varies_tokens():
         _vary_tokens(start, found, most_starts, most_in_flight)
+    elif by_hand:
+        found.remarks.append(f"{TOKENS} not varied: set by hand")
     else:
         found.remarks.append(f"{TOKENS} not varied: answers are most of the tokens")
     return found

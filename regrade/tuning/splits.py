@@ -1,8 +1,10 @@
 """The splits of a model over GPUs that a search may try, the most promising first."""
 
+from collections.abc import Mapping
+
 from regrade.engines.base import BaseEngineSettings
 from regrade.planning.plan import MemoryPlan, SplitPlan
-from regrade.tuning.search import Split
+from regrade.tuning.search import TOKENS, Split
 
 PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 SHORTER = 4
@@ -13,10 +15,19 @@ def splits_to_try(engine: BaseEngineSettings, planned: MemoryPlan | None = None)
     """Return the splits to try: the plan's choice first, then those whose KV cache holds most.
 
     Args:
-        engine: Settings; sizes that were set by hand are kept.
+        engine: Settings; sizes and tokens of a step that were set by hand are kept.
         planned: Plan for this machine. None: only the split that the settings say.
     """
     by_hand = {name: getattr(engine, name) for name in PARALLEL if name in engine.model_fields_set}
+    tokens = getattr(engine, TOKENS, None)
+    kept = {} if tokens is None else {TOKENS: tokens}
+    return [
+        Split({**split.settings, **kept}, split.most_in_flight)
+        for split in _splits(by_hand, planned)
+    ]
+
+
+def _splits(by_hand: Mapping[str, int], planned: MemoryPlan | None) -> list[Split]:
     if planned is None or planned.choice is None:
         return [Split(by_hand)]
     choice = planned.choice

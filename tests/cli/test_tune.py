@@ -47,24 +47,29 @@ def test_an_evaluation_uses_what_was_tuned_for_its_kind_of_work_and_says_so(
         assert done.code == 0, done.err
         return done
 
-    tuned = ran("tune", "--starts", "1", "--most-in-flight", "16").document
+    by_hand = ("--engine.max-num-batched-tokens", "1024")
+    tuned = ran("tune", "--starts", "2", "--most-in-flight", "16", *by_hand).document
     key, found = tuned["tuning"]["key"], tuned["tuning"]["settings"]
     assert tuned["tuning"]["starts"] == 1
     assert {trial["in_flight"] for trial in tuned["tuning"]["trials"]} == {8, 16}
     assert found["max_num_seqs"] in (8, 16)
+    assert found["max_num_batched_tokens"] == 1024
+    assert tuned["tuning"]["remarks"] == ["max_num_batched_tokens not varied: set by hand"]
     assert (key["hardware"]["device"], key["workload"]["method"]) == ("cpu", "generate")
     assert 0 < tuned["rows"] == tuned["answers_made"] < QUESTIONS
     assert (tmp_path / "answers" / tuned["path"]).is_file()
 
     evaluated = ran("evaluate", "--engine.tuned")
-    assert f"tuned: max_num_seqs={found['max_num_seqs']}, measured on" in evaluated.err
+    used = f"tuned: max_num_seqs={found['max_num_seqs']}, max_num_batched_tokens=1,024, measured on"
+    assert used in evaluated.err
     assert f"(cpu with {key['hardware']['count']} cores, vLLM {key['vllm']})" in evaluated.err
     (answers,) = evaluated.document["answer_sets"]
     assert answers["answer_set_id"] == tuned["answer_set_id"]
     assert (answers["generated"], answers["rows"]) == (QUESTIONS - tuned["rows"], QUESTIONS)
     repository = LocalRepository(tmp_path / "answers")
     (stored,) = list_sets(repository, repository.head() or "")
-    assert stored.manifest.sessions[-1].engine_settings["max_num_seqs"] == found["max_num_seqs"]
+    used_settings = stored.manifest.sessions[-1].engine_settings
+    assert {name: used_settings[name] for name in found} == found
 
     # Longer answers are another kind of work.
     other = ran("evaluate", "--engine.tuned", "--max-tokens", "256", "--limit", "8")

@@ -118,6 +118,20 @@ def test_tokens_of_a_step_stay_if_answers_are_most_of_the_work():
     assert "not varied" in found.remarks[-1]
 
 
+def test_tokens_of_a_step_that_were_set_by_hand_stay():
+    machine = Machine(lambda settings, n: min(n, 32) * settings[TOKENS])
+    found = search(machine.start, [Split({TOKENS: 1024})])
+    assert machine.started == [{TOKENS: 1024}]
+    assert best(found) == (32, {TOKENS: 1024})
+    assert found.remarks == [f"{TOKENS} not varied: set by hand"]
+
+
+def test_tokens_that_were_set_by_hand_leave_all_starts_to_the_splits():
+    machine = Machine(lambda settings, n: min(n, 32) * settings["tensor_parallel_size"])
+    splits = [Split({"tensor_parallel_size": size, TOKENS: 1024}) for size in (1, 2, 4, 8)]
+    assert search(machine.start, splits).starts == 4
+
+
 def test_a_split_whose_memory_holds_fewer_requests_than_are_fastest_is_not_started():
     machine = Machine(peak_at(64))
     splits = [Split({"tensor_parallel_size": 2}, 500), Split({"tensor_parallel_size": 1}, 20)]

@@ -41,5 +41,11 @@ def test_sizes_that_were_set_by_hand_stay():
     assert unplanned.settings == {"tensor_parallel_size": 8}
 
 
+def test_tokens_of_a_step_that_were_set_by_hand_are_in_every_split():
+    engine = VllmEngine(max_num_batched_tokens=4096)
+    for found in (splits_to_try(engine, PLAN), splits_to_try(engine)):
+        assert {split.settings["max_num_batched_tokens"] for split in found} == {4096}
+
+
 def test_without_a_plan_the_settings_are_as_they_are():
     assert [split.settings for split in splits_to_try(VllmEngine())] == [{}]
