@@ -26,9 +26,18 @@ class NotComparableError(SettingsError):
         super().__init__(self.problems, self.kinds)
 
     def __str__(self) -> str:
-        flags = " ".join(f"--allow {kind}" for kind in self.kinds)
-        hint = f" To compare them anyway, pass `{flags}`." if flags else ""
+        hint = f" To compare them anyway, pass `{self._allowing()}`." if self.kinds else ""
         return f"Not comparable: {'; '.join(self.problems)}.{hint}"
+
+    def _allowing(self) -> str:
+        return " ".join(f"--allow {kind}" for kind in self.kinds)
+
+
+class NotComparableInPythonError(NotComparableError):
+    """The same, told to a caller that has an argument `allow`, and no command line."""
+
+    def _allowing(self) -> str:
+        return f"allow={list(self.kinds)}"
 
 
 FoundDifference = tuple[Difference, str]

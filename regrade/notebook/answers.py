@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from regrade.answers.opening import open_repository
 from regrade.answers.scorefile import ScoreFile
+from regrade.comparing.likeness import NotComparableError, NotComparableInPythonError
 from regrade.comparing.sides import side_at
 from regrade.comparing.verdict import judge
 from regrade.errors import SettingsError
@@ -148,7 +149,10 @@ class Answers:
         """
         settings = make_job(GateSettings, {"max_drop": max_drop})
         sides = self._find(base), self._find(candidate)
-        pair = self._pairing.of(*sides, PairFilters(allow=tuple(allow), scorer=scorer))
+        try:
+            pair = self._pairing.of(*sides, PairFilters(allow=tuple(allow), scorer=scorer))
+        except NotComparableError as error:
+            raise NotComparableInPythonError(error.problems, error.kinds) from None
         comparison = pair.compared.comparison
         name = comparison.benchmark
         [verdict] = judge({name: pair.compared}, {name: max_drop / 100}, settings)

@@ -1,5 +1,6 @@
 """`regrade.open` in a notebook: frames with the numbers of the commands, at one commit; axes; a stable, light door."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -251,7 +252,7 @@ def test_sets_that_differ_in_more_than_the_model_need_to_be_allowed(repository: 
     for model, shots in (("org/base", 0), ("org/candidate", 5)):
         score(answer(repository, model, wrong=(2,), total=20, n_shots=shots))
     answers = regrade.open(repository.uri)
-    with pytest.raises(NotComparableError):
+    with pytest.raises(NotComparableError, match=re.escape("pass `allow=['few_shot']`")):
         answers.compare("org/base", "org/candidate")
     allowed = answers.compare("org/base", "org/candidate", allow=["few_shot"])
     assert len(allowed.rows) == 20
