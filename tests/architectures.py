@@ -33,6 +33,35 @@ _MAMBA: dict[str, Any] = {
     "n_groups": 2,
 }
 
+_LATENT: dict[str, Any] = {
+    **_EXPERTS,
+    "num_key_value_heads": 4,  # as many as heads: each has its own part of the latent vector
+    "head_dim": 64,  # of the rotated part; transformers takes it from here
+    "qk_rope_head_dim": 64,
+    "qk_nope_head_dim": 32,
+    "v_head_dim": 32,
+    "kv_lora_rank": 512,  # vLLM has no attention on the CPU for others
+    "q_lora_rank": 64,
+    "n_routed_experts": 4,
+    "n_group": 2,
+    "topk_group": 1,
+    "first_k_dense_replace": 1,
+    "num_nextn_predict_layers": 0,
+    # As in DeepSeek's own files; without them vLLM expects no bias of the experts' scores, which transformers always has.
+    "topk_method": "noaux_tc",
+    "scoring_func": "sigmoid",
+    "rope_parameters": {
+        "rope_type": "yarn",  # as in DeepSeek's own files
+        "rope_theta": 10000.0,
+        "factor": 4.0,
+        "original_max_position_embeddings": 128,
+        "beta_fast": 32,
+        "beta_slow": 1,
+        "mscale": 1.0,
+        "mscale_all_dim": 1.0,
+    },
+}
+
 ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "llama": {},
     "qwen2": {},
@@ -49,6 +78,7 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
     "nemotron_h": {**_MAMBA, "hybrid_override_pattern": "M*"},
     # With an intermediate size of 192, an answer ends inside of a character, which vLLM leaves out.
     "olmo2": {"intermediate_size": 224},
+    "deepseek_v3": _LATENT,
 }
 """Values of the configuration beside the common ones, by `model_type`."""
 

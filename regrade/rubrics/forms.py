@@ -2,6 +2,9 @@
 
 The pattern leaves no white space to choose and bounds each explanation, so that a weak judge can neither fill the form with
 blanks nor run out of tokens within it. An explanation after the label would be made up for it.
+
+The pattern counts characters only in runs without an escape. xgrammar 0.2 needs 0.3 ms per token for the tokens that may come next
+in such a run, and 300 to 1,000 ms where a choice of a character or an escape is counted (130,000 tokens, one core).
 """
 
 import re
@@ -12,7 +15,11 @@ from regrade.records import Structure
 from regrade.rubrics.base import Rubric, VerdictField
 
 CRITERIA = "criteria"
-_ESCAPED = r'\\["\\/bfnrt]'
+_CHARACTER = r'[^"\\\x00-\x1f]'
+_FIRST = r'[^"\\\x00-\x20]'
+_ESCAPED = r'\\["\\/]'
+_MOST_ESCAPED = 8
+"""Most quotation marks, backslashes and slashes of an explanation that are escaped."""
 _TOKENS_AROUND = 128
 """Room for names, marks and labels of a verdict, in tokens."""
 
@@ -33,7 +40,7 @@ def structure_of(rubric: Rubric, criteria: int = 0) -> Structure:
     pattern = _object_pattern(rubric)
     if rubric.kind == "criteria":
         array = {"type": "array", "items": member, "minItems": criteria, "maxItems": criteria}
-        listed = ", ".join([pattern] * criteria)
+        listed = rf"(?:{pattern}, ){{{criteria - 1}}}{pattern}"
         return Structure(_object({CRITERIA: array}), regex=rf'\{{"{CRITERIA}": \[{listed}\]\}}')
     (first, *more) = rubric.fields
     choice = tuple(first.values) if not more and not first.explained else ()
@@ -41,7 +48,7 @@ def structure_of(rubric: Rubric, criteria: int = 0) -> Structure:
 
 
 def most_tokens(rubric: Rubric, criteria: int = 1) -> int:
-    """Return a number of new tokens that is enough for every verdict: a token has one character or more."""
+    """Return a number of new tokens that is enough for a verdict: a token has one character or more, three in one with many quotation marks."""
     explained = sum(field.explained for field in rubric.fields)
     return criteria * (explained + _TOKENS_AROUND)
 
@@ -110,12 +117,17 @@ def _object_pattern(rubric: Rubric) -> str:
 def _members(rubric: Rubric) -> Iterator[str]:
     for field in rubric.fields:
         if field.explained:
-            text = rf'(?:[^"\\\x00-\x20]|{_ESCAPED})(?:[^"\\\x00-\x1f]|{_ESCAPED}){{0,{field.explained - 1}}}'
-            yield f'"{explanation_of(field, rubric)}": "{text}"'
+            yield f'"{explanation_of(field, rubric)}": "{_text_pattern(field.explained)}"'
         labels = "|".join(map(_escaped, field.values))
         yield f'"{field.name}": ' + (
             f"({labels})" if rubric.kind == "criteria" else f'"({labels})"'
         )
+
+
+def _text_pattern(most: int) -> str:
+    """Pattern of a text of at most `most` characters, and a quarter of that after each escape."""
+    after = rf"(?:{_ESCAPED}{_CHARACTER}{{0,{most // 4}}}){{0,{_MOST_ESCAPED}}}"
+    return rf"{_FIRST}{_CHARACTER}{{0,{most - 1}}}{after}"
 
 
 def _escaped(label: str) -> str:

@@ -201,7 +201,7 @@ def test_metering_switches_the_measurements_of_one_engine(tmp_path: Path) -> Non
     assert [row["mode"] for row in found["modes"]] == ["off", "vllm", "meter"]
     assert all(row["fastest"] > 0 for row in found["modes"])
     assert [part["part"] for part in found["inside"]] == ["regrade's meter", "vLLM's statistics"]
-    assert all(0 < part["seconds"] and 0 < part["share"] < 0.5 for part in found["inside"])
+    assert all(part["seconds"] > 0 and 0 < part["share"] < 0.5 for part in found["inside"])
 
 
 def test_the_simulation_of_tune_comes_close_to_the_grid_in_four_starts(results: Path) -> None:

@@ -145,7 +145,11 @@ def test_the_pattern_and_the_schema_of_a_form_allow_the_same_reply(name: str):
     ("explanation", "fits"),
     [
         ("Because.", True),
-        ('It says "B" \\ here,\nthen é 漢.', True),
+        ('It says "B" \\ here, then é 漢.', True),
+        ("It says\nB", False),
+        ('""""""""" nine', False),
+        ('x"' + "x" * 150, True),
+        ('x"' + "x" * 151, False),
         ("x" * 600, True),
         ("x" * 601, False),
         ("", False),

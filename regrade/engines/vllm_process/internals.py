@@ -96,7 +96,7 @@ MEMBERS: Mapping[type, str] = {
     LLMEngine: "abort_request add_lora add_request from_vllm_config step",
     LoRAConfig: "max_lora_rank",
     LoRARequest: "lora_int_id lora_name lora_path",
-    ModelConfig: "dtype hf_config max_model_len",
+    ModelConfig: "dtype hf_config hf_text_config max_model_len use_mla",
     PrefixCacheStats: "hits queries",
     PEFTHelper: "from_local_dir r rank_pattern validate_legal",
     ParserManager: "get_parser",

@@ -21,6 +21,7 @@ from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.chat import Chat, open_chat
 from regrade.engines.vllm_process.cpu_cores import share_cores
 from regrade.engines.vllm_process.cpu_priority import lower_priority
+from regrade.engines.vllm_process.cpu_rotation import check_rotation
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.fit import check_fit, memory_at_start
 from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
@@ -91,6 +92,8 @@ def load(
             share_cores(parts, arguments.data_parallel_size, nodes=nodes, cpus=cpus)
     on_progress("tokenising the prompts")
     model = model_config(arguments)
+    if is_cpu:
+        check_rotation(model)
     prompts, reader, chat = open_prompts(open_message, model)
     tokenising = Tokenising(
         open_message, messages, prompts, model_limit=model.max_model_len, is_cpu=is_cpu
