@@ -63,7 +63,8 @@ def machine_folder(name: str) -> Path:
 def take_slot(folder: Path, n: int, holder: str, on_wait: Callable[[str], None]) -> Slot:
     """Return a slot; if none is free, wait for one in the order of arrival.
 
-    Call it on the main thread, where a signal whose handler raises interrupts the wait.
+    Call it on the main thread, where a signal whose handler raises interrupts the wait; in the microseconds before the wait begins, only
+    a second one does.
 
     Args:
         folder: Folder of the slots.

@@ -77,7 +77,7 @@ def test_requests_in_flight_are_divided_between_the_copies_of_a_model(
     assert chosen is not None
     work: Any = SimpleNamespace(plan=SimpleNamespace(specification=specification()))
 
-    tuning = flow._tuning(work, KEY, found, chosen)
+    tuning = flow._tuning(JOB, work, KEY, found, chosen)
 
     assert tuning.settings["max_num_seqs"] == per_copy
     assert tuning.in_flight == in_flight
@@ -96,10 +96,23 @@ def test_a_split_with_other_tokens_of_a_step_is_not_marked_as_chosen():
     assert chosen is not None
     work: Any = SimpleNamespace(plan=SimpleNamespace(specification=specification()))
 
-    tuning = flow._tuning(work, KEY, found, chosen)
+    tuning = flow._tuning(JOB, work, KEY, found, chosen)
 
     assert tuning.settings == {"max_num_seqs": 32, **split}
     assert [row[-1] for row in trial_rows(tuning)] == ["chosen", ""]
+
+
+def test_tokens_of_a_step_that_were_set_by_hand_are_kept_with_what_was_found():
+    found = Search(starts=1)
+    found.trials.append(Trial(0, {TOKENS: 4096}, Rung(64, 9.0, 256, 1.0)))
+    chosen = found.best()
+    assert chosen is not None
+    work: Any = SimpleNamespace(plan=SimpleNamespace(specification=specification()))
+    engine = JOB.engine.model_copy(update={TOKENS: 4096})
+    by_hand = JOB.model_copy(update={"engine": engine})
+
+    assert flow._tuning(by_hand, work, KEY, found, chosen).settings[TOKENS] == 4096
+    assert TOKENS not in flow._tuning(JOB, work, KEY, found, chosen).settings
 
 
 def test_limits_that_only_the_first_measurement_keeps_are_an_error_that_names_the_broken_one():

@@ -100,6 +100,7 @@ def test_a_waiting_process_can_be_cancelled_and_the_next_one_moves_up(
     assert first.line() == "holds"
     second, third = start("second"), start("third")
     assert (second.line(), third.line()) == ("waits for first", "waits for first")
+    time.sleep(0.2)  # a signal between the message and the wait is seen only when the wait ends
     for waiting in (second, third):
         cancelled = time.monotonic()
         waiting.process.send_signal(signal.SIGINT)
