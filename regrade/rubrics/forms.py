@@ -19,7 +19,7 @@ _CHARACTER = r'[^"\\\x00-\x1f]'
 _FIRST = r'[^"\\\x00-\x20]'
 _ESCAPED = r'\\["\\/]'
 _MOST_ESCAPED = 8
-"""Most quotation marks, backslashes and slashes of an explanation that are escaped."""
+"""Most quotation marks and backslashes of an explanation."""
 _TOKENS_AROUND = 128
 """Room for names, marks and labels of a verdict, in tokens."""
 
@@ -48,7 +48,7 @@ def structure_of(rubric: Rubric, criteria: int = 0) -> Structure:
 
 
 def most_tokens(rubric: Rubric, criteria: int = 1) -> int:
-    """Return a number of new tokens that is enough for a verdict: a token has one character or more, three in one with many quotation marks."""
+    """Return the most new tokens of a verdict: enough for one character in each, or for three if explanations have eight escapes."""
     explained = sum(field.explained for field in rubric.fields)
     return criteria * (explained + _TOKENS_AROUND)
 
