@@ -1,0 +1,144 @@
+"""The command line within this process, in a folder with frozen answers."""
+
+import itertools
+import json
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regrade.answers.sets import AnswerSet
+from regrade.cli import output, terminal
+from regrade.cli.main import run
+from regrade.scoring import score as scoring
+from tests.golden.golden import matches_golden, normalised, without_seconds
+from tests.golden.inputs import make_answers, make_judged
+
+SCREEN = {"_force_terminal": True, "_width": 80, "_color_system": None}
+"""Fields of a console of 80 columns without colours."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The result, without the version of regrade in front."""
+        document = json.loads(self.out)
+        del document["regrade_version"]
+        return dict(document)
+
+    @property
+    def shown(self) -> str:
+        """What a person sees: the result, what goes beside it, and an exit code that is not 0."""
+        parts = [self.out.rstrip("\n")]
+        if self.err.strip():
+            parts.append(f"-- stderr\n{self.err.rstrip()}")
+        if self.code:
+            parts.append(f"-- exit code {self.code}")
+        return "\n".join(parts)
+
+
+@dataclass(frozen=True)
+class Door:
+    """The command line, which writes into one folder."""
+
+    folder: Path
+    sets: dict[str, AnswerSet]
+    """Answer sets by name: those of `answers`, and those of `judged`."""
+    capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch
+
+    def json(self, name: str, arguments: str) -> Ran:
+        """Run a command for a program, and compare the document and the exit code."""
+        ran = self.run(f"{arguments} --json")
+        code = f"-- exit code {ran.code}\n" if ran.code else ""
+        self.matches(f"{name}.json", ran.out + code)
+        return ran
+
+    def screen(self, name: str, arguments: str) -> Ran:
+        """Run a command on a terminal of 80 columns, and compare what it shows."""
+        with self.on_screen():
+            ran = self.run(arguments)
+        self.matches(f"{name}.txt", without_seconds(ran.shown))
+        return ran
+
+    @contextmanager
+    def on_screen(self) -> Iterator[None]:
+        """Show what the block prints on a terminal of 80 columns without colours."""
+        with self.monkeypatch.context() as patched:
+            for field, value in SCREEN.items():
+                patched.setattr(terminal.stdout, field, value)
+            patched.setattr(terminal.stderr, "_width", 80)
+            yield
+
+    def run(self, arguments: str) -> Ran:
+        """Run a command; nothing that it sets for its process lasts.
+
+        Args:
+            arguments: Words, in which `{NAME}` is the id of an answer set, and `{answers}`, `{judged}` and `{folder}` are folders.
+        """
+        folders = {"folder": self.folder, "answers": self.folder / "answers"}
+        folders["judged"] = self.folder / "judged"
+        ids = {name: found.manifest.answer_set_id for name, found in self.sets.items()}
+        words = [word.format(**folders, **ids) for word in arguments.split()]
+        loggers = [logging.getLogger(), logging.getLogger("regrade")]
+        before = [(logger, list(logger.handlers), logger.level) for logger in loggers]
+        self.capfd.readouterr()
+        with self.monkeypatch.context() as patched:
+            patched.setattr(output, "_written", [])
+            patched.setattr(terminal.stderr, "_width", 80)
+            try:
+                code = run(words)
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+            finally:
+                logging.captureWarnings(capture=False)
+                for logger, handlers, level in before:
+                    for handler in logger.handlers:
+                        if handler not in handlers:
+                            handler.close()
+                    logger.handlers[:] = handlers
+                    logger.setLevel(level)
+        return Ran(code, *self.capfd.readouterr())
+
+    def matches(self, name: str, text: str) -> None:
+        """Compare a text with a golden file."""
+        logs = self.folder.rglob(".regrade/log.jsonl")
+        commits = {
+            json.loads(line)["revision"] for log in logs for line in log.read_text().splitlines()
+        }
+        matches_golden(name, normalised(text, folder=self.folder, commits=commits))
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, AnswerSet]]:
+    """The frozen answers, made once."""
+    folder = tmp_path_factory.mktemp("golden")
+    with pytest.MonkeyPatch.context() as patched:  # each scoring takes a quarter of a second
+        patched.setattr(scoring, "monotonic", itertools.count(0, 0.25).__next__)
+        return folder, make_answers(folder) | make_judged(folder)
+
+
+@pytest.fixture
+def door(
+    world: tuple[Path, dict[str, AnswerSet]],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Door:
+    """The command line with a copy of the frozen answers, which a test may change."""
+    for name in ("answers", "judged"):
+        shutil.copytree(world[0] / name, tmp_path / name)
+    for name in ("logs", "spool", "cache", "questions"):
+        monkeypatch.setenv(f"REGRADE_{name.upper()}", str(tmp_path / name))
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    return Door(tmp_path, world[1], capfd, monkeypatch)

@@ -1,0 +1,214 @@
+"""Frozen inputs: repositories with few answers, and results that no engine had to make.
+
+Answers are published and scored as everywhere; only what needs an engine is written down here.
+"""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.origin import begin_session
+from regrade.answers.publishing import publish_answers
+from regrade.answers.sets import AnswerSet
+from regrade.answers.spool import Spool, spool_folder
+from regrade.planning.plan import MemoryPlan
+from regrade.settings import GoodputLimits
+from regrade.specification import ModelIdentity
+from regrade.stats.speed import Goodput, Speed, Spread
+from regrade.sweeping.results import SweepResult
+from regrade.tuning.job import TuneResult
+from regrade.tuning.records import TrialRecord
+from tests.builders import description, row, session
+from tests.comparing.sides import answer
+from tests.judged import judge
+from tests.reporting.test_plans import FITTING, LACKING, REFUSED, plan
+from tests.stored import again, score, score_with_an_older_scorer
+from tests.sweeping.made import paired_test, point, sweep
+from tests.tuning.test_records import KEY, tuning
+
+QUESTIONS = 12
+LATENCY = Spread(mean=0.25, p25=0.1, p50=0.2, p75=0.3, p99=0.4, n=QUESTIONS)
+SPEED = Speed(
+    **dict.fromkeys(("ttft", "tpot", "itl", "e2el", "queue"), LATENCY),
+    requests=QUESTIONS,
+    running_mean=2.0,
+    running_max=3,
+    waiting_max=1,
+    kv_cache_usage_max=0.5,
+    prefix_hit_rate=0.25,
+    preemptions=6,
+    goodput=Goodput(
+        limits=GoodputLimits(ttft=2, e2el=30), answers=QUESTIONS, within=9, per_second=1.5
+    ),
+)
+
+
+def make_answers(folder: Path) -> dict[str, AnswerSet]:
+    """Answer sets of several models on the same questions, by the model's name without `org/`."""
+    repository = LocalRepository(folder / "answers")
+    sets = {
+        "base": answer(repository, "org/base", wrong=(1, 2), total=QUESTIONS),
+        "candidate": answer(
+            repository, "org/candidate", wrong=(2, 3, 5, 7), total=QUESTIONS, unparsed=1
+        ),
+        "sampled": answer(
+            repository, "org/sampled", wrong=(3,), total=QUESTIONS, repeats=2, temperature=0.7
+        ),
+        "fast": generated(folder, repository, "org/fast", right=6, seconds=6),
+        "slow": generated(folder, repository, "org/slow", right=11, seconds=60, quantization="fp8"),
+    }
+    for found in sets.values():
+        score(found)
+    sets["unfinished"] = answer(
+        repository, "org/unfinished", right=5, total=8, declared=20, benchmark="more-sums"
+    )
+    sets["older"] = answer(repository, "org/older", wrong=(4,), total=QUESTIONS)
+    score_with_an_older_scorer(
+        sets["older"],
+        lambda scored: (
+            {"value": 0.0, "extracted": "0", "outcome": "scored"}
+            if scored["sample_id"][-1] in "67"
+            else {}
+        ),
+    )
+    return {name: again(found) for name, found in sets.items()}
+
+
+def generated(
+    folder: Path,
+    repository: LocalRepository,
+    model: str,
+    *,
+    right: int,
+    seconds: float,
+    quantization: str | None = None,
+) -> AnswerSet:
+    """Answers of a session of an engine, with their seconds."""
+    identity = ModelIdentity(name=model, kind="hub", revision="a" * 40, quantization=quantization)
+    described = description(QUESTIONS, model=identity)
+    begun = session(device="NVIDIA H100")
+    rows = [
+        row(
+            number,
+            "" if number < right else f"#### {number + 1}",
+            finished_at=seconds * (number + 1) / QUESTIONS,
+        )
+        for number in range(QUESTIONS)
+    ]
+    with Spool(folder / "spool" / described.specification.answer_set_id) as spool:
+        begin_session(spool, repository.uri, described, begun)
+        spool.append(rows)
+        found = publish_answers(repository, spool, described)
+    assert found is not None
+    return found
+
+
+def make_judged(folder: Path) -> dict[str, AnswerSet]:
+    """Answers of two models, and the verdicts of two judges; the second finds more of them right."""
+    repository = LocalRepository(folder / "judged")
+    sets = {}
+    for model, wrong in (("a", (0, 3, 6, 9)), ("b", (0, 1, 2, 3, 4, 5))):
+        answers = answer(
+            repository, f"org/{model}", wrong=wrong, total=2 * QUESTIONS, scorers=("judge",)
+        )
+        sets[model] = answers
+        for name, lenient in (("strict", ()), ("kind", (0, 6))):
+            sets[f"{model}-{name}"] = judge(
+                answers,
+                lambda number, _, wrong=wrong, lenient=lenient: (
+                    None
+                    if number == 11
+                    else "B"
+                    if number in wrong and number not in lenient
+                    else "A"
+                ),
+                model=f"org/judge-{name}",
+            )
+    return {name: again(found) for name, found in sets.items()}
+
+
+def label(sheet: Path, *wrong: int) -> None:
+    """Fill a sheet as a person who finds these answers wrong."""
+    with sheet.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for filled in rows:
+        number = int(filled["sample_id"].removeprefix("sample-"))
+        filled["label"] = "incorrect" if number in wrong else "correct"
+    with sheet.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def of_an_engine(evaluation: dict[str, Any]) -> dict[str, Any]:
+    """The document of a scoring as that of an evaluation that generated its answers, for a price."""
+    first, *others = evaluation["answer_sets"]
+    changes = {
+        "generated": QUESTIONS,
+        "seconds": {"load": 30.0, "generate": 6.0, "publish": 0.5, "score": 0.25, "track": 1.0},
+        "tokens_per_second": 14.0,
+        "prompt_tokens": 60,
+        "completion_tokens": 84,
+        "cost": 0.0125,
+        "speed": SPEED.model_dump(mode="json"),
+    }
+    return evaluation | {"answer_sets": [first | changes, *others]}
+
+
+def leave_in_the_spool(folder: Path, model: str = "org/left") -> None:
+    """Leave answers on this machine as a run that was killed does."""
+    described = description(4, model=model)
+    specified = described.specification
+    path = spool_folder(str(folder / "answers"), specified.answer_set_id)
+    with Spool(path) as spool:
+        begin_session(spool, str(folder / "answers"), described, session())
+        spool.append([row(number) for number in range(3)])
+
+
+def swept(folder: Path) -> SweepResult:
+    """A sweep of three points, of which one failed."""
+    points = (
+        point(0, 1),
+        point(1, 4, test=paired_test(0.02), speed_up=3.0, speed=SPEED),
+        point(2, 16, failure="out of memory"),
+    )
+    return sweep(*points).model_copy(update={"folder": str(folder / "sweeps")})
+
+
+def tuned(folder: Path) -> TuneResult:
+    """A search with two measurements, of which the second was too slow for a limit."""
+    key = KEY.model_copy(update={"limits": {"ttft_p99": 0.3}})
+    trials = (
+        TrialRecord(
+            start=0, settings={}, in_flight=96, rate=900.0, requests=96, seconds=9.0, speed=SPEED
+        ),
+        TrialRecord(
+            start=1,
+            settings={"max_num_batched_tokens": 16384},
+            in_flight=192,
+            rate=990.0,
+            requests=192,
+            seconds=9.5,
+            broken="TTFT p99 0.4 s is above 0.3 s",
+        ),
+    )
+    update = {"trials": trials, "starts": 2, "remarks": ("prompts are short",), "rate": 900.0}
+    return TuneResult(
+        tuning=tuning(key).model_copy(update=update),
+        path=key.path,
+        repository=str(folder / "answers"),
+        answer_set_id="0" * 16,
+        answers_made=288,
+        rows=288,
+        expected_rows=1319,
+        load_seconds=60.0,
+        measure_seconds=18.5,
+    )
+
+
+def planned(*, fits: bool) -> MemoryPlan:
+    """A plan of memory with a split that fits, one that does not and one that the model refuses, or without the first."""
+    if fits:
+        return plan(FITTING, LACKING, REFUSED)
+    return plan(LACKING, REFUSED, chosen=None, advice="nothing fits: 3.0 GiB per GPU too little.")

@@ -1,0 +1,40 @@
+"""Each command that needs no engine and no server: its document for programs, and its page of 80 columns for people."""
+
+import pytest
+
+from tests.golden.conftest import Door
+
+COMMANDS = {
+    "list": "list --answers {answers}",
+    "list-judged": "list --answers {judged}",
+    "list-of-a-model": "list --answers {answers} --model cand --sort accuracy",
+    "show": "show {candidate} --answers {answers} --limit 2",
+    "show-wrong": "show {candidate} --answers {answers} --verdict unparsed",
+    "show-worse": "show {candidate} --answers {answers} --against {base} --change worse --limit 1",
+    "show-verdicts": "show {a-strict} --answers {judged} --limit 1",
+    "diff": "diff {older} --answers {answers} --examples 1",
+    "compare": "compare org/base org/candidate --answers {answers} --examples 1",
+    "compare-judged": "compare {a-strict} {b-strict} --answers {judged} --examples 1",
+    "compare-refused": "compare org/base org/sampled --answers {answers}",
+    "gate-pass": "gate org/slow --baseline org/fast --answers {answers}",
+    "gate-regression": "gate org/candidate --baseline org/base --answers {answers} --max-drop 1 --error-rate 40",
+    "gate-cannot-tell": "gate org/candidate --baseline org/base --answers {answers} --max-unparsed 1",
+    "gate-refused": "gate org/sampled --baseline org/base --answers {answers}",
+    "chart-seconds": "chart --answers {answers} --benchmark sums",
+    "chart-money": "chart --answers {answers} --benchmark sums --over money --gpu-hour 2.50",
+    "panel": "panel {a} --answers {judged}",
+    "label-none": "label {a-strict} --answers {judged} --report",
+    "verify": "verify --answers {answers}",
+    "promote": "promote org/base --answers {answers}",
+    "benchmarks": "benchmarks gsm8k",
+    "scorers": "scorers",
+    "error": "show nothing --answers {answers}",
+    "error-usage": "list --sort size",
+    "publish-nothing": "publish",
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_programs_and_people_are_told_the_same_as_ever(name: str, door: Door):
+    door.json(name, COMMANDS[name])
+    door.screen(name, COMMANDS[name])

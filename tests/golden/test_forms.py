@@ -1,0 +1,26 @@
+"""The form of each deployment's parameters, as the Prefect UI gets it."""
+
+import json
+
+import pytest
+import yaml
+from prefect.flows import load_flow_from_entrypoint
+from prefect.utilities.callables import parameter_schema
+
+from tests.command_line import ROOT
+from tests.golden.golden import matches_golden
+
+ENTRYPOINTS = {
+    str(one["name"]): str(one["entrypoint"])
+    for one in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+}
+
+
+@pytest.mark.parametrize("name", ENTRYPOINTS)
+def test_a_deployment_asks_for_the_same_parameters(name: str):
+    flow = load_flow_from_entrypoint(ENTRYPOINTS[name], use_placeholder_flow=False)
+    schema = parameter_schema(flow).model_dump_for_openapi()
+    matches_golden(
+        f"forms/{name}.json",
+        json.dumps(schema, indent=1, ensure_ascii=False, sort_keys=True) + "\n",
+    )
