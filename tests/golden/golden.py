@@ -27,6 +27,7 @@ def _unless_fixed(placeholder: str) -> Callable[[re.Match[str]], str]:
 _REPLACED: tuple[tuple[str, Replacement], ...] = (
     (r"data:(image|font)/[\w+-]+;base64,[\w+/=]+", r"<\1>"),
     (r"<style>.*?</style>", "<style/>"),
+    (r"&#39;sha256-[\w+/=]+&#39;", "<sha256>"),
     # Commands as this environment calls them, and the version of regrade.
     (r"(?<![\w./-])[\w./-]+/bin/(regrade|mlflow|prefect)\b", r"\1"),
     (
@@ -42,18 +43,19 @@ _REPLACED: tuple[tuple[str, Replacement], ...] = (
     (r"\b20\d\d-\d\d-\d\d\b", "YYYY-MM-DD"),
     (r"^\d\d:\d\d:\d\d ", "hh:mm:ss "),
     # Seconds that this run took.
-    (r'("(?:score|track|publish|score_seconds)": )\d[\d.e-]*', r'\1"<seconds>"'),
+    (r'"seconds": \{.*?\}', lambda found: re.sub(r": [\d.e-]+", ': "<seconds>"', found[0])),
     (r"\b1[789]\d{8}\b", "<seconds since 1970>"),
     # Scorers: their code, of which the hash also depends on the version of Python.
-    (r'("source_hash": ")[0-9a-f]{8}', r"\1<hash>"),
+    (r'("(?:source_hash|scorer_source)": ")[0-9a-f]{8}', r"\1<hash>"),
     (r"(\b[a-z_]+-\d+-|\bv\d+ )[0-9a-f]{8}\b", r"\1<hash->"),
     (r"((?:version \d+|v\d+), source `?)[0-9a-f]{8}", r"\1<hash->"),
     # Files: their content depends on the version of pyarrow.
     (r"\b(part-\d{5}-)[0-9a-f]{8}\b", r"\1<hash->"),
-    (r'("bytes": )\d+', r'\1"<bytes>"'),
     (r"\bhas \d+ bytes with\b", "has <bytes> bytes with"),
     (r"-\d{8}T\d{6}-\d+\.log\b", "-<time>.log"),
     (r"\b[0-9a-f]{64}\b", _unless_fixed("<sha256>")),
+    # Sums whose order is not fixed differ in their last digits.
+    (r"\b\d+\.\d{13,}(e-\d+)?\b", lambda found: f"{float(found[0]):.12g}"),
     # Commits of repositories, and runs of MLflow.
     (r"\b[0-9a-f]{40}\b", _unless_fixed("<commit>")),
     (r"\b[0-9a-f]{32}\b", _unless_fixed("<run>")),

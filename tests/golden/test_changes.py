@@ -4,8 +4,13 @@ import json
 import zipfile
 from pathlib import Path
 
+import pytest
+
+from regrade.exporting.hub_results import TAKING_PART, TakingPart
+from tests.exporting.test_hub_results import Team
 from tests.golden.conftest import Door
 from tests.golden.inputs import label, leave_in_the_spool
+from tests.hub_server.fixtures import Hub
 from tests.importing.test_lm_eval import TIME, results, sample
 from tests.importing.writing import jsonl
 
@@ -81,3 +86,13 @@ def test_exported_files(door: Door):
         for name, member in named.items():
             text = json.dumps(json.loads(members.read(member)), indent=1)
             door.matches(f"export-inspect-{name}.json", text)
+
+
+def test_results_for_the_page_of_a_model(door: Door, hub: Hub, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(TAKING_PART, "gsm8k", TakingPart("openai/gsm8k", "gsm8k", 100.0, 40))
+    team = Team(hub, monkeypatch)
+    team.evaluate()
+    for options in ("", " --commit"):
+        ran = door.run(f"publish-results {team.model} --json{options}")
+        text = ran.out.replace(hub.endpoint, "<hub>").replace(hub.user, "<user>")
+        door.matches(f"publish-results{options.strip().strip('-') and '-committed'}.json", text)

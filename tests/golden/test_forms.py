@@ -1,6 +1,7 @@
-"""The form of each deployment's parameters, as the Prefect UI gets it."""
+"""The form of each deployment's parameters, as the Prefect UI gets it; settings that several have are in one file."""
 
 import json
+from typing import Any
 
 import pytest
 import yaml
@@ -20,7 +21,10 @@ ENTRYPOINTS = {
 def test_a_deployment_asks_for_the_same_parameters(name: str):
     flow = load_flow_from_entrypoint(ENTRYPOINTS[name], use_placeholder_flow=False)
     schema = parameter_schema(flow).model_dump_for_openapi()
-    matches_golden(
-        f"forms/{name}.json",
-        json.dumps(schema, indent=1, ensure_ascii=False, sort_keys=True) + "\n",
-    )
+    for title, definition in schema.pop("definitions", {}).items():
+        matches_golden(f"forms/definitions/{title}.json", text_of(definition))
+    matches_golden(f"forms/{name}.json", text_of(schema))
+
+
+def text_of(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, indent=1, ensure_ascii=False, sort_keys=True) + "\n"

@@ -21,6 +21,7 @@ from regrade.reporting.tunings import tuning_page
 from regrade.scoring.diff import Diff
 from tasks import plan_memory
 from tasks.gate import show_comparisons, show_verdict
+from tasks.sweep import track_in_mlflow
 from tests.command_line import DEMO
 from tests.golden.conftest import Door
 from tests.golden.inputs import label, of_an_engine, planned, swept, tuned
@@ -166,6 +167,11 @@ def test_a_diff_of_scorings_in_prefect(door: Door, prefect: list[str]):
     door.matches("diff.prefect.md", "\n".join(prefect))
 
 
+def test_a_verdict_to_hand_on(door: Door):
+    door.run(f"{VERDICTS['regression']} --examples 1 --html {{folder}}/verdict.html")
+    door.matches("verdict-regression.html", (door.folder / "verdict.html").read_text())
+
+
 @pytest.mark.parametrize("kind", ["md", "html"])
 @pytest.mark.parametrize(
     ("name", "what"),
@@ -196,6 +202,9 @@ def test_a_sweep_is_the_same_everywhere(
     door.screen("sweep", f"sweep {where}")
     sweeps.report_sweep(found)
     door.matches("sweep.prefect.md", "\n".join(prefect))
+    uri = f"sqlite:///{door.folder / 'mlflow.db'}"
+    track_in_mlflow.fn(uri, found, "org/tiny", str(door.folder / "answers"))
+    door.matches("sweep.mlflow.txt", tracked(door.folder / "mlflow.db"))
     door.matches("sweep.md", (door.folder / "sweeps" / "sweep.md").read_text())
 
 
