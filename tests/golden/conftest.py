@@ -78,6 +78,7 @@ class Door:
             for field, value in SCREEN.items():
                 patched.setattr(terminal.stdout, field, value)
             patched.setattr(terminal.stderr, "_width", 80)
+            patched.setattr(terminal.stderr, "_force_terminal", False)
             yield
 
     def run(self, arguments: str) -> Ran:
@@ -96,6 +97,7 @@ class Door:
         with self.monkeypatch.context() as patched:
             patched.setattr(output, "_written", [])
             patched.setattr(terminal.stderr, "_width", 80)
+            patched.setattr(terminal.stderr, "_force_terminal", False)  # no progress
             try:
                 code = run(words)
             except SystemExit as ended:

@@ -46,8 +46,8 @@ _REPLACED: tuple[tuple[str, Replacement], ...] = (
     (r'"seconds": \{.*?\}', lambda found: re.sub(r": [\d.e-]+", ': "<seconds>"', found[0])),
     (r"\b1[789]\d{8}\b", "<seconds since 1970>"),
     # Scorers: their code, of which the hash also depends on the version of Python.
-    (r'("(?:source_hash|scorer_source)": ")[0-9a-f]{8}', r"\1<hash>"),
-    (r"(\b[a-z_]+-\d+-|\bv\d+ )[0-9a-f]{8}\b", r"\1<hash->"),
+    (r'("(?:source_hash|scorer_source|regrade\.scorer_hash)": ")[0-9a-f]{8}', r"\1<hash>"),
+    (r"(\b[a-z_]+-\d+-|\bv\d+ \(?)[0-9a-f]{8}\b", r"\1<hash->"),
     (r"((?:version \d+|v\d+), source `?)[0-9a-f]{8}", r"\1<hash->"),
     # Files: their content depends on the version of pyarrow.
     (r"\b(part-\d{5}-)[0-9a-f]{8}\b", r"\1<hash->"),
