@@ -21,6 +21,8 @@ from tests.golden.inputs import make_answers, make_judged
 
 SCREEN = {"_force_terminal": True, "_width": 80, "_color_system": None}
 """Fields of a console of 80 columns without colours."""
+FILE = SCREEN | {"_force_terminal": False}
+"""Fields of a console without a terminal, which shows no progress."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,8 @@ class Door:
         with self.monkeypatch.context() as patched:
             for field, value in SCREEN.items():
                 patched.setattr(terminal.stdout, field, value)
-            patched.setattr(terminal.stderr, "_width", 80)
-            patched.setattr(terminal.stderr, "_force_terminal", False)
+            for field, value in FILE.items():
+                patched.setattr(terminal.stderr, field, value)
             yield
 
     def run(self, arguments: str) -> Ran:
@@ -96,8 +98,8 @@ class Door:
         self.capfd.readouterr()
         with self.monkeypatch.context() as patched:
             patched.setattr(output, "_written", [])
-            patched.setattr(terminal.stderr, "_width", 80)
-            patched.setattr(terminal.stderr, "_force_terminal", False)  # no progress
+            for field, value in FILE.items():
+                patched.setattr(terminal.stderr, field, value)
             try:
                 code = run(words)
             except SystemExit as ended:
