@@ -13,10 +13,10 @@ from regrade.comparing.gate import gate_report
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Cluster, Comparisons
 from regrade.comparing.together import compare_sides
-from regrade.errors import SettingsError
-from regrade.job import default_answers
+from regrade.jobs.job import default_answers
 from regrade.orchestration.form import form
 from regrade.settings import Difference, GateSettings
+from regrade.settings.errors import SettingsError
 from tasks.gate import show_comparisons
 
 

@@ -13,8 +13,8 @@ from regrade.answers.sets import AnswerSet, list_sets
 from regrade.comparing.gate import gate as judge
 from regrade.comparing.gate_report import GateReport, tag_candidate
 from regrade.comparing.sides import Side, find_side
-from regrade.errors import TrackingError
 from regrade.settings import GateSettings
+from regrade.settings.errors import TrackingError
 from regrade.tracking.connection import default_tracking_uri, may_have_runs
 from regrade.tracking.labels import move_alias_tag
 from tasks.gate import show_verdict

@@ -7,12 +7,11 @@ from prefect.client.schemas.objects import State
 
 from flows import parameters as p
 from flows.gating import completed
-from flows.generating import generate, plan, publish, run_name
-from flows.unscored import finish_unscored, is_to_be_scored
-from regrade.job import GenerationJob, make_job
+from flows.generating import finish_unscored, generate, is_to_be_scored, plan, publish, run_name
+from regrade.jobs.job import GenerationJob, make_job
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form
-from regrade.reporting.headlines import headline
+from regrade.results.tables import headline
 
 
 @form()

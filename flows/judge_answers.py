@@ -5,9 +5,9 @@ from prefect.runtime import flow_run
 
 from flows import parameters as p
 from flows.judging import judge_stored
-from regrade.job import JudgeJob, make_job
+from regrade.jobs.job import JudgeJob, make_job
 from regrade.orchestration.form import form
-from regrade.reporting.results import Evaluation, check_answered
+from regrade.results.results import Evaluation, check_answered
 from regrade.tracking.process import prepare
 
 

@@ -7,9 +7,9 @@ from flows import generating
 from flows.result import report
 from flows.scoring import publish, score, track
 from regrade.answers.sets import AnswerSet
-from regrade.job import EvaluationJob, JudgeJob, JudgeSettings
+from regrade.jobs.job import EvaluationJob, JudgeJob, JudgeSettings
 from regrade.judging.choosing import check_asking, default_rubric
-from regrade.reporting.results import Evaluation
+from regrade.results.results import Evaluation
 from tasks.judge import plan_judging, take_known
 from tasks.work import Work
 

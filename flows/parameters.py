@@ -6,7 +6,8 @@ A flow that means something else by one of them says so in its docstring, which 
 from datetime import date
 from typing import Annotated
 
-from regrade import job, settings, shares
+from regrade import settings
+from regrade.jobs import job, shares
 from regrade.orchestration.form import Description
 
 Model = Annotated[

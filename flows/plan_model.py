@@ -7,10 +7,10 @@ from prefect.runtime import flow_run
 
 from flows import parameters as p
 from regrade.engines.vllm import VllmEngine
-from regrade.job import make_job
+from regrade.jobs.job import make_job
 from regrade.orchestration.form import form
-from regrade.planning.plan import MemoryPlan
-from regrade.planning.request import GpuName, PlanRequest
+from regrade.tuning.plan.plan import MemoryPlan
+from regrade.tuning.plan.request import GpuName, PlanRequest
 from tasks.plan_memory import plan_memory
 
 

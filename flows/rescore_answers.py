@@ -8,7 +8,7 @@ from prefect.client.schemas.objects import State
 from flows import parameters as p
 from flows.scoring_run import run_name, scored
 from flows.scoring_stored import score_stored
-from regrade.job import ScoringJob, make_job
+from regrade.jobs.job import ScoringJob, make_job
 from regrade.orchestration.form import form
 
 

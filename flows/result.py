@@ -4,9 +4,9 @@ Imports Prefect only within a flow run.
 """
 
 from flows.scoring import Scorings
-from regrade.errors import DamagedAnswersError
-from regrade.reporting.display import current_display
-from regrade.reporting.results import (
+from regrade.records.rubrics.facts import answers_per_question, judge_run
+from regrade.results.display import current_display
+from regrade.results.results import (
     AnswerSetResult,
     Evaluation,
     NotScored,
@@ -14,7 +14,7 @@ from regrade.reporting.results import (
     SomeUnfitError,
     score_result,
 )
-from regrade.rubrics.facts import answers_per_question, judge_run
+from regrade.settings.errors import DamagedAnswersError
 from tasks.score import ScoredSet
 from tasks.step import in_flow_run
 

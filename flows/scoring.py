@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from regrade.answers.sets import AnswerSet
-from regrade.errors import DamagedAnswersError, RegradeError
-from regrade.reporting.panel_results import PanelResult
-from regrade.rubrics.facts import judge_run
+from regrade.judging.panel_result import PanelResult
+from regrade.records.rubrics.facts import judge_run
 from regrade.scorers import JUDGE
 from regrade.scoring.score import Scored, label_now
 from regrade.settings import ScoringOptions
+from regrade.settings.errors import DamagedAnswersError, RegradeError
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from tasks.panel import combine_judges, track_panels
 from tasks.publish_scores import publish_scores

@@ -6,9 +6,9 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 
 from flows.gating import completed
-from regrade.orchestration.naming import name_run
-from regrade.reporting.headlines import headline
-from regrade.reporting.results import Evaluation
+from regrade.orchestration.artifacts import name_run
+from regrade.results.results import Evaluation
+from regrade.results.tables import headline
 
 NAMED = 3
 """Answer sets whose results are the name of a run; more are only counted."""

@@ -8,11 +8,11 @@ import logging
 from flows.result import report
 from flows.scoring import own_scorers, publish, score, track
 from regrade.answers.sets import AnswerSet
-from regrade.job import ScoringJob
-from regrade.reporting.results import Evaluation
+from regrade.jobs.job import ScoringJob
+from regrade.jobs.stored_sets import choose_sets
+from regrade.results.results import Evaluation
 from regrade.scorers import stored_name
 from regrade.scoring.score import stale_scorers
-from regrade.stored_sets import choose_sets
 
 logger = logging.getLogger("regrade.score")
 

@@ -5,15 +5,15 @@ from prefect import flow
 from flows import generating
 from flows import parameters as p
 from flows.sweeping import run_sweep
-from regrade.job import make_job
+from regrade.jobs.job import make_job
 from regrade.orchestration.form import form
-from regrade.orchestration.sweeps import check_complete, report_sweep
 from regrade.scorers import load_scorer
-from regrade.sweeping.axes import Axis
-from regrade.sweeping.points import SweepJob, check_address
-from regrade.sweeping.results import SweepResult
 from regrade.tracking.process import prepare
+from regrade.tuning.sweep.axes import Axis
+from regrade.tuning.sweep.points import SweepJob, check_address
+from regrade.tuning.sweep.results import SweepResult
 from tasks.sweep import track_points
+from tasks.sweep_page import check_complete, report_sweep
 
 
 def run_name() -> str:

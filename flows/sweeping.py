@@ -11,15 +11,21 @@ from flows.generating import loaded_engine, plan
 from flows.scoring import publish as publish_scorings
 from flows.scoring import score
 from regrade.engines.base import Engine, LimitedEngine
-from regrade.errors import EngineError, OperationError, RegradeError, SettingsError, UserError
-from regrade.job import EvaluationJob
-from regrade.monitoring.endpoint import show
-from regrade.monitoring.state import AnswerSetState
+from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.worker import engine_no_longer_needed
+from regrade.processes.metrics_endpoint import show
+from regrade.processes.metrics_state import AnswerSetState
 from regrade.scorers import stored_name
-from regrade.sweeping.measuring import ScoredAnswers, gpus_of, measure
-from regrade.sweeping.points import Point, SweepJob, starts
-from regrade.sweeping.results import Measured, PointResult, SweepResult
+from regrade.settings.errors import (
+    EngineError,
+    OperationError,
+    RegradeError,
+    SettingsError,
+    UserError,
+)
+from regrade.tuning.sweep.measuring import ScoredAnswers, gpus_of, measure
+from regrade.tuning.sweep.points import Point, SweepJob, starts
+from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
 from tasks.generate import generate_missing
 from tasks.plan import find_missing
 from tasks.publish import publish_answers

@@ -12,23 +12,23 @@ from prefect import flow
 from flows import generating
 from flows import parameters as p
 from flows.generating import loaded_engine, plan, publish
-from regrade import __version__
-from regrade.errors import SettingsError
-from regrade.job import make_job
+from regrade.jobs.job import make_job
 from regrade.orchestration.artifacts import TUNING_KEY, show
 from regrade.orchestration.form import form
 from regrade.orchestration.worker import engine_no_longer_needed
-from regrade.planning.plan import MemoryPlan
-from regrade.planning.planner import make_memory_plan
-from regrade.planning.request import PlanRequest
-from regrade.reporting.display import log_file
-from regrade.reporting.tunings import tuning_page
-from regrade.tuning.job import LatencyLimits, TuneJob, TuneResult
-from regrade.tuning.lookup import key_of
-from regrade.tuning.records import TrialRecord, Tuning, TuningKey, keep
-from regrade.tuning.search import TOKENS, search
-from regrade.tuning.splits import PARALLEL, splits_to_try
-from regrade.tuning.trials import Found, Search
+from regrade.results.display import log_file
+from regrade.settings.errors import SettingsError
+from regrade.settings.project_folder import VERSION
+from regrade.tuning.plan.plan import MemoryPlan
+from regrade.tuning.plan.planner import make_memory_plan
+from regrade.tuning.plan.request import PlanRequest
+from regrade.tuning.search.job import LatencyLimits, TuneJob, TuneResult
+from regrade.tuning.search.lookup import key_of
+from regrade.tuning.search.records import TrialRecord, Tuning, TuningKey, keep
+from regrade.tuning.search.search import TOKENS, search
+from regrade.tuning.search.splits import PARALLEL, splits_to_try
+from regrade.tuning.search.text import tuning_page
+from regrade.tuning.search.trials import Found, Search
 from tasks.tune import MeasuringEngine, Questions
 from tasks.work import Work
 
@@ -198,7 +198,7 @@ def _tuning(job: TuneJob, work: Work, key: TuningKey, found: Search, chosen: Fou
         key=key,
         benchmark=work.plan.specification.benchmark.name,
         measured_at=datetime.now(UTC),
-        regrade_version=__version__,
+        regrade_version=VERSION,
         settings={"max_num_seqs": _per_copy(chosen.in_flight, settings), **settings},
         in_flight=chosen.in_flight,
         rate=chosen.rate,

@@ -12,18 +12,18 @@ from pydantic import BaseModel, Field, model_validator
 from flows import parameters as p
 from regrade.answers.aliases import alias_names
 from regrade.answers.opening import open_repository
+from regrade.checkpoints.watching.folders import checkpoints, in_folder
+from regrade.checkpoints.watching.found import Found, alias_of, check_aliases
+from regrade.checkpoints.watching.hub import of_organisation, on_hub
 from regrade.comparing.sides import find_side
-from regrade.errors import OperationError, RegradeError, RepositoryError, SettingsError
-from regrade.job import EvaluationJob, make_job
+from regrade.jobs.job import EvaluationJob, make_job
 from regrade.orchestration.artifacts import WATCHED_KEY, show
 from regrade.orchestration.form import form
 from regrade.orchestration.remote.client import connected
 from regrade.orchestration.watched_runs import Watched, start_runs
-from regrade.reporting.markdown import markdown_table
 from regrade.settings import GateSettings
-from regrade.watching.folders import checkpoints, in_folder
-from regrade.watching.found import Found, alias_of, check_aliases
-from regrade.watching.hub import of_organisation, on_hub
+from regrade.settings.errors import OperationError, RegradeError, RepositoryError, SettingsError
+from regrade.text.markdown import markdown_table
 
 logger = logging.getLogger("regrade.watch")
 PATIENCE = 60.0

@@ -21,4 +21,4 @@ viewer=$!
 trap 'kill "$mlflow" "$viewer"' EXIT
 echo "answers http://127.0.0.1:4300"
 echo "Prefect http://127.0.0.1:4200, login: the value of PREFECT_API_AUTH_STRING in .stack/.env"
-.venv/bin/python -m uvicorn --factory regrade.orchestration.prefect_app:create_app --host 127.0.0.1 --port 4200 --log-level warning
+.venv/bin/python -m uvicorn --factory regrade.orchestration.server:create_app --host 127.0.0.1 --port 4200 --log-level warning

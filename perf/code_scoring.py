@@ -12,14 +12,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from regrade.columns import GENERATION_SCHEMA, generation_row
 from regrade.records import Completion, Sample
+from regrade.records.columns import GENERATION_SCHEMA, generation_row
+from regrade.records.specification import (
+    BenchmarkIdentity,
+    ModelIdentity,
+    PromptIdentity,
+    Specification,
+)
 from regrade.scorers import load_scorer
 from regrade.scorers.base import PROMPT_FORMAT, SHARED_COLUMNS
 from regrade.scorers.sessions import ScoringContext, SessionScorer
-from regrade.scoring.units import PIECE_ROWS
+from regrade.scoring.score import PIECE_ROWS
 from regrade.settings import ScoringOptions
-from regrade.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity, Specification
 
 COMPARED = """\
 import numpy as np

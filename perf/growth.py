@@ -30,14 +30,14 @@ KINDS = ("generate", "score")
 
 def generate(model: str, n: int, folder: Path) -> None:
     """Generate and publish `n` answers in this process, and print the measurements as JSON."""
-    from regrade.answer_plan import make_plan
     from regrade.answers.local import LocalRepository
     from regrade.answers.publishing import publish_answers
     from regrade.answers.spool import Spool
     from regrade.benchmarks import open_dataset
     from regrade.engines.base import PromptRendering
     from regrade.engines.vllm import VllmEngine
-    from regrade.generation import generate as generate_answers
+    from regrade.jobs.generate import generate as generate_answers
+    from regrade.jobs.plan import make_plan
     from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
 
     questions = write_questions(folder / "questions.jsonl", n)

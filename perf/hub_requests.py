@@ -34,7 +34,7 @@ from regrade.answers.publishing import publish_answers, publish_scores
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import list_sets
 from regrade.answers.spool import Spool
-from regrade.columns import GENERATION_SCHEMA
+from regrade.records.columns import GENERATION_SCHEMA
 from regrade.scoring.score import score_answers
 from tests.builders import description, row
 from tests.hub_server.server import HubServer

@@ -14,10 +14,10 @@ import pyarrow as pa
 from math_verify import parse, verify
 from rich.progress import track
 
-from regrade.columns import GENERATION_SCHEMA, generation_row
 from regrade.records import Completion, Sample
+from regrade.records.columns import GENERATION_SCHEMA, generation_row
 from regrade.scorers.math import MathScorer
-from regrade.scoring.units import PIECE_ROWS
+from regrade.scoring.score import PIECE_ROWS
 from tests.scorers.batches import CONTEXT
 
 ANSWERS = 10_000

@@ -48,12 +48,12 @@ def select(data: Path, per_subject: int, folder: Path) -> Path:
 
 def ours(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Rank the choices of all questions with regrade's engine; one result per number of shots."""
-    from regrade.answer_plan import make_plan
     from regrade.answers.spool import Spool
     from regrade.benchmarks import open_benchmark
     from regrade.engines.base import PromptRendering
     from regrade.engines.vllm import VllmEngine
-    from regrade.generation import generate
+    from regrade.jobs.generate import generate
+    from regrade.jobs.plan import make_plan
     from regrade.settings import PromptSettings
 
     extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if options.cpu else ()

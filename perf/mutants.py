@@ -28,8 +28,8 @@ ALL_SCORERS = (CORPUS, *LETTER, *TEXT, *NUMBER, EVERY, HOSTILE)
 COMPARING = ("tests/comparing",)
 
 MODULES: dict[str, Sequence[str]] = {
-    "specification": ("tests/test_specification.py",),
-    "retries": ("tests/test_retries.py",),
+    "records/specification": ("tests/records/test_specification.py",),
+    "hub/retries": ("tests/hub/test_retries.py",),
     "stats/estimates": ("tests/stats/test_estimates.py",),
     "stats/margins": ("tests/stats/test_margins.py", "tests/stats/test_decision.py"),
     "stats/decision": ("tests/stats/test_decision.py",),
@@ -39,8 +39,8 @@ MODULES: dict[str, Sequence[str]] = {
     "stats/agreement": ("tests/stats/test_agreement.py",),
     "stats/bias": ("tests/stats/test_bias.py",),
     "stats/corrected": ("tests/stats/test_corrected.py",),
-    "labels/sampling": ("tests/labels/test_labels.py",),
-    "labels/sheet": ("tests/labels/test_labels.py",),
+    "judging/labels/sampling": ("tests/judging/labels/test_labels.py",),
+    "judging/labels/sheet": ("tests/judging/labels/test_labels.py",),
     "stats/metrics": ("tests/stats/test_metrics.py",),
     "stats/significance": ("tests/stats/test_significance.py", "tests/stats/test_metrics.py"),
     "scoring/diff": ("tests/scoring/test_diff.py",),

@@ -32,10 +32,10 @@ CONTEXT = 1024
 
 def measure(model: str, questions: Path, max_model_len: int | None, extra: tuple[str, ...]) -> None:
     """Plan in this process, start the engine, and print the measurements as JSON."""
-    from regrade.answer_plan import make_plan
     from regrade.benchmarks import open_dataset
     from regrade.engines.base import PromptRendering
     from regrade.engines.vllm import VllmEngine
+    from regrade.jobs.plan import make_plan
     from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
 
     dataset = DatasetBenchmark(

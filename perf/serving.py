@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from perf.measuring import RESULTS
 from regrade.engines.vllm_process.process import EngineProcess
-from regrade.http_client import NoResponseError, send
+from regrade.hub.http_client import NoResponseError, send
 
 NAME = "demo"
 """Name of the served model."""

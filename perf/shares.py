@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from perf.measuring import report
 from regrade.answers.rows import RowStates, ShardStates
-from regrade.shares import BLOCK, publish_interval
+from regrade.jobs.shares import BLOCK, publish_interval
 
 ORDERS = ("blocks", "circle")
 HUB_REQUESTS = 9

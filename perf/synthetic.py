@@ -10,17 +10,17 @@ import pyarrow as pa
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import SetDescription
+from regrade.answers.parquet import seal_table
 from regrade.answers.publishing import publish_files
-from regrade.answers.sealed import seal_table
 from regrade.answers.sets import AnswerSet
-from regrade.columns import GENERATION_SCHEMA
-from regrade.settings import SamplingParams
-from regrade.specification import (
+from regrade.records.columns import GENERATION_SCHEMA
+from regrade.records.specification import (
     BenchmarkIdentity,
     ModelIdentity,
     PromptIdentity,
     Specification,
 )
+from regrade.settings import SamplingParams
 
 N_SENTENCES = 20_000
 """Different sentences that the answers are composed of."""

@@ -7,7 +7,7 @@ Each surface gives a rate for requests in flight (8 to 1,024), tokens of a step 
 160 settings. The place of the top, the fall behind it and the weight of each setting are drawn at random; each measurement has 2 %
 noise. Reported is the true rate of what was chosen, as a share of the best of all 160 settings.
 
-- `tune`: `regrade.tuning.search` with 1 to 4 starts. Requests in flight cost no start. `plan knows`: the best split is the first
+- `tune`: `regrade.tuning.search.search` with 1 to 4 starts. Requests in flight cost no start. `plan knows`: the best split is the first
   that `regrade plan` proposes; `plan is one off`: it is the second; `no plan`: in the order 1, 2, 4, 8.
 - `TPE`: Optuna's sampler, for which every trial is a start, as in other tools; and `TPE, ladder inside`: each trial is a start
   whose requests in flight are searched as by `tune`.
@@ -27,8 +27,8 @@ from statistics import median
 from typing import Any
 
 from perf.measuring import report
-from regrade.tuning.search import TOKENS, Split, search
-from regrade.tuning.trials import Rung
+from regrade.tuning.search.search import TOKENS, Split, search
+from regrade.tuning.search.trials import Rung
 
 IN_FLIGHT = (8, 16, 32, 64, 128, 256, 512, 1024)
 BATCHED = (2048, 4096, 8192, 16384, 32768)

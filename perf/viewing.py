@@ -18,8 +18,8 @@ from perf.synthetic import write_answers
 from regrade.answers.local import LocalRepository
 from regrade.answers.publishing import publish_scores
 from regrade.answers.sets import list_sets
+from regrade.pages.viewer.app import Viewer
 from regrade.scoring.score import score_answers
-from regrade.viewing.app import Viewer
 
 ROWS = (14_000, 600_000)
 PROCESSES, TIMES = 3, 5

@@ -7,26 +7,29 @@ In a notebook: `open` reads answers and scores as pandas frames, `score` and `ev
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from regrade.settings.project_folder import VERSION
+
 if TYPE_CHECKING:
     from regrade.engines.openai import OpenAIEngine as OpenAIEngine
     from regrade.engines.vllm import VllmEngine as VllmEngine
     from regrade.notebook.answers import Answers as Answers
+    from regrade.notebook.answers import ComparedAnswers as ComparedAnswers
     from regrade.notebook.answers import open_answers as open  # noqa: A004, F401 - `regrade.open`
-    from regrade.notebook.compared import ComparedAnswers as ComparedAnswers
     from regrade.notebook.running import evaluate as evaluate
     from regrade.notebook.running import score as score
-    from regrade.reporting.results import Evaluation as Evaluation
+    from regrade.results.results import Evaluation as Evaluation
     from regrade.settings import DatasetBenchmark as DatasetBenchmark
     from regrade.settings import PromptSettings as PromptSettings
     from regrade.settings import SamplingSettings as SamplingSettings
     from regrade.settings import ScoringOptions as ScoringOptions
 
-__version__ = "0.1.0"
+
+__version__ = VERSION
 _PUBLIC = {
     "Answers": "regrade.notebook.answers:Answers",
-    "ComparedAnswers": "regrade.notebook.compared:ComparedAnswers",
+    "ComparedAnswers": "regrade.notebook.answers:ComparedAnswers",
     "DatasetBenchmark": "regrade.settings:DatasetBenchmark",
-    "Evaluation": "regrade.reporting.results:Evaluation",
+    "Evaluation": "regrade.results.results:Evaluation",
     "OpenAIEngine": "regrade.engines.openai:OpenAIEngine",
     "PromptSettings": "regrade.settings:PromptSettings",
     "SamplingSettings": "regrade.settings:SamplingSettings",

@@ -5,10 +5,10 @@ from prefect.cache_policies import NO_CACHE
 
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Comparisons
+from regrade.comparing.text import comparisons_markdown
+from regrade.comparing.verdict_text import gate_markdown
 from regrade.orchestration.artifacts import COMPARISON_KEY, PAGE_KEY, REPORT_KEY, as_artifact, show
-from regrade.reporting.comparisons import comparisons_markdown
-from regrade.reporting.markdown import escape
-from regrade.reporting.verdicts import gate_markdown
+from regrade.text.markdown import escape
 
 
 @task(name="gate", task_run_name="gate", cache_policy=NO_CACHE)

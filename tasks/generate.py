@@ -16,14 +16,14 @@ from regrade.answers.origin import note_speed
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.engines.base import BaseEngineSettings, Engine, MeasuredEngine
-from regrade.errors import OperationError, SettingsError, UserError
-from regrade.generation import Progress, generate, session_of
+from regrade.jobs.generate import Progress, generate, session_of
+from regrade.jobs.shares import publish_interval
 from regrade.processes.repeating import RepeatingThread
-from regrade.reporting.display import current_display
-from regrade.reporting.text import duration_text
+from regrade.results.display import current_display
 from regrade.settings import GoodputLimits
-from regrade.shares import publish_interval
+from regrade.settings.errors import OperationError, SettingsError, UserError
 from regrade.stats.speed import GoodputCount, Speed
+from regrade.text.text import duration_text
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.generate")

@@ -8,15 +8,13 @@ from datetime import UTC, datetime
 
 from prefect import task
 
-from regrade import __version__
-from regrade.answer_plan import make_plan
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Session
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.comparing.sides import find_side
-from regrade.errors import RepositoryError, SettingsError
-from regrade.job import JudgeJob
+from regrade.jobs.job import JudgeJob
+from regrade.jobs.plan import make_plan
 from regrade.judging.choosing import (
     default_rubric,
     is_judge_set,
@@ -27,8 +25,10 @@ from regrade.judging.choosing import (
 from regrade.judging.questions import Judged, JudgedAnswers
 from regrade.judging.reusing import known_rows
 from regrade.judging.self_test import self_test
-from regrade.rubrics import open_rubric
-from regrade.rubrics.base import Rubric
+from regrade.records.rubrics import open_rubric
+from regrade.records.rubrics.base import Rubric
+from regrade.settings.errors import RepositoryError, SettingsError
+from regrade.settings.project_folder import VERSION
 from tasks.plan import as_work, find_missing
 from tasks.retries import RETRIED
 from tasks.work import Work
@@ -187,7 +187,7 @@ def take_known(work: Work) -> None:
         Session(
             id=secrets.token_hex(6),
             started_at=datetime.now(UTC),
-            regrade_version=__version__,
+            regrade_version=VERSION,
             engine="stored",
             engine_version=None,
             device=None,

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet
-from regrade.errors import TrackingError
+from regrade.judging import panel_text as panels
+from regrade.judging.labels.panels import calibrated_panel
 from regrade.judging.panel import panels_at
-from regrade.labels.panels import calibrated_panel
-from regrade.reporting import panels
-from regrade.reporting.markdown import markdown_table
-from regrade.reporting.panel_results import PanelResult, panel_result
-from regrade.rubrics.facts import judge_run
+from regrade.judging.panel_result import PanelResult, panel_result
+from regrade.records.rubrics.facts import judge_run
+from regrade.settings.errors import TrackingError
+from regrade.text.markdown import markdown_table
 from regrade.tracking.connection import public_uri
-from regrade.tracking.panel import PanelRun, track_panel
 from regrade.tracking.process import TrackingProcessError, call_in_process
+from regrade.tracking.sweep import PanelRun, track_panel
 from tasks.step import DELAYS, step
 
 logger = logging.getLogger("regrade.judge")

@@ -4,17 +4,17 @@ import logging
 
 from prefect import task
 
-from regrade.answer_plan import Plan
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.spool import Spool, spool_folder
-from regrade.continuing import remaining, stored_plan
-from regrade.errors import SettingsError
-from regrade.job import EngineJob, EvaluationJob, GenerationJob
-from regrade.job_plans import plans_of
+from regrade.jobs.continuing import remaining, stored_plan
+from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
+from regrade.jobs.plan import Plan
+from regrade.jobs.plans_of_job import plans_of
+from regrade.jobs.shares import Share
 from regrade.scorers import JUDGE
 from regrade.scoring.score import check_scorers
-from regrade.shares import Share
+from regrade.settings.errors import SettingsError
 from tasks.retries import RETRIED
 from tasks.work import Work
 

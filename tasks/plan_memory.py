@@ -3,12 +3,12 @@
 from prefect import task
 
 from regrade.orchestration.artifacts import PLAN_KEY, PLAN_REPORT_KEY, as_artifact, show
-from regrade.planning.plan import MemoryPlan
-from regrade.planning.planner import make_memory_plan
-from regrade.planning.request import PlanRequest
-from regrade.reporting.display import log_file
-from regrade.reporting.markdown import escape
-from regrade.reporting.plans import headline, plan_markdown
+from regrade.results.display import log_file
+from regrade.text.markdown import escape
+from regrade.tuning.plan.plan import MemoryPlan
+from regrade.tuning.plan.planner import make_memory_plan
+from regrade.tuning.plan.request import PlanRequest
+from regrade.tuning.plan.text import headline, plan_markdown
 from tasks.retries import RETRIED
 
 

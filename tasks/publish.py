@@ -9,7 +9,7 @@ from prefect import task
 from regrade.answers import publishing
 from regrade.answers.manifest import Manifest
 from regrade.answers.origin import read_origin
-from regrade.errors import RegradeError
+from regrade.settings.errors import RegradeError
 from tasks.retries import PUBLISHING_RETRIED
 from tasks.work import Work
 

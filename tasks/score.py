@@ -4,21 +4,21 @@ import logging
 from dataclasses import dataclass, field
 from functools import partial
 
-from regrade.answers.problems import HEAL
+from regrade.answers.documents import HEAL
 from regrade.answers.sets import AnswerSet
-from regrade.errors import DamagedAnswersError, SettingsError
 from regrade.judging.bias import Bias, scored_bias
-from regrade.labels.calibrate import calibrate
-from regrade.labels.calibrated import Calibrated
-from regrade.reporting.diffs import diff_line, diff_markdown
-from regrade.reporting.display import current_display
-from regrade.reporting.numbers import average_text
-from regrade.rubrics.facts import answers_per_question
+from regrade.judging.labels.calibrate import calibrate
+from regrade.judging.labels.calibrated import Calibrated
+from regrade.records.rubrics.facts import answers_per_question
+from regrade.results.display import current_display
 from regrade.scoring.diff import Diff
 from regrade.scoring.diff_sides import diff_with_before, earlier_scoring
+from regrade.scoring.diff_text import diff_line, diff_markdown
 from regrade.scoring.fit import notes
 from regrade.scoring.score import Scored, score_answers
 from regrade.settings import ScoringOptions
+from regrade.settings.errors import DamagedAnswersError, SettingsError
+from regrade.text.numbers import average_text
 from tasks.step import DELAYS, step
 
 logger = logging.getLogger("regrade.score")

@@ -13,7 +13,7 @@ from contextvars import copy_context
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
-from regrade.errors import HubError, RegradeError, TrackingError
+from regrade.settings.errors import HubError, RegradeError, TrackingError
 
 if TYPE_CHECKING:
     from prefect.futures import PrefectFuture

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from prefect import task
 
-from regrade.errors import TrackingError
-from regrade.reporting.sweeps import sweep_page
-from regrade.sweeping.points import IN_FLIGHT, SweepJob, short
-from regrade.sweeping.results import Measured, PointResult, SweepResult
+from regrade.settings.errors import TrackingError
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from regrade.tracking.process import TrackingProcessError, call_in_process
 from regrade.tracking.sweep import PointRun, TrackedSweep, track_sweep
+from regrade.tuning.sweep.points import IN_FLIGHT, SweepJob, short
+from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
+from regrade.tuning.sweep.text import sweep_page
 from tasks.retries import RETRIED
 from tasks.step import hidden
 

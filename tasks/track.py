@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from regrade.answers.scorefile import environment_suffix
-from regrade.errors import TrackingError
+from regrade.records.specification import model_family, training_step
 from regrade.scoring.score import Scored, latency_percentiles
 from regrade.scoring.wrong import wrong_examples
-from regrade.specification import model_family, training_step
+from regrade.settings.errors import TrackingError
 from regrade.tracking import Scoring, TrackedRuns, track
 from regrade.tracking.connection import public_uri
 from regrade.tracking.process import TrackingProcessError, call_in_process

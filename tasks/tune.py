@@ -3,12 +3,12 @@
 import logging
 from time import monotonic
 
-from regrade.answer_plan import PlannedRequests
 from regrade.answers.origin import note_speed
 from regrade.engines.base import BaseEngineSettings, Engine, LimitedEngine, MeasuredEngine
-from regrade.errors import EngineError, SettingsError
-from regrade.generation import Progress, generate, session_of
-from regrade.tuning.trials import Rung
+from regrade.jobs.generate import Progress, generate, session_of
+from regrade.jobs.plan import PlannedRequests
+from regrade.settings.errors import EngineError, SettingsError
+from regrade.tuning.search.trials import Rung
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.tune")

@@ -6,17 +6,17 @@ Prefect visits the elements of what a task gets (`tasks.step.hidden`), but not t
 from time import time
 from typing import TYPE_CHECKING
 
-from regrade.answer_plan import Plan
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Session
 from regrade.answers.origin import begin_session
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.engines.base import MeasuredEngine
-from regrade.generation import Progress
-from regrade.monitoring.state import AnswerSetState
+from regrade.jobs.generate import Progress
+from regrade.jobs.plan import Plan
+from regrade.jobs.shares import Share
+from regrade.processes.metrics_state import AnswerSetState
 from regrade.settings import Reuse, TokenPrice
-from regrade.shares import Share
 from regrade.stats.speed import Speed
 
 if TYPE_CHECKING:

@@ -5,10 +5,15 @@ from typing import Any
 
 from regrade.answers.manifest import Session
 from regrade.answers.origin import SetDescription
-from regrade.columns import generation_row
 from regrade.records import Completion, Sample
+from regrade.records.columns import generation_row
+from regrade.records.specification import (
+    BenchmarkIdentity,
+    ModelIdentity,
+    PromptIdentity,
+    Specification,
+)
 from regrade.settings import SamplingParams
-from regrade.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity, Specification
 
 
 def specification(

@@ -15,13 +15,13 @@ from regrade.answers.origin import SetDescription
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
+from regrade.judging.labels.importing import labels_of_rows, new_labels, store_labels
+from regrade.judging.labels.sheet import read_sheet, write_sheet
+from regrade.judging.labels.task import LabelTask, open_task
 from regrade.judging.stored import judged_set
-from regrade.labels.importing import labels_of_rows, new_labels, store_labels
-from regrade.labels.sheet import read_sheet, write_sheet
-from regrade.labels.task import LabelTask, open_task
-from regrade.rubrics import open_rubric
-from regrade.rubrics.facts import JudgeRun, rubric_facts
-from regrade.specification import BenchmarkIdentity
+from regrade.records.rubrics import open_rubric
+from regrade.records.rubrics.facts import JudgeRun, rubric_facts
+from regrade.records.specification import BenchmarkIdentity
 from tests.builders import row, specification
 from tests.comparing.sides import answer
 from tests.stored import again, score

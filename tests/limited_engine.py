@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from regrade.engines.base import EngineInfo
 from regrade.engines.vllm import VllmEngine
-from regrade.errors import EngineError
 from regrade.records import Completion, Request
+from regrade.settings.errors import EngineError
 from regrade.stats.speed import Speed, Spread
 
 Answer = Callable[[Request, VllmEngine, int | None], str]

@@ -40,7 +40,7 @@ from typing import Literal
 from regrade.engines.base import BaseEngineSettings, EngineInfo
 from regrade.models import ResolvedModel
 from regrade.records import Completion
-from regrade.specification import ModelIdentity
+from regrade.records.specification import ModelIdentity
 
 class EchoEngine(BaseEngineSettings):
     """Repeats what it is asked."""

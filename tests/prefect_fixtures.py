@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from regrade.orchestration.prefect_app import protection, server_command
+from regrade.orchestration.server import protection, server_command
 from tests.prefect_login import LOGIN, Login
 from tests.server_process import free_port, server_process
 

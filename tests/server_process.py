@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.http_client import NoResponseError, send
+from regrade.hub.http_client import NoResponseError, send
 
 START_SECONDS = 240
 """Longest wait for a server's start."""

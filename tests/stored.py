@@ -19,7 +19,7 @@ from regrade.answers.publishing import publish_answers, publish_scores
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.spool import Spool
-from regrade.columns import GENERATION_SCHEMA, SCORING_SCHEMA
+from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.scoring.score import score_answers
 from regrade.stats.metrics import summarise
 from regrade.tracking import Scoring

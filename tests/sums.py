@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self
 
-from regrade.answer_plan import Plan, make_plan
 from regrade.engines.base import EngineInfo
 from regrade.engines.openai import OpenAIEngine
+from regrade.jobs.plan import Plan, make_plan
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Message, RankingRule, Request, Sample
+from regrade.records.specification import BenchmarkIdentity, PromptIdentity
 from regrade.settings import Method, PromptSettings, SamplingParams, SamplingSettings, ScorerName
-from regrade.specification import BenchmarkIdentity, PromptIdentity
 from tests.builders import specification
 
 

@@ -23,7 +23,7 @@ FROM_VLLM = (
     "trove-classifiers",
 )
 """Packages that the tests need, and that come with vLLM or the build in the pinned environment."""
-NEEDS_TORCH = ("tests/engines/vllm_process", "tests/hooks", "tests/infra/demo")
+NEEDS_TORCH = ("tests/engines/vllm_process", "tests/checkpoints/training", "tests/infra/demo")
 """torch's CPU build is pinned for one Python only (infra/install.sh)."""
 
 

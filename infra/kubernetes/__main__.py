@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from regrade.shares import MACHINES_VARIABLE
+from regrade.jobs.shares import MACHINES_VARIABLE
 
 TEMPLATE = Path(__file__).with_name("gpu-job.yaml")
 RESTARTS = 5

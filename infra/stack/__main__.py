@@ -26,8 +26,8 @@ from infra.stack import (
 from infra.stack.layout import HOST, Layout, StackError, layout
 from infra.stack.login import NAME, write_client_variables
 from infra.stack.processes import Known
-from regrade.errors import SettingsError
-from regrade.monitoring.endpoint import ports_of
+from regrade.processes.metrics_endpoint import ports_of
+from regrade.settings.errors import SettingsError
 
 START_SECONDS = 300
 """Longest start of a part, in seconds."""
@@ -265,7 +265,7 @@ def _refuse_taken(port: int) -> None:
 
 def _runs(place: Layout) -> str:
     """Return the address of MLflow's list of runs, with the accuracies as columns."""
-    from regrade.errors import TrackingError  # noqa: PLC0415 - `make stack-down` needs none of these
+    from regrade.settings.errors import TrackingError  # noqa: PLC0415 - `make stack-down` needs none of these
     from regrade.tracking.run_list import prepared_list  # noqa: PLC0415
 
     try:

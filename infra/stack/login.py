@@ -9,7 +9,7 @@ import shlex
 import sys
 
 from infra.stack.layout import Layout, StackError, layout
-from regrade.orchestration.prefect_app import LOOPBACK, new_login, protection
+from regrade.orchestration.server import LOOPBACK, new_login, protection
 
 NAME = "PREFECT_API_AUTH_STRING"
 """Variable with the login: Prefect's clients read it."""

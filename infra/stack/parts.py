@@ -14,10 +14,10 @@ from infra.stack import postgres, prometheus
 from infra.stack.layout import HOST, ROOT, Layout
 from infra.stack.login import NAME, mlflow_protection, read_login
 from infra.stack.users import as_user, worker_variables
-from regrade.http_client import NoResponseError, send
-from regrade.monitoring.endpoint import PORT_VARIABLE
-from regrade.orchestration.prefect_app import protection, server_command
+from regrade.hub.http_client import NoResponseError, send
+from regrade.orchestration.server import protection, server_command
 from regrade.processes.environment import LIBRARY_DEFAULTS
+from regrade.processes.metrics_endpoint import PORT_VARIABLE
 
 KEPT_RUNS = "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD"
 """Prefect's setting for the time after which it deletes a flow run that has ended, with its logs and pages."""

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 
 from infra.stack.layout import ROOT, StackError
-from regrade.files import atomic_write
 from regrade.processes.tree import end_tree, is_running
+from regrade.settings.files import atomic_write
 
 TAIL = 2000
 """Characters of a log that an error message shows."""

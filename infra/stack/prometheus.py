@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from infra.stack.layout import HOST, ROOT, Layout
-from regrade.monitoring.endpoint import PORT_VARIABLE, ports_of
+from regrade.processes.metrics_endpoint import PORT_VARIABLE, ports_of
 
 UNPACKED = ROOT / ".prometheus/usr/bin/prometheus"
 """Program of Debian's package, as infra/prometheus.sh unpacks it."""

@@ -16,9 +16,9 @@ from regrade.answers.base import Repository
 from regrade.answers.documents import read_json
 from regrade.answers.publishing import retry_on_conflict
 from regrade.answers.sets import AnswerSet, list_sets
-from regrade.columns import SCHEMA_VERSION
-from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
+from regrade.records.columns import SCHEMA_VERSION
 from regrade.settings import ALIAS_NAME, StrictModel, Timestamp
+from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 
 FOLDER = "aliases"
 MAX_BENCHMARKS = 1000

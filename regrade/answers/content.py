@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from regrade.errors import RepositoryError
+from regrade.settings.errors import RepositoryError
 
 CHUNK_BYTES = 1 << 20
 REVISION = re.compile(r"[0-9a-f]{40}")

@@ -1,6 +1,7 @@
 """Manifests and other JSON documents of a repository, read as untrusted input."""
 
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import orjson
@@ -8,10 +9,10 @@ from pydantic import BaseModel, ValidationError
 
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Manifest
-from regrade.columns import SCHEMA_VERSION
-from regrade.errors import DamagedAnswersError
+from regrade.records.columns import SCHEMA_VERSION
+from regrade.records.specification import specification_id
 from regrade.settings import StrictModel
-from regrade.specification import specification_id
+from regrade.settings.errors import DamagedAnswersError, OperationError
 
 MAX_JSON_BYTES = 32 * 2**20
 """Largest manifest or score file read, in bytes; 10,000 shards take 2 MB."""
@@ -116,3 +117,43 @@ def check_size(path: str, size: int, limit: int) -> None:
     """
     if size > limit:
         raise DamagedAnswersError(path, f"it has {size:,} bytes, the limit is {limit:,}.")
+
+
+# Results of verifying a repository.
+
+HEAL = "The `regrade evaluate` command of these answers with `--heal` generates again what is lost."
+"""Advice for damaged or missing shards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A damaged or unexpected file."""
+
+    path: str
+    problem: str
+
+
+@dataclass(slots=True)
+class Verified:
+    """Counts of the verified parts, and the problems."""
+
+    answer_sets: int = 0
+    shards: int = 0
+    rows: int = 0
+    scorings: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+
+class NotIntactError(OperationError):
+    """Verification found problems, which were reported before."""
+
+    def __init__(self, uri: str, problems: int) -> None:
+        self.uri, self.problems = uri, problems
+        super().__init__(uri, problems)
+
+    def __str__(self) -> str:
+        count = "1 problem" if self.problems == 1 else f"{self.problems} problems"
+        return (
+            f"{count} in '{self.uri}'. `regrade score --intact` scores the intact shards of a damaged answer set. "
+            f"{HEAL}"
+        )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from regrade.files import atomic_write, cache_folder
 from regrade.settings import Seconds, StrictModel, Timestamp
+from regrade.settings.files import atomic_write, cache_folder
 
 if TYPE_CHECKING:  # `regrade benchmarks` does not need pyarrow
     from regrade.answers.manifest import Manifest

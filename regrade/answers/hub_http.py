@@ -10,9 +10,8 @@ import httpx2
 from huggingface_hub import HfApi, constants, get_token
 from huggingface_hub.errors import HfHubHTTPError
 
-from regrade.errors import HubError, RegradeError, RepositoryError
-from regrade.hub_client import bound_requests, unsigned
-from regrade.retries import (
+from regrade.hub.client import bound_requests, unsigned
+from regrade.hub.retries import (
     FAILURES,
     NotSettledError,
     Problem,
@@ -24,6 +23,7 @@ from regrade.retries import (
     seconds_asked,
     status_of,
 )
+from regrade.settings.errors import HubError, RegradeError, RepositoryError
 
 TOKENS_PAGE = "https://huggingface.co/settings/tokens"
 _TOKEN = re.compile(r"\b(hf|api)_[A-Za-z0-9_-]{4,}")

@@ -13,14 +13,13 @@ from pydantic import Field
 
 from regrade.answers.base import Repository, StoredFile
 from regrade.answers.documents import check_size, json_bytes, read_json
-from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader
+from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader, parquet_bytes
 from regrade.answers.publishing import retry_on_conflict
-from regrade.answers.sealed import parquet_bytes
 from regrade.answers.sets import AnswerSet
-from regrade.columns import SCHEMA_VERSION
-from regrade.errors import DamagedAnswersError
-from regrade.files import file_sha256
+from regrade.records.columns import SCHEMA_VERSION
 from regrade.settings import StrictModel, Timestamp
+from regrade.settings.errors import DamagedAnswersError
+from regrade.settings.files import file_sha256
 from regrade.stats.scale import Scale
 
 FOLDER = "labels"

@@ -14,10 +14,18 @@ from filelock import FileLock, Timeout
 
 from regrade.answers.base import StoredFile
 from regrade.answers.content import REVISION, Content, check_path, describe, file_hashes
-from regrade.answers.local_files import FULL, FileWriter
-from regrade.answers.local_log import Change, LogLine, append, new_line, read_log, state_at
-from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
-from regrade.files import file_sha256
+from regrade.answers.local_files import (
+    FULL,
+    Change,
+    FileWriter,
+    LogLine,
+    append,
+    new_line,
+    read_log,
+    state_at,
+)
+from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
+from regrade.settings.files import file_sha256
 
 CARD = "README.md"
 """The only file that people may edit in place."""

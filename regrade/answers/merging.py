@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from regrade.answers.counts import COLUMNS, count_rows
-from regrade.answers.manifest import Shard
-from regrade.answers.parquet import ParquetReader
+from regrade.answers.manifest import COLUMNS, Shard, count_rows
+from regrade.answers.parquet import ParquetReader, SealedFile, parquet_bytes
 from regrade.answers.rows import (
     STATE_COLUMNS,
     RowKey,
@@ -23,9 +22,8 @@ from regrade.answers.rows import (
     row_keys,
     row_states,
 )
-from regrade.answers.sealed import SealedFile, parquet_bytes
 from regrade.answers.sets import AnswerSet
-from regrade.columns import GENERATION_SCHEMA
+from regrade.records.columns import GENERATION_SCHEMA
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from regrade.answers.base import Repository
 from regrade.answers.local import LocalRepository
-from regrade.errors import RepositoryError
+from regrade.settings.errors import RepositoryError
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
 _DATASET = re.compile(r"hf://datasets/([\w-][\w.-]*/[\w-][\w.-]*)/?", re.ASCII)

@@ -8,8 +8,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from regrade.answers.manifest import Manifest, Session, Shard, state_of
 from regrade.answers.spool import ORIGIN, Spool, SpoolError
+from regrade.records.specification import Specification
 from regrade.settings import StoredName, StrictModel
-from regrade.specification import Specification
 from regrade.stats.speed import Speed
 
 

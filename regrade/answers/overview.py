@@ -5,21 +5,240 @@ did not change since, the row is kept: a commit reads the files of the answer se
 """
 
 import hashlib
+import html
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+import yaml
 
 from regrade.answers.base import Repository, StoredFile
-from regrade.answers.card import CardRow, KeptRow, noted_rows, render_card
 from regrade.answers.content import git_oid
 from regrade.answers.documents import json_bytes, read_manifest
 from regrade.answers.manifest import Manifest
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, manifest_paths
-from regrade.errors import DamagedAnswersError
-from regrade.rubrics.facts import answers_per_question, judge_run
-from regrade.specification import Specification
-from regrade.stats.repeats import average_name
+from regrade.records.columns import GENERATION_SCHEMA
+from regrade.records.rubrics.facts import answers_per_question, judge_run
+from regrade.records.specification import Specification, path_component
+from regrade.settings import HARNESS
+from regrade.settings.errors import DamagedAnswersError
+from regrade.stats.metrics import average_name
+from regrade.stats.scale import SHARES, Scale
+
+# The dataset card: a table of answer sets, and the YAML for `load_dataset(repository, "gsm8k")` and the Hub's viewer.
+#
+# Text written by people stays byte for byte: regrade adds missing `configs`, `dataset_info` and `tags`, and replaces
+# the section between its two marks. Each benchmark is a configuration with a single split `train`, the name that
+# `datasets` gives to rows without splits. `dataset_info` names the columns, so that `datasets` also reads shards of
+# format versions that lack some of them: it fills these with nulls.
+
+BEGIN = "<!-- regrade:begin (this part is written anew at every change) -->"
+END = "<!-- regrade:end -->"
+TAGS = ("regrade", "evaluation")
+_FRONT = re.compile(
+    r"\A(\ufeff?---[ \t]*\r?\n)(.*?)(^---[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE
+)
+_SECTION = re.compile(
+    r"<!-- regrade:begin\b(?:(?!<!-- regrade:begin\b).)*?<!-- regrade:end -->", re.DOTALL
+)
+_CONFIG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_SPECIAL = re.compile(r"[\\`*|\[\]{}~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_FILES = re.compile(r" <!-- files ([0-9a-f]{16}) --> \|$")
+_TITLE = "# Answers and scores\n\nStored by regrade: generated once, scored as often as needed.\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class CardRow:
+    """An answer set in the table."""
+
+    benchmark: str
+    model: str
+    answer_set_id: str
+    rows: int
+    state: str
+    scores: Sequence[tuple[str, float | None, float | None, int, Scale]]
+    """Scorer, accuracy, standard error (None if unknown), n and scale."""
+    files: str | None = None
+    """Digest of the files that the row was made of, noted in the row; None: not noted."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRow:
+    """A row of the existing card whose files did not change since."""
+
+    benchmark: str
+    model: str
+    answer_set_id: str
+    line: str
+
+
+def noted_rows(existing: str | None) -> dict[str, str]:
+    """Return the lines of the existing table by the digest of their files, as far as it is noted."""
+    sections = _SECTION.findall(existing or "")
+    lines = sections[-1].splitlines() if sections else []
+    return {match[1]: line for line in lines if (match := _FILES.search(line))}
+
+
+def render_card(existing: str | None, sets: Sequence[CardRow | KeptRow]) -> str:
+    """Return the card with an updated table and updated `configs`.
+
+    Args:
+        existing: Current card, line ends unchanged; None if it does not exist.
+        sets: All answer sets of the repository.
+    """
+    ordered = sorted(
+        sets,
+        key=lambda row: (
+            _configuration(row.benchmark),
+            path_component(row.model),
+            row.answer_set_id,
+        ),
+    )
+    names = list(dict.fromkeys(_configuration(row.benchmark) for row in ordered))
+    configs = [name for name in names if _CONFIG_NAME.fullmatch(name)]
+    section = f"{BEGIN}\n\n{_table(ordered)}\n{END}"
+    return _with_section(_with_front_matter(existing or _TITLE, configs), section)
+
+
+def _with_section(text: str, section: str) -> str:
+    if sections := list(_SECTION.finditer(text)):
+        return text[: sections[-1].start()] + section + text[sections[-1].end() :]
+    return text + "\n" * (2 - min(2, len(text) - len(text.rstrip("\n")))) + section + "\n"
+
+
+def _configuration(benchmark: str) -> str:
+    """Return the name of a benchmark's configuration, which is its folder: `datasets` allows no colon in it."""
+    return path_component(benchmark) if benchmark.startswith(HARNESS) else benchmark
+
+
+def _with_front_matter(text: str, benchmarks: Sequence[str]) -> str:
+    match = _FRONT.match(text)
+    if match is None:
+        return "---\n" + _completed("", benchmarks) + "---\n\n" + text
+    return match[1] + _completed(match[2], benchmarks) + match[3] + text[match.end() :]
+
+
+def _completed(front: str, benchmarks: Sequence[str]) -> str:
+    """Return the YAML with missing entries added; unchanged if it is not a mapping or not YAML."""
+    for key in ("tags", "configs", "dataset_info"):
+        try:
+            root = yaml.compose(front, Loader=yaml.SafeLoader)
+        except (yaml.YAMLError, RecursionError):  # RecursionError: absurdly deep nesting
+            return front
+        wanted = TAGS if key == "tags" else benchmarks
+        if key == "dataset_info":  # not for a configuration that a person wrote
+            wanted = [name for name in benchmarks if f"path: {_files(name)}" in front]
+        if root is None:
+            front += _block(key, wanted, "")
+        elif isinstance(root, yaml.MappingNode) and not root.flow_style:
+            front = _extended(front, root, key, wanted)
+    return front
+
+
+def _extended(front: str, root: yaml.MappingNode, key: str, wanted: Sequence[str]) -> str:
+    value = next((value for name, value in root.value if name.value == key), None)
+    if value is None:
+        return front + ("" if front.endswith("\n") else "\n") + _block(key, wanted, "")
+    if not isinstance(value, yaml.SequenceNode) or value.flow_style or not value.value:
+        return front  # written in a style that cannot be extended safely
+    listed = set(_names(value))
+    missing = [name for name in wanted if name not in listed]
+    lines = front.splitlines(keepends=True)
+    after = value.value[-1].end_mark.line + (value.value[-1].end_mark.column > 0)
+    while after > 0 and not lines[after - 1].strip():
+        after -= 1
+    if missing and not lines[after - 1].endswith("\n"):
+        lines[after - 1] += "\n"
+    lines.insert(
+        after, "".join(_item(key, name, " " * value.start_mark.column) for name in missing)
+    )
+    return "".join(lines)
+
+
+def _names(node: yaml.SequenceNode) -> Iterator[str]:
+    for item in node.value:
+        if isinstance(item, yaml.ScalarNode):
+            yield item.value
+        elif isinstance(item, yaml.MappingNode):
+            yield from (value.value for name, value in item.value if name.value == "config_name")
+
+
+def _block(key: str, wanted: Sequence[str], indent: str) -> str:
+    return f"{key}:\n" + "".join(_item(key, name, indent) for name in wanted) if wanted else ""
+
+
+def _item(key: str, name: str, indent: str) -> str:
+    scalar = yaml.safe_dump(name, default_flow_style=True).splitlines()[0]
+    if key == "tags":
+        return f"{indent}- {scalar}\n"
+    if key == "dataset_info":
+        features = "".join(f"{indent}  - {_feature(field)}\n" for field in GENERATION_SCHEMA)
+        return f"{indent}- config_name: {scalar}\n{indent}  features:\n{features}"
+    return (
+        f"{indent}- config_name: {scalar}\n"
+        f"{indent}  data_files:\n"
+        f"{indent}  - split: train\n"
+        f"{indent}    path: {_files(name)}\n"
+    )
+
+
+def _files(benchmark: str) -> str:
+    return f"answers/{benchmark}/*/*/part-*.parquet"
+
+
+def _feature(field: "pa.Field[pa.DataType]") -> str:
+    if pa.types.is_list(field.type):
+        return f"{{name: {field.name}, list: {_dtype(field.type.value_type)}}}"
+    return f"{{name: {field.name}, dtype: {_dtype(field.type)}}}"
+
+
+def _dtype(type_: pa.DataType) -> str:
+    """Return the name of an Arrow type in `datasets`."""
+    return "float64" if type_ == pa.float64() else str(type_)
+
+
+def _table(rows: Sequence[CardRow | KeptRow]) -> str:
+    lines = [
+        "| Benchmark | Model | Answers | State | Scores | Answer set |",
+        "|---|---|---:|---|---|---|",
+    ]
+    lines += [row.line if isinstance(row, KeptRow) else _line(row) for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _line(row: CardRow) -> str:
+    scores = "<br>".join(_score(*score) for score in row.scores)
+    cells = (row.benchmark, row.model, f"{row.rows:,}", row.state, None, row.answer_set_id)
+    shown = [scores if cell is None else _escaped(cell) for cell in cells]
+    noted = "" if row.files is None else f" <!-- files {row.files} -->"
+    return f"| {' | '.join(shown)}{noted} |"
+
+
+def _score(
+    scorer: str, accuracy: float | None, stderr: float | None, n: int, scale: Scale = SHARES
+) -> str:
+    in_percent = scale.unit == "%"
+    value = "no score"
+    if accuracy is not None:
+        value = f"{accuracy:.2%}" if in_percent else f"{accuracy:.3f}"
+    spread = ""
+    if stderr is not None:
+        spread = f" ± {stderr:.2%}" if in_percent else f" ± {stderr:.3f}"
+    return f"{_escaped(scorer)}: {value}{spread} (n = {n:,})"
+
+
+def _escaped(text: str) -> str:
+    """Escape text for a table cell: no Markdown, no HTML, no cell separator."""
+    visible = "".join(
+        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(text.split())
+    )
+    plain = html.escape(visible, quote=False)
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", plain)
+
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from regrade.columns import SCHEMA_VERSION, json_text
+from regrade.records.columns import SCHEMA_VERSION, json_text
 from regrade.settings import Seconds, StoredName, StrictModel, Timestamp
 from regrade.stats.metrics import Summary
 from regrade.stats.named import Aggregate

@@ -11,14 +11,13 @@ from regrade.answers.base import Repository, StoredFile
 from regrade.answers.documents import check_size, read_json, read_manifest
 from regrade.answers.manifest import Manifest, Shard
 from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader
-from regrade.answers.questions import questions_at_hand
 from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.withheld import COLUMNS as WITHHELD
-from regrade.answers.withheld import EMPTY, WithheldQuestions
-from regrade.columns import GENERATION_SCHEMA, SCORING_SCHEMA
-from regrade.errors import DamagedAnswersError, RepositoryError
-from regrade.specification import Specification, path_component
+from regrade.answers.withheld import EMPTY, WithheldQuestions, questions_at_hand
+from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
+from regrade.records.specification import Specification, path_component
+from regrade.settings.errors import DamagedAnswersError, RepositoryError
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
-from regrade.answers.parquet import ParquetReader
+from regrade.answers.parquet import ParquetReader, SealedFile, write_parquet
 from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
-from regrade.answers.sealed import SealedFile, write_parquet
-from regrade.columns import GENERATION_SCHEMA
-from regrade.errors import OperationError, UserError
-from regrade.files import atomic_write, sync
+from regrade.records.columns import GENERATION_SCHEMA
+from regrade.settings.errors import OperationError, UserError
+from regrade.settings.files import atomic_write, sync
 
 logger = logging.getLogger(__name__)
 

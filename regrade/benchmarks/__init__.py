@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from regrade import registry
 from regrade.benchmarks.base import Benchmark, BenchmarkCard
-from regrade.errors import SettingsError
-from regrade.settings import HARNESS, DatasetBenchmark, PromptSettings
+from regrade.settings import HARNESS, DatasetBenchmark, PromptSettings, registry
+from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
     from regrade.benchmarks.questions.standard import PublishedBenchmark

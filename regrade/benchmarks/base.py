@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from regrade.records import Message, RankingRule, Sample
+from regrade.records.specification import BenchmarkIdentity, PromptIdentity
 from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
-from regrade.specification import BenchmarkIdentity, PromptIdentity
 
 
 @dataclass(frozen=True, slots=True)

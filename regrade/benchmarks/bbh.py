@@ -21,14 +21,14 @@ from typing import Any
 import orjson
 
 from regrade.benchmarks.questions.configs import SUBSET
-from regrade.benchmarks.questions.harness_files import WorkedTask, worked_tasks
+from regrade.benchmarks.questions.harness import WorkedTask, worked_tasks
 from regrade.benchmarks.questions.prompting import Turn
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError, text_target
-from regrade.errors import SettingsError
 from regrade.records import Sample
 from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
+from regrade.settings.errors import SettingsError
 
 TASKS = (
     "boolean_expressions",

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regrade.benchmarks.questions.programming import checked_doc, text_of
+from regrade.benchmarks.questions.problems import checked_doc, text_of
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
 from regrade.benchmarks.questions.standard import PublishedBenchmark

@@ -20,16 +20,16 @@ from datetime import date, datetime
 from typing import Any
 
 from regrade.benchmarks.questions.contest_tests import ContestTestsError, contest_cases
-from regrade.benchmarks.questions.programming import checked_doc, text_of
+from regrade.benchmarks.questions.problems import checked_doc, text_of
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.sources import LocalSource, open_hub
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError
-from regrade.errors import SettingsError, SourceError
 from regrade.records import Sample
+from regrade.records.specification import BenchmarkIdentity
 from regrade.scorers.programs.task import Case, CasesOf, Task
 from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
-from regrade.specification import BenchmarkIdentity
+from regrade.settings.errors import SettingsError, SourceError
 
 INSTRUCTION = "Solve the following programming problem in Python."
 FUNCTION = "Complete the code below, and answer with the complete program in one Markdown code block.\n\n```python\n{starter}\n```"

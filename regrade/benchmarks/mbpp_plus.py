@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regrade.benchmarks.questions.programming import checked_doc, text_of
+from regrade.benchmarks.questions.problems import checked_doc, text_of
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError

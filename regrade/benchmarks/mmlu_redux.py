@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from regrade.benchmarks.mmlu import CATEGORIES, SUBJECTS
 from regrade.benchmarks.questions.configs import SUBSET
-from regrade.benchmarks.questions.mmlu_subjects import CATEGORIES, SUBJECTS
 from regrade.benchmarks.questions.multiple_choice import ChoiceQuestions
 from regrade.benchmarks.questions.problems import only_element
 from regrade.benchmarks.questions.targets import RowError, choice_texts

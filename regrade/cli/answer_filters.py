@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from regrade.errors import SettingsError
-from regrade.viewing.filters import AnswerFilters
-from regrade.viewing.parameters import AddressError
-from regrade.viewing.verdicts import VERDICTS, Verdict
+from regrade.pages.viewer.filters import AnswerFilters
+from regrade.pages.viewer.parameters import AddressError
+from regrade.pages.viewer.verdicts import VERDICTS, Verdict
+from regrade.settings.errors import SettingsError
 
 NOT_RIGHT = ("partly right", "wrong", "unparsed", "unfinished", "timeout")
 UNREAD = ("unparsed", "unfinished")

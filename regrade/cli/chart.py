@@ -8,14 +8,14 @@ from cyclopts import Parameter
 from regrade.cli.options import Allow, Benchmarks
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, print_table, stdout
+from regrade.comparing.chart_text import TEXT_COLUMNS, chart_of, choice_rows, columns, sentences
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.costs import Over, Prices
 from regrade.comparing.tradeoff import Tradeoff, Tradeoffs, tradeoffs
-from regrade.errors import OperationError, SettingsError
-from regrade.files import atomic_write
-from regrade.job import default_answers
-from regrade.reporting.tradeoffs import TEXT_COLUMNS, chart_of, choice_rows, columns, sentences
-from regrade.specification import path_component
+from regrade.jobs.job import default_answers
+from regrade.records.specification import path_component
+from regrade.settings.errors import OperationError, SettingsError
+from regrade.settings.files import atomic_write
 from regrade.stats.charts import DRAWING_ERRORS
 from regrade.stats.curves import ImageFormat, curve_chart
 

@@ -1,21 +1,23 @@
 """Checks of a command's parameters before a server or an engine starts."""
 
 import logging
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownCommandError
 from pydantic import ValidationError
+from pydantic import ValidationError as SettingsProblem
 
-from regrade import registry
-from regrade.errors import SettingsError, UnknownNameError
-from regrade.job import GenerationJob
-from regrade.job_plans import check_plans
-from regrade.problems import models_at, problem_text, sentence
+from regrade.jobs.job import GenerationJob
+from regrade.jobs.plans_of_job import check_plans
 from regrade.scorers import load_scorer
-from regrade.settings import BenchmarkName, Settings
+from regrade.settings import BenchmarkName, Settings, registry
+from regrade.settings.errors import SettingsError, UnknownNameError
+from regrade.settings.problems import models_at, problem_text, sentence
 
 _Job = TypeVar("_Job", bound=Settings)
 _OF_SERVER = ("base_url", "model_revision", "max_concurrency", "batch_size", "api_key_env")
@@ -154,3 +156,45 @@ def _quiet(*names: str) -> Iterator[None]:
     finally:
         for logger, disabled in zip(loggers, before, strict=True):
             logger.disabled = disabled
+
+
+# Errors in how a command is called, in one line that names the option.
+
+_NO_NUMBER = re.compile(r'^Invalid value for (\S+): unable to convert "(.*)" into (int|float)\.')
+
+
+def problem_of(error: CycloptsError, command: str) -> str:
+    """Describe the mistake in the call of a command, and name its help."""
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, SettingsProblem):
+        return sentence("; ".join(_settings(cause, _prefix(error))))
+    error.verbose = False
+    text = " ".join(str(error).split())
+    if isinstance(error, UnknownCommandError):
+        return f"{text} `regrade --help` lists them all."
+    if isinstance(error, MissingArgumentError) and error.argument and not error.argument.tokens:
+        name = error.argument.name
+        has_place = error.argument.index is not None
+        shown = name.lstrip("-").upper().replace("-", "_") if has_place else f"`{name}`"
+        return f"{shown} is missing. See `regrade {command} --help`."
+    text = re.sub(r'^Command "[^"]*" parameter ', "", text)
+    text = _NO_NUMBER.sub(_number_expected, text)
+    return f"{text} See `regrade {command} --help`."
+
+
+def _number_expected(found: re.Match[str]) -> str:
+    kind = "a whole number" if found[3] == "int" else "a number"
+    return f"`{found[1]} {found[2]}` should be {kind}."
+
+
+def _prefix(error: CycloptsError) -> str:
+    """Return the option that a group of settings has, such as `--engine`; "" if its fields are options by themselves."""
+    name = error.argument.name if error.argument is not None else ""
+    return name if name.startswith("--") else ""
+
+
+def _settings(problem: SettingsProblem, prefix: str) -> Iterator[str]:
+    for found in problem.errors():
+        path = [str(part).replace("_", "-") for part in found["loc"]]
+        option = ".".join([prefix, *path]) if prefix else f"--{'.'.join(path)}"
+        yield problem_text(found, f"`{option}`")

@@ -9,10 +9,7 @@ from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, print_table, stdout
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.models import Cluster, Comparisons, FlipExample
-from regrade.comparing.together import compare_sides
-from regrade.errors import SettingsError
-from regrade.job import default_answers
-from regrade.reporting.comparisons import (
+from regrade.comparing.text import (
     COLUMNS,
     comparison_row,
     comparison_view,
@@ -20,9 +17,12 @@ from regrade.reporting.comparisons import (
     not_compared,
     remarks,
 )
-from regrade.reporting.files import write_file
-from regrade.reporting.text import tail
+from regrade.comparing.together import compare_sides
+from regrade.jobs.job import default_answers
 from regrade.settings import ScoringOptions
+from regrade.settings.errors import SettingsError
+from regrade.text.files import write_file
+from regrade.text.text import tail
 
 
 def compare(

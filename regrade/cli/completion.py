@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.completion.detect import ShellDetectionError
 
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 Shell = Literal["bash", "zsh", "fish"]
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, stdout
-from regrade.project_folder import project_folder
+from regrade.settings.project_folder import project_folder
 
 if TYPE_CHECKING:
-    from regrade.orchestration.deployment.outcome import Outcome
+    from regrade.orchestration.deployment.three_way_merge import Outcome
 
 
 def deploy(*, force: bool = False, output: Output = TABLE) -> None:

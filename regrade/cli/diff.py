@@ -9,12 +9,12 @@ from regrade.answers.sets import list_sets
 from regrade.cli.options import Answers, Sandbox, scoring_options
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_table, stdout
-from regrade.errors import SettingsError
-from regrade.reporting.diffs import COUNTS, change_text, table_rows, what_changed
-from regrade.reporting.text import tail
 from regrade.scoring.diff import Diff, Example
 from regrade.scoring.diff_sides import diff_scorings
+from regrade.scoring.diff_text import COUNTS, change_text, table_rows, what_changed
 from regrade.settings import ScoringOptions
+from regrade.settings.errors import SettingsError
+from regrade.text.text import tail
 
 
 def diff(

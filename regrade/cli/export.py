@@ -9,8 +9,8 @@ from cyclopts import Parameter
 
 from regrade.cli.options import Answers
 from regrade.cli.output import open_answers
-from regrade.errors import SettingsError
-from regrade.reporting.text import visible
+from regrade.settings.errors import SettingsError
+from regrade.text.text import visible
 
 Format = Literal["every-eval-ever", "inspect"]
 Relationship = Literal["first_party", "third_party", "collaborative", "other"]
@@ -43,9 +43,9 @@ def export(
         raise SettingsError("`--organization` and `--relationship` are for `every-eval-ever`.")
     # A refusal does not wait for these imports.
     from regrade.answers.sets import list_sets  # noqa: PLC0415
-    from regrade.exporting.every_eval_ever import export_every_eval_ever  # noqa: PLC0415
-    from regrade.exporting.inspect_log import export_inspect  # noqa: PLC0415
-    from regrade.exporting.scored import scored_set  # noqa: PLC0415
+    from regrade.exchange.exporting.every_eval_ever import export_every_eval_ever  # noqa: PLC0415
+    from regrade.exchange.exporting.inspect_log import export_inspect  # noqa: PLC0415
+    from regrade.exchange.exporting.scored import scored_set  # noqa: PLC0415
 
     repository, revision = open_answers(answers)
     scored = scored_set(list_sets(repository, revision, answer_set_id=answer_set)[0], scorer)

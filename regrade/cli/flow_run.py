@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from regrade.cli.terminal import TerminalDisplay, log_to
-from regrade.errors import OperationError
 from regrade.orchestration.server import flow_result, prefect_server
-from regrade.project_folder import make_flows_importable
-from regrade.reporting.display import log_file, shown_on
+from regrade.results.display import log_file, shown_on
+from regrade.settings.errors import OperationError
+from regrade.settings.project_folder import make_flows_importable
 from regrade.tracking.process import prepare
 
 logger = logging.getLogger("regrade")

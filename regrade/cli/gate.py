@@ -19,13 +19,13 @@ from regrade.cli.output import TABLE, Output, json_text, tag_runs
 from regrade.cli.terminal import plain, print_table, show_logs, stdout
 from regrade.comparing.gate import gate as judge
 from regrade.comparing.gate_report import GateReport, tag_candidate
-from regrade.errors import SettingsError
-from regrade.job import default_answers
-from regrade.reporting.comparisons import comparison_view
-from regrade.reporting.files import empty_file, write_reports
-from regrade.reporting.junit import junit as junit_xml
-from regrade.reporting.verdicts import COLUMNS, gate_markdown, verdict_row
+from regrade.comparing.junit import junit as junit_xml
+from regrade.comparing.text import comparison_view
+from regrade.comparing.verdict_text import COLUMNS, gate_markdown, verdict_row
+from regrade.jobs.job import default_answers
 from regrade.settings import GateSettings, ScoringOptions
+from regrade.settings.errors import SettingsError
+from regrade.text.files import empty_file, write_reports
 
 STYLES = {"pass": "green", "regression": "red", "cannot tell": "yellow"}
 
@@ -120,7 +120,7 @@ def gate(
     write_reports(page, (markdown, page), (junit, junit_xml(judged)), (report, json_text(judged)))
     output.show(judged, lambda: _print(judged))
     if html is not None:
-        from regrade.report.of_verdict import write_verdict_report  # noqa: PLC0415 - slow imports
+        from regrade.pages.report.of_verdict import write_verdict_report  # noqa: PLC0415 - slow imports
 
         show_logs("regrade.report", quiet=True)
         write_verdict_report(html, judged)

@@ -10,14 +10,14 @@ from regrade.answers.opening import open_repository
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, print_table, stderr, stdout
-from regrade.errors import OperationError
-from regrade.importing.base import Columns, FormatName, TableOptions
-from regrade.importing.building import Names
-from regrade.importing.importer import Imported, Imports, import_files
-from regrade.job import default_answers
-from regrade.reporting.numbers import percent
+from regrade.exchange.importing.base import Columns, FormatName, TableOptions
+from regrade.exchange.importing.building import Names
+from regrade.exchange.importing.importer import Imported, Imports, import_files
+from regrade.jobs.job import default_answers
 from regrade.scorers import stored_name
 from regrade.settings import ScorerName
+from regrade.settings.errors import OperationError
+from regrade.text.numbers import percent
 
 COLUMNS = Group("Columns of a table", sort_key=7)
 SHOWN_FIELDS = 20

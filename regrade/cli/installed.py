@@ -7,19 +7,19 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from regrade import registry
 from regrade.answers.durations import Duration, durations
 from regrade.benchmarks import benchmark_cards
 from regrade.benchmarks.base import BenchmarkCard
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, stdout
-from regrade.errors import SettingsError
-from regrade.harness.index import matching, task_index
-from regrade.harness.listing import described, line_of
-from regrade.reporting.text import duration_text, visible
+from regrade.lm_eval.index import matching, task_index
+from regrade.lm_eval.listing import described, line_of
 from regrade.scorers import JUDGE, load_scorer, scorer_names
 from regrade.scoring.source_hash import source_hash
-from regrade.suites import SUITES, Suite
+from regrade.settings import registry
+from regrade.settings.errors import SettingsError
+from regrade.settings.suites import SUITES, Suite
+from regrade.text.text import duration_text, visible
 
 
 def benchmarks(

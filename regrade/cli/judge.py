@@ -8,14 +8,13 @@ from cyclopts import Group, Parameter
 from regrade.answers.opening import open_repository
 from regrade.cli.checking import checked_job
 from regrade.cli.generation_options import GenerationOptions
-from regrade.cli.options import SCORING, TrackingUri
+from regrade.cli.options import SCORING, PriceInput, PriceOutput, TrackingUri, price_of
 from regrade.cli.output import TABLE, Output
-from regrade.cli.price import PriceInput, PriceOutput, price_of
 from regrade.cli.run import run_flow
 from regrade.comparing.sides import find_side
-from regrade.errors import SettingsError
-from regrade.job import JudgeJob
+from regrade.jobs.job import JudgeJob
 from regrade.judging.choosing import check_asking
+from regrade.settings.errors import SettingsError
 
 JUDGE = Group("Judges and rubric", sort_key=1)
 _OF_CANDIDATES = frozenset(

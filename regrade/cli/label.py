@@ -15,19 +15,19 @@ from regrade.answers.sets import list_sets
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_table, stderr, stdout
-from regrade.errors import SettingsError
 from regrade.judging.bias import Bias, bias_of
-from regrade.labels.calibrate import labelled_elsewhere
-from regrade.labels.calibrated import Calibrated, calibrated
-from regrade.labels.importing import labels_of_rows, new_labels, store_labels
-from regrade.labels.journal import Journal
-from regrade.labels.keys import BACK, COMMANDS, QUIT, SKIP, label_keys
-from regrade.labels.sheet import LABEL, column_of, read_sheet, sheet_size, write_sheet
-from regrade.labels.stored import Label
-from regrade.labels.task import Item, LabelTask, open_tasks
-from regrade.reporting.bias import bias_lines
-from regrade.reporting.labels import calibration_lines, confusion_columns, confusion_rows
-from regrade.reporting.text import visible
+from regrade.judging.labels.calibrate import labelled_elsewhere
+from regrade.judging.labels.calibrated import Calibrated, calibrated
+from regrade.judging.labels.importing import labels_of_rows, new_labels, store_labels
+from regrade.judging.labels.journal import Journal
+from regrade.judging.labels.keys import BACK, COMMANDS, QUIT, SKIP, label_keys
+from regrade.judging.labels.sheet import LABEL, column_of, read_sheet, sheet_size, write_sheet
+from regrade.judging.labels.stored import Label
+from regrade.judging.labels.task import Item, LabelTask, open_tasks
+from regrade.judging.labels.text import calibration_lines, confusion_columns, confusion_rows
+from regrade.results.bias import bias_lines
+from regrade.settings.errors import SettingsError
+from regrade.text.text import visible
 
 SAMPLE = 200
 """Answers of a sample, if `--sample` does not say."""

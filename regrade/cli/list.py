@@ -11,15 +11,15 @@ from regrade.cli.answer_filters import named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_table, stdout
-from regrade.labels.calibrate import calibrate
-from regrade.reporting.numbers import average_text, repeats_text
-from regrade.reporting.text import visible
-from regrade.rubrics.facts import answers_per_question, judge_run
-from regrade.rubrics.family import family_warning
-from regrade.specification import named_apart
-from regrade.viewing.library import Library, Shelf, StoredSet
-from regrade.viewing.links import Links
-from regrade.viewing.set_list import SetFilters, SetRow, set_list
+from regrade.judging.labels.calibrate import calibrate
+from regrade.pages.viewer.library import Library, Shelf, StoredSet
+from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.set_list import SetFilters, SetRow, set_list
+from regrade.records.rubrics.facts import answers_per_question, judge_run
+from regrade.records.rubrics.family import family_warning
+from regrade.records.specification import named_apart
+from regrade.text.numbers import average_text, repeats_text
+from regrade.text.text import visible
 
 COLUMNS = ("answer set", "model", "benchmark", "scorer", "accuracy", "n")
 MORE_COLUMNS = ("date", "differs in", "remarks")

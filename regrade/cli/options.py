@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from regrade.errors import SettingsError
 from regrade.settings import Difference, SandboxName
+from regrade.settings.errors import SettingsError
 
 WHAT = Group("What to evaluate", sort_key=1)
 WHERE = Group("Storage and output", sort_key=2)
@@ -94,3 +94,25 @@ def scoring_options(
     options = {"sandbox": sandbox, "processes": processes, "lm_eval_path": lm_eval_path}
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     return chosen | ({"sources": [source_override(text) for text in source]} if source else {})
+
+
+# Options with the price of a model's tokens.
+
+COST = Group("Cost", sort_key=7.7)
+
+PriceInput = Annotated[
+    float | None,
+    Parameter(
+        group=COST, help="Price of a million tokens of prompts, to show what the answers cost."
+    ),
+]
+PriceOutput = Annotated[
+    float | None,
+    Parameter(group=COST, help="Price of a million generated tokens, reasoning included."),
+]
+
+
+def price_of(price_input: float | None, price_output: float | None) -> dict[str, float] | None:
+    """Return the parameter `price` of a flow; None if no price is given."""
+    given = {"input": price_input, "output": price_output}
+    return {name: price for name, price in given.items() if price is not None} or None

@@ -11,11 +11,11 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import mutually_exclusive
 from pydantic import BaseModel
 
-from regrade import __version__
 from regrade.answers.base import Repository
 from regrade.cli.options import WHERE
-from regrade.errors import RepositoryError, TrackingError
-from regrade.reporting.text import visible
+from regrade.settings.errors import RepositoryError, TrackingError
+from regrade.settings.project_folder import VERSION
+from regrade.text.text import visible
 
 _ONE_FORM = (WHERE, Group(validator=mutually_exclusive))
 
@@ -65,7 +65,7 @@ def json_text(document: BaseModel | Mapping[str, Any]) -> str:
         if isinstance(document, BaseModel)
         else dict(document)
     )
-    versioned = {"regrade_version": __version__, **content}
+    versioned = {"regrade_version": VERSION, **content}
     return json_module.dumps(versioned, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -89,7 +89,7 @@ def open_answers(answers: str | None) -> tuple[Repository, str]:
     """
     # Commands that open no repository do not import these.
     from regrade.answers.opening import open_repository  # noqa: PLC0415
-    from regrade.job import default_answers  # noqa: PLC0415
+    from regrade.jobs.job import default_answers  # noqa: PLC0415
 
     repository = open_repository(answers or default_answers(), create=False)
     revision = repository.head()

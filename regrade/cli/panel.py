@@ -5,12 +5,12 @@ from typing import Any
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import print_panel
-from regrade.errors import SettingsError
+from regrade.judging.labels.calibrated import Calibrated
+from regrade.judging.labels.panels import calibrated_panel
 from regrade.judging.panel import Panel, one_run_each, panel
-from regrade.labels.calibrated import Calibrated
-from regrade.labels.panels import calibrated_panel
-from regrade.reporting.panel_results import panel_result
-from regrade.reporting.panels import answers_json
+from regrade.judging.panel_result import panel_result
+from regrade.judging.panel_text import answers_json
+from regrade.settings.errors import SettingsError
 
 
 def show_panel(

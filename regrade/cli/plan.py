@@ -10,12 +10,13 @@ from regrade.cli.generation_options import GenerationOptions, VllmOptions
 from regrade.cli.options import ENGINE, PROMPT, SAMPLING, WHERE
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import log_to, plain, print_table, stderr, stdout
-from regrade.job import EvaluationJob
-from regrade.planning.plan import MemoryPlan
-from regrade.planning.planner import make_memory_plan
-from regrade.planning.request import PlanRequest
-from regrade.reporting.display import log_file
-from regrade.reporting.plans import (
+from regrade.jobs.job import EvaluationJob
+from regrade.results.display import log_file
+from regrade.settings import PromptSettings, SamplingDefaults, SamplingParams
+from regrade.tuning.plan.plan import MemoryPlan
+from regrade.tuning.plan.planner import make_memory_plan
+from regrade.tuning.plan.request import PlanRequest
+from regrade.tuning.plan.text import (
     COLUMNS,
     TEXT_COLUMNS,
     fact_lines,
@@ -23,7 +24,6 @@ from regrade.reporting.plans import (
     plan_rows,
     refused_lines,
 )
-from regrade.settings import PromptSettings, SamplingDefaults, SamplingParams
 
 _GPUS = Group("The machine (default: this one)", sort_key=1)
 _LENGTH = Group("The length of requests (default: the model's limit)", sort_key=1.5)

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from regrade.answers.leftovers import Leftover, publish_leftovers
 from regrade.answers.opening import open_repository
+from regrade.answers.publishing import Leftover, publish_leftovers
 from regrade.answers.spool import spool_root
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, stderr, stdout

@@ -7,7 +7,7 @@ from regrade.answers.sets import readable_sets
 from regrade.cli.options import Answers, Benchmarks
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_table, stdout
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 _MODEL = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 
@@ -42,8 +42,8 @@ def publish_results(
             "`--pull-request` proposes the files, `--commit` writes them: choose one."
         )
     # A refusal does not wait for these imports.
-    from regrade.exporting.hub_results import hub_results  # noqa: PLC0415
-    from regrade.exporting.model_repository import ModelRepository  # noqa: PLC0415
+    from regrade.exchange.exporting.hub_results import hub_results  # noqa: PLC0415
+    from regrade.exchange.exporting.model_repository import ModelRepository  # noqa: PLC0415
 
     repository, revision = open_answers(answers)
     found, damaged = readable_sets(repository, revision, model=model, answer_set_id=answer_set)

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from regrade.cli.options import Allow, Answers
-from regrade.errors import SettingsError
-from regrade.reporting.text import visible
+from regrade.settings.errors import SettingsError
+from regrade.text.text import visible
 
 FORMATS = (".html", ".md")
 
@@ -37,9 +37,9 @@ def report(
             f"The last argument should be the file to write, FILE.html or FILE.md, not '{names[-1]}'."
         )
     # A refusal does not wait for these imports.
-    from regrade.job import default_answers  # noqa: PLC0415
-    from regrade.report.gathering import Request, gather  # noqa: PLC0415
-    from regrade.reporting.files import write_file  # noqa: PLC0415
+    from regrade.jobs.job import default_answers  # noqa: PLC0415
+    from regrade.pages.report.gathering import Request, gather  # noqa: PLC0415
+    from regrade.text.files import write_file  # noqa: PLC0415
 
     path = Path(names[-1])
     request = Request(
@@ -53,11 +53,11 @@ def report(
     )
     content = gather(request)
     if path.suffix == ".html":
-        from regrade.report.page import html_report  # noqa: PLC0415
+        from regrade.pages.report.page import html_report  # noqa: PLC0415
 
         write_file(path, html_report(content))
     else:
-        from regrade.report.markdown import markdown_report  # noqa: PLC0415
+        from regrade.pages.report.markdown import markdown_report  # noqa: PLC0415
 
         write_file(path, markdown_report(content))
     sys.stdout.write(f"{visible(str(path))}\n")

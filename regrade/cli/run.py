@@ -18,25 +18,27 @@ from regrade.cli.options import (
     WHAT,
     Answers,
     MetricsPort,
+    PriceInput,
+    PriceOutput,
     Processes,
     Sandbox,
     TrackingUri,
+    price_of,
     scoring_options,
 )
 from regrade.cli.output import TABLE, Output
-from regrade.cli.price import PriceInput, PriceOutput, price_of
 from regrade.cli.terminal import TerminalDisplay, log_to, print_evaluation, print_next_steps
-from regrade.errors import OperationError, SettingsError, TrackingError
-from regrade.job import EvaluationJob, GenerationJob, JudgeSettings, ScoringJob, make_job
-from regrade.monitoring.endpoint import PORT_VARIABLE, ports
+from regrade.jobs.job import EvaluationJob, GenerationJob, JudgeSettings, ScoringJob, make_job
+from regrade.jobs.stored_sets import choose_sets
 from regrade.orchestration.configured import has_server
 from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
 from regrade.processes.importing import quick_imports
+from regrade.processes.metrics_endpoint import PORT_VARIABLE, ports
 from regrade.processes.shutdown import exit_now
-from regrade.project_folder import make_flows_importable
-from regrade.reporting.display import log_file, shown_on
-from regrade.reporting.results import Evaluation, SomeNotScoredError, SomeUnfitError
-from regrade.stored_sets import choose_sets
+from regrade.results.display import log_file, shown_on
+from regrade.results.results import Evaluation, SomeNotScoredError, SomeUnfitError
+from regrade.settings.errors import OperationError, SettingsError, TrackingError
+from regrade.settings.project_folder import make_flows_importable
 from regrade.tracking.process import prepare
 
 logger = logging.getLogger("regrade")

@@ -15,22 +15,22 @@ from regrade.cli.answer_filters import Filters, named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, stderr, stdout
-from regrade.errors import SettingsError
-from regrade.labels.calibrate import calibrate
-from regrade.reporting.numbers import average_text
-from regrade.reporting.text import visible
-from regrade.rubrics.facts import answers_per_question
+from regrade.judging.labels.calibrate import calibrate
+from regrade.pages.viewer.answer_texts import turns_of
+from regrade.pages.viewer.filters import AnswerFilters
+from regrade.pages.viewer.index import AnswerIndex, Rows, with_scores
+from regrade.pages.viewer.library import Library, Shelf, StoredSet
+from regrade.pages.viewer.settings_apart import settings_apart
+from regrade.pages.viewer.verdicts import VERDICTS
+from regrade.records.rubrics.facts import answers_per_question
 from regrade.scorers import load_scorer, stored_name
 from regrade.scorers.sessions import SessionScorer
 from regrade.scoring.batches import lacking_questions
 from regrade.scoring.score import label_now, score_answers
-from regrade.view_address import view_address
-from regrade.viewing.filters import AnswerFilters
-from regrade.viewing.index import AnswerIndex, Rows, with_scores
-from regrade.viewing.library import Library, Shelf, StoredSet
-from regrade.viewing.settings_apart import settings_apart
-from regrade.viewing.turns import turns_of
-from regrade.viewing.verdicts import VERDICTS
+from regrade.settings.errors import SettingsError
+from regrade.settings.view_address import view_address
+from regrade.text.numbers import average_text
+from regrade.text.text import visible
 
 SHOWN = (
     "sample_id",

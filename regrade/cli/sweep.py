@@ -1,10 +1,11 @@
 """`regrade sweep`: an evaluation at each point of a grid of settings."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from cyclopts import App
+from cyclopts import App, Parameter
+from pydantic import ValidationError
 
 from regrade.cli.checking import check_generation, checked_job
 from regrade.cli.flow_run import run_flow
@@ -12,9 +13,15 @@ from regrade.cli.generation_options import GenerationOptions
 from regrade.cli.options import Processes, Sandbox, TrackingUri, scoring_options
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, print_table, print_wrapped, stdout
-from regrade.cli.values import VALUES, several_values
-from regrade.errors import SettingsError
-from regrade.reporting.sweeps import (
+from regrade.engines.openai_api.settings import ServerSettings
+from regrade.engines.vllm_process.settings import VllmSettings
+from regrade.settings import PromptSettings, SamplingParams, Settings
+from regrade.settings.errors import SettingsError
+from regrade.settings.problems import one_line
+from regrade.tuning.sweep.axes import DEFAULT, Axis
+from regrade.tuning.sweep.points import SweepJob, check_address
+from regrade.tuning.sweep.results import SweepResult
+from regrade.tuning.sweep.text import (
     LATENCY_COLUMNS,
     RESULT_COLUMNS,
     latency_rows,
@@ -23,9 +30,94 @@ from regrade.reporting.sweeps import (
     sentences,
     setting_columns,
 )
-from regrade.sweeping.axes import Axis
-from regrade.sweeping.points import SweepJob, check_address
-from regrade.sweeping.results import SweepResult
+
+# Options with several values: axes of a sweep, split off the arguments before the rest is parsed.
+
+VALUES = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
+IN_FLIGHT = "--in-flight"
+_TEXTS = ("model", "engine.lora", "prompt.system", "prompt.chat_template")
+"""Settings whose values may contain commas: they are given repeatedly."""
+_LISTS = ("sampling.stop", "prompt.chat_template_args", "engine.extra", "engine.base_url")
+"""Settings that are lists: several values are a single setting."""
+
+_NOT_VARIED = ("engine.max_concurrency", "engine.more_base_urls", "engine.tuned")
+
+
+def several_values(arguments: Sequence[str]) -> tuple[list[str], list[Axis], list[int]]:
+    """Split the options with several values off.
+
+    Returns:
+        The other arguments, with the first value of each axis; the axes in the order given; the requests in flight.
+
+    Raises:
+        SettingsError: If requests in flight are no numbers, or a value is given twice.
+    """
+    options = dict(_options())
+    values: dict[str, list[str]] = {}
+    in_flight: list[int] = []
+    others: list[str] = []
+    left = list(arguments)
+    while left:
+        argument = left.pop(0)
+        name, equals, value = argument.partition("=")
+        name = name.replace("_", "-")
+        known = name in options or name == IN_FLIGHT
+        if not known or (not equals and (not left or left[0].startswith("--"))):
+            others.append(argument)
+            continue
+        text = value if equals else left.pop(0)
+        if name == IN_FLIGHT:
+            in_flight += whole_numbers(IN_FLIGHT, text)
+            continue
+        setting = options[name]
+        parts = [text] if setting in _TEXTS else [part.strip() for part in text.split(",")]
+        values.setdefault(name, []).extend(parts)
+    axes = []
+    for name, given in values.items():
+        if len(given) > 1:
+            axes.append(_axis(options[name], given))
+        if given[0] != DEFAULT:
+            others.append(f"{name}={given[0]}")
+    return others, axes, in_flight
+
+
+def whole_numbers(option: str, text: str) -> list[int]:
+    """Return the numbers of a list such as `1,4,16`.
+
+    Raises:
+        SettingsError: If one is not a whole number above 0.
+    """
+    numbers = [part.strip() for part in text.split(",")]
+    if any(not number.isdecimal() or int(number) < 1 for number in numbers):
+        raise SettingsError(f"`{option} {text}` should be whole numbers above 0, such as `1,4,16`.")
+    return [int(number) for number in numbers]
+
+
+def _axis(setting: str, values: Sequence[str]) -> Axis:
+    try:
+        return Axis(setting=setting, values=tuple(values))
+    except ValidationError as error:
+        raise SettingsError(f"Axis '{setting}': {one_line(error)}") from error
+
+
+def _options() -> Iterator[tuple[str, str]]:
+    """Yield option and setting of everything that may have several values."""
+    yield from (("--model", "model"), ("--repeats", "repeats"), ("--lora", "engine.lora"))
+    yield "--sampling", "sampling.defaults"
+    groups: tuple[tuple[str, str, type[Settings]], ...] = (
+        ("--", "sampling", SamplingParams),
+        ("--", "prompt", PromptSettings),
+        ("--engine.", "engine", VllmSettings),
+        ("--", "engine", ServerSettings),
+    )
+    for prefix, group, fields in groups:
+        for name in fields.model_fields:
+            if f"{group}.{name}" not in (*_LISTS, *_NOT_VARIED):
+                yield f"{prefix}{_dashed(name)}", f"{group}.{name}"
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def sweep(*arguments: VALUES) -> None:

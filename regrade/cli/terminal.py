@@ -22,14 +22,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from regrade.cli.layout import Kind, Table, layout
-from regrade.reporting.pace import Pace, log_scored
-from regrade.reporting.text import visible
+from regrade.results.display import Pace, log_scored
+from regrade.text.layout import Kind, Table, layout
+from regrade.text.text import visible
 
 if TYPE_CHECKING:
-    from regrade.generation import Progress as GenerationProgress
-    from regrade.reporting.panel_results import PanelResult
-    from regrade.reporting.results import Evaluation
+    from regrade.jobs.generate import Progress as GenerationProgress
+    from regrade.judging.panel_result import PanelResult
+    from regrade.results.results import Evaluation
 
 stderr = Console(stderr=True, highlight=False, emoji=False)
 stdout = Console(highlight=False, soft_wrap=True, emoji=False)  # `:100:` in an answer stays
@@ -147,8 +147,8 @@ class TerminalDisplay:
 def print_evaluation(evaluation: "Evaluation") -> None:
     """Print reasons to doubt a score on stderr, then the table of results on stdout."""
     # Only commands with results need this import, which takes 0.2 s.
-    from regrade.reporting import bias, other_results, speeds  # noqa: PLC0415
-    from regrade.reporting.tables import (  # noqa: PLC0415
+    from regrade.results import bias, other_results, speeds  # noqa: PLC0415
+    from regrade.results.tables import (  # noqa: PLC0415
         COST_COLUMNS,
         GENERATED_COLUMNS,
         GENERATED_TEXT,
@@ -195,7 +195,7 @@ def print_evaluation(evaluation: "Evaluation") -> None:
 
 def print_panel(panel: "PanelResult") -> None:
     """Print the tables of several judges on stdout: their means, alone and combined, and their agreement."""
-    from regrade.reporting.panels import (  # noqa: PLC0415 - as above
+    from regrade.judging.panel_text import (  # noqa: PLC0415 - as above
         AGREEMENT_COLUMNS,
         COLUMNS,
         agreement_rows,

@@ -9,8 +9,8 @@ from regrade.cli.flow_run import run_flow
 from regrade.cli.generation_options import GenerationOptions
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, print_table, stdout
-from regrade.reporting.tunings import COLUMNS, TEXT_COLUMNS, lines, trial_rows
-from regrade.tuning.job import TuneJob, TuneResult
+from regrade.tuning.search.job import TuneJob, TuneResult
+from regrade.tuning.search.text import COLUMNS, TEXT_COLUMNS, lines, trial_rows
 
 SEARCH = Group("Search", sort_key=0)
 

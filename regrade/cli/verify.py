@@ -2,14 +2,14 @@
 
 from dataclasses import asdict
 
+from regrade.answers.documents import NotIntactError
 from regrade.answers.opening import open_repository
-from regrade.answers.problems import NotIntactError
 from regrade.answers.verify import verify as verify_repository
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, stdout
-from regrade.errors import RepositoryError
-from regrade.job import default_answers
+from regrade.jobs.job import default_answers
+from regrade.settings.errors import RepositoryError
 
 
 def verify(

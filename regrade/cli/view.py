@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from regrade.cli.options import WHERE
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 PORT = 4300
 _ID = re.compile(r"[0-9a-f]{4,16}")
@@ -49,8 +49,8 @@ def view(
     # A refusal does not wait for these imports.
     from regrade.answers.opening import open_repository  # noqa: PLC0415
     from regrade.answers.sets import readable_sets  # noqa: PLC0415
-    from regrade.view_address import comparison_path, default_answers, set_path  # noqa: PLC0415
-    from regrade.viewing.serving import application, bound_socket, place_for, serve  # noqa: PLC0415
+    from regrade.pages.viewer.serving import application, bound_socket, place_for, serve  # noqa: PLC0415
+    from regrade.settings.view_address import comparison_path, default_answers, set_path  # noqa: PLC0415
 
     place = place_for(host, port)
     repository = open_repository(answers or default_answers(), create=False, empty=empty)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 
 def worker(

@@ -9,9 +9,9 @@ import orjson
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.comparing.costs import UNKNOWN, Costs
-from regrade.errors import RepositoryError
-from regrade.rubrics.facts import JudgeRun, judge_run
-from regrade.specification import ModelIdentity, named_apart
+from regrade.records.rubrics.facts import JudgeRun, judge_run
+from regrade.records.specification import ModelIdentity, named_apart
+from regrade.settings.errors import RepositoryError
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,44 @@
 """Compare two answer sets question by question: difference, interval, tests."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from regrade.answers.sets import AnswerSet
-from regrade.comparing.correction import correct
-from regrade.comparing.examples import flip_examples
-from regrade.comparing.judged import judged_differences, judged_model
 from regrade.comparing.likeness import (
     FoundDifference,
     NotComparableError,
     check_alike,
     differences,
+    judged_differences,
+    judged_model,
 )
-from regrade.comparing.models import Cluster, ComparedSide, Comparison, SubsetComparison, Test
-from regrade.comparing.pairing import MIN_COVERAGE, Pairs, ScoredSide, pair, score_sides
-from regrade.rubrics.facts import answers_per_question
+from regrade.comparing.models import (
+    Cluster,
+    ComparedSide,
+    Comparison,
+    FlipExample,
+    SubsetComparison,
+    Test,
+)
+from regrade.comparing.pairing import MIN_COVERAGE, Pairs, ScoredSide, Strings, pair, score_sides
+from regrade.judging.labels.calibrated import UNCALIBRATED, random_labels
+from regrade.judging.labels.items import verdicts_of
+from regrade.judging.labels.stored import stored_labels
+from regrade.judging.readings import judged_answers
+from regrade.records.rubrics.facts import answers_per_question, judge_run
 from regrade.settings import Difference, ScoringOptions
+from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
+from regrade.stats.corrected import (
+    Corrected,
+    JudgedAnswers,
+    corrected_difference,
+    corrected_mean,
+)
 from regrade.stats.decision import (
     PairedChanges,
     difference_interval,
@@ -30,6 +50,145 @@ from regrade.stats.metrics import summarise
 from regrade.stats.power import detectable_drop
 from regrade.stats.scale import Scale
 from regrade.stats.significance import benjamini_hochberg, sign_flip_p
+
+# The difference of two judged sides, corrected by people's labels of both.
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A comparison of verdicts, corrected by people's labels."""
+
+    text: str
+    """`uncalibrated`, or the method with the number of labels."""
+    change: Corrected | None = None
+    """Corrected difference, as a share of the scale; None if too few answers of a side are labelled."""
+    means: tuple[float, float] = (np.nan, np.nan)
+    """Corrected means of both sides, as shares of the scale."""
+    notes: Sequence[str] = ()
+
+
+def correct(
+    sides: tuple[ScoredSide, ScoredSide], pairs: Pairs, clusters: IntArray
+) -> Correction | None:
+    """Return the correction of a difference between verdicts of a judge; None without a judge.
+
+    The prediction-powered difference of `corrected_difference`, over the paired questions: a judge that likes the style of one
+    side is corrected too, which a correction by the judge's overall errors would miss.
+
+    Args:
+        sides: Baseline and candidate.
+        pairs: The paired questions.
+        clusters: Shape (n,), equal for paired questions that are not independent.
+    """
+    if judge_run(sides[0].answers.manifest.specification) is None:
+        return None
+    try:
+        base = _judged(sides[0], pairs.base_id, clusters)
+        candidate = _judged(sides[1], pairs.candidate_id, clusters)
+    except DamagedAnswersError as error:
+        return Correction(UNCALIBRATED, notes=[f"The labels are not used: {error}"])
+    change = corrected_difference(base, candidate)
+    left, right = corrected_mean(base), corrected_mean(candidate)
+    counts = [int((~np.isnan(side.label)).sum()) for side in (base, candidate)]
+    labelled = f"{counts[0]:,} and {counts[1]:,} labels"
+    if change is None or left is None or right is None:
+        some = [f"Too few answers of a random part are labelled on a side: {labelled}."]
+        return Correction(UNCALIBRATED, notes=some if any(counts) else ())
+    return Correction(f"PPI++, {labelled}", change, (left.value, right.value))
+
+
+def _judged(side: ScoredSide, paired_ids: Strings, paired_clusters: IntArray) -> JudgedAnswers:
+    """Return verdicts and labels of the paired questions, as shares of the scale; questions have the cluster of their pair."""
+    verdicts = verdicts_of(side.answers, side.file, side.scores)
+    labels = random_labels(verdicts, stored_labels(side.answers, verdicts.scheme.scale))
+    cluster = dict(zip(map(str, paired_ids), paired_clusters.tolist(), strict=True))
+    rows = [place for place, (sample_id, _) in enumerate(verdicts.keys) if sample_id in cluster]
+    clusters = np.array([cluster[verdicts.keys[row][0]] for row in rows], np.int64)
+    scale = side.file.scale
+    return JudgedAnswers(scale.shares(verdicts.value[rows]), scale.shares(labels[rows]), clusters)
+
+
+# Examples of questions that one side answered right and the other wrong, with both answers.
+
+COLUMNS = ("sample_id", "repeat", "prompt", "target", "text")
+
+
+def flip_examples(
+    sides: tuple[ScoredSide, ScoredSide], pairs: Pairs, count: int
+) -> tuple[FlipExample, ...]:
+    """Return the first flipped questions of each kind, by sample id; of repeats, the first answer.
+
+    Args:
+        sides: Baseline and candidate.
+        pairs: Paired questions of both sides.
+        count: Largest number of examples of each kind.
+    """
+    if count == 0:
+        return ()
+    lost, gained = (np.flatnonzero(mask)[:count] for mask in (pairs.change < 0, pairs.change > 0))
+    rows = [*lost, *gained]
+    base = _answers(sides[0], {str(pairs.base_id[row]) for row in rows})
+    candidate = _answers(sides[1], {str(pairs.candidate_id[row]) for row in rows})
+    examples = []
+    for row in rows:
+        old, new = base[str(pairs.base_id[row])], candidate[str(pairs.candidate_id[row])]
+        examples.append(
+            FlipExample(
+                kind="right to wrong" if pairs.change[row] < 0 else "wrong to right",
+                question=str(pairs.base_id[row]),
+                subset=str(pairs.subset[row]),
+                prompt=sides[0].answers.public(old)["prompt"],
+                target=old["target"],
+                base_text=old["text"],
+                base_extracted=old["extracted"],
+                candidate_text=new["text"],
+                candidate_extracted=new["extracted"],
+            )
+        )
+    return tuple(examples)
+
+
+def _answers(side: ScoredSide, sample_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return the first repeat of each question by sample id, with the extracted answer."""
+    ids = pa.array(sorted(sample_ids), pa.string())
+    answers: dict[str, dict[str, Any]] = {}
+    start = 0
+    for batch in side.answers.batches(COLUMNS):
+        mask = pc.is_in(batch["sample_id"], value_set=ids).to_numpy(zero_copy_only=False)
+        rows = np.flatnonzero(mask.astype(np.bool_))
+        for row, stored in zip(
+            rows, batch.take(pa.array(rows, pa.int64())).to_pylist(), strict=True
+        ):
+            known = answers.get(stored["sample_id"])
+            if known is None or stored["repeat"] < known["repeat"]:
+                extracted = side.scores["extracted"][start + int(row)].as_py()
+                answers[stored["sample_id"]] = stored | {"extracted": extracted}
+        start += batch.num_rows
+    return _with_judged(side, answers)
+
+
+def _with_judged(side: ScoredSide, replies: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the rows of a judge run with the judged answer before the judge's reply; others, and those not at hand, as they are."""
+    run = judge_run(side.answers.manifest.specification)
+    if run is None or not replies:
+        return replies
+    try:
+        judged = judged_answers(side.answers)
+    except (SettingsError, RepositoryError, DamagedAnswersError):
+        return replies  # the comparison says which answers are not at hand
+    found = {}
+    for sample_id, row in replies.items():
+        given = judged.get((sample_id, run.place(row["repeat"])[0]))
+        shown = (
+            {} if given is None else {"prompt": given.question, "text": _both(given.answer, row)}
+        )
+        found[sample_id] = row | shown
+    return found
+
+
+def _both(answer: str, reply: dict[str, Any]) -> str:
+    return f"{answer}\n\nverdict of the judge: {reply['text']}"
+
 
 LEVEL = 0.05
 """Significance level: two-sided for tests and intervals, and the accepted share of false claims among subsets."""

@@ -7,8 +7,8 @@ from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, GateReport
 from regrade.comparing.sides import Side
 from regrade.comparing.together import ComparedBenchmarks, compare_sides
 from regrade.comparing.verdict import judge
-from regrade.errors import SettingsError
 from regrade.settings import GateSettings, ScoringOptions
+from regrade.settings.errors import SettingsError
 
 _SAME = (
     "Baseline and candidate are the same answers (answer set {0.answer_set_id} of {0.model}): nothing was compared. "

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from regrade.answers.scorefile import ScoreFile, environment_suffix
 from regrade.answers.sets import AnswerSet
-from regrade.scoring.score import code_label, is_stale
-from regrade.scoring.stored import current_scores, stored_table
+from regrade.scoring.score import code_label, current_scores, is_stale, stored_table
 from regrade.settings import ScoringOptions
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values

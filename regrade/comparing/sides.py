@@ -8,8 +8,8 @@ from regrade.answers.aliases import aliased_sets, is_alias_name, read_alias
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets, manifest_paths, readable_sets
-from regrade.errors import RepositoryError
-from regrade.rubrics.facts import judge_run
+from regrade.records.rubrics.facts import judge_run
+from regrade.settings.errors import RepositoryError
 
 _ID = re.compile(r"[0-9a-f]{4,16}")
 

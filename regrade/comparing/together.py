@@ -1,13 +1,95 @@
 """Compare two sides on all benchmarks that both have."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
+from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
-from regrade.comparing.judge_runs import with_judge_runs
 from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Comparisons, Refusal
 from regrade.comparing.sides import Side, find_side
+from regrade.judging.stored import is_unchanged
+from regrade.records.rubrics.facts import JudgeIdentity, judge_identity, judge_run
+from regrade.scorers import JUDGE
+
+# Judge runs on the answers of two sides, so that models are compared by a judge's verdicts.
+
+JudgeKey = tuple[str, str, str | None, JudgeIdentity]
+"""Benchmark of a judge run, hashes of its rubric and of its criteria, and the judge."""
+Runs = dict[JudgeKey, AnswerSet]
+
+
+def with_judge_runs(base: Side, candidate: Side) -> tuple[Side, Side]:
+    """Return the sides with the judge runs on their answers.
+
+    Of several judges or versions of a rubric, both sides get those that both have, with the most questions and of equal ones the
+    newest; without such a pair, each gets its own such run, and comparing them says what differs. Runs on answers that were
+    changed since are left out; where a side has no others, one stays, and comparing it says so. Answers that only a judge can
+    grade are replaced by their judge run. Answers that have a scorer of their own stay, and judge runs are added if both sides
+    have some.
+    """
+    runs = _runs(base), _runs(candidate)
+    sides = dict(base.sets), dict(candidate.sets)
+    for name in sorted({key[0] for side in runs for key in side}):
+        left, right = ([key for key in side if key[0] == name] for side in runs)
+        if left and right:
+            shared = [key for key in left if key in right]
+            sides[0][name] = runs[0][shared[-1] if shared else left[-1]]
+            sides[1][name] = runs[1][shared[-1] if shared else right[-1]]
+            continue
+        for side, found, keys in zip(sides, runs, (left, right), strict=True):
+            if keys and _waits(side.values(), found[keys[-1]]):
+                side[name] = found[keys[-1]]
+    kept = [
+        {name: answers for name, answers in side.items() if not _is_judged(answers, found)}
+        for side, found in zip(sides, runs, strict=True)
+    ]
+    return replace(base, sets=kept[0]), replace(candidate, sets=kept[1])
+
+
+def _runs(side: Side) -> Runs:
+    """Return the complete judge runs on the answers of a side, those with the most questions and of equal ones the newest last."""
+    by_id = {answers.manifest.answer_set_id: answers for answers in side.sets.values()}
+    found: list[tuple[bool, AnswerSet, JudgeKey]] = []
+    first = next(iter(side.sets.values()))
+    for answers in readable_sets(first.repository, first.revision)[0]:
+        specification = answers.manifest.specification
+        run = judge_run(specification)
+        if run is None or run.judged is None or answers.manifest.state != "complete":
+            continue
+        judged = by_id.get(run.judged.answer_set_id)
+        if judged is not None:
+            judge = judge_identity(specification)
+            key = (specification.benchmark.name, run.rubric.sha256, run.criteria, judge)
+            found.append((is_unchanged(judged, run.judged), answers, key))
+    fit = {key[0] for unchanged, _, key in found if unchanged}
+    runs: Runs = {}
+    for unchanged, answers, key in sorted(found, key=lambda one: one[1].manifest.n_samples):
+        if unchanged or key[0] not in fit:
+            runs.pop(key, None)
+            runs[key] = answers
+    return runs
+
+
+def _waits(sets: Iterable[AnswerSet], judge_set: AnswerSet) -> bool:
+    """Return True if the answers of a judge run have no scorer but the judge."""
+    judged_id = _judged_id(judge_set)
+    return any(
+        answers.manifest.answer_set_id == judged_id and answers.manifest.scorers[0] == JUDGE
+        for answers in sets
+    )
+
+
+def _is_judged(answers: AnswerSet, runs: Runs) -> bool:
+    """Return True for answers that only a judge can grade, and that one of the runs has graded."""
+    if answers.manifest.scorers[0] != JUDGE or _judged_id(answers) is not None:
+        return False
+    return answers.manifest.answer_set_id in {_judged_id(run) for run in runs.values()}
+
+
+def _judged_id(judge_set: AnswerSet) -> str | None:
+    run = judge_run(judge_set.manifest.specification)
+    return run.judged.answer_set_id if run and run.judged else None
 
 
 @dataclass(frozen=True, slots=True)

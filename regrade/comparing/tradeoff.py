@@ -8,11 +8,11 @@ from regrade.comparing.comparison import CompareOptions, compare_sets
 from regrade.comparing.costs import Costs, Over, Prices, costs_of
 from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Part
-from regrade.errors import RepositoryError, SettingsError
-from regrade.labels.calibrate import calibrate
-from regrade.rubrics.facts import judge_run
+from regrade.judging.labels.calibrate import calibrate
+from regrade.records.rubrics.facts import judge_run
 from regrade.scorers import JUDGE
 from regrade.scoring.score import score_answers
+from regrade.settings.errors import RepositoryError, SettingsError
 from regrade.stats.scale import SHARES, Scale
 from regrade.stats.significance import holm
 

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkab
 
 from pydantic import model_validator
 
-from regrade import registry
-from regrade.settings import Settings
+from regrade.settings import Settings, registry
 
 if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub client
     from regrade.models import ResolvedModel
     from regrade.records import Completion, Request
-    from regrade.stats.memory import EngineMemory
-    from regrade.stats.speed import Speed
+    from regrade.stats.speed import EngineMemory, Speed
 
 WAITING = "waiting for"
 """Beginning of the name of a loading stage in which an engine waits for another run."""

@@ -5,12 +5,12 @@ import pyarrow as pa
 
 from regrade.answers.rows import row_keys
 from regrade.answers.sets import AnswerSet
-from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
 from regrade.judging.readings import judged_answers
-from regrade.rubrics.facts import JudgeRun, judge_run
-from regrade.rubrics.family import family_warning
+from regrade.records.rubrics.facts import JudgeRun, judge_run
+from regrade.records.rubrics.family import family_warning
 from regrade.scoring.score import Scored
 from regrade.settings import StrictModel
+from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 from regrade.stats.bias import LengthBias, OrderBias, length_bias, order_bias
 from regrade.stats.metrics import score_values
 from regrade.stats.named import row_metrics

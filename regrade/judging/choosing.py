@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 
-from regrade import registry
 from regrade.answers.sets import AnswerSet
-from regrade.errors import SettingsError
 from regrade.judging.criteria import CriteriaSource
 from regrade.judging.questions import Judged, check_prompt, check_sides
 from regrade.judging.stored import judged_set, stored_answers
-from regrade.rubrics import open_rubric
-from regrade.rubrics.facts import judge_run
+from regrade.records.rubrics import open_rubric
+from regrade.records.rubrics.facts import judge_run
 from regrade.scorers import JUDGE
-from regrade.settings import PromptSettings
+from regrade.settings import PromptSettings, registry
+from regrade.settings.errors import SettingsError
 
 
 def waits_for_judge(answers: AnswerSet) -> bool:

@@ -8,10 +8,10 @@ import orjson
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
-from regrade.errors import SettingsError
 from regrade.judging.stored import JudgedAnswer
-from regrade.problems import problem_text
 from regrade.settings import StrictModel
+from regrade.settings.errors import SettingsError
+from regrade.settings.problems import problem_text
 
 COLUMNS = ("criteria", "rubrics", "rubric")
 """Names of the list in a question's document; HealthBench has `rubrics`."""

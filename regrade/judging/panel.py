@@ -11,11 +11,11 @@ import numpy as np
 
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet, readable_sets
-from regrade.errors import SettingsError
 from regrade.judging.readings import Verdict, run_of, verdicts
 from regrade.judging.stored import is_unchanged
-from regrade.rubrics.facts import JudgedSet, JudgeRun, readable_judge_run
+from regrade.records.rubrics.facts import JudgedSet, JudgeRun, readable_judge_run
 from regrade.settings import ScoringOptions
+from regrade.settings.errors import SettingsError
 from regrade.stats.estimates import clustered_standard_error
 
 Rule = Literal["majority", "mean"]

@@ -6,12 +6,12 @@ from typing import Literal
 
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet, list_sets, readable_sets
-from regrade.errors import RepositoryError, SettingsError
 from regrade.judging.choosing import is_judge_set as is_judge_set
 from regrade.judging.stored import JudgedAnswer, is_unchanged, stored_answers
-from regrade.rubrics.facts import JudgeRun, judge_run
+from regrade.records.rubrics.facts import JudgeRun, judge_run
 from regrade.scorers import JUDGE
 from regrade.scoring.score import score_answers
+from regrade.settings.errors import RepositoryError, SettingsError
 from regrade.stats.named import row_metrics
 
 

@@ -7,10 +7,10 @@ import orjson
 
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet, readable_sets
-from regrade.columns import GENERATION_SCHEMA, generation_row
 from regrade.judging.questions import PROMPT
 from regrade.records import Completion, Sample
-from regrade.specification import Specification
+from regrade.records.columns import GENERATION_SCHEMA, generation_row
+from regrade.records.specification import Specification
 
 _REUSED = (
     "text",

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from regrade.errors import SettingsError
 from regrade.judging.questions import Judged
 from regrade.judging.stored import JudgedAnswer
-from regrade.rubrics.base import Rubric
-from regrade.rubrics.self_test import RIGHT, TOLD, WRONG
+from regrade.records.rubrics.base import Rubric
+from regrade.records.rubrics.self_test import RIGHT, TOLD, WRONG
+from regrade.settings.errors import SettingsError
 
 _FACTS: Sequence[tuple[str, str, str]] = (
     ("What is the chemical symbol of gold?", "Au", "Ag"),

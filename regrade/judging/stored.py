@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
-from regrade.answers.questions import REPOSITORY
 from regrade.answers.sets import AnswerSet
-from regrade.errors import SettingsError
-from regrade.rubrics.facts import JudgedSet
+from regrade.answers.withheld import REPOSITORY
+from regrade.records.rubrics.facts import JudgedSet
 from regrade.scorers.base import SHARED_COLUMNS, answer_part
 from regrade.scoring.batches import with_prompt_format
+from regrade.settings.errors import SettingsError
 
 _COLUMNS = (
     *SHARED_COLUMNS,

@@ -2,7 +2,7 @@
 
 from regrade.models.adapters import with_adapter
 from regrade.models.base import ResolvedModel
-from regrade.models.remote_code import with_pinned_code
+from regrade.models.hub import with_pinned_code
 from regrade.models.resolving import resolve_here
 from regrade.models.served import resolve_served, resolve_served_by_all
 

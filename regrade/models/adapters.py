@@ -4,14 +4,14 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
-from regrade.errors import AdapterError, ModelError
-from regrade.files import file_sha256
-from regrade.hub_client import bound_requests
+from regrade.hub.client import bound_requests
 from regrade.models.base import ADAPTER_CONFIG, ResolvedModel, read_json
 from regrade.models.fingerprints import files_sha256
 from regrade.models.hub import hub_commit, hub_file
 from regrade.models.local import folder_name
-from regrade.specification import AdapterIdentity
+from regrade.records.specification import AdapterIdentity
+from regrade.settings.errors import AdapterError, ModelError
+from regrade.settings.files import file_sha256
 
 logger = logging.getLogger("regrade.plan")
 

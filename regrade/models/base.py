@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from regrade.errors import ModelError
 from regrade.models.chat_template import ChatTemplate
-from regrade.specification import ModelIdentity
+from regrade.records.specification import ModelIdentity
+from regrade.settings.errors import ModelError
 
 ADAPTER_CONFIG = "adapter_config.json"
 """File that tells an adapter of the PEFT library from a model."""

@@ -17,7 +17,7 @@ import jinja2.meta
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 logger = logging.getLogger("regrade.plan")
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from regrade.errors import ModelError
 from regrade.models.base import ResolvedModel, read_json
 from regrade.models.hub import hub_file
 from regrade.models.local import weight_files_bytes
+from regrade.settings.errors import ModelError
 
 _INDEX = "model.safetensors.index.json"
 

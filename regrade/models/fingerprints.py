@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from regrade.files import atomic_write, cache_folder, file_sha256
 from regrade.processes.repeating import RepeatingThread
+from regrade.settings.files import atomic_write, cache_folder, file_sha256
 
 logger = logging.getLogger("regrade.plan")
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from regrade.errors import ModelError
 from regrade.models.base import ResolvedModel
 from regrade.models.hub import resolve_on_hub
 from regrade.models.local import resolve_folder
+from regrade.settings.errors import ModelError
 
 
 def resolve_here(

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from regrade.rubrics.facts import answering_model
-from regrade.specification import training_step
+from regrade.pages.viewer.filters import KINDS
+from regrade.pages.viewer.index import AnswerIndex
+from regrade.pages.viewer.library import Library, StoredSet
+from regrade.pages.viewer.pair_index import PairIndex
+from regrade.pages.viewer.settings_apart import settings_apart
+from regrade.pages.viewer.texts import ShardReaders
+from regrade.pages.viewer.verdicts import VERDICTS
+from regrade.records.rubrics.facts import answering_model
+from regrade.records.specification import training_step
 from regrade.stats.metrics import Metrics, Summary
-from regrade.viewing.index import AnswerIndex
-from regrade.viewing.library import Library, StoredSet
-from regrade.viewing.pair_filters import KINDS
-from regrade.viewing.pair_index import PairIndex
-from regrade.viewing.settings_apart import settings_apart
-from regrade.viewing.texts import ShardReaders
-from regrade.viewing.verdicts import VERDICTS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from regrade.answers.scorefile import ScoreFile
 from regrade.comparing.models import ComparedSide, Comparison
-from regrade.errors import SettingsError
-from regrade.rubrics.facts import answering_model, model_title
-from regrade.specification import training_step
+from regrade.pages.viewer.library import StoredSet
+from regrade.records.rubrics.facts import answering_model, model_title
+from regrade.records.specification import training_step
+from regrade.settings.errors import SettingsError
 from regrade.stats.drawing import (
     MAX_BARS,
     MAX_CHANGES,
@@ -20,7 +21,6 @@ from regrade.stats.drawing import (
     draw_steps,
     draw_subsets,
 )
-from regrade.viewing.library import StoredSet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,9 +14,8 @@ from typing import Any
 import yaml
 
 from regrade.engines.base import BaseEngineSettings
-from regrade.errors import OperationError, SettingsError
 from regrade.processes.supervised import SupervisedProcess
-from regrade.reporting.results import Evaluation
+from regrade.results.results import Evaluation
 from regrade.settings import (
     DatasetBenchmark,
     PromptSettings,
@@ -24,6 +23,7 @@ from regrade.settings import (
     ScoringOptions,
     Settings,
 )
+from regrade.settings.errors import OperationError, SettingsError
 
 GRACE = 40.0
 """Seconds in which an interrupted command keeps the answers that it has."""

@@ -13,20 +13,24 @@ from prefect.exceptions import PrefectException
 from pydantic import BaseModel, ValidationError
 
 from regrade.comparing.gate_report import GateReport
-from regrade.errors import OperationError
-from regrade.reporting.bias import evaluation_lines
-from regrade.reporting.diffs import diffs_markdown
-from regrade.reporting.headlines import headline
-from regrade.reporting.markdown import escape
-from regrade.reporting.result_page import markdown_report
-from regrade.reporting.results import Evaluation
+from regrade.results.bias import evaluation_lines
+from regrade.results.result_page import markdown_report
+from regrade.results.results import Evaluation
+from regrade.results.tables import headline
 from regrade.scoring.diff import Diff
+from regrade.scoring.diff_text import diffs_markdown
+from regrade.settings.errors import OperationError
 from regrade.stats.charts import DRAWING_ERRORS, headline_chart
 from regrade.stats.drawing import Bar
+from regrade.text.markdown import escape
 from regrade.tracking.process import TrackingProcessError, call_in_process
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.orchestration import get_client
+from prefect.runtime import flow_run
+
+from regrade.results.tables import short_headline
 
 logger = logging.getLogger("regrade.report")
 RESULT_KEY = "result"
@@ -153,3 +157,25 @@ def as_artifact(report: BaseModel) -> str:
     """Return the report as a fenced block of JSON; backticks are escaped, so that no name ends the block."""
     document = report.model_dump_json(indent=1).replace("`", "\\u0060")
     return f"{_FENCE}json\n{document}\n{_FENCE}\n"
+
+
+# Name a flow run by its result, so that the list of runs shows it.
+
+MAX_NAME = 150
+"""Longest name of a run, in characters."""
+SECONDS = 10.0
+"""Longest time for the request, in seconds."""
+
+
+def name_run(evaluation: Evaluation) -> None:
+    """Rename this flow run to `<model>: <benchmark> <accuracy>, ...`; only warn if the server fails."""
+    name = short_headline(evaluation)
+    if not name:
+        return
+    if len(name) > MAX_NAME:
+        name = f"{name[: MAX_NAME - 1]}…"
+    try:
+        with get_client(sync_client=True, httpx_settings={"timeout": SECONDS}) as client:
+            client.update_flow_run(flow_run.id, name=name)
+    except (httpx.HTTPError, PrefectException) as error:
+        logger.warning("the run is not named by its result in Prefect: %s", error)

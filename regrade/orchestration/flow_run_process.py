@@ -3,7 +3,7 @@
 import runpy
 import signal
 
-from regrade.orchestration.pull_step import use_installed_project
+from regrade.orchestration.project_job import use_installed_project
 
 if __name__ == "__main__":
     # Ctrl-C in the worker's terminal reaches this process too, which would crash: the worker stops it with SIGTERM.

@@ -18,8 +18,8 @@ from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
 
-from regrade.errors import OperationError, SettingsError
-from regrade.shares import Share
+from regrade.jobs.shares import Share
+from regrade.settings.errors import OperationError, SettingsError
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

@@ -21,12 +21,16 @@ from prefect.workers.process import ProcessJobConfiguration
 
 from regrade.engines.vllm_process.extra import REMOTE_CODE
 from regrade.engines.vllm_process.slot import SLOTS_VARIABLE
-from regrade.errors import OperationError
 from regrade.models.served import API_KEYS
-from regrade.project_folder import is_checkout, project_folder
+from regrade.settings.errors import OperationError
+from regrade.settings.project_folder import is_checkout, project_folder
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
+from pathlib import Path
+
+from regrade.answers.spool import spool_root
+from regrade.settings.project_folder import make_flows_importable
 
 ENTRYPOINT = "PREFECT__FLOW_ENTRYPOINT"
 """Variable with which Prefect's engine loads a flow without asking the server for the deployment's code."""
@@ -186,3 +190,30 @@ def _installed_variables() -> set[str]:
 def _project() -> dict[str, Any]:
     project: dict[str, Any] = yaml.safe_load((project_folder() / "prefect.yaml").read_text())
     return project
+
+
+# The pull step in prefect.yaml, which a worker runs before it imports a flow.
+
+
+def use_installed_project() -> dict[str, str]:
+    """Make the flows of the regrade on this machine importable, and change to the working folder.
+
+    Runs on the worker, so that a deployment contains no path of the machine that deployed it. Prefect imports flows with
+    module-path entrypoints from `sys.path`, not from the working folder.
+
+    Relative paths in a run's parameters are relative to the working folder: `REGRADE_HOME`, else the checkout. An
+    installed package uses the folder that holds spool and logs, because nothing should be written into site-packages.
+
+    Returns:
+        The working folder, as `directory`.
+    """
+    make_flows_importable()
+    if configured := os.environ.get("REGRADE_HOME"):
+        home = Path(configured)
+    elif is_checkout():
+        home = project_folder()
+    else:
+        home = spool_root().parent
+        home.mkdir(parents=True, exist_ok=True)
+    os.chdir(home)
+    return {"directory": str(Path.cwd())}

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from prefect.client.schemas.objects import FlowRun, StateType
 
+from regrade.checkpoints.watching.found import Found
 from regrade.orchestration.remote.client import Server, page
-from regrade.watching.found import Found
 
 DEPLOYMENT = "evaluate-model/evaluate-model"
 ATTEMPTS = 3

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from prefect.exceptions import ParameterTypeError
 
-from regrade.errors import RegradeError
 from regrade.processes.shutdown import end_soon_after_signals
+from regrade.settings.errors import RegradeError
 
 STARTED_BY_WORKER = "PREFECT__FLOW_RUN_ID"
 """Environment variable that Prefect sets in the process of a flow run."""

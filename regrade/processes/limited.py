@@ -25,8 +25,8 @@ from typing import Any, Literal, Self, TypeAlias
 import orjson
 from pydantic import JsonValue
 
-from regrade.errors import OperationError
 from regrade.processes.environment import CHILD_VARIABLES
+from regrade.settings.errors import OperationError
 
 Limit = Literal["cpu", "time", "memory", "crash"]
 _QUEUED = 4

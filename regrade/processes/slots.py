@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from regrade.errors import OperationError
+from regrade.settings.errors import OperationError
 
 POLL = 0.2
 """Seconds between two attempts of the process that waits longest."""

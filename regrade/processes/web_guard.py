@@ -8,7 +8,7 @@ https://cheatsheetseries.owasp.org/cheatsheets/Cross-Site_Request_Forgery_Preven
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

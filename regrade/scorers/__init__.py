@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from regrade import registry
 from regrade.scorers.own.files import is_specification, load_file, loaded
 from regrade.scorers.own.values import Score as Score
+from regrade.settings import registry
 
 if TYPE_CHECKING:
     from regrade.scorers.sessions import AnyScorer

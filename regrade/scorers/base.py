@@ -7,11 +7,11 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
-from regrade.columns import SCORE_SCHEMA
-from regrade.errors import SettingsError
+from regrade.records.columns import SCORE_SCHEMA
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.pieces import Pieces, characters
 from regrade.settings import ScorerName
+from regrade.settings.errors import SettingsError
 
 SHARED_COLUMNS = ("sample_id", "repeat", "subset", "finish_reason", "error", "reasoning_open")
 """Columns of `GENERATION_SCHEMA` that every scorer needs."""

@@ -16,13 +16,13 @@ from typing import Literal
 import orjson
 import pyarrow as pa
 
-from regrade.columns import SCORING_SCHEMA
 from regrade.processes.limited import available_cores
-from regrade.sandbox.calling import Raised, Verdict
-from regrade.sandbox.interpreter import PACKAGES, find_interpreter
-from regrade.sandbox.limits import Limits
-from regrade.sandbox.running import Runner
-from regrade.sandbox.sandbox import Sandbox, open_backend, open_sandbox
+from regrade.processes.sandbox.calling import Raised, Verdict
+from regrade.processes.sandbox.interpreter import PACKAGES, find_interpreter
+from regrade.processes.sandbox.limits import Limits
+from regrade.processes.sandbox.running import Runner
+from regrade.processes.sandbox.sandbox import Sandbox, open_backend, open_sandbox
+from regrade.records.columns import SCORING_SCHEMA
 from regrade.scorers.base import PROMPT_FORMAT, TargetKind, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.pieces import characters
@@ -60,7 +60,7 @@ class Code:
     columns = ("text", "doc")
     unit: Unit = "rows"
     votes = False
-    code = ("regrade.sandbox",)
+    code = ("regrade.processes.sandbox",)
 
     def environment(self, options: ScoringOptions) -> Mapping[str, str]:
         """Return sandbox, Python, packages and limits.

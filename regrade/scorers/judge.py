@@ -10,16 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from regrade.columns import SCORING_SCHEMA
-from regrade.errors import SettingsError
 from regrade.records import REFUSAL
-from regrade.rubrics.base import FIRST, SECOND, TIE
-from regrade.rubrics.facts import JudgeRun, judge_run
-from regrade.rubrics.reading import Reading, read_verdict
-from regrade.rubrics.self_test import MOVED, self_test_result
+from regrade.records.columns import SCORING_SCHEMA
+from regrade.records.rubrics.base import FIRST, SECOND, TIE
+from regrade.records.rubrics.facts import JudgeRun, judge_run
+from regrade.records.rubrics.reading import Reading, read_verdict
+from regrade.records.rubrics.self_test import MOVED, self_test_result
 from regrade.scorers.base import TargetKind, answer_part
 from regrade.scorers.sessions import BatchScore, ScoringContext, Unit
 from regrade.settings import ScorerName, ScoringOptions
+from regrade.settings.errors import SettingsError
 from regrade.stats.named import Aggregate
 from regrade.stats.scale import SHARES, Scale
 
@@ -57,10 +57,10 @@ class JudgeScorer:
     passes = False
     needs_coverage = True
     code = (
-        "regrade.rubrics.reading",
-        "regrade.rubrics.facts",
-        "regrade.rubrics.base",
-        "regrade.rubrics.self_test",
+        "regrade.records.rubrics.reading",
+        "regrade.records.rubrics.facts",
+        "regrade.records.rubrics.base",
+        "regrade.records.rubrics.self_test",
     )
 
     def environment(self, options: ScoringOptions) -> Mapping[str, str]:

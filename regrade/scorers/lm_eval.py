@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from regrade.columns import SCORING_SCHEMA
-from regrade.errors import SettingsError
-from regrade.harness.answers import response_of
-from regrade.harness.documents import document_of
-from regrade.harness.headline import headline
-from regrade.harness.identity import content_hash
-from regrade.harness.index import task_index
-from regrade.harness.package import VERSION, check_installed
-from regrade.harness.plan import plan_tasks
-from regrade.harness.scoring import QuestionScores, StoredQuestion, TaskScores
+from regrade.lm_eval.answers import response_of
+from regrade.lm_eval.documents import document_of
+from regrade.lm_eval.headline import headline
+from regrade.lm_eval.identity import content_hash
+from regrade.lm_eval.index import task_index
+from regrade.lm_eval.package import VERSION, check_installed
+from regrade.lm_eval.plan import plan_tasks
+from regrade.lm_eval.scoring import QuestionScores, StoredQuestion, TaskScores
+from regrade.records.columns import SCORING_SCHEMA
+from regrade.records.specification import Specification
 from regrade.scorers.base import TargetKind
 from regrade.scorers.sessions import BatchScore, ScoringContext, Unit
 from regrade.settings import HARNESS, ScorerName, ScoringOptions
-from regrade.specification import Specification
+from regrade.settings.errors import SettingsError
 from regrade.stats.named import Aggregate
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class LmEvalScorer:
     )
     unit: Unit = "subset"
     votes = False
-    code = ("regrade.harness",)
+    code = ("regrade.lm_eval",)
 
     def __init__(self) -> None:
         self._scores: TaskScores | None = None

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from regrade.errors import NotInstalledError
 from regrade.processes.limited import LimitedProcesses, Limits, Stopped, available_cores
 from regrade.scorers.base import Reading, TargetKind, answer_part, check_targets, score_rows
 from regrade.scorers.extraction import columns as c
@@ -21,6 +20,7 @@ from regrade.scorers.mathematics.latex import is_plainly_equal, prepared, varian
 from regrade.scorers.mathematics.reading import read_answers
 from regrade.scorers.sessions import BatchScore, ScoringContext, Unit
 from regrade.settings import ScorerName, ScoringOptions
+from regrade.settings.errors import NotInstalledError
 from regrade.stats.named import Aggregate
 
 if (

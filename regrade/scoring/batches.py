@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from regrade.answers.sets import AnswerSet
 from regrade.answers.withheld import COLUMNS as WITHHELD
-from regrade.columns import SCORING_SCHEMA
-from regrade.errors import SettingsError
+from regrade.records.columns import SCORING_SCHEMA
 from regrade.scorers.base import PROMPT_FORMAT, SHARED_COLUMNS, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.sessions import AnyScorer, BatchScore
+from regrade.settings.errors import SettingsError
 
 
 def batches_for(answers: AnswerSet, scorer: AnyScorer) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
-from regrade.errors import DamagedAnswersError, SettingsError
+from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
 from regrade.stats.paired import PairedDifference, paired_difference

@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
-from regrade.errors import SettingsError
 from regrade.scorers import is_known, scorer_names, stored_name
 from regrade.scoring.diff import Diff, compare
 from regrade.scoring.score import Scored, label_of, score_answers
 from regrade.settings import ScoringOptions
+from regrade.settings.errors import SettingsError
 
 _AT_VERSION = re.compile(r"(?P<scorer>[a-z0-9_]+)@v?(?P<version>[0-9]{1,9})")
 

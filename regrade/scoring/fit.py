@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from regrade.answers.scorefile import ORIGINAL, ScoreFile
 from regrade.answers.sets import AnswerSet
-from regrade.errors import PluginError, SettingsError
-from regrade.rubrics.facts import judge_run
-from regrade.rubrics.self_test import MOVED
+from regrade.records.rubrics.facts import judge_run
+from regrade.records.rubrics.self_test import MOVED
 from regrade.scorers import load_scorer, method_of, scorer_names
 from regrade.scorers.sessions import SessionScorer
 from regrade.scoring.batches import batches_for, score_batch
+from regrade.settings.errors import PluginError, SettingsError
 from regrade.stats.metrics import Metrics
 
 if TYPE_CHECKING:

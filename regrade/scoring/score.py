@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
 from time import monotonic
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -14,19 +15,80 @@ import pyarrow as pa
 from regrade.answers.scorefile import ScoreFile, environment_suffix
 from regrade.answers.sets import AnswerSet
 from regrade.answers.verify import check_rows, intact_part
-from regrade.columns import SCORING_SCHEMA
-from regrade.errors import PluginError, SettingsError, UnknownNameError
+from regrade.records.columns import SCORING_SCHEMA
 from regrade.scorers import load_scorer, method_of, stored_name
 from regrade.scorers.base import Scorer
-from regrade.scorers.sessions import AnyScorer, ScoringContext, SessionScorer
+from regrade.scorers.sessions import AnyScorer, ScoringContext, SessionScorer, Unit
 from regrade.scoring.batches import batches_for, score_batch
 from regrade.scoring.fit import better_scorers
-from regrade.scoring.scaled import ScaledScorer
 from regrade.scoring.source_hash import source_hash
-from regrade.scoring.units import units
 from regrade.settings import ScoringOptions
+from regrade.settings.errors import (
+    DamagedAnswersError,
+    PluginError,
+    SettingsError,
+    UnknownNameError,
+)
+from regrade.stats.estimates import IntArray
 from regrade.stats.metrics import Metrics, summarise
-from regrade.stats.scale import SHARES
+from regrade.stats.scale import SHARES, Scale
+
+# Interface of scorers whose values are no shares, such as a judge that grades from 1 to 3.
+
+
+@runtime_checkable
+class ScaledScorer(Protocol):
+    """Scorer with a scale of its own; all others give shares from 0 to 1."""
+
+    def scale(self, context: ScoringContext) -> Scale:
+        """Return the scale of the values that the scorer gives these answers."""
+
+
+# Parts of an answer set that a `SessionScorer` scores at once.
+
+PIECE_ROWS = 256
+"""Rows of a part that is no subset: progress is shown after each part, and a scorer's processes wait at its end."""
+
+
+def units(
+    batches: Iterator[pa.RecordBatch], unit: Unit
+) -> Iterator[tuple[IntArray, pa.RecordBatch]]:
+    """Yield the parts of an answer set, each with the positions of its rows, shape (n_rows,), from 0.
+
+    Args:
+        batches: All rows, in order.
+        unit: `rows`: some rows that follow each other; `subset`: all rows of a subset, which are kept in memory.
+
+    Raises:
+        SettingsError: If a subset is too large for one part.
+    """
+    yield from _rows(batches) if unit == "rows" else _subsets(batches)
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[IntArray, pa.RecordBatch]]:
+    first = 0
+    for batch in batches:
+        for start in range(0, batch.num_rows, PIECE_ROWS):
+            part = batch.slice(start, PIECE_ROWS)
+            yield np.arange(first, first + part.num_rows), part
+            first += part.num_rows
+
+
+def _subsets(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[IntArray, pa.RecordBatch]]:
+    kept = list(batches)
+    if not kept:
+        return
+    table = pa.Table.from_batches(kept)
+    codes = table["subset"].combine_chunks().dictionary_encode()
+    for code, subset in enumerate(codes.dictionary.to_pylist()):
+        positions = np.flatnonzero(codes.indices.to_numpy() == code)
+        parts = table.take(positions).combine_chunks().to_batches()
+        if len(parts) > 1:
+            raise SettingsError(
+                f"Subset '{subset}' holds more than 2 GiB of text, which its scorer cannot read at once."
+            )
+        yield positions, parts[0]
+
 
 logger = logging.getLogger("regrade.score")
 N_THREADS = 2
@@ -245,3 +307,43 @@ def _present(
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     columns = [batch[name].drop_null().to_numpy(zero_copy_only=False) for batch in batches]
     return np.concatenate(columns) if columns else np.empty(0)
+
+
+# Scores of an answer set by the current version of a scorer, stored or not.
+
+
+def current_scores(
+    answers: AnswerSet, scorer: str, options: ScoringOptions | None = None
+) -> tuple[ScoreFile, pa.Table]:
+    """Return the scores of the current version of a scorer: the stored ones, else computed and not stored.
+
+    Args:
+        answers: Answer set at a pinned revision.
+        scorer: Name of an installed scorer, or `path/to/file.py:name`.
+        options: How scorers run that need processes or a sandbox.
+
+    Raises:
+        SettingsError: If the scorer cannot score these answers.
+        DamagedAnswersError: If stored answers or scores are damaged.
+    """
+    scored = score_answers(answers, scorer, options=options)
+    file = scored.file
+    if scored.table is not None:
+        return file, scored.table
+    return file, stored_table(answers, file)
+
+
+def stored_table(answers: AnswerSet, file: ScoreFile) -> pa.Table:
+    """Return the table of a stored scoring of all answers.
+
+    Raises:
+        DamagedAnswersError: If it is damaged, or has another number of rows.
+    """
+    table = answers.score_table(file.label)
+    if table.num_rows != answers.manifest.rows:
+        raise DamagedAnswersError(
+            f"{answers.scores_folder}/{file.label}.parquet",
+            f"it has {table.num_rows:,} rows, the answers have {answers.manifest.rows:,}. Score them again "
+            "with `regrade score --force`.",
+        )
+    return table

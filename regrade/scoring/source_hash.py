@@ -15,13 +15,19 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
-from regrade import registry
 from regrade.scorers.own.files import loaded
+from regrade.settings import registry
 
 _LAYOUT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER})
 _BLOCKS = {tokenize.INDENT: "\0indent", tokenize.DEDENT: "\0dedent"}
 _OPENING, _CLOSING = "([{", ")]}"
 _SEPARATOR = "\x1f"
+_MOVED = {
+    "regrade.lm_eval": "regrade.harness",
+    "regrade.processes.sandbox": "regrade.sandbox",
+    "regrade.records.rubrics": "regrade.rubrics",
+}
+"""Packages that moved, and the names under which the hash knows them where a text of the code names one."""
 
 
 @dataclass
@@ -141,8 +147,14 @@ def _statements(source: str) -> Iterator[tuple[str, ...]]:
         elif kind in _BLOCKS:
             statement.append(_BLOCKS[kind])
         elif kind not in _LAYOUT:
-            statement.append(text)
+            statement.append(_as_before(text) if kind == tokenize.STRING else text)
     yield tuple(statement)
+
+
+def _as_before(text: str) -> str:
+    for now, before in _MOVED.items():
+        text = text.replace(now, before)
+    return text
 
 
 def _whole_strings(source: str) -> Iterator[tuple[int, str]]:

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
+from regrade.settings.view_address import view_address
 from regrade.stats.metrics import score_values
-from regrade.view_address import view_address
 
 MOST = 10
 """Wrong answers shown."""

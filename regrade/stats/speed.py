@@ -210,3 +210,73 @@ class Durations:
         self._sum += float(values.sum())
         bins = np.searchsorted(self._edges, values)
         self._counts += np.bincount(bins, minlength=len(self._counts))
+
+
+# Speed of stored answers, from the times that their rows hold: for engines that do not measure themselves.
+
+
+def speed_of_times(
+    latency: FloatArray, time_to_first_token: FloatArray, tokens: FloatArray
+) -> Speed | None:
+    """Return latencies as the client saw them; None without any.
+
+    Args:
+        latency: Shape (n_rows,), seconds from the request to the last token; NaN if not known.
+        time_to_first_token: Shape (n_rows,), seconds; NaN if not known.
+        tokens: Shape (n_rows,), tokens of the answers; NaN if not known.
+    """
+    if np.isnan(latency).all():
+        return None
+    several = tokens > 1
+    per_token = (latency - time_to_first_token)[several] / (tokens[several] - 1)
+    return Speed(
+        measured_by="client",
+        ttft=_spread(time_to_first_token),
+        tpot=_spread(per_token),
+        e2el=_spread(latency),
+        requests=int((~np.isnan(latency)).sum()),
+    )
+
+
+def _spread(values: FloatArray) -> Spread | None:
+    known = values[~np.isnan(values)].clip(min=0.0)
+    if known.size == 0:
+        return None
+    levels = np.percentile(known, PERCENTILES).tolist()
+    named = {f"p{p}": level for p, level in zip(PERCENTILES, levels, strict=True)}
+    return Spread(mean=float(known.mean()), n=int(known.size), **named)
+
+
+# Memory of an engine as it was at its start.
+
+MIB, GIB = 1 << 20, 1 << 30
+
+
+def gib(size: float) -> str:
+    """Return a size in bytes as text in GiB, or in MiB if it is small."""
+    return f"{size / GIB:,.1f} GiB" if abs(size) >= GIB / 10 else f"{size / MIB:,.1f} MiB"
+
+
+class EngineMemory(StrictModel):
+    """Memory and KV cache of a loaded engine. Bytes are those of one GPU, tokens those of one copy of the model."""
+
+    kv_cache_tokens: int | None = Field(None, ge=0)
+    """Capacity of the KV cache in tokens, as vLLM counts it."""
+    kv_cache_concurrency: float | None = Field(None, ge=0)
+    """Requests of the engine's greatest length that the KV cache holds at the same time."""
+    weights: int | None = Field(None, ge=0)
+    """Bytes of the weights on the fullest GPU, by vLLM's own model class. None: not known, or a draft model or an adapter
+    takes memory too."""
+    kv_cache: int | None = Field(None, ge=0)
+    """Bytes of the KV cache on this GPU. None: not known."""
+    usable: int | None = Field(None, ge=0)
+    """Bytes of a GPU that vLLM may use. None: on a CPU, or the size of the KV cache was set."""
+    max_num_batched_tokens: int = Field(ge=1)
+    max_num_seqs: int = Field(ge=1)
+
+    @property
+    def other(self) -> int | None:
+        """Bytes that are neither weights nor KV cache: activations, CUDA graphs, libraries. None: not known."""
+        if self.usable is None or self.weights is None or self.kv_cache is None:
+            return None
+        return max(self.usable - self.weights - self.kv_cache, 0)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from regrade.errors import TrackingError
 from regrade.processes.environment import TELEMETRY_OFF
+from regrade.settings.errors import TrackingError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

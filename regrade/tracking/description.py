@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from regrade.stats.repeats import Average
+from regrade.stats.metrics import Average
 from regrade.tracking.scoring import MAX_TAG, Scoring
 
 # Stored in existing descriptions: must not change.

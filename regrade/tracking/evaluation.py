@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from regrade.stats.repeats import average_name, further_averages
+from regrade.stats.metrics import average_name, further_averages
 from regrade.tracking.description import Row
 from regrade.tracking.scoring import MAX_TAG, Scoring, cut
 

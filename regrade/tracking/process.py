@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from regrade.errors import OperationError
 from regrade.processes.importing import quick_imports
+from regrade.settings.errors import OperationError
 from regrade.tracking.connection import preload
 
 _P = ParamSpec("_P")

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regrade.answers.manifest import Manifest
-from regrade.rubrics.facts import JudgedSet, judge_run
-from regrade.specification import ModelIdentity
+from regrade.records.rubrics.facts import JudgedSet, judge_run
+from regrade.records.specification import ModelIdentity
+from regrade.settings.view_address import view_address
 from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
 from regrade.stats.named import Aggregate
-from regrade.view_address import view_address
 
 # Limits of MLflow in characters (mlflow.utils.validation); MAX_NAME leaves room for the rest of a metric's key.
 MAX_PARAMETER = 6000

@@ -1,1 +1,1 @@
-"""Find the settings that are fastest for a model, a machine and a kind of workload."""
+"""Settings that fit a machine: memory plans, sweeps and tuning."""

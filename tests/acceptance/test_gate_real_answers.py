@@ -8,10 +8,10 @@ from regrade.answers.local import LocalRepository
 from regrade.comparing.gate import gate
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.together import compare_sides
-from regrade.importing.base import Columns, TableOptions
-from regrade.importing.building import Names
-from regrade.importing.importer import import_files
-from regrade.reporting.verdicts import gate_markdown
+from regrade.comparing.verdict_text import gate_markdown
+from regrade.exchange.importing.base import Columns, TableOptions
+from regrade.exchange.importing.building import Names
+from regrade.exchange.importing.importer import import_files
 from regrade.settings import GateSettings
 from tests.command_line import DATA
 

@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regrade.answers.card import BEGIN, END, CardRow, render_card
+from regrade.answers.overview import BEGIN, END, CardRow, render_card
 
 
 def row(benchmark: str = "gsm8k", model: str = "org/model", **changes: object) -> CardRow:

@@ -18,17 +18,17 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from regrade.answers.card import BEGIN, END
 from regrade.answers.local import LocalRepository
+from regrade.answers.overview import BEGIN, END
 from regrade.answers.sets import AnswerSet, list_sets, readable_sets
 from regrade.answers.verify import verify
 from regrade.cli.terminal import plain, visible
-from regrade.columns import GENERATION_SCHEMA, SCHEMA_VERSION
-from regrade.errors import DamagedAnswersError, RepositoryError
-from regrade.reporting.diffs import diff_markdown
-from regrade.reporting.markdown import escape
+from regrade.records.columns import GENERATION_SCHEMA, SCHEMA_VERSION
 from regrade.scoring.diff_sides import diff_scorings
+from regrade.scoring.diff_text import diff_markdown
 from regrade.scoring.score import score_answers
+from regrade.settings.errors import DamagedAnswersError, RepositoryError
+from regrade.text.markdown import escape
 from tests.builders import row
 from tests.command_line import ROOT
 from tests.stored import (
@@ -192,7 +192,7 @@ def test_a_bomb_is_refused_in_little_memory(answers: AnswerSet, rows: int, lengt
         "from pathlib import Path\n"
         "from regrade.answers.local import LocalRepository\n"
         "from regrade.answers.sets import list_sets\n"
-        "from regrade.errors import DamagedAnswersError\n"
+        "from regrade.settings.errors import DamagedAnswersError\n"
         "repository = LocalRepository(Path(sys.argv[1]))\n"
         "(answers,) = list_sets(repository, repository.head())\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.hub import FILES_PER_COMMIT, HubRepository
-from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
-from regrade.hub_client import bound_requests
-from regrade.retries import RetryPolicy
+from regrade.hub.client import bound_requests
+from regrade.hub.retries import RetryPolicy
+from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from tests.hub_server.faults import (
     Action,
     Answer,

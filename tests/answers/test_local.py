@@ -16,8 +16,8 @@ import pytest
 from filelock import FileLock
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.local_log import Change, append, new_line
-from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
+from regrade.answers.local_files import Change, append, new_line
+from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 
 FOLDER = "answers/b/m/0123456789abcdef"
 MANIFEST = f"{FOLDER}/manifest.json"
@@ -295,7 +295,7 @@ WRITER = """
 import sys, time
 from pathlib import Path
 from regrade.answers.local import LocalRepository
-from regrade.errors import HeadMovedError
+from regrade.settings.errors import HeadMovedError
 repository, number = LocalRepository(Path(sys.argv[1])), int(sys.argv[2])
 parent = repository.head()
 print("ready", flush=True)

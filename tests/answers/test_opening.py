@@ -7,7 +7,7 @@ import pytest
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from regrade.answers.opening import open_repository
-from regrade.errors import RepositoryError
+from regrade.settings.errors import RepositoryError
 from tests.hub_server.fixtures import Hub
 
 MANIFEST = "answers/b/m/0123456789abcdef/manifest.json"

@@ -8,19 +8,19 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session, note_speed
+from regrade.answers.parquet import seal_table
 from regrade.answers.publishing import (
     publish_answers,
     publish_files,
     publish_scores,
     retry_on_conflict,
 )
-from regrade.answers.sealed import seal_table
 from regrade.answers.sets import AnswerSet, find_set, list_sets, readable_sets
 from regrade.answers.spool import Spool
-from regrade.columns import GENERATION_SCHEMA
-from regrade.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
+from regrade.records.columns import GENERATION_SCHEMA
+from regrade.records.specification import version_1
 from regrade.scoring.score import is_stale, score_answers
-from regrade.specification import version_1
+from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.stats.speed import Speed
 from tests.builders import description, row, session
 from tests.stored import numbers, publish

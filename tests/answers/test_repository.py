@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from regrade.answers.base import Repository
-from regrade.answers.card import CardRow, render_card
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
-from regrade.columns import ADDED_COLUMNS, GENERATION_SCHEMA, generation_row
-from regrade.errors import DamagedAnswersError, HeadMovedError, RepositoryError
+from regrade.answers.overview import CardRow, render_card
+from regrade.hub.retries import RetryPolicy
 from regrade.records import Completion, Sample
-from regrade.retries import RetryPolicy
+from regrade.records.columns import ADDED_COLUMNS, GENERATION_SCHEMA, generation_row
+from regrade.settings.errors import DamagedAnswersError, HeadMovedError, RepositoryError
 from tests.hub_server.faults import Corrupt
 from tests.hub_server.fixtures import Hub
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from regrade.answers.sealed import GROUP_BYTES, GROUP_ROWS, parquet_bytes, seal_table
-from regrade.columns import GENERATION_SCHEMA
+from regrade.answers.parquet import GROUP_BYTES, GROUP_ROWS, parquet_bytes, seal_table
+from regrade.records.columns import GENERATION_SCHEMA
 from tests.builders import row
 
 

@@ -23,8 +23,8 @@ from regrade.answers.spool import (
     spool_folder,
     spool_root,
 )
-from regrade.columns import GENERATION_SCHEMA
-from regrade.errors import DamagedAnswersError
+from regrade.records.columns import GENERATION_SCHEMA
+from regrade.settings.errors import DamagedAnswersError
 from tests.builders import row
 
 

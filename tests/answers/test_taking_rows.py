@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from regrade.answers.parquet import TAKE_ROWS, ParquetReader
-from regrade.columns import GENERATION_SCHEMA
-from regrade.errors import DamagedAnswersError
+from regrade.records.columns import GENERATION_SCHEMA
+from regrade.settings.errors import DamagedAnswersError
 from tests.builders import row
 
 ROWS, GROUP = 5_000, 2_000

@@ -5,12 +5,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from regrade.answers.documents import Verified
 from regrade.answers.local import LocalRepository
-from regrade.answers.problems import Verified
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.verify import check_rows, verify
-from regrade.columns import GENERATION_SCHEMA
-from regrade.errors import DamagedAnswersError, RepositoryError
+from regrade.records.columns import GENERATION_SCHEMA
+from regrade.settings.errors import DamagedAnswersError, RepositoryError
 from tests.builders import row
 from tests.stored import (
     again,

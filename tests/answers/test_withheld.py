@@ -10,16 +10,15 @@ import pytest
 from regrade.answers.hub import HubRepository
 from regrade.answers.opening import open_repository
 from regrade.answers.publishing import publish_answers, publish_questions, publish_scores
-from regrade.answers.questions import questions_at_hand
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.answers.verify import verify
-from regrade.answers.withheld import COLUMNS, WithheldQuestions
+from regrade.answers.withheld import COLUMNS, WithheldQuestions, questions_at_hand
 from regrade.cli.main import run
-from regrade.columns import generation_row
-from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
 from regrade.records import Completion, Sample
+from regrade.records.columns import generation_row
 from regrade.scoring.score import score_answers
+from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 from tests.builders import description
 from tests.hub_server.fixtures import Hub
 

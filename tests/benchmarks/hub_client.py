@@ -6,9 +6,9 @@ from typing import Any
 
 from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.benchmarks.questions import hub_source
-from regrade.errors import RegradeError
-from regrade.retries import RetryPolicy
+from regrade.hub.retries import RetryPolicy
 from regrade.settings import DatasetBenchmark, PromptSettings
+from regrade.settings.errors import RegradeError
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -35,8 +35,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def _use_a_part_of_the_index() -> None:
     """Index the folder of one task: that of all tasks takes seconds."""
-    from regrade.harness import index
-    from regrade.harness.package import tasks_folder
+    from regrade.lm_eval import index
+    from regrade.lm_eval.package import tasks_folder
 
     entries = index.entries_of(tasks_folder() / "gsm8k")
     index._installed = lambda: {entry.name: entry for entry in entries}  # type: ignore[assignment]

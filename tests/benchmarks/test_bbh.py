@@ -12,10 +12,10 @@ import pytest
 
 from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.bbh import TASKS
-from regrade.benchmarks.questions import harness_files
-from regrade.benchmarks.questions.harness_files import worked_tasks
-from regrade.errors import NotInstalledError, PluginError, SettingsError, SourceError
+from regrade.benchmarks.questions import harness as harness_files
+from regrade.benchmarks.questions.harness import worked_tasks
 from regrade.settings import PromptSettings
+from regrade.settings.errors import NotInstalledError, PluginError, SettingsError, SourceError
 from tests.benchmarks.files import Rows, write_parquet
 from tests.scorers.batches import generations, scored
 

@@ -10,8 +10,8 @@ from regrade.benchmarks import (
     open_dataset,
 )
 from regrade.benchmarks.base import Benchmark
-from regrade.errors import SettingsError, SourceError, UnknownNameError
 from regrade.settings import DatasetBenchmark, PromptSettings
+from regrade.settings.errors import SettingsError, SourceError, UnknownNameError
 from tests.benchmarks.files import write_jsonl
 from tests.benchmarks.rows import BENCHMARKS, FOLDERS, WITH_SHOTS
 

@@ -9,8 +9,8 @@ import pytest
 from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.benchmarks.base import Benchmark
 from regrade.benchmarks.questions.targets import LETTERS
-from regrade.columns import GENERATION_SCHEMA, generation_row
 from regrade.records import Completion, Sample
+from regrade.records.columns import GENERATION_SCHEMA, generation_row
 from regrade.settings import DatasetBenchmark, PromptSettings, ScorerName
 from tests.benchmarks.files import shared, write_jsonl
 from tests.benchmarks.rows import BENCHMARKS, FOLDERS

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from regrade.benchmarks import open_benchmark
-from regrade.errors import SourceError
 from regrade.settings import PromptSettings
+from regrade.settings.errors import SourceError
 from tests.benchmarks.files import GSM8K_TEST, gsm8k_folder, write_jsonl
 
 ZERO_SHOT = PromptSettings(n_shots=0)

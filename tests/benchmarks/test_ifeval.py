@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from regrade.benchmarks import open_benchmark
-from regrade.errors import SourceError
 from regrade.settings import PromptSettings
+from regrade.settings.errors import SourceError
 from tests.benchmarks.files import write_jsonl, write_parquet
 
 NAMES = [

@@ -7,9 +7,9 @@ import pytest
 
 from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.hle import INSTRUCTION
-from regrade.errors import SettingsError, SourceError
 from regrade.judging.choosing import default_rubric
 from regrade.settings import PromptSettings
+from regrade.settings.errors import SettingsError, SourceError
 from tests.benchmarks.files import write_jsonl, write_parquet
 
 SIMPLE: dict[str, Any] = {

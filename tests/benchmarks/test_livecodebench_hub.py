@@ -29,8 +29,8 @@ PROGRAM = """
 import json, sys
 from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.livecodebench import LiveCodeBench
-from regrade.errors import SourceError
-from regrade.specification import BenchmarkIdentity
+from regrade.settings.errors import SourceError
+from regrade.records.specification import BenchmarkIdentity
 benchmark = open_benchmark("livecodebench")
 names = [sample.doc["question"] for sample in benchmark.samples()]
 known = benchmark.identity.model_dump()

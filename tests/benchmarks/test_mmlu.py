@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from regrade.benchmarks import open_benchmark
-from regrade.benchmarks.questions.mmlu_subjects import CATEGORIES, SUBJECTS
-from regrade.errors import SourceError
+from regrade.benchmarks.mmlu import CATEGORIES, SUBJECTS
 from regrade.settings import PromptFormat, PromptSettings
+from regrade.settings.errors import SourceError
 from tests.benchmarks.files import MMLU_TEST, mmlu_folder, mmlu_row, write_jsonl
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.benchmarks.base import Benchmark
-from regrade.errors import SourceError
 from regrade.settings import DatasetBenchmark, PromptSettings
+from regrade.settings.errors import SourceError
 from tests.benchmarks.programming import (
     BASE_ROWS,
     CONTEST_ROWS,

@@ -9,7 +9,7 @@ import pytest
 
 from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.base import Benchmark
-from regrade.errors import SourceError
+from regrade.settings.errors import SourceError
 from tests.benchmarks import rows as made
 from tests.benchmarks.files import Rows, write_jsonl, write_parquet
 from tests.benchmarks.rows import FOLDERS

@@ -7,7 +7,7 @@ import pytest
 
 from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.base import Benchmark
-from regrade.benchmarks.questions.mmlu_subjects import CATEGORIES
+from regrade.benchmarks.mmlu import CATEGORIES
 from tests.benchmarks.files import shared
 
 

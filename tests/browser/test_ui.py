@@ -10,9 +10,9 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.comparing.gate import gate
-from regrade.reporting.result_page import markdown_report
-from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
-from regrade.reporting.verdicts import gate_markdown
+from regrade.comparing.verdict_text import gate_markdown
+from regrade.results.result_page import markdown_report
+from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings, SamplingParams
 from regrade.stats.speed import Speed, Spread

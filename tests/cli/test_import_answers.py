@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from tests.command_line import regrade
-from tests.importing.test_lm_eval import TIME, results, sample
-from tests.importing.writing import jsonl
+from tests.exchange.importing.test_lm_eval import TIME, results, sample
+from tests.exchange.importing.writing import jsonl
 
 
 def cut_run(folder: Path) -> Path:

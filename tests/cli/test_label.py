@@ -14,7 +14,7 @@ from regrade.answers.labelfile import label_files
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
-from regrade.labels.stored import stored_labels
+from regrade.judging.labels.stored import stored_labels
 from regrade.stats.scale import SHARES, Scale
 from tests.comparing.sides import answer
 from tests.judged import judge

@@ -9,7 +9,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
-from regrade.specification import ModelIdentity
+from regrade.records.specification import ModelIdentity
 from tests.comparing.sides import answer
 from tests.stored import commit_manifest, numbers, publish, score
 

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from regrade.cli.generation_options import GenerationOptions
-from regrade.cli.help import EXAMPLES, GROUPS, OTHER, group_of
-from regrade.cli.main import COMMANDS, command_line, run
-from regrade.errors import SettingsError
-from regrade.job import GenerationJob, make_job
+from regrade.cli.main import COMMANDS, EXAMPLES, GROUPS, OTHER, command_line, group_of, run
+from regrade.jobs.job import GenerationJob, make_job
 from regrade.settings import SamplingParams, SamplingSettings
+from regrade.settings.errors import SettingsError
 
 ALL_MODULES = {f"regrade.cli.{function.partition(':')[0]}" for function, _ in COMMANDS.values()}
 

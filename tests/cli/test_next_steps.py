@@ -9,7 +9,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.cli.main import command_line
 from regrade.cli.terminal import print_next_steps
-from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
+from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.scoring.score import score_answers
 from tests.stored import numbers, publish
 

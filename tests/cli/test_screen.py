@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.cli.layout import Table, layout
-from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
+from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.settings import SamplingParams
+from regrade.text.layout import Table, layout
 from tests.builders import row
 from tests.comparing.sides import answer
 from tests.stored import publish, score
-from tests.sweeping.made import paired_test, point, sweep
+from tests.tuning.sweep.made import paired_test, point, sweep
 
 MODEL = "meta-llama/Meta-Llama-3.1-70B-Instruct-w8a8"
 BENCHMARK = "lm_eval:mmlu_flan_n_shot_generative_stem"
@@ -43,8 +43,8 @@ import sys
 from pathlib import Path
 from regrade.cli.sweep import print_sweep
 from regrade.cli.terminal import print_evaluation
-from regrade.reporting.results import Evaluation
-from regrade.sweeping.results import SweepResult
+from regrade.results.results import Evaluation
+from regrade.tuning.sweep.results import SweepResult
 print_evaluation(Evaluation.model_validate_json(Path(sys.argv[1]).read_text()))
 print("-- sweep")
 print_sweep(SweepResult.model_validate_json(Path(sys.argv[2]).read_text()))

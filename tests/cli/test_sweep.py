@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from regrade.reporting.sweeps import latency_rows, notes, result_rows
-from regrade.sweeping.results import Measured, SweepResult
 from regrade.tracking.connection import connect
+from regrade.tuning.sweep.results import Measured, SweepResult
+from regrade.tuning.sweep.text import latency_rows, notes, result_rows
 from tests.benchmarks.files import shared
 from tests.command_line import regrade
 

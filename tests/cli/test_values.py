@@ -3,8 +3,8 @@
 import pytest
 
 from regrade.cli.main import run
-from regrade.cli.values import several_values
-from regrade.errors import SettingsError
+from regrade.cli.sweep import several_values
+from regrade.settings.errors import SettingsError
 
 
 def split(*arguments: str) -> tuple[list[str], dict[str, tuple[str, ...]], list[int]]:

@@ -4,8 +4,8 @@ from typing import Any
 
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet
+from regrade.records.specification import PromptIdentity
 from regrade.settings import SamplingParams
-from regrade.specification import PromptIdentity
 from tests.builders import row
 from tests.stored import publish
 

@@ -8,9 +8,9 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
 from regrade.comparing.likeness import NotComparableError, differences
-from regrade.errors import DamagedAnswersError, SettingsError
+from regrade.records.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity
 from regrade.settings import SamplingParams
-from regrade.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity
+from regrade.settings.errors import DamagedAnswersError, SettingsError
 from tests.builders import row
 from tests.comparing.sides import TOTAL, answer
 from tests.stored import again, parquet_bytes, publish, score, score_with_an_older_scorer

@@ -8,10 +8,10 @@ from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
 from regrade.comparing.gate import gate
 from regrade.comparing.gate_report import GateReport
-from regrade.errors import SettingsError
-from regrade.reporting.junit import junit
-from regrade.reporting.verdicts import gate_markdown
+from regrade.comparing.junit import junit
+from regrade.comparing.verdict_text import gate_markdown
 from regrade.settings import GateSettings
+from regrade.settings.errors import SettingsError
 from tests.comparing.sides import answer
 
 

@@ -9,11 +9,11 @@ from regrade.answers.sets import AnswerSet
 from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
 from regrade.comparing.gate import gate
 from regrade.comparing.likeness import NotComparableError
+from regrade.comparing.text import comparison_row, comparisons_markdown, remarks
 from regrade.comparing.together import compare_sides
-from regrade.reporting.comparisons import comparison_row, comparisons_markdown, remarks
-from regrade.reporting.verdicts import gate_markdown
+from regrade.comparing.verdict_text import gate_markdown
+from regrade.records.specification import PromptIdentity
 from regrade.settings import GateSettings, SamplingParams
-from regrade.specification import PromptIdentity
 from tests.comparing.sides import answer
 from tests.judged import graded, judge, judged_of
 from tests.stored import again, commit_shards, numbers

@@ -10,7 +10,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.verify import verify
 from regrade.comparing.sides import find_side
 from regrade.comparing.together import compare_sides
-from regrade.errors import DamagedAnswersError, RepositoryError, SettingsError
+from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub
 

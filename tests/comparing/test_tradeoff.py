@@ -13,11 +13,11 @@ from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.cli.main import run
+from regrade.comparing.chart_text import choice_rows, sentences
 from regrade.comparing.costs import Prices
 from regrade.comparing.tradeoff import Tradeoffs, pareto_front, tradeoffs
-from regrade.errors import RepositoryError, SettingsError
-from regrade.reporting.tradeoffs import choice_rows, sentences
-from regrade.specification import ModelIdentity
+from regrade.records.specification import ModelIdentity
+from regrade.settings.errors import RepositoryError, SettingsError
 from tests.builders import description, row, session
 from tests.comparing.sides import answer
 from tests.judged import judge

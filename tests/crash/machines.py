@@ -20,10 +20,10 @@ from regrade.answers.sets import find_set
 from regrade.answers.spool import Spool, spool_folder
 from regrade.answers.verify import verify
 from regrade.engines.base import EngineInfo
-from regrade.generation import Progress
+from regrade.jobs.generate import Progress
+from regrade.jobs.shares import Share
 from regrade.records import Completion, Request
 from regrade.settings import Reuse
-from regrade.shares import Share
 from tasks import generate as generating
 from tasks.generate import generate_missing
 from tasks.plan import find_missing

@@ -65,7 +65,7 @@ def test_prefects_temporary_server_goes_with_the_run(on_hub: Make, number: signa
     command.environment["PREFECT_HOME"] = str(command.home / "prefect")
     with command.started() as run:
         run.until("is ready", 200)
-        assert command.processes("regrade.orchestration.prefect_app:create_app")
+        assert command.processes("regrade.orchestration.server:create_app")
         run.process.send_signal(number)
         run.wait()
     command.assert_nothing_left()

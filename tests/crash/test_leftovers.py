@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.hub import HubRepository
-from regrade.answers.leftovers import publish_leftovers
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
+from regrade.answers.publishing import publish_leftovers
 from regrade.answers.spool import Spool, spool_folder
-from regrade.errors import RepositoryError
+from regrade.settings.errors import RepositoryError
 from tests.builders import description, row, session
 from tests.command_line import regrade
 from tests.crash.conftest import LIMIT, Make

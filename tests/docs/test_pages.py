@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from regrade.cli.main import COMMANDS, command_line
-from regrade.job import GenerationJob, make_job
+from regrade.jobs.job import GenerationJob, make_job
 from tasks.plan import plan_answers
 from tests.command_line import DEMO, ROOT
 

@@ -18,9 +18,9 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.spool import Spool, SpoolBusyError
 from regrade.engines.base import EngineInfo
 from regrade.engines.vllm import VllmEngine
-from regrade.errors import EngineError
 from regrade.orchestration.worker import ENGINE_DONE
 from regrade.records import Completion, Request
+from regrade.settings.errors import EngineError
 from tests.command_line import DEMO
 from tests.crash.harness import stored
 

@@ -22,10 +22,10 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Comparisons
-from regrade.errors import RepositoryError, SettingsError
 from regrade.orchestration.artifacts import COMPARISON_KEY, read_report
-from regrade.reporting.results import Evaluation
+from regrade.results.results import Evaluation
 from regrade.settings import DatasetBenchmark, GateSettings
+from regrade.settings.errors import RepositoryError, SettingsError
 from tests.comparing.sides import answer
 from tests.server_process import free_port
 from tests.stored import score

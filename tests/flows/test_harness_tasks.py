@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import DEMO, regrade
-from tests.harness.stored import data_folder
+from tests.lm_eval.stored import data_folder
 
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(900)]
 

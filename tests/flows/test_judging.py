@@ -17,11 +17,11 @@ from flows.evaluate_model import evaluate_model
 from flows.judge_answers import judge_answers
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
-from regrade.columns import GENERATION_SCHEMA
-from regrade.errors import SettingsError
 from regrade.judging.readings import judged_answers, run_of, verdicts
-from regrade.reporting.result_page import markdown_report
-from regrade.reporting.results import Evaluation, SomeUnansweredError
+from regrade.records.columns import GENERATION_SCHEMA
+from regrade.results.result_page import markdown_report
+from regrade.results.results import Evaluation, SomeUnansweredError
+from regrade.settings.errors import SettingsError
 from regrade.tracking.connection import connect
 from tests.benchmarks.files import write_parquet
 from tests.command_line import ROOT

@@ -6,8 +6,8 @@ import pytest
 
 from flows.judging import check_rubric, judge_job
 from regrade.answers.local import LocalRepository
-from regrade.errors import SettingsError
-from regrade.job import EvaluationJob, JudgeSettings
+from regrade.jobs.job import EvaluationJob, JudgeSettings
+from regrade.settings.errors import SettingsError
 from tests.stored import numbers, publish
 
 

@@ -9,8 +9,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.evaluate_model import evaluate_model
 from regrade.engines.vllm import VllmEngine
-from regrade.errors import SettingsError
-from regrade.reporting.results import Evaluation
+from regrade.results.results import Evaluation
+from regrade.settings.errors import SettingsError
 from tests.command_line import DEMO
 from tests.flows.test_fresh_engine import MortalEngine
 

@@ -9,10 +9,10 @@ from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.plan_model import plan_model
-from regrade.errors import SettingsError
-from regrade.planning.plan import MemoryPlan
-from tests.planning.engine_without_vllm import engine_without_vllm
-from tests.planning.test_estimate import QWEN3_8B
+from regrade.settings.errors import SettingsError
+from regrade.tuning.plan.plan import MemoryPlan
+from tests.tuning.plan.engine_without_vllm import engine_without_vllm
+from tests.tuning.plan.test_estimate import QWEN3_8B
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from flows import tune_settings as flow
-from regrade.errors import SettingsError
-from regrade.job import make_job
-from regrade.planning.request import PlanRequest
-from regrade.reporting.tunings import trial_rows
-from regrade.tuning.hardware import Hardware
-from regrade.tuning.job import TuneJob
-from regrade.tuning.records import TuningKey
-from regrade.tuning.search import TOKENS
-from regrade.tuning.trials import Rung, Search, Trial
-from regrade.tuning.workload import Workload
+from regrade.jobs.job import make_job
+from regrade.settings.errors import SettingsError
+from regrade.tuning.plan.request import PlanRequest
+from regrade.tuning.search.hardware import Hardware
+from regrade.tuning.search.job import TuneJob
+from regrade.tuning.search.records import TuningKey
+from regrade.tuning.search.search import TOKENS
+from regrade.tuning.search.text import trial_rows
+from regrade.tuning.search.trials import Rung, Search, Trial
+from regrade.tuning.search.workload import Workload
 from tests.builders import specification
 
 KEY = TuningKey(

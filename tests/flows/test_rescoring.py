@@ -13,12 +13,12 @@ from flows.rescore_answers import rescore_answers
 from flows.scoring_stored import score_stored
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
-from regrade.errors import DamagedAnswersError, UserError
-from regrade.job import ScoringJob
-from regrade.reporting.results import Evaluation
+from regrade.jobs.job import ScoringJob
+from regrade.results.results import Evaluation
 from regrade.scoring.diff import Diff
 from regrade.scoring.diff_sides import diff_with_before
 from regrade.scoring.score import Scored
+from regrade.settings.errors import DamagedAnswersError, UserError
 from regrade.tracking.connection import connect
 from tests.builders import row
 from tests.command_line import Ran, regrade

@@ -18,9 +18,9 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.spool import Spool
 from regrade.engines.vllm import VllmEngine
-from regrade.job import GenerationJob, make_job
+from regrade.jobs.job import GenerationJob, make_job
 from regrade.records import Completion, Request
-from regrade.reporting.results import Evaluation, SomeUnansweredError
+from regrade.results.results import Evaluation, SomeUnansweredError
 from tasks.generate import generate_missing
 from tasks.plan import find_missing, plan_answers
 from tasks.publish import publish_answers

@@ -11,8 +11,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from flows.sweep_settings import sweep_settings
 from regrade.answers.local import LocalRepository
 from regrade.orchestration.artifacts import SWEEP_KEY
-from regrade.orchestration.sweeps import NoPointError
-from regrade.sweeping.results import SweepResult
+from regrade.tuning.sweep.results import SweepResult
+from tasks.sweep_page import NoPointError
 from tests.command_line import DEMO
 from tests.limited_engine import Engines, questions
 from tests.prefect_fixtures import latest_page

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from flows.sweeping import RunningPoint, states
-from regrade.job import make_job
-from regrade.monitoring.state import AnswerSetState
-from regrade.sweeping.points import SweepJob
+from regrade.jobs.job import make_job
+from regrade.processes.metrics_state import AnswerSetState
+from regrade.tuning.sweep.points import SweepJob
 
 
 def test_points_with_the_same_answer_set_id_are_told_apart():

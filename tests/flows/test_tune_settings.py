@@ -12,9 +12,9 @@ from flows.generate_answers import generate_answers
 from flows.tune_settings import tune_settings
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
-from regrade.errors import SettingsError
 from regrade.orchestration.artifacts import TUNING_KEY
-from regrade.tuning.job import TuneResult
+from regrade.settings.errors import SettingsError
+from regrade.tuning.search.job import TuneResult
 from tests.command_line import DEMO
 from tests.limited_engine import Engines, questions
 from tests.prefect_fixtures import latest_page

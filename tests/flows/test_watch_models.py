@@ -21,10 +21,10 @@ from flows.watch_models import WatchGate, watch_models
 from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
 from regrade.cli.deploy import deploy
-from regrade.errors import OperationError, SettingsError
 from regrade.orchestration.artifacts import WATCHED_KEY
 from regrade.orchestration.watched_runs import ATTEMPTS
 from regrade.settings import DatasetBenchmark
+from regrade.settings.errors import OperationError, SettingsError
 from tests.command_line import DEMO, regrade
 from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub

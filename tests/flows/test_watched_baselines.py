@@ -14,8 +14,8 @@ from flows import watch_models as flow
 from flows.watch_models import WatchGate
 from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
+from regrade.checkpoints.watching.found import Found
 from regrade.settings import DatasetBenchmark
-from regrade.watching.found import Found
 from tests.command_line import DEMO
 from tests.stored import numbers, publish
 

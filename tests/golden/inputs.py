@@ -12,20 +12,20 @@ from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool, spool_folder
-from regrade.planning.plan import MemoryPlan
+from regrade.records.specification import ModelIdentity
 from regrade.settings import GoodputLimits
-from regrade.specification import ModelIdentity
 from regrade.stats.speed import Goodput, Speed, Spread
-from regrade.sweeping.results import SweepResult
-from regrade.tuning.job import TuneResult
-from regrade.tuning.records import TrialRecord
+from regrade.tuning.plan.plan import MemoryPlan
+from regrade.tuning.search.job import TuneResult
+from regrade.tuning.search.records import TrialRecord
+from regrade.tuning.sweep.results import SweepResult
 from tests.builders import description, row, session
 from tests.comparing.sides import answer
 from tests.judged import judge
-from tests.reporting.test_plans import FITTING, LACKING, REFUSED, plan
+from tests.results.test_plans import FITTING, LACKING, REFUSED, plan
 from tests.stored import again, score, score_with_an_older_scorer
-from tests.sweeping.made import paired_test, point, sweep
-from tests.tuning.test_records import KEY, tuning
+from tests.tuning.search.test_records import KEY, tuning
+from tests.tuning.sweep.made import paired_test, point, sweep
 
 QUESTIONS = 12
 LATENCY = Spread(mean=0.25, p25=0.1, p50=0.2, p75=0.3, p99=0.4, n=QUESTIONS)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from regrade.exporting.hub_results import TAKING_PART, TakingPart
-from tests.exporting.test_hub_results import Team
+from regrade.exchange.exporting.hub_results import TAKING_PART, TakingPart
+from tests.exchange.exporting.test_hub_results import Team
+from tests.exchange.importing.test_lm_eval import TIME, results, sample
+from tests.exchange.importing.writing import jsonl
 from tests.golden.conftest import Door
 from tests.golden.inputs import label, leave_in_the_spool
 from tests.hub_server.fixtures import Hub
-from tests.importing.test_lm_eval import TIME, results, sample
-from tests.importing.writing import jsonl
 
 
 def test_what_was_imported_and_what_was_not(door: Door):

@@ -13,13 +13,14 @@ from regrade.cli import plan, sweep, tune
 from regrade.cli.terminal import print_evaluation
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Comparisons
-from regrade.orchestration import artifacts, sweeps
+from regrade.orchestration import artifacts
 from regrade.orchestration.remote.outcome import Outcome
-from regrade.planning.plan import MemoryPlan
-from regrade.reporting.results import Evaluation
-from regrade.reporting.tunings import tuning_page
+from regrade.results.results import Evaluation
 from regrade.scoring.diff import Diff
+from regrade.tuning.plan.plan import MemoryPlan
+from regrade.tuning.search.text import tuning_page
 from tasks import plan_memory
+from tasks import sweep_page as sweeps
 from tasks.gate import show_comparisons, show_verdict
 from tasks.sweep import track_in_mlflow
 from tests.command_line import DEMO

@@ -221,7 +221,7 @@ def test_the_servers_refuse_other_pages_and_strangers():
         if name.endswith("CORS_ALLOWED_ORIGINS"):
             origins = split_origins(name, value.partition(":-")[2].removesuffix("}"))
             assert all(origin.startswith("http://") for origin in origins)
-    assert "regrade.orchestration.prefect_app:create_app" in SERVICES["prefect"]["command"]
+    assert "regrade.orchestration.server:create_app" in SERVICES["prefect"]["command"]
     assert SERVICES["mlflow"]["command"][-2:] == ["--app-name", "guarded"]
 
 

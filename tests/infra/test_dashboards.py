@@ -16,10 +16,10 @@ from infra.grafana.__main__ import FOLDER, path, text
 from infra.grafana.panels import DASHBOARDS, EVALUATION, FLEET, VLLM, Dashboard
 from infra.stack import prometheus
 from infra.stack.layout import Layout
-from regrade.monitoring import endpoint
+from regrade.processes import metrics_endpoint as endpoint
 from tests.command_line import ROOT
 from tests.infra.prometheus import running
-from tests.monitoring.test_endpoint import STATE
+from tests.processes.test_endpoint import STATE
 from tests.server_process import free_port
 
 

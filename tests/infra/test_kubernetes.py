@@ -10,7 +10,7 @@ import yaml
 from prefect.utilities.templating import apply_values, find_placeholders
 
 from infra.kubernetes.__main__ import TEMPLATE, indexed_job, template
-from regrade.shares import Share
+from regrade.jobs.shares import Share
 from tests.command_line import regrade
 
 VERSION = "1.33"

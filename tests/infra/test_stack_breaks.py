@@ -13,7 +13,7 @@ from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
 from regrade.answers.local import LocalRepository
-from regrade.orchestration.deployment.heartbeats import MESSAGE, crash_silent_runs
+from regrade.orchestration.deployment.deploy import MESSAGE, crash_silent_runs
 from tests.command_line import DEMO
 from tests.crash.harness import Account, stored
 from tests.infra.running_stack import Stack, living, wait_until

@@ -75,6 +75,6 @@ def test_make_ui_gets_the_same_variables_as_a_script(place: Layout):
     assert "export MLFLOW_SERVER_CORS_ALLOWED_ORIGINS=http://127.0.0.1:5000," in told
     script = (ROOT / "infra/ui.sh").read_text()
     assert "-m infra.stack.login" in script
-    assert "regrade.orchestration.prefect_app:create_app" in script
+    assert "regrade.orchestration.server:create_app" in script
     assert "--app-name guarded" in script
     assert "regrade.tracking.run_list import prepared_list" in script

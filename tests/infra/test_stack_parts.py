@@ -14,7 +14,7 @@ from infra.stack import parts, postgres, prometheus
 from infra.stack.__main__ import RESTARTS, _Running, main
 from infra.stack.layout import Layout, StackError, layout
 from infra.stack.processes import Known, end, known, read_state, start, write_state
-from regrade.monitoring.endpoint import PORT_VARIABLE
+from regrade.processes.metrics_endpoint import PORT_VARIABLE
 from tests.infra.running_stack import living, wait_until
 
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from regrade.answer_plan import make_plan
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
@@ -12,9 +11,10 @@ from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.engines.base import PromptRendering
 from regrade.engines.openai import OpenAIEngine
-from regrade.generation import generate, session_of
-from regrade.job import JudgeJob
-from regrade.rubrics import open_rubric
+from regrade.jobs.generate import generate, session_of
+from regrade.jobs.job import JudgeJob
+from regrade.jobs.plan import make_plan
+from regrade.records.rubrics import open_rubric
 from regrade.scoring.score import score_answers
 from tasks.judge import questions_of, take_known
 from tasks.plan import find_missing

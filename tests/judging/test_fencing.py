@@ -4,7 +4,7 @@ import pytest
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
-from regrade.judging.fencing import fenced, without_control_tokens
+from regrade.judging.questions import fenced, without_control_tokens
 
 CONTROL = [
     "<|im_start|>",

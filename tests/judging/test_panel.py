@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.sets import AnswerSet, list_sets
-from regrade.errors import SettingsError
+from regrade.judging.labels.panels import calibrated_panel
 from regrade.judging.panel import one_run_each, panel, panels_at
+from regrade.judging.panel_result import panel_result
+from regrade.judging.panel_text import agreement_rows, panel_rows
 from regrade.judging.readings import is_judge_set, run_of
-from regrade.labels.panels import calibrated_panel
-from regrade.reporting.panel_results import panel_result
-from regrade.reporting.panels import agreement_rows, panel_rows
+from regrade.settings.errors import SettingsError
 from tests.judging.running import run_judge
 from tests.judging.scripted import ScriptedJudge, candidates
 from tests.stored import commit_manifest, commit_shards, numbers

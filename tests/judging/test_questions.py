@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.errors import SettingsError
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgedAnswers
 from regrade.records import Sample
-from regrade.rubrics import open_rubric
-from regrade.rubrics.base import Rubric
+from regrade.records.rubrics import open_rubric
+from regrade.records.rubrics.base import Rubric
 from regrade.settings import PromptSettings
+from regrade.settings.errors import SettingsError
 from tests.builders import row
 from tests.judging.scripted import FENCED, candidates
 from tests.stored import publish

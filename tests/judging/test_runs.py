@@ -12,13 +12,13 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.publishing import publish_scores
 from regrade.answers.verify import verify
 from regrade.answers.withheld import WithheldQuestions
-from regrade.columns import GENERATION_SCHEMA
-from regrade.errors import RegradeError, RepositoryError, SettingsError
-from regrade.importing.building import Names
-from regrade.importing.importer import import_files
+from regrade.exchange.importing.building import Names
+from regrade.exchange.importing.importer import import_files
 from regrade.judging.readings import judged_answers, verdicts
+from regrade.records.columns import GENERATION_SCHEMA
 from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
+from regrade.settings.errors import RegradeError, RepositoryError, SettingsError
 from tests.builders import row
 from tests.judging.running import others, run_judge, scored
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates

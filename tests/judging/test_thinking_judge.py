@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from regrade.answer_plan import Plan, make_plan
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
-from regrade.columns import GENERATION_SCHEMA
 from regrade.engines.base import Engine, PromptRendering
-from regrade.generation import generate, session_of
+from regrade.jobs.generate import generate, session_of
+from regrade.jobs.plan import Plan, make_plan
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgedAnswers
 from regrade.judging.readings import verdicts
 from regrade.models import ResolvedModel
-from regrade.rubrics import open_rubric
+from regrade.records.columns import GENERATION_SCHEMA
+from regrade.records.rubrics import open_rubric
 from regrade.settings import PromptSettings, SamplingSettings
 from tests.engine_fixtures import FAST
 from tests.judging.scripted import candidates

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from regrade.answer_plan import make_plan
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool
 from regrade.engines.base import Engine
-from regrade.generation import generate, session_of
+from regrade.jobs.generate import generate, session_of
+from regrade.jobs.plan import make_plan
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgedAnswers
 from regrade.judging.readings import verdicts
 from regrade.models import ResolvedModel
-from regrade.rubrics import open_rubric
+from regrade.records.rubrics import open_rubric
 from regrade.settings import PromptSettings
 from tests.engine_fixtures import FAST
 from tests.judging.scripted import candidates

@@ -6,9 +6,9 @@ import pytest
 from huggingface_hub import HfApi
 
 from regrade.engines.vllm import VllmEngine
-from regrade.errors import AdapterError, ModelError
+from regrade.hub.retries import RetryPolicy
 from regrade.models import ResolvedModel, resolve_here
-from regrade.retries import RetryPolicy
+from regrade.settings.errors import AdapterError, ModelError
 from tests.hub_server.fixtures import Hub
 
 

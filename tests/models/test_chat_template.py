@@ -5,8 +5,8 @@ from datetime import datetime
 
 import pytest
 
-from regrade.errors import SettingsError
 from regrade.models.chat_template import ChatTemplate, find_template, rendered_in_code
+from regrade.settings.errors import SettingsError
 
 TURNS = (
     "{%- for m in messages -%}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{%- endfor -%}"

@@ -7,8 +7,8 @@ import pytest
 from huggingface_hub import HfApi
 
 from regrade.engines.vllm import VllmEngine
-from regrade.errors import ModelError
 from regrade.models.files import config_of, weights_size
+from regrade.settings.errors import ModelError
 from tests.hub_server.fixtures import Hub
 
 CONFIG = {"model_type": "qwen3", "hidden_size": 64}

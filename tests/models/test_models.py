@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from huggingface_hub import HfApi
 
-from regrade.errors import HubError, ModelError, OperationError, SettingsError
-from regrade.files import cache_folder
+from regrade.hub.retries import RetryPolicy
 from regrade.models import resolve_here, resolve_served
 from regrade.models.fingerprints import cached_sha256, files_sha256
 from regrade.models.local import resolve_folder
-from regrade.retries import RetryPolicy
-from regrade.specification import ModelIdentity
+from regrade.records.specification import ModelIdentity
+from regrade.settings.errors import HubError, ModelError, OperationError, SettingsError
+from regrade.settings.files import cache_folder
 from tests.http_server import Handler, serving
 from tests.hub_server.faults import Action, Answer, Drop
 from tests.hub_server.fixtures import Hub

@@ -12,9 +12,9 @@ from huggingface_hub import HfApi
 from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.engine import VllmProcess
-from regrade.errors import ModelError
+from regrade.hub.retries import RetryPolicy
 from regrade.models import ResolvedModel
-from regrade.retries import RetryPolicy
+from regrade.settings.errors import ModelError
 from tests.hub_server.fixtures import Hub
 
 TRUSTED = ("trust_remote_code=true",)

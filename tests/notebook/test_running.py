@@ -10,10 +10,10 @@ import yaml
 import regrade
 from regrade.answers.local import LocalRepository
 from regrade.cli.main import command_line
-from regrade.errors import SettingsError
 from regrade.notebook import running
-from regrade.reporting.results import Evaluation
+from regrade.results.results import Evaluation
 from regrade.settings import SourceOverride
+from regrade.settings.errors import SettingsError
 from tests.stored import numbers, publish
 
 

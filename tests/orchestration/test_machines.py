@@ -21,10 +21,10 @@ from prefect.states import Cancelled, Failed, Running
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from regrade.cli.deploy import deploy
-from regrade.errors import SettingsError
-from regrade.job import EvaluationJob, make_job
+from regrade.jobs.job import EvaluationJob, make_job
 from regrade.orchestration import machines
 from regrade.orchestration.machines import start_machines, wait_for_machines
+from regrade.settings.errors import SettingsError
 from tests.command_line import ROOT
 from tests.engines.openai_api.test_client import misbehaving_server
 

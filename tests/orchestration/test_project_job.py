@@ -17,7 +17,7 @@ from regrade.orchestration.project_job import (
     limits,
 )
 
-PULL = [{"regrade.orchestration.pull_step.use_installed_project": {}}]
+PULL = [{"regrade.orchestration.project_job.use_installed_project": {}}]
 SCORE = "flows.score_answers.score_answers"
 UNUSED: Any = object()
 """Client of a server; only references to blocks need one."""

@@ -9,9 +9,9 @@ import pytest
 from prefect.settings import PREFECT_HOME, temporary_settings
 
 from regrade.answers.local import LocalRepository
-from regrade.errors import SettingsError
 from regrade.orchestration import server
-from regrade.orchestration.prefect_app import protection
+from regrade.orchestration.server import protection
+from regrade.settings.errors import SettingsError
 from tests.builders import row
 from tests.command_line import DEMO, regrade
 from tests.prefect_login import LOGIN, Login

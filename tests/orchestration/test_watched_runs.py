@@ -6,9 +6,9 @@ from uuid import UUID, uuid4
 
 from prefect.client.schemas.objects import FlowRun
 
+from regrade.checkpoints.watching.found import Found
 from regrade.orchestration.remote.client import Server
 from regrade.orchestration.watched_runs import start_runs
-from regrade.watching.found import Found
 
 
 class Runs:

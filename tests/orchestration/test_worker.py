@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from regrade.errors import SettingsError
 from regrade.orchestration.worker import STARTED_BY_WORKER, without_traceback
 from regrade.processes.shutdown import GRACE
+from regrade.settings.errors import SettingsError
 from tests.command_line import ROOT
 
 

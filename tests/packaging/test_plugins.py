@@ -22,7 +22,7 @@ from typing import Literal
 from regrade.engines.base import BaseEngineSettings, EngineInfo
 from regrade.models import ResolvedModel
 from regrade.records import Completion
-from regrade.specification import ModelIdentity
+from regrade.records.specification import ModelIdentity
 
 
 class OneAnswer(BaseEngineSettings):
@@ -70,7 +70,7 @@ one_answer = "one_answer:OneAnswer"
 SCHEMAS = """
 import json
 from prefect.utilities.callables import parameter_schema
-from regrade.project_folder import make_flows_importable
+from regrade.settings.project_folder import make_flows_importable
 make_flows_importable()
 from flows.evaluate_model import evaluate_model
 print(json.dumps(parameter_schema(evaluate_model).model_dump_for_openapi()))

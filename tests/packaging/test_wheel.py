@@ -72,7 +72,7 @@ def test_the_pull_step_finds_the_wheels_flows_in_a_folder_that_has_others(
     installed: Installed, tmp_path: Path
 ):
     code = (
-        "from regrade.orchestration.pull_step import use_installed_project as step;"
+        "from regrade.orchestration.project_job import use_installed_project as step;"
         "print(step()['directory']); import flows; print(flows.__file__)"
     )
     # Not the folder of the package: relative answer repositories would be written into site-packages.
@@ -87,7 +87,7 @@ def test_an_editable_installation_uses_the_checkouts_flows(installed: Installed,
     install(tmp_path / "venv", "--editable", str(ROOT))
     editable = replace(installed, environment=tmp_path / "venv")
     code = (
-        "from regrade.project_folder import make_flows_importable; make_flows_importable();"
+        "from regrade.settings.project_folder import make_flows_importable; make_flows_importable();"
         "import flows; print(flows.__file__)"
     )
     assert editable.imported(code) == str(ROOT / "flows/__init__.py")
@@ -107,7 +107,7 @@ def test_missing_parts_are_installed_with_pip_not_make(installed: Installed):
 
 
 def test_hooks_without_transformers_name_the_extra(installed: Installed):
-    code = "import sys; sys.modules['transformers'] = None; import regrade.hooks"
+    code = "import sys; sys.modules['transformers'] = None; import regrade.checkpoints.training"
     done = installed.run([installed.python, "-c", code], {})
     assert "Install it with `pip install 'regrade[hooks]'`." in done.err.splitlines()[-1]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from regrade.errors import OperationError
 from regrade.processes.limited import LimitedProcesses, Limits, Stopped
 from regrade.processes.tree import is_running
+from regrade.settings.errors import OperationError
 
 FUNCTION = "tests.processes.limited_functions:compute"
 LIMITS = Limits(cpu_seconds=0.3, seconds=1.0, memory=200 << 20)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from regrade.errors import OperationError
 from regrade.processes.slots import machine_folder, take_slot
+from regrade.settings.errors import OperationError
 
 HOLDER = """
 import sys, time

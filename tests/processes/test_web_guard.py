@@ -7,8 +7,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from regrade.errors import SettingsError
 from regrade.processes.web_guard import OwnPagesOnly, split_origins
+from regrade.settings.errors import SettingsError
 
 OWN = "http://127.0.0.1:4200"
 

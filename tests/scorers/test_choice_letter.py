@@ -1,6 +1,6 @@
 import pytest
 
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 from tests.scorers.batches import generations, read, scored
 
 CHOICES = ("a bird", "a plane", "a superhero", "none of these")

@@ -15,16 +15,16 @@ from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool
 from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.base import Benchmark
-from regrade.columns import GENERATION_SCHEMA, generation_row
-from regrade.errors import SettingsError, SourceError
+from regrade.processes.sandbox.limits import Limits
 from regrade.records import Completion, Sample
-from regrade.sandbox.limits import Limits
+from regrade.records.columns import GENERATION_SCHEMA, generation_row
 from regrade.scorers import code as code_module
 from regrade.scorers import load_scorer
 from regrade.scorers.base import PROMPT_FORMAT, SHARED_COLUMNS
 from regrade.scorers.sessions import BatchScore, ScoringContext, SessionScorer
 from regrade.scoring.score import label_of, score_answers
 from regrade.settings import PromptSettings, ScoringOptions, SourceOverride
+from regrade.settings.errors import SettingsError, SourceError
 from tests.benchmarks.programming import (
     BASE_ROWS,
     CONTEST_ROWS,
@@ -34,7 +34,7 @@ from tests.benchmarks.programming import (
     contest,
 )
 from tests.builders import specification
-from tests.sandbox.bubblewrap import needs_bubblewrap
+from tests.processes.sandbox.bubblewrap import needs_bubblewrap
 
 pytestmark = needs_bubblewrap
 Rows = list[dict[str, Any]]

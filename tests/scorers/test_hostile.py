@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regrade.columns import SCORE_SCHEMA
+from regrade.records.columns import SCORE_SCHEMA
 from regrade.scorers import load_scorer, scorer_names
 from tests.scorers.batches import generations, scored
 

@@ -1,4 +1,4 @@
-"""Rows of the scorer `lm_eval`; its numbers are compared with the harness in tests/harness."""
+"""Rows of the scorer `lm_eval`; its numbers are compared with the harness in tests/lm_eval."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.errors import SettingsError
-from regrade.harness.answers import response_of
-from regrade.harness.headline import headline
-from regrade.harness.scoring import QuestionScores
+from regrade.lm_eval.answers import response_of
+from regrade.lm_eval.headline import headline
+from regrade.lm_eval.scoring import QuestionScores
 from regrade.scoring.score import Scored, score_answers
-from tests.harness.rows import tasks_of_folders
-from tests.harness.stored import data_folder, harness_task, publish_task
+from regrade.settings.errors import SettingsError
+from tests.lm_eval.rows import tasks_of_folders
+from tests.lm_eval.stored import data_folder, harness_task, publish_task
 from tests.stored import numbers, publish
 
 
@@ -21,7 +21,7 @@ from tests.stored import numbers, publish
 def _index(monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole index takes seconds to build."""
     index = tasks_of_folders()
-    monkeypatch.setattr("regrade.harness.index._installed", lambda: index)
+    monkeypatch.setattr("regrade.lm_eval.index._installed", lambda: index)
 
 
 def scored(tmp_path: Path, edit: Any) -> Scored:

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from regrade.errors import NotInstalledError, SettingsError
 from regrade.processes.limited import Limits
 from regrade.scorers import math
 from regrade.scorers.base import SHARED_COLUMNS
+from regrade.settings.errors import NotInstalledError, SettingsError
 from tests.benchmarks.files import shared
 from tests.scorers.batches import CONTEXT, batch_score, generations
 

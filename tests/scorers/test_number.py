@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 from tests.scorers.batches import generations, read, scored
 
 

@@ -3,11 +3,11 @@ from typing import get_args
 
 import pytest
 
-from regrade.columns import GENERATION_SCHEMA, SCORE_SCHEMA
-from regrade.errors import UnknownNameError
+from regrade.records.columns import GENERATION_SCHEMA, SCORE_SCHEMA
 from regrade.scorers import load_scorer, scorer_names
 from regrade.scorers.base import SHARED_COLUMNS, TargetKind
 from regrade.scoring.source_hash import module_codes, source_hash
+from regrade.settings.errors import UnknownNameError
 from tests.scorers.batches import batch_score, generations
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regrade.errors import SettingsError
 from regrade.scorers.extraction.accepted import accepted_texts, stored_target, words
+from regrade.settings.errors import SettingsError
 from tests.scorers.batches import generations, read, scored
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from regrade.columns import GENERATION_SCHEMA, SCORING_SCHEMA
+from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.scorers import load_scorer
 from regrade.scorers.base import PROMPT_FORMAT
 from regrade.scorers.sessions import SessionScorer

@@ -4,17 +4,17 @@ from typing import Any
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.errors import DamagedAnswersError, SettingsError
-from regrade.reporting.diffs import (
+from regrade.scoring.diff import Diff, compare
+from regrade.scoring.diff_sides import diff_scorings, diff_with_before
+from regrade.scoring.diff_text import (
     diff_line,
     diff_markdown,
     diffs_markdown,
     table_rows,
     what_changed,
 )
-from regrade.scoring.diff import Diff, compare
-from regrade.scoring.diff_sides import diff_scorings, diff_with_before
 from regrade.scoring.score import label_of, score_answers
+from regrade.settings.errors import DamagedAnswersError, SettingsError
 from tests.builders import row
 from tests.stored import again, numbers, publish, score, score_with_an_older_scorer
 

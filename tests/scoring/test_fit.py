@@ -13,10 +13,10 @@ from regrade.answers.publishing import publish_scores
 from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.cli.terminal import print_evaluation
-from regrade.columns import SCORING_SCHEMA
-from regrade.reporting.headlines import headline
-from regrade.reporting.result_page import markdown_report
-from regrade.reporting.results import AnswerSetResult, Evaluation, score_result
+from regrade.records.columns import SCORING_SCHEMA
+from regrade.results.result_page import markdown_report
+from regrade.results.results import AnswerSetResult, Evaluation, score_result
+from regrade.results.tables import headline
 from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
 from regrade.stats.metrics import summarise

@@ -4,11 +4,11 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
-from regrade.errors import DamagedAnswersError, NotInstalledError, SettingsError
 from regrade.processes.limited import Limits
 from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
 from regrade.scoring.score import check_scorers, is_stale, score_answers, stale_scorers
+from regrade.settings.errors import DamagedAnswersError, NotInstalledError, SettingsError
 from tests.builders import row
 from tests.stored import again, commit_shards, numbers, publish, score, score_with_an_older_scorer
 

@@ -11,13 +11,12 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.publishing import publish_scores
 from regrade.answers.verify import verify
-from regrade.columns import SCORING_SCHEMA
-from regrade.errors import SettingsError
+from regrade.records.columns import SCORING_SCHEMA
 from regrade.scorers.sessions import BatchScore, ScoringContext, SessionScorer, Unit
 from regrade.scoring import score as scoring
-from regrade.scoring.score import Scored, is_stale, score_answers
-from regrade.scoring.units import PIECE_ROWS
+from regrade.scoring.score import PIECE_ROWS, Scored, is_stale, score_answers
 from regrade.settings import SamplingParams, ScoringOptions
+from regrade.settings.errors import SettingsError
 from regrade.stats.named import Aggregate
 from tests.builders import row
 from tests.stored import again, publish

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regrade.columns import SCORING_SCHEMA
+from regrade.records.columns import SCORING_SCHEMA
 from regrade.stats.estimates import clustered_standard_error, standard_error, wilson_interval
 from regrade.stats.metrics import Summary, summarise
 

@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from regrade.columns import SCORING_SCHEMA
+from regrade.records.columns import SCORING_SCHEMA
 from regrade.stats.metrics import summarise
 from regrade.stats.scale import SHARES, Scale
 

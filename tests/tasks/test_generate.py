@@ -1,6 +1,6 @@
 import pytest
 
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 from tasks.generate import PUBLISH_SECONDS, PUBLISH_VARIABLE, publish_seconds
 
 

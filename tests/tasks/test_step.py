@@ -4,7 +4,7 @@ import pytest
 from prefect import flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from regrade.errors import SettingsError, TrackingError
+from regrade.settings.errors import SettingsError, TrackingError
 from tasks.step import Step, error_of, in_flow_run, step
 
 

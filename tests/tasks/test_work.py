@@ -9,9 +9,9 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.spool import Spool
-from regrade.generation import Progress, generate
+from regrade.jobs.generate import Progress, generate
+from regrade.jobs.shares import Share
 from regrade.settings import Reuse
-from regrade.shares import Share
 from tasks.step import hidden
 from tasks.work import Work
 from tests.sums import Answering, plan_of

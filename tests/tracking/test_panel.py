@@ -7,7 +7,7 @@ from regrade.answers.local import LocalRepository
 from regrade.scoring.score import score_answers
 from regrade.tracking import track
 from regrade.tracking.connection import connect
-from regrade.tracking.panel import PanelRun, track_panel
+from regrade.tracking.sweep import PanelRun, track_panel
 from tests.comparing.sides import answer
 from tests.stored import tracked_as
 

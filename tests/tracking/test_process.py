@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.errors import TrackingError
+from regrade.settings.errors import TrackingError
 from regrade.tracking import process as tracking_process
 from regrade.tracking.process import TrackingProcessError, call_in_process, end, prepare
 from tests.processes.trees import living, wait_until

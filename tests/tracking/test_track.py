@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from regrade.answers.manifest import Manifest
-from regrade.errors import TrackingError
-from regrade.settings import SamplingParams
-from regrade.specification import (
+from regrade.records.specification import (
     BenchmarkIdentity,
     ModelIdentity,
     PromptIdentity,
     Specification,
 )
+from regrade.settings import SamplingParams
+from regrade.settings.errors import TrackingError
 from regrade.stats.charts import accuracy_chart
 from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
 from regrade.tracking import Scoring, default_tracking_uri, track

@@ -8,7 +8,7 @@ from typing import Any
 
 from regrade.benchmarks.questions.reading import FILE_TYPES
 from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
-from regrade.errors import SourceError
+from regrade.settings.errors import SourceError
 
 SUBSET = "subset"
 """Column with the subset of each row, added to the columns of the dataset."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import orjson
 
-from regrade.benchmarks.questions.programming import checked_doc
+from regrade.benchmarks.questions.problems import checked_doc
 from regrade.benchmarks.questions.reading import FILE_TYPES
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.sources import REPOSITORY_ID, LocalSource, Source, open_hub
@@ -35,12 +35,12 @@ from regrade.benchmarks.questions.targets import (
     text_target,
 )
 from regrade.benchmarks.questions.templates import ROW, RowTemplate, TemplateValueError
-from regrade.errors import SettingsError, SourceError
 from regrade.records import Sample
 from regrade.scorers import load_scorer, method_of
 from regrade.scorers.base import TargetKind
 from regrade.scorers.extraction.accepted import accepted_texts, stored_target
 from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
+from regrade.settings.errors import SettingsError, SourceError
 
 PLAIN_PROMPT = DatasetBenchmark.model_fields["prompt"].default
 CHOICE_PROMPT = "{{ question }}\n{{ listed_choices }}\nAnswer:"

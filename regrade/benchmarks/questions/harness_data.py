@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regrade.benchmarks.questions.reading import FILE_TYPES, UnreadableError, read_dataset
-from regrade.errors import SourceError
-from regrade.files import file_sha256
+from regrade.settings.errors import SourceError
+from regrade.settings.files import file_sha256
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -16,9 +16,9 @@ from regrade.benchmarks.questions.reading import (
     quiet_datasets,
     take_rows,
 )
-from regrade.errors import HubError, SourceError
-from regrade.hub_client import bound_requests, unsigned
-from regrade.retries import Problem, RetryPolicy, causes, problem_of
+from regrade.hub.client import bound_requests, unsigned
+from regrade.hub.retries import Problem, RetryPolicy, causes, problem_of
+from regrade.settings.errors import HubError, SourceError
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict

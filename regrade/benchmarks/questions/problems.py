@@ -3,10 +3,13 @@ r"""Mathematical problems whose answer is asked for in `\boxed{}`: competitions 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import ValidationError
+
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError, text_target
 from regrade.records import Sample
+from regrade.scorers.programs.task import doc_of
 from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
 
 INSTRUCTION = "Solve this problem. Show your reasoning, and give only the final answer inside \\boxed{{}} at the end."
@@ -100,3 +103,31 @@ class IntegerProblems(BoxedProblems):
 def only_element(value: object) -> object:
     """Return the element of a list with one element; other values as they are."""
     return value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
+
+
+# Programming questions: their texts and tests, checked.
+
+
+def text_of(index: int, row: Mapping[str, Any], column: str) -> str:
+    """Return the text in a column.
+
+    Raises:
+        RowError: If it is not a text, or blank.
+    """
+    value = row[column]
+    if not isinstance(value, str) or not value.strip():
+        raise RowError(index, f"column '{column}' is {value!r}; expected a text")
+    return value
+
+
+def checked_doc(index: int, **task: object) -> Mapping[str, Any]:
+    """Return the task of a question for `Sample.doc`; its fields are those of `regrade.scorers.programs.task.Task`.
+
+    Raises:
+        RowError: If it is not a task.
+    """
+    try:
+        return doc_of(**task)
+    except (ValidationError, TypeError, ValueError) as error:
+        problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise RowError(index, f"its tests cannot be used: {problem}") from error

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regrade.errors import SettingsError
 from regrade.records import Message
 from regrade.settings import PromptSettings
+from regrade.settings.errors import SettingsError
 
 Turn = tuple[str, str]
 """Question and answer of a worked example."""

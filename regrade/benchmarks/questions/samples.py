@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import orjson
 
-from regrade.errors import SettingsError
 from regrade.records import Sample
+from regrade.settings.errors import SettingsError
 
 _T = TypeVar("_T")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from regrade.benchmarks.questions.reading import FILE_TYPES, UnreadableError, read_file
-from regrade.errors import SourceError
-from regrade.files import file_sha256
+from regrade.settings.errors import SourceError
+from regrade.settings.files import file_sha256
 
 REPOSITORY_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}")
 """Names of Hub datasets, `org/name`."""

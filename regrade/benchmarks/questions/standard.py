@@ -20,10 +20,10 @@ from regrade.benchmarks.questions.prompting import (
 from regrade.benchmarks.questions.samples import Question, check_limit, number_samples, spread
 from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
 from regrade.benchmarks.questions.targets import LETTERS, RowError
-from regrade.errors import SettingsError
 from regrade.records import Message, RankingRule, Sample
+from regrade.records.specification import BenchmarkIdentity, PromptIdentity
 from regrade.settings import Method, PromptFormat, PromptSettings, SamplingParams, ScorerName
-from regrade.specification import BenchmarkIdentity, PromptIdentity
+from regrade.settings.errors import SettingsError
 
 logger = logging.getLogger("regrade.plan")
 

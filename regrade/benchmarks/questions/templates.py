@@ -10,7 +10,7 @@ from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, no
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 MAX_REPEATED = 1_000_000
 """Largest length of a text or list that a template may make by `*`, and largest result of `**`, in bits."""

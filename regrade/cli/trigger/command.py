@@ -8,8 +8,7 @@ from regrade.cli.generation_options import GenerationOptions
 from regrade.cli.options import TrackingUri
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import show_logs
-from regrade.cli.trigger.options import RUN, Following
-from regrade.cli.trigger.parameters import from_this_folder
+from regrade.cli.trigger.options import RUN, Following, from_this_folder
 from regrade.processes.shutdown import exit_now
 from regrade.settings import GateSettings
 

@@ -1,12 +1,16 @@
 """Options of `regrade trigger` for following a run."""
 
+import json
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
 from regrade.cli.options import WHERE
+from regrade.settings.errors import SettingsError, UnknownNameError
 
 RUN = Group("The run", sort_key=0)
 
@@ -52,3 +56,72 @@ class Following:
             "read the answers.",
         ),
     ] = None
+
+
+# Convert options to the parameters of a deployment, checked against its JSON schema.
+
+Schema = Mapping[str, Any]
+_PATHS = ("model", "answers", "lora", "path")
+"""Parameters that may be paths, also in groups."""
+
+
+def from_this_folder(chosen: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return parameters in which paths that begin with `./` or `../` are absolute: a worker runs in another folder."""
+    if isinstance(chosen, Mapping):
+        return {
+            name: os.path.abspath(value)  # noqa: PTH100 - links stay
+            if name in _PATHS and isinstance(value, str) and value.startswith(("./", "../"))
+            else from_this_folder(value)
+            for name, value in chosen.items()
+        }
+    if isinstance(chosen, list | tuple):
+        return [from_this_folder(value) for value in chosen]
+    return chosen
+
+
+def fitting(chosen: Mapping[str, Any], given: Iterable[str], schema: Schema) -> dict[str, Any]:
+    """Return the parameters to send to a deployment.
+
+    Args:
+        chosen: Parameters from options.
+        given: `name=value` each; they override `chosen`. A dot separates group and name: `sampling.temperature=0`.
+        schema: JSON schema of the deployment's parameters.
+
+    Raises:
+        UnknownNameError: If the deployment does not have a parameter.
+        SettingsError: If an item of `given` is not `name=value`.
+    """
+    known = schema.get("properties", {})
+    parameters: dict[str, Any] = json.loads(json.dumps(dict(chosen)))  # tuples become lists
+    if "benchmarks" in parameters and "benchmarks" not in known and "benchmark" in known:
+        (parameters["benchmark"], *more) = parameters.pop("benchmarks")
+        if more:
+            raise SettingsError(
+                "This deployment takes at most one `--benchmark`; without it, all benchmarks."
+            )
+    for text in given:
+        path, equals, value = text.partition("=")
+        if not equals or not path:
+            raise SettingsError(f"`--param {text}` should be `name=value`, such as `limit=100`.")
+        *groups, name = path.split(".")
+        target: Any = parameters
+        for group in groups:
+            target = target.setdefault(group, {})
+            if not isinstance(target, dict):
+                raise SettingsError(f"`--param {text}`: '{group}' is not a group of parameters.")
+        target[name] = _value(value, known.get(path))
+    for name in parameters:
+        if name not in known:
+            raise UnknownNameError("parameter", name, tuple(known))
+    return parameters
+
+
+def _value(text: str, schema: Schema | None) -> Any:  # noqa: ANN401 - any JSON
+    """Parse a value as JSON; it stays text if it is not JSON, or if the deployment expects text."""
+    kinds = {option.get("type") for option in (schema or {}).get("anyOf", [schema or {}])}
+    if "string" in kinds and not kinds & {"integer", "number", "boolean"}:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

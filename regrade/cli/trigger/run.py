@@ -8,16 +8,14 @@ from typing import Any
 
 from regrade.cli.output import Output
 from regrade.cli.terminal import stdout
-from regrade.cli.trigger.options import Following
-from regrade.cli.trigger.parameters import fitting
-from regrade.errors import RegradeError, SettingsError
+from regrade.cli.trigger.options import Following, fitting
+from regrade.comparing.junit import junit_run
 from regrade.orchestration.remote.client import connected, page
-from regrade.orchestration.remote.follow import Follower
+from regrade.orchestration.remote.follow import Follower, StartedRun
 from regrade.orchestration.remote.outcome import Outcome, failure_markdown, outcome
-from regrade.orchestration.remote.started import StartedRun
 from regrade.processes.shutdown import exit_code
-from regrade.reporting.files import empty_file, write_reports
-from regrade.reporting.junit import junit_run
+from regrade.settings.errors import RegradeError, SettingsError
+from regrade.text.files import empty_file, write_reports
 
 logger = logging.getLogger("regrade.trigger")
 
@@ -102,7 +100,7 @@ def _show(result: Outcome, following: Following, output: Output) -> int:
     output.show(result.document(), lambda: stdout.out(markdown))
     write_reports(markdown, (following.markdown, markdown), (following.junit, result.junit()))
     if following.html is not None and result.gate is not None:
-        from regrade.report.of_verdict import write_verdict_report  # noqa: PLC0415 - slow imports
+        from regrade.pages.report.of_verdict import write_verdict_report  # noqa: PLC0415 - slow imports
 
         write_verdict_report(following.html, result.gate)
     return result.exit_code

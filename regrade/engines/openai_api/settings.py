@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from regrade.errors import SettingsError
 from regrade.settings import Settings
+from regrade.settings.errors import SettingsError
 
 
 def _without_login(address: str) -> str:

@@ -21,9 +21,9 @@ from tenacity import (
 from regrade.engines.openai_api.addresses import Address, Addresses
 from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.streaming import END, StreamedResponse, events
-from regrade.errors import EngineError
-from regrade.http_client import Failure, failure_of, retry_after
+from regrade.hub.http_client import Failure, failure_of, retry_after
 from regrade.models.served import api_key, not_accepted
+from regrade.settings.errors import EngineError
 
 _LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds, if the server names none."""

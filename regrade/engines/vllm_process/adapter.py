@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
 
 from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import (

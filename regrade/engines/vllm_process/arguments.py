@@ -11,7 +11,7 @@ import psutil
 
 from regrade.engines.vllm_process.adapter import adapter_arguments
 from regrade.engines.vllm_process.structures import structured_outputs_config
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import EngineArgs, ModelConfig, VllmConfig

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import jinja2
 
 from regrade.engines.vllm_process.labels import Tokens
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import BaseRenderer, ModelConfig, TokenizerLike

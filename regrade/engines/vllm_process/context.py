@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 _MULTIPLE = 256
 """The context length is rounded up to a multiple of this, in tokens."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import regrade
-from regrade.errors import SettingsError
 from regrade.processes.environment import LIBRARY_DEFAULTS
-from regrade.project_folder import install_command, is_checkout
+from regrade.settings.errors import SettingsError
+from regrade.settings.project_folder import install_command, is_checkout
 
 ENGINE_PYTHON = "REGRADE_ENGINE_PYTHON"
 """Environment variable naming the Python interpreter of another environment, with vLLM installed."""

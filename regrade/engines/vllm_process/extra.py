@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from regrade.errors import SettingsError
 from regrade.models.fingerprints import path_sha256
+from regrade.settings.errors import SettingsError
 
 _NEUTRAL = {
     "memory and cache": (

@@ -8,8 +8,8 @@ import psutil
 
 from regrade.engines.vllm_process.forked import ForkFailedError, in_fork
 from regrade.engines.vllm_process.meta_model import build_stages, lay_out
-from regrade.errors import SettingsError
-from regrade.stats.memory import EngineMemory, gib
+from regrade.settings.errors import SettingsError
+from regrade.stats.speed import EngineMemory, gib
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import VllmConfig

@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from regrade.engines.vllm_process.adapter import AdapterEngine, load_adapter
-from regrade.engines.vllm_process.ahead import PromptsAhead
 from regrade.engines.vllm_process.arguments import (
     engine_arguments,
     engine_config,
@@ -19,23 +18,63 @@ from regrade.engines.vllm_process.arguments import (
 )
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.chat import Chat, open_chat
-from regrade.engines.vllm_process.cpu_cores import share_cores
-from regrade.engines.vllm_process.cpu_priority import lower_priority
-from regrade.engines.vllm_process.cpu_rotation import check_rotation
+from regrade.engines.vllm_process.cpu import check_rotation, lower_priority, share_cores
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.fit import check_fit, memory_at_start
 from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
 from regrade.engines.vllm_process.meter import Meter
-from regrade.engines.vllm_process.prefetch import prefetch_weights
 from regrade.engines.vllm_process.prompts import Prompts
 from regrade.engines.vllm_process.reasoning import ReasoningReader, open_reader
 from regrade.engines.vllm_process.structures import backend_of
-from regrade.engines.vllm_process.tokenising import AS_MEMORY_ALLOWS, Tokenising
-from regrade.errors import SettingsError
-from regrade.stats.memory import EngineMemory
+from regrade.engines.vllm_process.tokenising import AS_MEMORY_ALLOWS, PromptsAhead, Tokenising
+from regrade.settings.errors import SettingsError
+from regrade.stats.speed import EngineMemory
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import ModelConfig, VllmConfig
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+# Worker side: read the weights into the page cache while vLLM is imported and the prompts are tokenised.
+
+_PART = 1 << 24
+"""Bytes read at once."""
+_SHARE = 0.8
+"""Largest share of the free memory that weights may take; more would drive other files out of the cache."""
+
+
+def prefetch_weights(open_message: Message) -> threading.Thread | None:
+    """Start to read a checkpoint's safetensors in a thread, and return the thread.
+
+    vLLM reads them later, faster because they are in memory then. None for a model on the Hub, whose files vLLM finds, and
+    for weights that are not read or exceed the free memory.
+    """
+    folder = Path(open_message["model"])
+    if open_message["extra"].get("load_format", "auto") not in ("auto", "safetensors"):
+        return None
+    found = sorted(file for file in folder.glob("*.safetensors") if file.is_file())
+    # Beside other weights, those in Mistral's own format are the same once more.
+    files = [file for file in found if not file.name.startswith("consolidated")] or found
+    size = sum(file.stat().st_size for file in files)
+    if not files or size > _SHARE * psutil.virtual_memory().available:
+        return None
+    thread = threading.Thread(target=_read, args=(files,), name="prefetch", daemon=True)
+    thread.start()
+    return thread
+
+
+def _read(files: Sequence[Path]) -> None:
+    buffer = bytearray(_PART)
+    with suppress(OSError):  # vLLM tells what is wrong with a file
+        for path in files:
+            with path.open("rb", buffering=0) as file:
+                while file.readinto(buffer):
+                    pass
+
 
 SUPPORTED = ">=0.32,<0.33"
 """Versions of vLLM with which regrade works; the extra `cuda` has the same bound."""

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from regrade.engines.vllm_process.ahead import PromptsAhead
 from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
 from regrade.engines.vllm_process.channel import Channel, Message
 from regrade.engines.vllm_process.context import choose_max_model_len
@@ -20,8 +19,8 @@ from regrade.engines.vllm_process.forked import ForkFailedError, in_fork, messag
 from regrade.engines.vllm_process.loading import import_vllm, open_prompts
 from regrade.engines.vllm_process.meta_model import build_stages, lay_out
 from regrade.engines.vllm_process.serve import refuse, serve_owner
-from regrade.engines.vllm_process.tokenising import tokenised
-from regrade.errors import SettingsError
+from regrade.engines.vllm_process.tokenising import PromptsAhead, tokenised
+from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import EngineArgs, ModelConfig, VllmConfig

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from regrade.engines.base import PromptRendering
+from regrade.engines.vllm_process.engine import needs_hub_token, open_message, to_wire
 from regrade.engines.vllm_process.environment import engine_python
-from regrade.engines.vllm_process.opening import needs_hub_token, open_message, to_wire
 from regrade.engines.vllm_process.owner import WorkerOwner
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.settings import VllmSettings
-from regrade.errors import EngineError, OperationError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Request
+from regrade.settings.errors import EngineError, OperationError, SettingsError
 
 _CHUNK = 256
 """Requests per message."""

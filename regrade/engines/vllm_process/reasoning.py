@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from regrade.engines.vllm_process.labels import Tokens
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import (

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable
 
 from regrade.engines.vllm_process.channel import Channel, Message
-from regrade.errors import SettingsError
 from regrade.processes.supervised import end_with_supervisor, take_descriptor
 from regrade.processes.supervisor import CHANNEL_VARIABLE
+from regrade.settings.errors import SettingsError
 
 GRACE = 2.0
 """Seconds from SIGTERM to SIGKILL for vLLM's processes if the supervisor has ended."""

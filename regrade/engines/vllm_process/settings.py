@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from regrade.errors import SettingsError
 from regrade.settings import Settings
+from regrade.settings.errors import SettingsError
 
 _SECRET = re.compile(
     r"(?:^|[^a-z])(?:token|\w*key|\w*secret\w*|\w*passw(?:or)?d|\w*credentials?)\W*[=:]",

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from regrade.engines.base import WAITING
-from regrade.errors import SettingsError
 from regrade.processes.slots import Slot, machine_folder, take_slot
+from regrade.settings.errors import SettingsError
 
 SLOTS_VARIABLE = "REGRADE_ENGINE_SLOTS"
 """Environment variable with the number of engines that may run at the same time; `regrade worker` sets 1. Empty: any

@@ -19,8 +19,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.workers.process import ProcessWorker
 
 from regrade.orchestration.deployment.desired import DesiredDeployment, flat_settings
-from regrade.orchestration.deployment.outcome import Outcome, State
-from regrade.orchestration.deployment.three_way_merge import Merged, merge
+from regrade.orchestration.deployment.three_way_merge import Merged, Outcome, State, merge
 
 SCHEDULE, TRIGGER = "schedule ", "trigger "
 

@@ -1,20 +1,104 @@
 """Deploy prefect.yaml to a Prefect server; safe to repeat."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import httpx
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import StateType
+from prefect.events import EventTrigger, Posture, ResourceSpecification
+from prefect.events.actions import ChangeFlowRunState
+from prefect.events.schemas.automations import AutomationCore
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_CLIENT_RETRY_EXTRA_CODES, temporary_settings
 
-from regrade.errors import OperationError
-from regrade.orchestration.deployment.apply import apply_deployment, create_pool
-from regrade.orchestration.deployment.changed_scorers import announce_changed_scorers
+from regrade.orchestration.deployment.apply import apply_deployment, create_pool, recall, remember
 from regrade.orchestration.deployment.desired import read_desired
-from regrade.orchestration.deployment.heartbeats import crash_silent_runs
-from regrade.orchestration.deployment.outcome import Outcome
+from regrade.orchestration.deployment.three_way_merge import Outcome
+from regrade.orchestration.events import SCORERS_DEPLOYED, announce
 from regrade.orchestration.remote.access import address, client_settings
-from regrade.project_folder import make_flows_importable, project_folder
+from regrade.scorers import scorer_names
+from regrade.scoring.score import label_now
+from regrade.settings.errors import OperationError
+from regrade.settings.project_folder import make_flows_importable, project_folder
+
+# Announce changed scorers on the server, which starts `rescore-answers` for stale scores.
+
+MEMORY = "regrade_deployed_scorers"
+"""Prefect variable with the label of each deployed scorer, by name."""
+
+
+def announce_changed_scorers(client: SyncPrefectClient) -> list[Outcome]:
+    """Send the event `regrade.scorers.deployed` if scorers changed since the last deployment; return these scorers.
+
+    The first deployment sends no event.
+    """
+    now = {name: label for name in scorer_names() if (label := label_now(name))}
+    before = recall(client, MEMORY)
+    changed = sorted(name for name in now if before and before.get(name, now[name]) != now[name])
+    if changed:
+        announce(client, SCORERS_DEPLOYED, "regrade.scorers", {"changed": changed, "scorers": now})
+    if before != now:
+        remember(client, MEMORY, now)
+    return [
+        Outcome(
+            "scorer",
+            name,
+            "updated",
+            f"{before[name]} -> {now[name]}: `rescore-answers` replaces stale scores.",
+        )
+        for name in changed
+    ]
+
+
+# An automation that sets a flow run to Crashed if its heartbeats stop.
+#
+# A worker reports runs whose process died. If the worker or its machine dies, too, the run would stay Running for
+# ever. Each run sends a heartbeat (every 3 minutes by default), and an automation has to notice that they stopped:
+# https://docs.prefect.io/v3/advanced/detect-zombie-flows
+
+NAME = "regrade: a run that fell silent has crashed"
+MESSAGE = "No heartbeat: the worker or its machine is gone. Finished answers are kept; run it again to continue."
+SILENCE = timedelta(minutes=10)
+"""Longest time without a heartbeat: three intervals, so that a restart of the server or its database does no harm."""
+HEARTBEAT = "prefect.flow-run.heartbeat"
+ENDS = ("Completed", "Failed", "Cancelled", "Crashed", "AwaitingRetry")
+"""States after which no heartbeat is expected; a run that waits for a worker sends none."""
+
+
+def crash_silent_runs(
+    client: SyncPrefectClient, *, name: str = NAME, silence: timedelta = SILENCE
+) -> Outcome:
+    """Create the automation, or add the states that an existing one of that name does not know."""
+    expected = {HEARTBEAT, *(f"prefect.flow-run.{end}" for end in ENDS)}
+    for automation in client.read_automations_by_name(name):
+        trigger = automation.trigger
+        if not isinstance(trigger, EventTrigger) or expected <= trigger.expect:
+            return Outcome("automation", name, "unchanged")
+        trigger.expect |= expected
+        known = AutomationCore.model_validate(
+            automation.model_dump(exclude={"id", "owner_resource"})
+        )
+        client.update_automation(automation.id, known)
+        return Outcome("automation", name, "updated", changed=["states that end a run"])
+    client.create_automation(
+        AutomationCore(
+            name=name,
+            description=MESSAGE,
+            trigger=EventTrigger(
+                after={HEARTBEAT},
+                expect=expected,
+                match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+                for_each={"prefect.resource.id"},
+                posture=Posture.Proactive,
+                threshold=1,
+                within=silence,
+            ),
+            actions=[ChangeFlowRunState(state=StateType.CRASHED, message=MESSAGE)],
+        )
+    )
+    return Outcome("automation", name, "created")
+
 
 LIMITS = {"gpu": 4}
 """Concurrent flow runs of a new work pool, for each machine: one generates, while others publish, score and track."""

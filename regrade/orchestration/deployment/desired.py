@@ -13,7 +13,7 @@ from prefect.utilities.callables import parameter_schema
 from prefect.utilities.templating import apply_values
 from pydantic import TypeAdapter
 
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 _TRIGGER: TypeAdapter[DeploymentTriggerTypes] = TypeAdapter(DeploymentTriggerTypes)
 

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL
 
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 _EXPIRED_TOKEN = "Invalid CSRF token"
 _NO_TOKEN = "Missing CSRF token"

@@ -27,9 +27,9 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.utilities.urls import url_for
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-from regrade.errors import OperationError, SettingsError
-from regrade.http_client import Failure, failure_of
+from regrade.hub.http_client import Failure, failure_of
 from regrade.orchestration.remote.access import address, client_settings, unexpected
+from regrade.settings.errors import OperationError, SettingsError
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

@@ -9,12 +9,12 @@ from uuid import UUID
 from prefect.client.schemas.objects import FlowRun
 
 from regrade.comparing.gate_report import GateReport
-from regrade.errors import COULD_NOT_RUN
+from regrade.comparing.junit import junit, junit_run
+from regrade.comparing.verdict_text import gate_markdown
 from regrade.orchestration.artifacts import METRICS_KEY, RESULT_KEYS, newest_artifact, read_report
 from regrade.orchestration.remote.client import Server, page
-from regrade.reporting.junit import junit, junit_run
-from regrade.reporting.markdown import escape
-from regrade.reporting.verdicts import gate_markdown
+from regrade.settings.errors import COULD_NOT_RUN
+from regrade.text.markdown import escape
 
 CANCELLED = 4
 """Exit code for a flow run that was cancelled by someone else."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 PACKAGES = ("if-verifiable", "nltk", "langdetect")
 """Packages whose versions decide the results."""

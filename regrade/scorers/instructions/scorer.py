@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from regrade.columns import SCORING_SCHEMA, json_text
-from regrade.errors import SettingsError
 from regrade.processes.limited import LimitedProcesses, Limits, Stopped, available_cores
+from regrade.records.columns import SCORING_SCHEMA, json_text
 from regrade.scorers.base import TargetKind, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.instructions.resources import environment, folders
 from regrade.scorers.sessions import BatchScore, ScoringContext, Unit
 from regrade.settings import ScorerName, ScoringOptions
+from regrade.settings.errors import SettingsError
 from regrade.stats.named import Aggregate
 
 if (

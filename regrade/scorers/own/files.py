@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from regrade import registry
-from regrade.errors import PluginError, SettingsError
+from regrade.settings import registry
+from regrade.settings.errors import PluginError, SettingsError
 
 RESERVED = ("original",)
 """Names of scores that no installed scorer computes: those of imported answers."""

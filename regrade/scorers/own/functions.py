@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from regrade.columns import GENERATION_SCHEMA, SCORING_SCHEMA
-from regrade.errors import PluginError, SettingsError
+from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.scorers.base import SHARED_COLUMNS, TargetKind, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.accepted import accepted_texts
 from regrade.scorers.own.values import Score, as_number, checked
+from regrade.settings.errors import PluginError, SettingsError
 
 _KEPT = 200
 """Longest extracted value stored in the scores, in characters."""

@@ -3,11 +3,11 @@
 from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
-from regrade import registry
-from regrade.errors import SettingsError
+from regrade.records.specification import BenchmarkIdentity
 from regrade.scorers.programs.task import CasesOf, Task
 from regrade.scorers.sessions import ScoringContext
-from regrade.specification import BenchmarkIdentity
+from regrade.settings import registry
+from regrade.settings.errors import SettingsError
 
 _TASKS_KEPT = 16
 """Tasks with their cases that are kept: answers to the same question follow each other."""

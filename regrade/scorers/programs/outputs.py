@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from regrade.sandbox.inside.plain import Opaque, Value
+from regrade.processes.sandbox.inside.plain import Opaque, Value
 
 
 def is_same_text(output: bytes, expected: str) -> bool:

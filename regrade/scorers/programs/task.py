@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from regrade.errors import SettingsError
-from regrade.sandbox.running import Suite
+from regrade.processes.sandbox.running import Suite
 from regrade.settings import Settings
+from regrade.settings.errors import SettingsError
 
 COMPETITION_MODULES = [
     "string",

@@ -7,9 +7,9 @@ from typing import Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from regrade.records.specification import Specification
 from regrade.scorers.base import Scorer, TargetKind
 from regrade.settings import ScorerName, ScoringOptions
-from regrade.specification import Specification
 from regrade.stats.named import Aggregate
 
 BatchScore = Callable[[pa.RecordBatch], pa.RecordBatch]

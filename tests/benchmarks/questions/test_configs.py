@@ -8,7 +8,7 @@ import pytest
 from regrade.benchmarks.questions import configs
 from regrade.benchmarks.questions.configs import SUBSET, open_configs
 from regrade.benchmarks.questions.sources import Source
-from regrade.errors import SourceError
+from regrade.settings.errors import SourceError
 from tests.benchmarks.files import write_jsonl
 
 NAMES = {"one": "part one", "two": "part two"}

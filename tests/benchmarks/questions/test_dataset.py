@@ -6,9 +6,9 @@ import pytest
 
 from regrade.benchmarks import open_dataset
 from regrade.benchmarks.base import Benchmark
-from regrade.errors import SettingsError, SourceError
 from regrade.scorers.extraction.accepted import accepted_texts
 from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
+from regrade.settings.errors import SettingsError, SourceError
 from tests.benchmarks.files import Rows, write_jsonl, write_parquet
 
 SUMS: Rows = [

@@ -9,8 +9,8 @@ from regrade.benchmarks.questions.prompting import (
     chat_template_arguments,
     completion_prompt,
 )
-from regrade.errors import SettingsError
 from regrade.settings import PromptSettings
+from regrade.settings.errors import SettingsError
 
 TURNS = [("Q: 1?\nA:", "one"), ("Q: 2?\nA:", "two")]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regrade.benchmarks.questions.samples import Question, check_limit, number_samples, spread
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 
 def question(content: str, target: str = "1", subset: str = "") -> Question:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from regrade.benchmarks.questions.sources import LocalSource
-from regrade.errors import SourceError
+from regrade.settings.errors import SourceError
 from tests.benchmarks.files import write_jsonl
 
 ROW = [{"q": "Why?"}]

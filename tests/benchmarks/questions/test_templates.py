@@ -1,7 +1,7 @@
 import pytest
 
 from regrade.benchmarks.questions.templates import RowTemplate, TemplateValueError
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 
 def test_a_template_knows_the_columns_it_reads() -> None:

@@ -16,9 +16,9 @@ from aiohttp import web
 from regrade.engines.base import PromptRendering
 from regrade.engines.openai import OpenAIEngine
 from regrade.engines.openai_api.client import OpenAIClient
-from regrade.errors import EngineError, SettingsError
 from regrade.records import Completion, Request
 from regrade.settings import SamplingParams
+from regrade.settings.errors import EngineError, SettingsError
 
 Behaviour = Callable[[dict], web.StreamResponse]
 SAMPLING = SamplingParams(max_tokens=4)

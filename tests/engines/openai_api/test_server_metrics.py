@@ -2,7 +2,7 @@
 
 import pytest
 
-from regrade.engines.openai_api.server_metrics import measured_between, read_totals
+from regrade.engines.openai_api.client import measured_between, read_totals
 
 NAMES = (
     "vllm:time_to_first_token_seconds",

@@ -11,8 +11,8 @@ from regrade.engines.base import PromptRendering
 from regrade.engines.openai import OpenAIEngine
 from regrade.engines.openai_api.addresses import REST_SECONDS, Addresses
 from regrade.engines.openai_api.client import OpenAIClient
-from regrade.errors import EngineError, SettingsError
 from regrade.records import Completion, Request
+from regrade.settings.errors import EngineError, SettingsError
 from tests.engines.openai_api.test_client import (
     SAMPLING,
     Misbehaving,

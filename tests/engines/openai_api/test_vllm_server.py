@@ -9,9 +9,9 @@ import pytest
 from regrade.engines.base import Engine, PromptRendering
 from regrade.engines.openai import OpenAIEngine
 from regrade.engines.openai_api.client import OpenAIClient
-from regrade.errors import ModelError
 from regrade.records import Completion, Request
 from regrade.settings import SamplingParams
+from regrade.settings.errors import ModelError
 from tests.engine_fixtures import SERVED_NAME
 
 pytestmark = pytest.mark.vllm

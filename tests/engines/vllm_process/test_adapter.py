@@ -9,9 +9,9 @@ from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.adapter import AdaptedEngine, adapter_arguments
 from regrade.engines.vllm_process.arguments import engine_arguments
 from regrade.engines.vllm_process.settings import NO_ARGUMENTS
-from regrade.errors import SettingsError
 from regrade.records import Request
 from regrade.settings import SamplingParams
+from regrade.settings.errors import SettingsError
 from tests.engine_fixtures import FAST
 from tests.engines.vllm_process.test_engine import ask
 from tests.lora import write_adapter, write_config, write_merged

@@ -2,11 +2,11 @@
 
 from contextlib import closing
 
-from regrade.engines.vllm_process.ahead import PromptsAhead, Summary
 from regrade.engines.vllm_process.context import Need, choose_max_model_len
 from regrade.engines.vllm_process.continuations import windows
 from regrade.engines.vllm_process.labels import Choices
 from regrade.engines.vllm_process.prompts import Prepared
+from regrade.engines.vllm_process.tokenising import PromptsAhead, Summary
 
 
 def prepared(

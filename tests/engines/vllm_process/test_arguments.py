@@ -17,7 +17,7 @@ from regrade.engines.vllm_process.arguments import (
 )
 from regrade.engines.vllm_process.extra import parse_extra
 from regrade.engines.vllm_process.settings import NO_ARGUMENTS
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 pytestmark = [
     pytest.mark.vllm,

@@ -17,7 +17,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 
 from regrade.engines.vllm_process.chat import Chat, TemplateChat, TemplateVariables, open_chat
 from regrade.engines.vllm_process.labels import LabelTokens
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 from tests.engines.vllm_process.test_labels import TEXT, byte_level, metaspace
 
 pytestmark = [

@@ -1,7 +1,7 @@
 import pytest
 
 from regrade.engines.vllm_process.context import Need, check_memory, choose_max_model_len, too_long
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 
 def _choose(needs, *, limit=4096, explicit=None, truncate=False):

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from regrade.engines.vllm_process.cpu_cores import (
+from regrade.engines.vllm_process.cpu import (
+    CORES_VARIABLE,
     SIMULATED,
-    VARIABLE,
     binding,
     one_per_core,
     share_cores,
@@ -41,39 +41,39 @@ def test_of_a_core_with_two_hardware_threads_one_is_used():
 def test_cores_are_shared_only_where_vllm_has_too_few_nodes_and_the_user_has_not(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setenv(VARIABLE, "")
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setenv(CORES_VARIABLE, "")
+    monkeypatch.delenv(CORES_VARIABLE)
     monkeypatch.delenv(SIMULATED, raising=False)
     two = [cpu(0, 0), cpu(1, 1)]
 
     share_cores(2, 4, nodes=2, cpus=two)
-    assert VARIABLE not in os.environ
+    assert CORES_VARIABLE not in os.environ
 
     share_cores(3, 1, nodes=2, cpus=two)
-    assert os.environ.pop(VARIABLE) == "0|1|0"
+    assert os.environ.pop(CORES_VARIABLE) == "0|1|0"
 
     threads = [cpu(0, 0), cpu(2, 0), cpu(1, 1), cpu(3, 1)]
     share_cores(2, 1, nodes=1, cpus=threads)
-    assert os.environ.pop(VARIABLE) == "2|3"
+    assert os.environ.pop(CORES_VARIABLE) == "2|3"
 
     share_cores(2, 2, nodes=1, cpus=threads)  # fewer cores than processes
-    assert os.environ[VARIABLE] == "0|1|2|3"
+    assert os.environ[CORES_VARIABLE] == "0|1|2|3"
 
-    monkeypatch.setenv(VARIABLE, "nobind")
+    monkeypatch.setenv(CORES_VARIABLE, "nobind")
     share_cores(3, 1, nodes=2, cpus=two)
-    assert os.environ[VARIABLE] == "nobind"
+    assert os.environ[CORES_VARIABLE] == "nobind"
 
 
 def test_cores_are_left_to_vllm_where_it_shares_those_of_one_node_itself(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setenv(VARIABLE, "")
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setenv(CORES_VARIABLE, "")
+    monkeypatch.delenv(CORES_VARIABLE)
     monkeypatch.setenv(SIMULATED, "1")
 
     share_cores(2, 1, nodes=1, cpus=[cpu(0, 0), cpu(1, 1)])
 
-    assert VARIABLE not in os.environ
+    assert CORES_VARIABLE not in os.environ
 
 
 @pytest.mark.vllm

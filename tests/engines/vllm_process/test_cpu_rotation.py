@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from regrade.engines.vllm_process.cpu_rotation import check_rotation
-from regrade.errors import SettingsError
+from regrade.engines.vllm_process.cpu import check_rotation
+from regrade.settings.errors import SettingsError
 
 
 def config(*, latent: bool, **rope: object) -> SimpleNamespace:

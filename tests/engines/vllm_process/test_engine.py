@@ -12,13 +12,13 @@ import pytest
 
 from regrade.engines.base import Engine, LimitedEngine, MeasuredEngine, PromptRendering
 from regrade.engines.vllm import VllmEngine
-from regrade.engines.vllm_process.cpu_priority import AUTOGROUP, VARIABLE
+from regrade.engines.vllm_process.cpu import AUTOGROUP, VARIABLE
 from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.engines.vllm_process.extra import parse_extra
-from regrade.errors import EngineError, NotInstalledError, SettingsError
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Request
 from regrade.settings import SamplingParams
+from regrade.settings.errors import EngineError, NotInstalledError, SettingsError
 from tests.engine_fixtures import FAST
 from tests.engines.vllm_process.measured import assert_measured
 from tests.processes.trees import living, wait_until
@@ -563,7 +563,7 @@ def test_a_worker_that_cannot_start_is_an_engine_error_with_the_reason(
 
 
 def _missing_model() -> ResolvedModel:
-    from regrade.specification import ModelIdentity
+    from regrade.records.specification import ModelIdentity
 
     return ResolvedModel(ModelIdentity(name="none", kind="local", revision="0"), path="/none")
 

@@ -8,7 +8,7 @@ import pytest
 from regrade.engines.vllm_process.environment import worker_environment
 from regrade.engines.vllm_process.extra import refuse_code
 from regrade.engines.vllm_process.process import EngineProcess
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 LEVEL = "from huggingface_hub.utils import logging; print(logging.get_verbosity())"
 

@@ -10,9 +10,9 @@ import pytest
 from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.arguments import engine_arguments, engine_config
+from regrade.engines.vllm_process.engine import open_message
 from regrade.engines.vllm_process.fit import check_fit, memory_at_start
-from regrade.engines.vllm_process.opening import open_message
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 PAGE = 128

@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 
 from regrade.engines.vllm_process.loading import SUPPORTED, import_vllm
 from regrade.engines.vllm_process.settings import NO_ARGUMENTS, VllmSettings
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 from tests.command_line import ROOT
 
 INTERNALS = "regrade.engines.vllm_process.internals"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from regrade.engines.vllm_process.prefetch import prefetch_weights
+from regrade.engines.vllm_process.loading import prefetch_weights
 
 BYTES = 1 << 25
 
@@ -51,7 +51,7 @@ def test_weights_that_do_not_fit_or_are_not_read_stay_on_the_disk(
 ):
     assert prefetch_weights(opened(weights, load_format="dummy")) is None
     assert prefetch_weights({"model": "org/name", "extra": {}}) is None
-    monkeypatch.setattr("regrade.engines.vllm_process.prefetch._SHARE", 1e-9)
+    monkeypatch.setattr("regrade.engines.vllm_process.loading._SHARE", 1e-9)
     assert prefetch_weights(opened(weights)) is None
 
 

@@ -13,7 +13,7 @@ from regrade.engines.vllm_process.reasoning import (
     open_reader,
     parser_of,
 )
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 from tests.engines.vllm_process.test_labels import byte_level
 
 pytestmark = [

@@ -2,7 +2,7 @@ import pytest
 
 from regrade.cli.main import run
 from regrade.engines.vllm import VllmEngine
-from regrade.errors import SettingsError
+from regrade.settings.errors import SettingsError
 
 VALUE = "v4lue"
 

@@ -9,10 +9,10 @@ import pytest
 
 from regrade.engines.base import Engine, PromptRendering
 from regrade.records import Request, Structure
-from regrade.rubrics import open_rubric
-from regrade.rubrics.facts import rubric_facts
-from regrade.rubrics.forms import structure_of
-from regrade.rubrics.reading import read_verdict
+from regrade.records.rubrics import open_rubric
+from regrade.records.rubrics.facts import rubric_facts
+from regrade.records.rubrics.forms import structure_of
+from regrade.records.rubrics.reading import read_verdict
 from regrade.settings import SamplingParams
 from tests.engine_fixtures import FAST
 

@@ -15,8 +15,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.answers.local import LocalRepository
 from regrade.cli.deploy import deploy
-from regrade.errors import SettingsError
 from regrade.orchestration.deployment.desired import read_desired
+from regrade.settings.errors import SettingsError
 from tests.command_line import regrade, run
 from tests.prefect_fixtures import running_server
 from tests.prefect_login import Login

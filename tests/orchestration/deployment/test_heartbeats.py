@@ -11,8 +11,8 @@ import pytest
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from regrade.orchestration.deployment import heartbeats
-from regrade.orchestration.deployment.heartbeats import HEARTBEAT, MESSAGE, crash_silent_runs
+from regrade.orchestration.deployment import deploy as heartbeats
+from regrade.orchestration.deployment.deploy import HEARTBEAT, MESSAGE, crash_silent_runs
 from tests.prefect_login import Login
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]

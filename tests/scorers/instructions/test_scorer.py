@@ -9,10 +9,10 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
-from regrade.errors import SettingsError
 from regrade.processes.limited import Limits
 from regrade.scorers.instructions import scorer
 from regrade.scoring.score import score_answers
+from regrade.settings.errors import SettingsError
 from tests.builders import row
 from tests.stored import publish, score
 

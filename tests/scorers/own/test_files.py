@@ -10,13 +10,13 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.benchmarks import open_dataset
 from regrade.cli.main import run
-from regrade.errors import PluginError, SettingsError, UnknownNameError
 from regrade.scorers import load_scorer, scorer_names
 from regrade.scorers.own.files import forget_files, load_file
 from regrade.scoring.diff_sides import diff_scorings
 from regrade.scoring.score import is_stale, label_of
 from regrade.scoring.source_hash import source_hash
 from regrade.settings import DatasetBenchmark
+from regrade.settings.errors import PluginError, SettingsError, UnknownNameError
 from tests.builders import row
 from tests.command_line import regrade
 from tests.comparing.sides import answer

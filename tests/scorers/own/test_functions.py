@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from regrade.columns import GENERATION_SCHEMA, SCORING_SCHEMA
-from regrade.errors import PluginError, SettingsError
+from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.scorers import Score, method_of
 from regrade.scorers.base import SHARED_COLUMNS
 from regrade.scorers.own.functions import FunctionScorer
 from regrade.scoring.batches import score_batch
+from regrade.settings.errors import PluginError, SettingsError
 from tests.builders import row
 
 Rows = list[dict[str, Any]]

@@ -1,0 +1,91 @@
+"""Find what an earlier process left in a training's output folder: unevaluated checkpoints, and the steps of its saves."""
+
+import json
+import logging
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from regrade.checkpoints.training.background import Checkpoint
+from regrade.checkpoints.training.checkpoints import LAST, kept_folder
+from regrade.settings.files import atomic_write
+
+logger = logging.getLogger("regrade.hooks")
+LOGS = "regrade-logs"
+"""Name of the folder for logs of evaluations, in a training's output folder."""
+_SAVES = "saves.json"
+_STEPS = TypeAdapter(list[int])
+
+
+class _State(BaseModel):
+    """The part of a `trainer_state.json` that is read here."""
+
+    global_step: int
+    epoch: float | None = None
+    log_history: list[dict[str, Any]] = []
+
+
+def saves_until(output: Path, step: int) -> list[int]:
+    """Return the steps up to `step` at which this training was saved; none if it begins at step 0."""
+    path = output / LOGS / _SAVES
+    if step == 0 or not path.exists():
+        return []
+    try:
+        steps = _STEPS.validate_json(path.read_bytes())
+    except ValidationError as error:
+        logger.warning("'%s' cannot be read, so `every` counts from here: %s", path, error)
+        return []
+    return [saved for saved in steps if saved <= step]
+
+
+def write_saves(output: Path, steps: Sequence[int]) -> None:
+    """Store the steps at which this training was saved, for the process that resumes it."""
+    path = output / LOGS / _SAVES
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(_STEPS.dump_json(list(steps)))
+
+
+def left_over(
+    output: Path, step: int, log_history: Sequence[dict[str, Any]]
+) -> tuple[list[Checkpoint], list[Path]]:
+    """Return the kept checkpoints that an earlier process did not evaluate.
+
+    A checkpoint belongs to the training if the training resumed at its step or later, and has logged what the checkpoint
+    had logged.
+
+    Args:
+        output: The training's output folder.
+        step: Step at which the training begins.
+        log_history: Log entries up to that step.
+
+    Returns:
+        Checkpoints of this training, oldest first; folders with anything else.
+    """
+    ours, others = [], []
+    for folder in filter(Path.is_dir, kept_folder(output).glob("*")):
+        state = _state_of(folder)
+        if state is None or state.global_step > step or not _starts_with(log_history, state):
+            others.append(folder)
+        else:
+            ours.append(
+                Checkpoint(state.global_step, state.epoch, output / folder.name, model=folder)
+            )
+    return sorted(ours, key=lambda checkpoint: checkpoint.step), sorted(others)
+
+
+def _state_of(folder: Path) -> _State | None:
+    """Return the state in a checkpoint; None if the folder is no checkpoint."""
+    try:
+        state = _State.model_validate_json((folder / LAST).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return state if re.fullmatch(rf"checkpoint-{state.global_step}", folder.name) else None
+
+
+def _starts_with(log_history: Sequence[dict[str, Any]], state: _State) -> bool:
+    begin = list(log_history[: len(state.log_history)])
+    return json.dumps(begin) == json.dumps(state.log_history)  # as texts, because NaN != NaN

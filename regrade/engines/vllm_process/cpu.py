@@ -1,0 +1,113 @@
+"""Lower the engine's CPU priority if servers share its cores (REGRADE_CPU_NICE).
+
+vLLM's CPU backend never sleeps: its processes wait for each other in loops of `sched_yield`. On two shared cores, a
+Prefect server then needs 8 to 50 s for a response that takes 2 ms; with a nice value of 10 for the engine it takes 2 ms
+again. The engine loses up to a tenth of its speed (docs/performance.md), so this is optional; prefect.yaml sets it for
+the flow runs of workers. Engines on a GPU keep their priority, because the CPU prepares the GPU's work.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regrade.settings.errors import SettingsError
+
+if TYPE_CHECKING:
+    from regrade.engines.vllm_process.internals import ModelConfig
+from collections.abc import Sequence
+from typing import Protocol
+
+VARIABLE = "REGRADE_CPU_NICE"
+AUTOGROUP = Path("/proc/self/autogroup")
+
+
+def lower_priority() -> None:
+    """Lower the priority of this process, its session and its future children to `REGRADE_CPU_NICE`, if set.
+
+    Linux compares the priorities of sessions before those of their processes (`man 7 sched`, autogroups), so both are
+    set. The engine has a session of its own: see regrade/processes/supervised.py.
+
+    Raises:
+        SettingsError: If the variable is not a whole number from 0 to 19.
+    """
+    nice = os.environ.get(VARIABLE)
+    if not nice:
+        return
+    if not nice.isdecimal() or int(nice) > 19:
+        raise SettingsError(f"{VARIABLE}={nice} should be a nice value from 0 to 19.")
+    os.nice(int(nice))
+    with suppress(OSError):  # a kernel without autogroups, or a container that hides them
+        AUTOGROUP.write_text(nice)
+
+
+# Worker side: models for which vLLM computes wrong answers on a CPU.
+
+
+def check_rotation(model: "ModelConfig") -> None:
+    """Refuse latent attention with plain rotary positions, on a CPU.
+
+    vLLM's models hand its queries over as (tokens, heads, size), and the CPU kernel of vLLM 0.32 takes them for one head each. Models
+    with scaled positions (YaRN, as DeepSeek's own) use another implementation, which is right.
+
+    Raises:
+        SettingsError: If vLLM would compute wrong answers for the model.
+    """
+    positions = getattr(model.hf_text_config, "rope_parameters", None) or {}
+    if model.use_mla and positions.get("rope_type", "default") == "default":
+        raise SettingsError(
+            f"vLLM 0.32 computes wrong answers for this model on a CPU: its kernel rotates the queries of "
+            f"'{model.hf_text_config.model_type}' wrongly (latent attention without YaRN). Use a GPU."
+        )
+
+
+# Share the cores between the processes of a model that is split on a CPU.
+#
+# vLLM gives each process of a split model a NUMA node, and does not start if there are fewer nodes than processes.
+# Most machines without a GPU have one node.
+
+CORES_VARIABLE = "VLLM_CPU_OMP_THREADS_BIND"
+"""vLLM's environment variable: cores of each process, such as `0,1|2,3`; a value of the user is kept."""
+SIMULATED = "VLLM_CPU_SIM_MULTI_NUMA"
+"""vLLM's environment variable: not `0` if vLLM itself shares the cores of one node; it then allows no other way."""
+
+
+class LogicalCPU(Protocol):
+    """What vLLM knows of a logical CPU; several of one physical core are its hardware threads."""
+
+    id: int
+    physical_core: int
+
+
+def share_cores(parts: int, copies: int, *, nodes: int, cpus: Sequence[LogicalCPU]) -> None:
+    """Set vLLM's variable if it would not start by itself.
+
+    Args:
+        parts: Processes that a copy of the model is split into.
+        copies: Copies of the model.
+        nodes: NUMA nodes that this process may use.
+        cpus: Logical CPUs that this process may use.
+    """
+    if parts > max(nodes, 1) and os.environ.get(SIMULATED, "0") == "0":
+        cores = one_per_core(cpus)
+        if len(cores) < parts * copies:
+            cores = sorted(cpu.id for cpu in cpus)
+        os.environ.setdefault(CORES_VARIABLE, binding(cores, parts * copies))
+
+
+def one_per_core(cpus: Sequence[LogicalCPU]) -> list[int]:
+    """Return the id of one logical CPU of each physical core, the last one as vLLM itself chooses.
+
+    Two hardware threads of a core share its arithmetic units.
+    """
+    last = {cpu.physical_core: cpu.id for cpu in sorted(cpus, key=lambda cpu: cpu.id)}
+    return sorted(last.values())
+
+
+def binding(cores: Sequence[int], processes: int) -> str:
+    """Return the cores of each process in vLLM's form, as many for each; a core serves several if they are too few."""
+    each = max(len(cores) // processes, 1)
+    return "|".join(
+        ",".join(str(cores[(process * each + n) % len(cores)]) for n in range(each))
+        for process in range(processes)
+    )

@@ -1,0 +1,1 @@
+"""Answers and scores of other tools: importing and exporting."""

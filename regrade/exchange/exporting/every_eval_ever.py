@@ -1,0 +1,430 @@
+"""Every Eval Ever (https://github.com/evaleval/every_eval_ever), version 0.3.0: results as JSON, and answers as JSON lines.
+
+The files lie where its data repository has them: `data/<benchmark>/<developer>/<model>/<uuid>.json` and
+`<uuid>_samples.jsonl`. The uuid follows from answers and scoring, so that an export made again has the same names.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+from uuid import UUID
+
+import orjson
+
+from regrade.answers.manifest import Session
+from regrade.exchange.exporting.scored import ScoredSet
+from regrade.judging.readings import judged_answers
+from regrade.records.rubrics.facts import JudgeRun, answering_model, answers_per_question
+from regrade.records.specification import ModelIdentity, path_component
+from regrade.settings.errors import RepositoryError, SettingsError
+from regrade.settings.files import atomic_write
+from regrade.stats.metrics import Metrics
+from regrade.stats.scale import SHARES, Scale
+
+# Models in Every Eval Ever: the one that answered, and the one that judged.
+
+
+def model_info(model: ModelIdentity, session: Session | None) -> dict[str, Any]:
+    """Return a model, with the engine of a session; None: the engine is not known."""
+    details = texts(
+        deployment_type="self_deployed" if model.kind in ("hub", "local") else "unknown",
+        model_availability="unknown",
+        kind=model.kind,
+        revision=model.revision,
+        quantization=model.quantization,
+    )
+    if model.adapter is not None:
+        details["adapter"] = f"{model.adapter.name}@{model.adapter.revision}"
+    found: dict[str, Any] = {"name": model.name, "id": model.name, "additional_details": details}
+    if "/" in model.name:
+        found["developer"] = model.name.split("/")[0]
+    if session is not None:
+        version = session.engine_version or "unknown"
+        found["inference_engine"] = {"name": session.engine, "version": version}
+    return found
+
+
+def llm_scoring(scored: ScoredSet, run: JudgeRun) -> dict[str, Any]:
+    """Return the judge with its rubric, and what people's labels say about all of its verdicts."""
+    manifest, spec = scored.answers.manifest, scored.answers.manifest.specification
+    session = manifest.sessions[-1] if manifest.sessions else None
+    judge: dict[str, Any] = {"model_info": model_info(spec.model, session)}
+    if spec.sampling is not None:
+        judge["temperature"] = spec.sampling.temperature
+    return {
+        "judges": [judge],
+        "input_prompt": spec.prompt.template,
+        "additional_details": texts(
+            rubric=run.rubric.name,
+            rubric_source=run.rubric.source or None,
+            rubric_sha256=run.rubric.sha256,
+            verdicts_per_answer=run.judge_repeats * run.parts,
+            baseline=run.baseline.model if run.baseline else None,
+            by_labels_of_people=scored.by_labels,
+        ),
+    }
+
+
+def answer_rows(scored: ScoredSet) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a scored set; of verdicts, with the judged answer in place of the judge's prompt and reply.
+
+    None if the judged answers are not in this repository, or were changed since.
+    """
+    run = scored.run
+    if run is None:
+        yield from scored.rows()
+        return
+    try:
+        judged = judged_answers(scored.answers)
+    except (SettingsError, RepositoryError):
+        return
+    for row in scored.rows():
+        given = judged[row["sample_id"], run.place(row["repeat"])[0]]
+        about_reply = dict.fromkeys(_OF_THE_REPLY)
+        yield row | about_reply | {"text": given.answer, "target": given.reference}
+
+
+_OF_THE_REPLY = (
+    "prompt",
+    "prompt_kind",
+    "reasoning",
+    "finish_reason",
+    "prompt_tokens",
+    "completion_tokens",
+    "time_to_first_token",
+    "latency",
+)
+"""Columns of a verdict that are about the judge's reply."""
+
+
+def texts(**values: object) -> dict[str, str]:
+    """Return the known values as texts, which the format wants for all further details."""
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
+SCHEMA_VERSION = "0.3.0"
+Relationship = Literal["first_party", "third_party", "collaborative", "other"]
+"""Relationship between who evaluated and who made the model."""
+
+
+def export_every_eval_ever(
+    scored: ScoredSet,
+    folder: Path,
+    made_at: datetime,
+    *,
+    organization: str,
+    relationship: Relationship,
+) -> list[Path]:
+    """Write an answer set; return the files.
+
+    Answers to questions that must not be published are left out: only the results are written. So are answers without a
+    value, because the format has no way to say that a score is missing; their number is among the results. Verdicts
+    of a judge are results of the judged model with the judge as `llm_scoring`, and scores of its answers.
+
+    Args:
+        scored: Answer set and scoring.
+        folder: Folder in which `data/` is created.
+        made_at: Time of the export.
+        organization: Name of the organization that evaluated.
+        relationship: Its relationship to the model.
+    """
+    spec = scored.answers.manifest.specification
+    developer, _, short = answering_model(spec).name.rpartition("/")
+    place = Path(
+        "data",
+        path_component(spec.benchmark.name),
+        path_component(developer) if developer else "unknown",
+        path_component(short),
+    )
+    uuid = _uuid(scored)
+    (folder / place).mkdir(parents=True, exist_ok=True)
+    result = _result(scored, made_at, organization, relationship)
+    written = []
+    if not scored.answers.manifest.withheld:
+        samples = place / f"{uuid}_samples.jsonl"
+        digest, count = hashlib.sha256(), 0
+        with atomic_write(folder / samples) as file:
+            for sample in _samples(scored, result["evaluation_id"]):
+                line = orjson.dumps(sample, option=orjson.OPT_APPEND_NEWLINE)
+                digest.update(line)
+                file.write(line)
+                count += 1
+        result["detailed_evaluation_results"] = {
+            "format": "jsonl",
+            "file_path": samples.as_posix(),
+            "hash_algorithm": "sha256",
+            "checksum": digest.hexdigest(),
+            "total_rows": count,
+        }
+        written.append(folder / samples)
+    path = folder / place / f"{uuid}.json"
+    with atomic_write(path) as file:
+        file.write(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    return [path, *written]
+
+
+def _uuid(scored: ScoredSet) -> UUID:
+    shards = ",".join(shard.sha256 for shard in scored.answers.manifest.shards)
+    key = f"{scored.answers.manifest.answer_set_id}/{scored.scoring.label}/{shards}"
+    return UUID(bytes=hashlib.sha256(key.encode()).digest()[:16], version=4)
+
+
+def _result(
+    scored: ScoredSet, made_at: datetime, organization: str, relationship: Relationship
+) -> dict[str, Any]:
+    manifest, spec = scored.answers.manifest, scored.answers.manifest.specification
+    stamp = f"{made_at.timestamp():.0f}"
+    last = manifest.sessions[-1] if manifest.sessions else None
+    answering = answering_model(spec)
+    results = list(_results(scored))
+    if scored.run is not None:
+        scoring = llm_scoring(scored, scored.run)
+        for found in results:
+            found["metric_config"]["llm_scoring"] = scoring
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "evaluation_id": f"{spec.benchmark.name}/{answering.name}/{stamp}",
+        "evaluation_timestamp": manifest.updated_at.isoformat(),
+        "retrieved_timestamp": stamp,
+        "source_metadata": {
+            "source_name": "regrade",
+            "source_type": "evaluation_run",
+            "source_organization_name": organization,
+            "evaluator_relationship": relationship,
+            "additional_details": texts(
+                answer_set=manifest.answer_set_id,
+                answers=scored.answers.repository.uri
+                if "://" in scored.answers.repository.uri
+                else None,
+                commit=scored.answers.revision,
+                page=scored.url,
+                state=manifest.state,
+            ),
+        },
+        "eval_library": {
+            "name": "regrade",
+            "version": "unknown" if last is None else last.regrade_version,
+        },
+        "model_info": model_info(answering, last if scored.run is None else None),
+        "evaluation_results": results,
+    }
+
+
+def _results(scored: ScoredSet) -> Iterator[dict[str, Any]]:
+    summary, spec = scored.scoring.summary, scored.answers.manifest.specification
+    name, repeats = spec.benchmark.name, answers_per_question(spec)
+    average = "accuracy" if repeats == 1 else f"avg@{repeats}"
+    if summary.overall.accuracy is not None:
+        yield _metric(scored, name, average, summary.overall)
+    for part in (*summary.categories, *summary.subsets):
+        if part.metrics.accuracy is not None and part.name:
+            yield _metric(scored, f"{name}/{part.name}", average, part.metrics)
+    for k, value in summary.pass_at.items():
+        if k > 1:
+            error, n = summary.pass_at_stderr.get(k), summary.pass_at_samples.get(k)
+            yield _value(scored, name, f"pass@{k}", value, error, n, {"k": k})
+    if summary.majority_accuracy is not None:
+        yield _value(
+            scored,
+            name,
+            f"maj@{repeats}",
+            summary.majority_accuracy,
+            summary.majority_stderr,
+            summary.majority_samples,
+            {"k": repeats},
+            scored.scoring.scale,
+        )
+
+
+def _metric(scored: ScoredSet, name: str, metric: str, metrics: Metrics) -> dict[str, Any]:
+    spec = scored.answers.manifest.specification
+    repeats = answers_per_question(spec)
+    found = _value(
+        scored,
+        name,
+        metric,
+        metrics.accuracy or 0.0,
+        metrics.accuracy_stderr,
+        metrics.samples,
+        {} if repeats == 1 else {"k": repeats},
+        scored.scoring.scale,
+    )
+    if metrics.accuracy_low is not None and metrics.accuracy_high is not None:
+        found["score_details"]["uncertainty"]["confidence_interval"] = {
+            "lower": metrics.accuracy_low,
+            "upper": metrics.accuracy_high,
+            "confidence_level": 0.95,
+            "method": "wilson" if spec.repeats == 1 else "clustered by question",
+        }
+    counts = ("rows", "n", "unparsed", "unfinished", "timeouts", "truncated", "failed")
+    found["score_details"]["details"] = texts(
+        **{count: getattr(metrics, count) for count in counts}
+    )
+    return found
+
+
+def _value(
+    scored: ScoredSet,
+    name: str,
+    metric: str,
+    value: float,
+    error: float | None,
+    samples: int | None,
+    parameters: dict[str, int],
+    scale: Scale = SHARES,
+) -> dict[str, Any]:
+    uncertainty: dict[str, Any] = {}
+    if error is not None:
+        uncertainty["standard_error"] = {"value": error, "method": "analytic"}
+    if samples is not None:
+        uncertainty["num_samples"] = samples
+    metric_id = "accuracy" if metric == "accuracy" else metric.replace("@", "_at_")
+    kind = "accuracy" if metric.startswith(("acc", "avg", "maj")) else "pass_rate"
+    in_shares = scale.unit == "%"
+    found: dict[str, Any] = {
+        "evaluation_result_id": f"{name}/{metric_id}",
+        "evaluation_name": name,
+        "source_data": _source(scored),
+        "metric_config": {
+            "metric_id": metric_id,
+            "metric_name": metric,
+            "metric_kind": kind if in_shares else "mean_score",
+            "metric_unit": "proportion" if in_shares else "points",
+            "metric_parameters": parameters,
+            "lower_is_better": False,
+            "score_type": "continuous",
+            "min_score": scale.low,
+            "max_score": scale.high,
+            "additional_details": texts(
+                scorer=scored.scoring.scorer,
+                scorer_version=scored.scoring.version,
+                scorer_source=scored.scoring.source_hash,
+            ),
+        },
+        "score_details": {"score": value, "uncertainty": uncertainty},
+    }
+    if scored.run is None:
+        found["generation_config"] = _generation(scored)
+    return found
+
+
+def _source(scored: ScoredSet) -> dict[str, Any]:
+    manifest = scored.answers.manifest
+    benchmark = manifest.specification.benchmark
+    details = texts(
+        revision=benchmark.source_revision,
+        config=benchmark.config,
+        split=benchmark.split,
+        limit=benchmark.limit,
+        benchmark_version=benchmark.version,
+    )
+    of_hub = (
+        "/" in benchmark.source and scored.run is None
+    )  # others: a file, stored answers, or not known
+    if not of_hub:
+        return {
+            "dataset_name": benchmark.name,
+            "source_type": "other",
+            "additional_details": details,
+        }
+    return {
+        "dataset_name": benchmark.name,
+        "source_type": "hf_dataset",
+        "hf_repo": benchmark.source,
+        "hf_split": benchmark.split,
+        "samples_number": manifest.n_samples,
+        "additional_details": details,
+    }
+
+
+def _generation(scored: ScoredSet) -> dict[str, Any]:
+    spec = scored.answers.manifest.specification
+    arguments: dict[str, Any] = {"prompt_template": spec.prompt.template}
+    details = texts(
+        method=spec.method,
+        prompt_format=spec.prompt.format,
+        n_shots=spec.prompt.n_shots,
+        system=spec.prompt.system,
+        repeats=spec.repeats,
+        **{f"engine_{name}": value for name, value in spec.engine.items()},
+    )
+    if spec.sampling is not None and spec.method == "generate":
+        named = ("temperature", "top_p", "top_k", "max_tokens")
+        sampling = spec.sampling.model_dump(mode="json")
+        arguments |= {name: sampling.pop(name) for name in named}
+        details |= texts(**{name: value for name, value in sampling.items() if value != []})
+    return {"generation_args": arguments, "additional_details": details}
+
+
+def _source_of_value(scored: ScoredSet, row: Mapping[str, Any]) -> str:
+    """Return what the extracted value was read from."""
+    if scored.run is not None:
+        return "verdict of the judge"
+    return "output.raw" if row["text"] is not None else "log-probabilities"
+
+
+def _samples(scored: ScoredSet, evaluation_id: str) -> Iterator[dict[str, Any]]:
+    spec, scoring = scored.answers.manifest.specification, scored.scoring
+    repeats = answers_per_question(spec)
+    average = "accuracy" if repeats == 1 else f"avg_at_{repeats}"
+    for row in answer_rows(scored):
+        if row["value"] is None:
+            continue
+        asked = row["question"] if row["question"] is not None else row["prompt"]
+        reference = [] if row["target"] is None else [row["target"]]
+        sample: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "evaluation_id": evaluation_id,
+            "model_id": answering_model(spec).name,
+            "evaluation_name": spec.benchmark.name,
+            "evaluation_result_id": f"{spec.benchmark.name}/{average}",
+            "sample_id": row["sample_id"],
+            "sample_hash": None
+            if asked is None
+            else hashlib.sha256("".join([asked, *reference]).encode()).hexdigest(),
+            "interaction_type": "single_turn",
+            "input": {
+                "raw": asked or "",
+                "formatted": row["prompt"],
+                "reference": reference,
+                "choices": row["choices"] or None,
+            },
+            "output": {
+                "raw": [] if row["text"] is None else [row["text"]],
+                "reasoning_trace": None if row["reasoning"] is None else [row["reasoning"]],
+            },
+            "answer_attribution": []
+            if row["extracted"] is None
+            else [
+                {
+                    "turn_idx": 0,
+                    "source": _source_of_value(scored, row),
+                    "extracted_value": row["extracted"],
+                    "extraction_method": f"{scoring.scorer} v{scoring.version}",
+                    "is_terminal": True,
+                }
+            ],
+            "evaluation": {"score": row["value"], "is_correct": row["value"] >= scoring.scale.high},
+            "metadata": texts(
+                subset=row["subset"] or None,
+                repeat=row["repeat"],
+                outcome=row["outcome"],
+                finish_reason=row["finish_reason"],
+                input="not stored" if asked is None else None,
+            ),
+        }
+        if row["prompt_tokens"] is not None and row["completion_tokens"] is not None:
+            sample["token_usage"] = {
+                "input_tokens": row["prompt_tokens"],
+                "output_tokens": row["completion_tokens"],
+                "total_tokens": row["prompt_tokens"] + row["completion_tokens"],
+            }
+        if row["latency"] is not None:
+            first = row["time_to_first_token"]
+            sample["performance"] = {
+                "latency_ms": 1000 * row["latency"],
+                "time_to_first_token_ms": None if first is None else 1000 * first,
+            }
+        yield sample

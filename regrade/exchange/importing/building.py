@@ -1,0 +1,306 @@
+"""Build an answer set from the result of a reader: its description, rows and original scores."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from regrade.answers.origin import SetDescription
+from regrade.benchmarks.questions.samples import Question, number_samples
+from regrade.benchmarks.questions.targets import (
+    LETTERS,
+    RowError,
+    letter_target,
+    number_target,
+    text_target,
+    usable_choice_letters,
+)
+from regrade.exchange.importing.base import FormatName, ImportedRow, ImportedSet, OriginalScore
+from regrade.exchange.importing.files import SourceFile
+from regrade.exchange.importing.originals import original_scores
+from regrade.exchange.importing.record import Json, as_json, clean
+from regrade.records.columns import GENERATION_SCHEMA
+from regrade.records.specification import (
+    BenchmarkIdentity,
+    ModelIdentity,
+    PromptIdentity,
+    Specification,
+)
+from regrade.scorers import load_scorer
+from regrade.settings import ScorerName
+from regrade.settings.errors import SettingsError
+
+# Targets of imported answers in the form that a scorer compares with, and the scorer that fits them.
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Targets of all rows, and the scorer that compares with them."""
+
+    values: list[str | None]
+    scorer: ScorerName
+    unusable: tuple[ImportedRow, ...]
+    """Rows whose target in the file cannot be used; its value here is None."""
+
+
+def read_targets(file: SourceFile, imported: ImportedSet, wanted: ScorerName | None) -> Targets:
+    """Read the targets for the scorer `wanted`; if it is None, for that of the file's format, or the one that fits them.
+
+    A row without a usable target gets None. More than half of the targets must be usable, except with ranked choices,
+    where nothing else could be compared with.
+
+    Raises:
+        ImportFileError: If most targets do not fit the scorer, or the right choices are ambiguous.
+    """
+    rows = imported.rows
+    wanted = wanted or imported.scorer
+    kind = None if wanted is None else load_scorer(wanted).targets
+    has_choices = all(2 <= len(row.choices) <= len(LETTERS) for row in rows)
+    if imported.method == "rank":
+        return _targets(rows, _ranked(rows), wanted or "choice_logprob")
+    if all(row.target is None for row in rows):
+        return _targets(rows, [None] * len(rows), wanted or "exact")
+    if has_choices and kind in (None, "letter"):
+        return _targets(rows, _chosen(file, rows), wanted or "choice_letter")
+    if kind in (None, "number") and (numbers := _read(file, rows, number_target, wanted)):
+        return _targets(rows, numbers, wanted or "number")
+    if kind in (None, "letter") and (letters := _read(file, rows, letter_target, wanted)):
+        return _targets(rows, letters, wanted or "choice_letter")
+    return _targets(rows, _apply(text_target, rows), wanted or "exact")
+
+
+def _targets(rows: Sequence[ImportedRow], values: list[str | None], scorer: ScorerName) -> Targets:
+    pairs = zip(rows, values, strict=True)
+    return Targets(values, scorer, tuple(row for row, value in pairs if _is_lost(row, value)))
+
+
+def _is_lost(row: ImportedRow, value: str | None) -> bool:
+    return row.target is not None and value is None
+
+
+def _ranked(rows: Sequence[ImportedRow]) -> list[str | None]:
+    try:
+        return _letters(rows)
+    except RowError:
+        return [None] * len(rows)
+
+
+def _chosen(file: SourceFile, rows: Sequence[ImportedRow]) -> list[str | None]:
+    try:
+        return _letters(rows)
+    except RowError as error:
+        raise file.error(
+            f"{error.problem}. Name a scorer that ignores choices, such as `--scorer exact`.",
+            rows[error.row].index,
+        ) from error
+
+
+def _letters(rows: Sequence[ImportedRow]) -> list[str | None]:
+    return usable_choice_letters([row.target for row in rows], [row.choices for row in rows])
+
+
+def _read(
+    file: SourceFile,
+    rows: Sequence[ImportedRow],
+    read: Callable[[object], str | None],
+    wanted: ScorerName | None,
+) -> list[str | None] | None:
+    """Values of the targets; None if some cannot be read and no scorer was asked for."""
+    values = _apply(read, rows)
+    missed = [row for row, value in zip(rows, values, strict=True) if _is_lost(row, value)]
+    if not missed:
+        return values
+    if wanted is None:
+        return None
+    if 2 * len(missed) < sum(row.target is not None for row in rows):
+        return values
+    kind = {"number": "a number", "letter": "a letter"}[load_scorer(wanted).targets]
+    raise file.error(
+        f"the target {missed[0].target!r:.80} is not {kind}, as scorer '{wanted}' needs it.",
+        missed[0].index,
+    )
+
+
+def _apply(read: Callable[[object], str | None], rows: Sequence[ImportedRow]) -> list[str | None]:
+    return [None if row.target is None else read(row.target) for row in rows]
+
+
+UNKNOWN = "unknown"
+"""Revision or split that is not in the file."""
+_MAX_NAME = 63
+"""Longest benchmark name, in characters."""
+_MAX_TEXT = 1000
+"""Longest text in a specification, in characters; longer texts are cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names given by the user; they override the file's."""
+
+    model: str | None = None
+    benchmark: str | None = None
+    scorer: ScorerName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An answer set that is ready to be published."""
+
+    file: SourceFile
+    format: FormatName
+    description: SetDescription
+    table: pa.Table
+    """Rows of `GENERATION_SCHEMA`."""
+    originals: tuple[tuple[OriginalScore, pa.Table], ...]
+    """Metrics of the original tool, each with rows of `SCORING_SCHEMA`, one per generation."""
+    unusable: tuple[ImportedRow, ...]
+    """Rows whose target in the file cannot be used."""
+
+
+def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, names: Names) -> Built:
+    """Build the answer set of a file.
+
+    Raises:
+        SettingsError: If neither the file nor `names` has the model or the benchmark.
+        ImportFileError: If most targets do not fit the scorer, or two answers have the same question and repetition.
+    """
+    targets = read_targets(file, imported, names.scorer)
+    answered = list(zip(imported.rows, targets.values, strict=True))
+    questions = {
+        row.index: Question(row.content, target or "", {}, row.subset, row.choices)
+        for row, target in reversed(answered)  # the first row of a question decides
+    }
+    order = sorted(questions)
+    samples = number_samples([questions[index] for index in order])
+    ids = {index: sample.id for index, sample in zip(order, samples, strict=True)}
+    if len({(row.index, row.repeat) for row in imported.rows}) != len(imported.rows):
+        raise file.error("two answers to the same question have the same repetition number.")
+    rows = [_generation(row, ids[row.index], target) for row, target in answered]
+    repeats = max([imported.repeats or 1, *(row.repeat + 1 for row in imported.rows)])
+    description = SetDescription(
+        specification=_specification(file, format_name, imported, names, repeats),
+        n_samples=max(imported.n_samples or 1, len(order)),
+        scorers=(targets.scorer,),
+    )
+    return Built(
+        file,
+        format_name,
+        description,
+        pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA),
+        tuple(
+            (original, original_scores(original, imported.rows, rows, targets.scorer))
+            for original in imported.originals
+        ),
+        targets.unusable,
+    )
+
+
+def _specification(
+    file: SourceFile, format_name: FormatName, imported: ImportedSet, names: Names, repeats: int
+) -> Specification:
+    model, benchmark = names.model or imported.model, names.benchmark or imported.benchmark
+    for option, value in (("model", model), ("benchmark", benchmark)):
+        if not value:
+            raise SettingsError(
+                f"'{file.name}' ({format_name}) does not name its {option}. Name it with `--{option} NAME`."
+            )
+    try:
+        name = benchmark_name(str(benchmark))
+    except SettingsError as error:
+        raise file.error(f"{error} Name it with `--benchmark NAME`.") from error
+    recorded = {
+        field: _plain(value) for field, value in imported.recorded.items() if value is not None
+    }
+    return Specification(
+        model=ModelIdentity(
+            name=_short(str(model)),
+            kind="imported",
+            revision=_short(imported.model_revision or UNKNOWN),
+        ),
+        benchmark=BenchmarkIdentity(
+            name=name,
+            version=0,
+            source="local",
+            source_revision=file.sha256,
+            config=None if imported.config is None else _short(imported.config),
+            split=_short(imported.split or UNKNOWN),
+            limit=imported.limit,
+            parameters={"format": format_name, **recorded},
+        ),
+        prompt=PromptIdentity(
+            format=imported.format,
+            template="as imported",
+            n_shots=imported.n_shots,
+            system=None if imported.system is None else clean(imported.system),
+        ),
+        method=imported.method,
+        sampling=None,
+        repeats=repeats,
+    )
+
+
+def benchmark_name(text: str) -> str:
+    """Convert text to a benchmark name: lower-case letters, digits, `-` and `_`.
+
+    Raises:
+        SettingsError: If no letter from a to z and no digit is left.
+    """
+    name = re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_")[:_MAX_NAME]
+    if not name:
+        raise SettingsError(
+            f"'{text}' cannot be a benchmark name: it needs a letter from a to z or a digit."
+        )
+    return name
+
+
+def _generation(row: ImportedRow, sample_id: str, target: str | None) -> dict[str, Any]:
+    return {
+        "sample_id": sample_id,
+        "index": row.index,
+        "repeat": row.repeat,
+        "subset": row.subset,
+        "question": row.question,
+        "prompt": row.prompt,
+        "prompt_kind": None if row.prompt is None else row.prompt_kind,
+        "prompt_truncated": None,
+        "reasoning_open": (row.prompt or "").rstrip().endswith("<think>"),
+        "target": target,
+        "choices": list(row.choices),
+        "text": row.text,
+        "reasoning": row.reasoning,
+        "label_logprobs": None if row.label_logprobs is None else list(row.label_logprobs),
+        "label_method": None,
+        "finish_reason": row.finish_reason,
+        "prompt_tokens": row.prompt_tokens,
+        "completion_tokens": row.completion_tokens,
+        "time_to_first_token": None,
+        "latency": row.latency,
+        "finished_at": None,
+        "error": row.error,
+        "error_permanent": None,
+    }
+
+
+def _plain(value: Json) -> Json:
+    """Reduce a recorded value for the specification: one level, at most 100 fields, finite numbers, short texts."""
+    if isinstance(value, Mapping):
+        flat = {clean(str(name)): _scalar(part) for name, part in value.items() if part is not None}
+        return dict(list(flat.items())[:100])
+    return _scalar(value)
+
+
+def _scalar(value: Json) -> Json:
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int) and abs(value) < 2**53:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return _short(value if isinstance(value, str) else as_json(value))
+
+
+def _short(text: str) -> str:
+    return clean(text)[:_MAX_TEXT]

@@ -1,0 +1,281 @@
+"""Read untrusted files in bounded memory, without unpacking to disk; every error names file and row."""
+
+import gzip
+import hashlib
+import json
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from io import BufferedReader
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from regrade.exchange.importing.record import Json, Record
+from regrade.exchange.importing.unread import MAX_FIELDS, Keys, leaves, unread
+from regrade.settings.errors import UserError
+
+MAX_BYTES = 2 * 2**30
+"""Largest file, or total of an archive's members, in bytes after decompression."""
+MAX_ROW_BYTES = 64 * 2**20
+"""Largest line, or archive member that holds one row, in bytes."""
+MAX_MEMBERS = 1_000_000
+"""Most members of an archive."""
+READ_BESIDE = "results_*.json"
+"""Files that readers take from the folder of the samples; they have no answers."""
+_CHUNK = 2**20
+"""Bytes decompressed at a time."""
+_PARQUET_ROWS = 64
+"""Rows decoded at once; few, because dictionary pages expand to a multiple of the file's size."""
+
+
+class ImportFileError(UserError):
+    """A file that cannot be imported; `row` counts from 0, None if the whole file is meant."""
+
+    def __init__(self, path: str, problem: str, row: int | None = None) -> None:
+        self.path, self.problem, self.row = path, problem, row
+        super().__init__(path, problem, row)
+
+    def __str__(self) -> str:
+        where = "" if self.row is None else f", row {self.row}"
+        return f"File '{self.path}'{where}: {self.problem}"
+
+
+class SourceFile:
+    """A file to import. Parsed content is cached, because both format detection and the reader need it."""
+
+    def __init__(self, path: Path, *, dataset: str = "", within: Path | None = None) -> None:
+        """Name a file; nothing is read yet.
+
+        Args:
+            path: The file on this machine.
+            dataset: Address of the dataset on the Hub that it was downloaded from; "" if it was not.
+            within: Folder with the dataset's files, under their paths in the dataset.
+        """
+        self.path, self.dataset, self._within = path, dataset, within
+        self._present: set[Keys] = set()
+        self._read: set[Keys] = set()
+
+    @property
+    def name(self) -> str:
+        """Path as people know it: on this machine, or in the dataset on the Hub."""
+        if self._within is None:
+            return str(self.path)
+        return f"{self.dataset}/{self.path.relative_to(self._within).as_posix()}"
+
+    @cached_property
+    def sha256(self) -> str:
+        """Sha256 of the file as stored."""
+        with self._opened() as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    @property
+    def kind(self) -> str:
+        """Extension in lower case, without dot and `.gz`: `jsonl`, `json`, `parquet`, `zip`, `eval`."""
+        path = self.path.with_suffix("") if self.path.suffix == ".gz" else self.path
+        return path.suffix.lower().removeprefix(".")
+
+    @cached_property
+    def document(self) -> Json:
+        """Content of a file that is one JSON document.
+
+        Raises:
+            ImportFileError: If it is not JSON, nested too deeply, or larger than `MAX_BYTES`.
+        """
+        with self._stream() as stream:
+            return self._parsed(self._limited(stream, MAX_BYTES))
+
+    @cached_property
+    def rows(self) -> list[Record]:
+        """Rows of JSON lines, Parquet, or a JSON list of objects (also as the only JSON file of a zip).
+
+        Raises:
+            ImportFileError: If the file has no rows, or a row is not an object.
+        """
+        readers = {"parquet": self._parquet, "jsonl": self._lines, "zip": self._zipped}
+        values = readers.get(self.kind, self._listed)()
+        rows = [self.record(value, row) for row, value in enumerate(values)]
+        if not rows:
+            raise self.error("it has no rows.")
+        return rows
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns: of the Parquet schema, otherwise of the first row."""
+        if self.kind != "parquet":
+            return self.rows[0].names
+        with self._parquet_file() as file:
+            return tuple(file.schema_arrow.names)
+
+    def record(self, value: object, row: int | None = None) -> Record:
+        """Wrap a JSON object, so that its errors name this file and the row.
+
+        Raises:
+            ImportFileError: If `value` is not an object.
+        """
+        if not isinstance(value, dict):
+            raise self.error(f"an object with named fields was expected, found {value!r:.60}.", row)
+        if row is None:
+            return Record(value, self.error)
+        if len(self._present) < MAX_FIELDS:
+            self._present.update(islice(leaves(value), MAX_FIELDS))
+        return Record(value, lambda problem: self.error(problem, row), self._read)
+
+    @property
+    def unread(self) -> list[str]:
+        """Names of the fields of rows that hold something and were not read yet."""
+        return unread(self._present, self._read)
+
+    def members(self) -> list[str]:
+        """Names of the files in the archive.
+
+        Raises:
+            ImportFileError: If the file is not a zip archive, or has more than `MAX_MEMBERS` files.
+        """
+        with self._archive() as archive:
+            if len(archive.filelist) > MAX_MEMBERS:
+                raise self.error(
+                    f"it has {len(archive.filelist):,} files; at most {MAX_MEMBERS:,} are allowed."
+                )
+            return [info.filename for info in archive.filelist if not info.is_dir()]
+
+    def member_documents(
+        self, names: list[str], limit: int = MAX_ROW_BYTES
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield name and JSON document of archive members, in the given order.
+
+        Args:
+            names: Names from `members`. They only select; nothing is written under them.
+            limit: Largest member in bytes; the total may be `MAX_BYTES`.
+
+        Raises:
+            ImportFileError: If a member cannot be read, is not JSON, or is too large.
+        """
+        total = 0
+        with self._archive() as archive:
+            for name in names:
+                with archive.open(name) as stream:
+                    content = self._limited(stream, min(limit, MAX_BYTES - total), name)
+                total += len(content)
+                yield name, self._parsed(content, where=f"member '{name}': ")
+
+    def beside(self, name: str) -> "SourceFile | None":
+        """File of that name in the same folder, or None."""
+        path = self.path.with_name(name)
+        if not path.is_file():
+            return None
+        return SourceFile(path, dataset=self.dataset, within=self._within)
+
+    def error(self, problem: str, row: int | None = None) -> ImportFileError:
+        """Error that names this file."""
+        return ImportFileError(self.name, problem, row)
+
+    def _lines(self) -> Iterator[Any]:
+        with self._stream() as stream:
+            total, row = 0, 0
+            while line := stream.readline(MAX_ROW_BYTES + 1):
+                total += len(line)
+                if len(line) > MAX_ROW_BYTES:
+                    raise self.error(f"more than {_size(MAX_ROW_BYTES)} in one row.", row)
+                if total > MAX_BYTES:
+                    raise self.error(f"more than {_size(MAX_BYTES)} once decompressed.")
+                if line.strip():
+                    yield self._parsed(line, row)
+                    row += 1
+
+    def _listed(self) -> list[Any]:
+        if isinstance(self.document, list):
+            return self.document
+        raise self.error("a list of objects was expected, one for each answer.")
+
+    def _zipped(self) -> list[Any]:
+        names = [name for name in self.members() if name.endswith(".json")]
+        if len(names) != 1:
+            raise self.error(f"an archive of one JSON file was expected, found {len(names)}.")
+        [(_, document)] = self.member_documents(names, MAX_BYTES)
+        if isinstance(document, list):
+            return document
+        raise self.error(f"member '{names[0]}': a list of objects was expected.")
+
+    def _parquet(self) -> Iterator[Any]:
+        total = 0
+        with self._parquet_file() as file:
+            for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
+                total += batch.nbytes
+                if total > MAX_BYTES:
+                    raise self.error(f"more than {_size(MAX_BYTES)} once decompressed.")
+                yield from batch.to_pylist()
+
+    def _parsed(self, content: bytes, row: int | None = None, where: str = "") -> Json:
+        try:
+            return json.loads(content)
+        except RecursionError:
+            raise self.error(f"{where}JSON that is nested too deeply.", row) from None
+        except ValueError as error:  # also for invalid UTF-8, and numbers with thousands of digits
+            raise self.error(f"{where}not JSON: {error}.", row) from error
+
+    def _limited(self, stream: IO[bytes], limit: int, member: str = "") -> bytes:
+        chunks, size = [], 0
+        while chunk := stream.read(_CHUNK):
+            size += len(chunk)
+            if size > limit:
+                where = f"member '{member}' has " if member else ""
+                raise self.error(f"{where}more than {_size(limit)} once decompressed.")
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    @contextmanager
+    def _opened(self) -> Iterator[BufferedReader]:
+        try:
+            with self.path.open("rb") as file:
+                yield file
+        except (OSError, EOFError, zlib.error) as error:
+            raise self.error(f"cannot be read: {error}.") from error
+
+    @contextmanager
+    def _stream(self) -> Iterator[IO[bytes]]:
+        with self._opened() as file:
+            if self.path.suffix == ".gz":
+                with gzip.open(file) as inner:
+                    yield cast("IO[bytes]", inner)
+            else:
+                yield file
+
+    @contextmanager
+    def _archive(self) -> Iterator[zipfile.ZipFile]:
+        with self._opened() as file:
+            try:
+                with zipfile.ZipFile(file) as archive:
+                    yield archive
+            except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+                # RuntimeError: encrypted. NotImplementedError: a compression that Python does not support.
+                raise self.error(f"not a zip archive that can be read: {error}.") from error
+
+    @contextmanager
+    def _parquet_file(self) -> Iterator[pq.ParquetFile]:
+        try:
+            with pq.ParquetFile(self.path) as file:
+                yield file
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise self.error(f"not Parquet that can be read: {error}.") from error
+
+
+def finite(value: object) -> float | None:
+    """Convert a finite number, true or false to a float; anything else to None."""
+    if not isinstance(value, bool | int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _size(limit: int) -> str:
+    return f"{limit / 2**20:,.0f} MiB"

@@ -1,0 +1,406 @@
+"""Import files of other tools as answer sets; importing a file again changes nothing."""
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from typing import Final, cast
+
+import pyarrow as pa
+
+from regrade.answers.base import Repository
+from regrade.answers.opening import open_repository
+from regrade.answers.parquet import SealedFile, seal_table
+from regrade.answers.publishing import publish_files, publish_scores
+from regrade.answers.rows import RowKey, row_keys
+from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
+from regrade.answers.sets import AnswerSet
+from regrade.exchange.importing.base import (
+    FormatName,
+    ImportedRow,
+    OriginalScore,
+    Reader,
+    TableOptions,
+)
+from regrade.exchange.importing.building import Built, Names, build
+from regrade.exchange.importing.files import READ_BESIDE, ImportFileError, SourceFile
+from regrade.exchange.importing.originals import source_hash
+from regrade.exchange.importing.record import Json, clean
+from regrade.scorers import load_scorer
+from regrade.settings.errors import RepositoryError, SettingsError, UnknownNameError, UserError
+from regrade.stats.metrics import summarise
+
+# Files of a dataset on the Hub, such as the `*-results` of the LLM Engineer's Handbook.
+
+SCHEME = "hf://"
+_SUFFIXES = (".parquet", ".jsonl", ".json", ".jsonl.gz", ".json.gz", ".zip", ".eval")
+"""Endings of the files that a format may have; no others are downloaded."""
+
+
+def dataset_files(address: str, folder: Path) -> list[SourceFile]:
+    """Download the files of a dataset that may hold answers.
+
+    Args:
+        address: `hf://datasets/ORG/NAME`, or `hf://datasets/ORG/NAME@REVISION`; the newest revision if none is given.
+        folder: Empty folder for the files, under their paths in the dataset, because some formats need these.
+
+    Raises:
+        RepositoryError: If there is no such dataset, or it has no such files.
+        HubError: If the Hub does not answer.
+    """
+    uri, _, asked = address.partition("@")
+    repository = open_repository(uri, create=False)
+    revision = repository.resolve(asked or "main")
+    found = []
+    for path in repository.files(revision):
+        if not path.endswith(_SUFFIXES) or ".." in PurePosixPath(path).parts:
+            continue
+        local = folder / path
+        local.parent.mkdir(parents=True, exist_ok=True)
+        local.symlink_to(repository.fetch(path, revision).resolve())
+        if not local.match(READ_BESIDE):
+            found.append(SourceFile(local, dataset=repository.uri, within=folder))
+    if not found:
+        raise RepositoryError(
+            repository.uri, f"it has no files to import ({', '.join(_SUFFIXES)})."
+        )
+    return found
+
+
+# Formats that can be imported, and their detection.
+
+_MODULES: Final[dict[FormatName, str]] = {
+    "lm-eval": "lm_eval",
+    "lighteval": "lighteval",
+    "inspect": "inspect_log",
+    "opencompass": "opencompass",
+    "zeroeval": "zeroeval",
+    "mmlu-pro": "mmlu_pro",
+    "handbook": "handbook",
+    "table": "table",
+}
+"""Module of this package whose `read` is the format's reader."""
+_BY_COLUMNS: Final[tuple[tuple[FormatName, frozenset[str]], ...]] = (
+    ("lm-eval", frozenset({"doc_id", "doc", "resps"})),
+    ("lighteval", frozenset({"doc", "model_response", "metric"})),
+    ("lighteval", frozenset({"__doc__", "__model_response__", "__metric__"})),
+    ("lighteval", frozenset({"full_prompt", "predictions", "metrics"})),
+    ("zeroeval", frozenset({"session_id", "model_input", "output", "generator"})),
+    ("mmlu-pro", frozenset({"question", "options", "pred", "generated_text"})),
+    ("handbook", frozenset({"prompt", "answers"})),
+)
+"""Columns by which a table's format is detected."""
+_TABLES = ("parquet", "jsonl", "zip")
+
+
+def format_names() -> tuple[FormatName, ...]:
+    """Names of all formats."""
+    return tuple(_MODULES)
+
+
+def load_reader(name: FormatName) -> Reader:
+    """Import the reader of a format.
+
+    Raises:
+        UnknownNameError: If the format does not exist.
+    """
+    if name not in _MODULES:
+        raise UnknownNameError("format", name, format_names())
+    return cast("Reader", import_module(f"regrade.exchange.importing.{_MODULES[name]}").read)
+
+
+def detect(file: SourceFile) -> FormatName | None:
+    """Detect the format of a file by its content; None if it matches no format.
+
+    Raises:
+        ImportFileError: If the content does not match the file's extension.
+    """
+    if file.kind == "eval":
+        return "inspect"
+    if file.kind == "json":
+        return _of_document(file.document)
+    return _of_columns(file.columns) if file.kind in _TABLES else None
+
+
+def _of_document(document: Json) -> FormatName | None:
+    if isinstance(document, list):
+        first = document[0] if document else None
+        return _of_columns(tuple(first)) if isinstance(first, dict) else None
+    if not isinstance(document, dict):
+        return None
+    if {"version", "status", "eval"} <= document.keys():
+        return "inspect"
+    first = document.get("0")
+    return "opencompass" if isinstance(first, dict) and "prediction" in first else None
+
+
+def _of_columns(columns: Sequence[str]) -> FormatName | None:
+    return next((name for name, needed in _BY_COLUMNS if needed <= set(columns)), None)
+
+
+_STORED_DIFFERENTLY = (
+    "an earlier version of regrade imported it and read its targets or choices differently. The stored answers are kept; "
+    "to import the file again, name another repository with `--answers`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """An answer set imported from a file."""
+
+    place: str
+    """Path of the file, or its address in a dataset on the Hub."""
+    format: FormatName
+    answers: AnswerSet
+    originals: tuple[ScoreFile, ...]
+    without_target: int
+    """Answers whose target is null."""
+    unusable: tuple[ImportedRow, ...]
+    """Answers whose target in the file cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imports:
+    """Result of an import."""
+
+    sets: tuple[Imported, ...]
+    revision: str
+    """Commit that holds the answers and the original scores."""
+    skipped: tuple[str, ...]
+    """Files in the given folders and datasets whose format is unknown."""
+    failed: tuple[UserError, ...] = ()
+    """Reasons for which the other files were not imported."""
+    not_imported: Mapping[FormatName, tuple[str, ...]] = field(default_factory=dict)
+    """Fields of the files' rows that are not imported, by format."""
+
+
+class NothingImportedError(UserError):
+    """None of several files can be imported."""
+
+    def __init__(self, errors: Sequence[UserError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__(self.errors)
+
+    def __str__(self) -> str:
+        return "\n".join(["None of the files can be imported.", *map(str, self.errors)])
+
+
+@dataclass(slots=True)
+class _Read:
+    """Files that were read so far."""
+
+    built: list[Built] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    failed: list[UserError] = field(default_factory=list)
+
+
+def import_files(
+    repository: Repository,
+    places: Sequence[Path | str],
+    *,
+    format_name: FormatName | None = None,
+    table: TableOptions | None = None,
+    names: Names | None = None,
+    strict: bool = False,
+) -> Imports:
+    """Import files: all answers in one commit, their original scores in a second one.
+
+    A file that cannot be read is left out. Nothing is written if no file can be read.
+
+    Args:
+        repository: Answer repository to write to.
+        places: Files, folders, or datasets on the Hub (`hf://datasets/ORG/NAME`). In a folder or dataset, files of unknown
+            format are skipped.
+        format_name: Format of all files. None: detected for each file.
+        table: Names of a table's columns.
+        names: Model, benchmark and scorer; they override the files'.
+        strict: Write nothing unless every file can be read.
+
+    Raises:
+        SettingsError: If there is nothing to import, or the model or benchmark is not known.
+        ImportFileError: If the only file, or with `strict` any file, has an unknown format or cannot be read.
+        NothingImportedError: If none of several files can be read.
+        RepositoryError: If there is no such dataset.
+        HubError: If the Hub fails.
+    """
+    options = table or TableOptions()
+    if format_name is None and options.columns.text is not None:
+        format_name = "table"
+    with tempfile.TemporaryDirectory(prefix="regrade-import-") as downloads:
+        files = _files(places, Path(downloads))
+        read = _read(files, format_name, options, names or Names(), strict=strict)
+        return _store(repository, read, places)
+
+
+def _store(repository: Repository, read: _Read, places: Sequence[Path | str]) -> Imports:
+    by_id = {entry.description.specification.answer_set_id: entry for entry in read.built}
+    unique = list(by_id.values())
+    if not unique:
+        raise _nothing(places, read.failed)
+    published = _publish(repository, unique)
+    stored_sets: list[tuple[AnswerSet, Built]] = []
+    for stored, entry, is_same in published:
+        if is_same:
+            stored_sets.append((stored, entry))
+        else:
+            read.failed.append(entry.file.error(_STORED_DIFFERENTLY))
+    scorings = [
+        (stored, *_scoring(stored, entry, number, original, scores))
+        for stored, entry in stored_sets
+        for number, (original, scores) in enumerate(entry.originals)
+    ]
+    known = {
+        (stored.manifest.answer_set_id, file.label)
+        for stored, _ in stored_sets
+        for file in stored.readable_scores()
+    }
+    new = [
+        (stored, file, scores)
+        for stored, file, scores in scorings
+        if (stored.manifest.answer_set_id, file.label) not in known
+    ]
+    revision = publish_scores(repository, new) if new else published[0][0].revision
+    return Imports(
+        tuple(
+            Imported(
+                entry.file.name,
+                entry.format,
+                stored,
+                tuple(file for scored, file, _ in scorings if scored is stored),
+                entry.table["target"].null_count,
+                entry.unusable,
+            )
+            for stored, entry in stored_sets
+        ),
+        str(revision),
+        tuple(read.skipped),
+        tuple(read.failed),
+        _not_imported(unique),
+    )
+
+
+def _read(
+    files: Iterable[tuple[SourceFile, bool]],
+    format_name: FormatName | None,
+    options: TableOptions,
+    names: Names,
+    *,
+    strict: bool,
+) -> _Read:
+    if names.scorer is not None:
+        load_scorer(names.scorer)  # an unknown name is no fault of the files
+    read = _Read()
+    for file, several in files:
+        try:
+            format_ = format_name or detect(file)
+            if format_ is not None:
+                found = load_reader(format_)(file, options)
+                read.built.append(build(file, format_, found, names))
+            elif several:
+                read.skipped.append(file.name)
+            else:
+                raise _unknown_format(file)
+        except UserError as error:
+            if strict:
+                raise
+            read.failed.append(error)
+    return read
+
+
+def _nothing(places: Sequence[Path | str], failed: Sequence[UserError]) -> UserError:
+    if failed:
+        return failed[0] if len(failed) == 1 else NothingImportedError(failed)
+    named = ", ".join(f"'{place}'" for place in places) or "no file"
+    return SettingsError(
+        f"There is nothing to import in {named}. Formats: {', '.join(format_names())}."
+    )
+
+
+def _unknown_format(file: SourceFile) -> ImportFileError:
+    return file.error(
+        "its format is not known. Name it with `--format`; or, for a table, name the columns: "
+        "`--column.text NAME` for the answers, `--column.target`, `--column.question` and so on."
+    )
+
+
+def _not_imported(sets: Sequence[Built]) -> dict[FormatName, tuple[str, ...]]:
+    """Names of the fields of rows that were not read, by format."""
+    names: dict[FormatName, set[str]] = {}
+    for entry in sets:
+        names.setdefault(entry.format, set()).update(map(clean, entry.file.unread))
+    return {format_: tuple(sorted(fields)) for format_, fields in names.items() if fields}
+
+
+def _files(places: Sequence[Path | str], downloads: Path) -> Iterator[tuple[SourceFile, bool]]:
+    """Yield files, and whether each is one of several in a folder or dataset, which may also have files of other kinds."""
+    for number, place in enumerate(places):
+        if str(place).startswith(SCHEME):
+            for file in dataset_files(str(place), downloads / str(number)):
+                yield file, True
+            continue
+        path = Path(place)
+        if not path.exists():
+            raise SettingsError(
+                f"'{path}' does not exist: a file, a folder or `hf://datasets/ORG/NAME` was expected."
+            )
+        if not path.is_dir():
+            yield SourceFile(path), False
+            continue
+        found = (one for one in sorted(path.rglob("*")) if one.is_file() and not one.is_symlink())
+        yield from ((SourceFile(one), True) for one in found if not one.match(READ_BESIDE))
+
+
+def _publish(repository: Repository, sets: Sequence[Built]) -> list[tuple[AnswerSet, Built, bool]]:
+    """Publish answer sets; False for a set that was stored before with other questions than those read now."""
+    message = f"Imported answers: {len(sets)} answer sets"
+    with tempfile.TemporaryDirectory(prefix="regrade-import-") as folder:
+        ready = []
+        for number, entry in enumerate(sets):
+            files = []
+            if entry.table.num_rows:
+                files.append(seal_table(entry.table, Path(folder) / f"{number:05d}.parquet"))
+            ready.append((entry.description, files))
+        published = publish_files(repository, ready, message)
+    return [
+        (stored, entry, _is_stored(files, stored) or set(row_keys(entry.table)) == _keys(stored))
+        for stored, entry, (_, files) in zip(published, sets, ready, strict=True)
+    ]
+
+
+def _keys(answers: AnswerSet) -> set[RowKey]:
+    return {key for batch in answers.batches(["sample_id", "repeat"]) for key in row_keys(batch)}
+
+
+def _is_stored(files: Sequence[SealedFile], answers: AnswerSet) -> bool:
+    """True if the answers are stored as in these files, so that they need not be read back."""
+    return {file.sha256 for file in files} == {shard.sha256 for shard in answers.manifest.shards}
+
+
+def _scoring(
+    answers: AnswerSet, built: Built, number: int, original: OriginalScore, scores: pa.Table
+) -> tuple[ScoreFile, pa.Table]:
+    reported = original.reported
+    file = ScoreFile(
+        answer_set_id=answers.manifest.answer_set_id,
+        scorer=ORIGINAL,
+        version=1,
+        source_hash=source_hash(built.file, number, original.name),
+        answers_revision=answers.revision,
+        answers=tuple(shard.sha256 for shard in answers.manifest.shards),
+        summary=summarise(scores, answers.manifest.groups),
+        scored_at=datetime.now(UTC),
+        score_seconds=0.0,
+        original=OriginalScoring(
+            tool=built.format,
+            name=original.name,
+            low=original.low,
+            high=original.high,
+            reported=reported.value if reported else None,
+            reported_stderr=reported.stderr if reported else None,
+            reported_n=reported.n if reported else None,
+            reported_out_of=reported.out_of if reported else 1.0,
+        ),
+    )
+    return file, scores

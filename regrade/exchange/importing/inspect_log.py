@@ -1,0 +1,210 @@
+"""Reader of Inspect logs (https://inspect.aisi.org.uk/eval-logs.html): `.eval` (a zip of JSON files) and `.json`."""
+
+from regrade.exchange.importing.base import (
+    ImportedRow,
+    ImportedSet,
+    OriginalScore,
+    Reported,
+    RowScore,
+    TableOptions,
+)
+from regrade.exchange.importing.files import SourceFile, finite
+from regrade.exchange.importing.record import Json, Record, as_json, clean
+
+LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""Inspect's values of its grades: correct, partial, incorrect, no answer."""
+_STOPPED = {"max_tokens": "length", "model_length": "length"}
+_ATTACHMENT = "attachment://"
+
+
+def read(file: SourceFile, _: TableOptions) -> ImportedSet:
+    """Read the samples of a log; a log that holds only results gives no rows.
+
+    Raises:
+        ImportFileError: If the file is not an Inspect log.
+    """
+    header, samples = _zipped(file) if file.kind == "eval" else _whole(file)
+    eval_ = header.part("eval")
+    config = eval_.part("config")
+    ids = eval_.get("dataset.sample_ids")
+    places = {str(name): place for place, name in enumerate(ids)} if isinstance(ids, list) else {}
+    rows = []
+    for sample in samples:
+        name = str(sample.need("id"))
+        rows.append(_row(places.setdefault(name, len(places)), sample))
+    rows.sort(key=lambda row: (row.index, row.repeat))
+    epochs = config.integer("epochs") or 1
+    results = header.part("results")
+    total = results.integer("total_samples")
+    limit = config.get("limit")
+    n_samples = total // epochs if total else eval_.integer("dataset.samples")
+    return ImportedSet(
+        rows,
+        model=eval_.text("model"),
+        benchmark=eval_.text("task"),
+        n_samples=n_samples,
+        repeats=epochs,
+        format="chat",
+        limit=limit if isinstance(limit, int) else None,
+        recorded={
+            "dataset": eval_.text("dataset.location"),
+            "status": header.text("status"),
+            "sampling": {
+                **header.part("plan.config").value,
+                **eval_.part("model_generate_config").value,
+            }
+            or None,
+            "version": eval_.part("packages").text("inspect_ai"),
+        },
+        originals=_originals(results, rows),
+    )
+
+
+def _whole(file: SourceFile) -> tuple[Record, list[Record]]:
+    log = file.record(file.document)
+    log.need("eval")
+    samples = log.get("samples") or []
+    if not isinstance(samples, list):
+        raise file.error("'samples' should be a list.")
+    return log, [file.record(sample, row) for row, sample in enumerate(samples)]
+
+
+def _zipped(file: SourceFile) -> tuple[Record, list[Record]]:
+    names = file.members()
+    # A killed run leaves only its start record.
+    head = "header.json" if "header.json" in names else "_journal/start.json"
+    if head not in names:
+        raise file.error("it is not an Inspect log: it has no 'header.json'.")
+    [(_, header)] = file.member_documents([head])
+    chosen = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
+    documents = file.member_documents(chosen)
+    samples = [file.record(document, row) for row, (_, document) in enumerate(documents)]
+    return file.record(header), samples
+
+
+def _row(index: int, sample: Record) -> ImportedRow:
+    choice = sample.part("output.choices.0")
+    text, reasoning = _content(choice.part("message").get("content"), sample)
+    error = sample.part("error").text("message") if sample.get("error") else None
+    target = sample.get("target")
+    if isinstance(target, list):  # several right answers are no single target
+        target = target[0] if len(target) == 1 else None
+    stopped = choice.text("stop_reason")
+    usage = sample.part("output.usage")
+    return ImportedRow(
+        index=index,
+        repeat=max(0, (sample.integer("epoch") or 1) - 1),
+        content=_content_of_input(sample),
+        question=_question(sample),
+        target=clean(target) if isinstance(target, str) else None,
+        choices=sample.texts("choices") or () if isinstance(sample.get("choices"), list) else (),
+        prompt=_prompt(sample),
+        prompt_kind="messages",
+        text=text,
+        reasoning=reasoning,
+        finish_reason=_STOPPED.get(stopped, stopped) if stopped else None,
+        prompt_tokens=usage.integer("input_tokens"),
+        completion_tokens=usage.integer("output_tokens"),
+        latency=finite(sample.get("output.time")),
+        error=error or sample.text("output.error"),
+        scores=_scores(sample),
+    )
+
+
+def _content_of_input(sample: Record) -> str:
+    text = sample.get("input")
+    return _resolved(text, sample) if isinstance(text, str) else as_json(_messages(text, sample))
+
+
+def _question(sample: Record) -> str | None:
+    """The input; of messages the user's, if there is no other but a system message."""
+    text = sample.get("input")
+    if isinstance(text, str):
+        return _resolved(text, sample)
+    messages = _messages(text, sample) if isinstance(text, list) else []
+    asked = [message for message in messages if message["role"] != "system"]
+    return asked[0]["content"] if len(asked) == 1 and asked[0]["role"] == "user" else None
+
+
+def _prompt(sample: Record) -> str | None:
+    """Messages before the last answer as JSON, with role and content only."""
+    messages = sample.get("messages")
+    if not isinstance(messages, list) or not messages:
+        return None
+    answers = (i for i, message in enumerate(messages) if _role(message) == "assistant")
+    last = max(answers, default=len(messages))
+    return as_json(_messages(messages[:last], sample))
+
+
+def _messages(messages: Json, sample: Record) -> Json:
+    if not isinstance(messages, list):
+        return messages
+    return [
+        {"role": _role(message), "content": _content(message.get("content"), sample)[0]}
+        for message in messages
+        if isinstance(message, dict)
+    ]
+
+
+def _role(message: Json) -> Json:
+    return message.get("role") if isinstance(message, dict) else None
+
+
+def _content(content: Json, sample: Record) -> tuple[str | None, str | None]:
+    """Text and reasoning of a message, whose content is a text or a list of parts."""
+    if isinstance(content, str):
+        return _resolved(content, sample), None
+    if not isinstance(content, list):
+        return None, None
+    parts = [part for part in content if isinstance(part, dict)]
+    texts = [_resolved(part["text"], sample) for part in parts if isinstance(part.get("text"), str)]
+    thoughts = [
+        clean(part["reasoning"]) for part in parts if isinstance(part.get("reasoning"), str)
+    ]
+    return "\n".join(texts) if texts else None, "\n".join(thoughts) or None
+
+
+def _resolved(text: str, sample: Record) -> str:
+    """Replace a reference to an attachment with the attachment's text; Inspect stores long texts once."""
+    if not text.startswith(_ATTACHMENT):
+        return clean(text)
+    attachments = sample.get("attachments")
+    key = text.removeprefix(_ATTACHMENT)
+    attachment = attachments.get(key) if isinstance(attachments, dict) else None
+    if not isinstance(attachment, str):
+        raise sample.error(f"attachment '{text[:60]}' is not in the log.")
+    return clean(attachment)
+
+
+def _scores(sample: Record) -> dict[str, RowScore]:
+    scores: dict[str, RowScore] = {}
+    for name, score in sample.part("scores").objects().items():
+        value, answer = score.get("value"), score.get("answer")
+        extracted = clean(answer) if isinstance(answer, str) else None
+        values = value if isinstance(value, dict) else {"": value}
+        for key, single in values.items():
+            number = LETTERS.get(single) if isinstance(single, str) else finite(single)
+            label = clean(f"{name}/{key}" if isinstance(value, dict) else name)
+            scores[label] = RowScore(number, extracted)
+    return scores
+
+
+def _originals(results: Record, rows: list[ImportedRow]) -> tuple[OriginalScore, ...]:
+    reported = [
+        OriginalScore(score.text("name") or "score", _reported(score, results))
+        for score in results.parts("scores")
+    ]
+    names = {score.name for score in reported}
+    more = dict.fromkeys(name for row in rows for name in row.scores if name not in names)
+    return (*reported, *(OriginalScore(name) for name in more))
+
+
+def _reported(score: Record, results: Record) -> Reported | None:
+    metrics = {
+        name: finite(metric.get("value"))
+        for name, metric in score.part("metrics").objects().items()
+    }
+    value = metrics.get("accuracy", metrics.get("mean"))
+    n = score.integer("scored_samples")
+    n = results.integer("completed_samples") if n is None else n
+    return None if value is None else Reported(value, metrics.get("stderr"), n)

@@ -1,0 +1,106 @@
+"""Scores of the original tool, as rows of `SCORING_SCHEMA`."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from regrade.exchange.importing.base import ImportedRow, OriginalScore, RowScore
+from regrade.exchange.importing.files import SourceFile
+from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
+from regrade.scorers import load_scorer, method_of
+from regrade.scorers.base import SHARED_COLUMNS
+from regrade.scorers.sessions import SessionScorer
+from regrade.settings import ScorerName
+from regrade.settings.errors import SettingsError
+
+_MISSING = RowScore(None)
+
+
+def original_scores(
+    original: OriginalScore,
+    rows: Sequence[ImportedRow],
+    generations: Sequence[Mapping[str, Any]],
+    scorer: ScorerName,
+) -> pa.Table:
+    """Scores of one metric; rows without a score have the outcome `failed`.
+
+    Args:
+        original: The metric.
+        rows: Rows of the file, with the tool's scores.
+        generations: The same rows in `GENERATION_SCHEMA`.
+        scorer: Compares extracted answers with the targets, if the tool recorded no values.
+    """
+    scores = [row.scores.get(original.name, _MISSING) for row in rows]
+    if original.by_target:
+        scores = _compared(scores, generations, scorer)
+    table = []
+    for row, generation, score in zip(rows, generations, scores, strict=True):
+        value, extracted = score.value, score.extracted
+        share = None if value is None else (value - original.low) / (original.high - original.low)
+        if share is not None and not 0 <= share <= 1:  # outside the scale: kept as text only
+            share = None
+            extracted = f"{value:g}" if extracted is None else extracted
+        outcome = "unparsed" if score.unread else "scored"
+        table.append(
+            {
+                "sample_id": generation["sample_id"],
+                "repeat": row.repeat,
+                "subset": row.subset,
+                "value": share,
+                "extracted": extracted,
+                "outcome": "failed" if share is None else outcome,
+                "truncated": row.finish_reason == "length",
+            }
+        )
+    return pa.Table.from_pylist(table, schema=SCORING_SCHEMA)
+
+
+def source_hash(file: SourceFile, number: int, name: str) -> str:
+    """Short hash that identifies an original score: of the file; from the second score on, of the file and the name."""
+    if number == 0:
+        return file.sha256[:8]
+    return hashlib.sha256(f"{file.sha256}\0{name}".encode()).hexdigest()[:8]
+
+
+def _compared(
+    scores: Sequence[RowScore], generations: Sequence[Mapping[str, Any]], scorer_name: ScorerName
+) -> list[RowScore]:
+    """Scores of extracted answers: the scorer reads them as if each were a whole answer.
+
+    A row without an answer or a target has no score; a row from whose answer nothing was extracted is wrong.
+    """
+    scorer = load_scorer(scorer_name)
+    if method_of(scorer) == "rank":
+        scorer = load_scorer("choice_letter")
+    if isinstance(scorer, SessionScorer):
+        raise SettingsError(
+            f"Scorer '{scorer_name}' cannot score the extracted answers of an imported file. Choose another one with "
+            "`--scorer`."
+        )
+    columns = list(dict.fromkeys([*SHARED_COLUMNS, *scorer.columns]))
+    asked = [
+        {**generation, "text": score.extracted, "reasoning_open": False}
+        for score, generation in zip(scores, generations, strict=True)
+        if score.extracted is not None and _comparable(generation)
+    ]
+    schema = pa.schema([GENERATION_SCHEMA.field(name) for name in columns])
+    batch = pa.RecordBatch.from_pylist(asked, schema=schema)
+    values = iter(scorer.score(batch)["value"].to_pylist())
+    return [
+        _MISSING
+        if not _comparable(generation)
+        else RowScore(0.0, unread=True)
+        if score.extracted is None
+        else RowScore(next(values), score.extracted)
+        for score, generation in zip(scores, generations, strict=True)
+    ]
+
+
+def _comparable(generation: Mapping[str, Any]) -> bool:
+    return (
+        generation["target"] is not None
+        and generation["text"] is not None
+        and generation["error"] is None
+    )

@@ -1,0 +1,152 @@
+"""Reader of any table whose columns the user names: Parquet, JSON lines, or a JSON list (`.gz` too)."""
+
+import math
+from collections.abc import Sequence
+
+from regrade.exchange.importing.base import (
+    Columns,
+    ImportedRow,
+    ImportedSet,
+    OriginalScore,
+    RowScore,
+    TableOptions,
+)
+from regrade.exchange.importing.files import SourceFile, finite
+from regrade.exchange.importing.record import Json, Record, as_json, clean
+from regrade.settings.errors import SettingsError
+
+SCORE = "score"
+"""Name of the original score if no score column is named."""
+
+
+def read(file: SourceFile, options: TableOptions) -> ImportedSet:
+    """Read the answers of a table.
+
+    Raises:
+        SettingsError: If the column of the answers is not named.
+        ImportFileError: If a column does not exist, or has a value of the wrong type.
+    """
+    columns = options.columns
+    if columns.text is None:
+        raise SettingsError(
+            f"'{file.name}' is a table whose columns must be named: `--column.text NAME` for the answers, "
+            f"and `--column.question`, `--column.target` and so on. Its columns: "
+            f"{', '.join(clean(name) for name in file.columns)}."
+        )
+    original = _original(columns)
+    rows = [
+        row
+        for index, record in enumerate(file.rows)
+        for row in table_rows(index, record, options, original.name)
+    ]
+    recorded = {"columns": columns.model_dump(exclude_none=True)}
+    if options.target_after is not None:
+        recorded["target_after"] = {"text": options.target_after}
+    scored = columns.score is not None or columns.extracted is not None
+    return ImportedSet(
+        rows,
+        model=None,
+        benchmark=None,
+        recorded=recorded,
+        originals=(original,) * scored,
+    )
+
+
+def _original(columns: Columns) -> OriginalScore:
+    if columns.score is None and columns.extracted is not None:
+        return OriginalScore(f"{columns.extracted} equals target", by_target=True)
+    return OriginalScore(columns.score or SCORE)
+
+
+def table_rows(
+    index: int, record: Record, options: TableOptions, scoring: str
+) -> list[ImportedRow]:
+    """Answers in a row of a table; several if the column of the answers holds lists.
+
+    Args:
+        index: Number of the row, from 0.
+        record: The row.
+        options: Names of the columns.
+        scoring: Name of the original score.
+    """
+    columns = options.columns
+    answers = _answers(record, str(columns.text))
+    prompt = _as_text(record, columns.prompt)
+    question = _as_text(record, columns.question)
+    target = _target(record, options)
+    scores = _scores(record, columns, len(answers))
+    return [
+        ImportedRow(
+            index=index,
+            repeat=repeat,
+            content=question or prompt or f"row {index}",
+            question=question,
+            target=target,
+            choices=_choices(record, columns),
+            subset=_as_text(record, columns.subset) or "",
+            prompt=prompt,
+            text=text,
+            scores={} if score is None else {scoring: score},
+        )
+        for repeat, (text, score) in enumerate(zip(answers, scores, strict=True))
+    ]
+
+
+def _answers(record: Record, path: str) -> tuple[str | None, ...]:
+    if not isinstance(record.need(path), list):
+        return (record.text(path),)
+    texts = record.texts(path)
+    if not texts:
+        raise record.error(f"'{path}' is an empty list; a text or a list of texts was expected.")
+    return texts
+
+
+def _target(record: Record, options: TableOptions) -> str | int | float | None:
+    """Target as in the file; a number stays a number, because with choices it is an index."""
+    path = options.columns.target
+    value = None if path is None else record.need(path)
+    text = _text(value)
+    if text is not None and options.target_after is not None:
+        return text.rpartition(options.target_after)[2].strip()
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if text is not None and is_number else text
+
+
+def _scores(record: Record, columns: Columns, n_answers: int) -> Sequence[RowScore | None]:
+    """Score of each answer in a row; a score of several answers together is not a score of each."""
+    extracted = None if columns.extracted is None else record.need(columns.extracted)
+    if columns.score is not None:
+        score = record.need(columns.score)
+        value = finite(score)
+        if value is None and _text(score) is not None:
+            raise record.error(
+                f"'{columns.score}' should be true, false or a number, found {score!r:.60}."
+            )
+        scores = [RowScore(value, _text(extracted))]
+    elif columns.extracted is not None:
+        each = extracted if isinstance(extracted, list) else [extracted]
+        scores = [RowScore(None, _text(one)) for one in each]
+    else:
+        scores = []
+    return scores if len(scores) == n_answers else [None] * n_answers
+
+
+def _choices(record: Record, columns: Columns) -> tuple[str, ...]:
+    return (record.texts(columns.choices) or ()) if columns.choices is not None else ()
+
+
+def _as_text(record: Record, path: str | None) -> str | None:
+    return _text(record.need(path)) if path is not None else None
+
+
+def _text(value: Json) -> str | None:
+    """Convert a value to text: a number as Python prints it, lists, objects and truth values as JSON.
+
+    Null stays None; so does NaN, by which Parquet files of pandas mark missing values.
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, str):
+        return clean(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number else as_json(value)

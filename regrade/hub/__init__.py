@@ -1,0 +1,1 @@
+"""Client of the Hugging Face Hub: HTTP, errors and retries."""

@@ -1,0 +1,1 @@
+"""Jobs of generating and scoring, their answer plans, and generating the planned rows."""

@@ -1,0 +1,255 @@
+"""Jobs: validated parameters of the flows that generate and score, with defaults filled in."""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Self, TypeAlias, TypeVar, Union
+
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from regrade.engines.vllm import VllmEngine
+from regrade.jobs.shares import ShareText
+from regrade.settings import (
+    BenchmarkName,
+    DatasetBenchmark,
+    GateSettings,
+    GoodputLimits,
+    HarnessTasks,
+    PromptSettings,
+    Reuse,
+    SamplingSettings,
+    ScorerName,
+    ScoringOptions,
+    Settings,
+    SourceOverride,
+    TokenPrice,
+    registry,
+)
+from regrade.settings.errors import SettingsError
+from regrade.settings.problems import one_line, sentence
+from regrade.settings.view_address import default_answers as default_answers
+
+if TYPE_CHECKING:
+    from regrade.engines.openai import OpenAIEngine
+
+    EngineSettings: TypeAlias = VllmEngine | OpenAIEngine
+else:  # a broken engine raises an error only if its `kind` is given
+    _broken = {error.name for error in registry.broken("engine")}
+    _names = sorted(registry.names("engine"), key=lambda name: name != "vllm")
+    EngineSettings = Union[  # noqa: UP007 - any number of engines
+        tuple(registry.load("engine", name) for name in _names if name not in _broken)
+    ]
+
+
+Answers = Annotated[str, BeforeValidator(lambda answers: answers or default_answers())]
+
+
+class EngineJob(Settings):
+    """Answers of a model to generate, whatever it is asked."""
+
+    model: str = Field(min_length=1)
+    sampling: SamplingSettings | None = None
+    prompt: PromptSettings = PromptSettings()
+    engine: EngineSettings = VllmEngine()
+    reuse: Reuse = Reuse()
+    goodput: GoodputLimits | None = None
+    answers: Answers = Field(default_factory=default_answers)
+    price: TokenPrice | None = None
+
+
+class BenchmarkChoice(Settings):
+    """Benchmarks to ask, and what is asked of them."""
+
+    benchmarks: tuple[BenchmarkName, ...] = ()
+    datasets: tuple[DatasetBenchmark, ...] = ()
+    lm_eval: HarnessTasks = HarnessTasks()
+    sources: tuple[SourceOverride, ...] = ()
+    limit: int | None = Field(None, ge=1)
+
+    @model_validator(mode="after")
+    def _uses_all_sources(self) -> Self:
+        sources = {source.benchmark for source in self.sources}
+        if unused := sources - {*self.benchmarks, *self.lm_eval.names}:
+            raise ValueError(
+                f"a source is given for {', '.join(map(repr, sorted(unused)))}, which is not among the benchmarks: "
+                "add the benchmark, or leave the source out"
+            )
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all benchmarks, including dataset benchmarks and tasks of lm-evaluation-harness."""
+        return (
+            *self.benchmarks,
+            *self.lm_eval.names,
+            *(dataset.name for dataset in self.datasets),
+        )
+
+    def source_of(self, benchmark: str) -> str | None:
+        """Return the path to read instead of a benchmark's source, or None."""
+        return next((source.path for source in self.sources if source.benchmark == benchmark), None)
+
+
+class GenerationJob(BenchmarkChoice, EngineJob):
+    """Answers to generate: model, benchmarks, settings and answer repository."""
+
+    repeats: int | None = Field(None, ge=1)
+    share: ShareText | None = None
+
+    @model_validator(mode="after")
+    def _share_is_possible(self) -> Self:
+        if self.share is not None and (self.reuse.fresh or self.reuse.heal):
+            raise ValueError(
+                "`--fresh` and `--heal` replace stored answers, also those of other machines: run them once without "
+                "`--share`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_work(self) -> Self:
+        if not self.names:
+            raise ValueError(
+                "nothing to evaluate: choose a benchmark (`--benchmark`) or a suite (`--suite`), or describe a dataset "
+                "(`--dataset.name`, `--dataset.path`)"
+            )
+        return self
+
+
+class JudgeSettings(Settings):
+    """Judges of stored answers, and the rubric by which they grade."""
+
+    model_config = ConfigDict(title="Judge")
+
+    judges: tuple[str, ...] = Field(min_length=1)
+    """Models that judge, one after the other; each makes an answer set of its own."""
+    rubric: str | None = None
+    """`accuracy_style`, `correct`, `criteria`, `pairwise`, or the path of a Jinja file. Default: the benchmark's."""
+    baseline: str | None = None
+    """Other side of the rubric `pairwise`: answer set id, model or alias."""
+    criteria: str | None = None
+    """YAML or JSON file for the rubric `criteria`. Default: the criteria are stored with the questions."""
+    limit: int | None = Field(None, ge=1)
+    """Number of questions whose answers are judged, spread evenly. Default: all."""
+    judge_repeats: int = Field(1, ge=1)
+    """Verdicts on each answer; more than one shows how often a judge changes its verdict."""
+    engine: EngineSettings = VllmEngine()
+    """Engine that runs the judges."""
+    sampling: SamplingSettings | None = None
+    """Decoding settings of the judges. Default: greedy, or the model's own if it reasons before it answers."""
+    prompt: PromptSettings = PromptSettings()
+    """Format, system message and reasoning of the judges."""
+    price: TokenPrice | None = None
+    """Price of the judges' tokens."""
+
+
+class JudgeJob(JudgeSettings):
+    """Stored answers to judge: answer sets, judges, rubric and answer repository."""
+
+    answer_sets: tuple[str, ...] = ()
+    self_test: bool = False
+    answers: Answers = Field(default_factory=default_answers)
+    reuse: Reuse = Reuse()
+    scoring: ScoringOptions = ScoringOptions()
+    tracking_uri: str | None = None
+
+    def of(self, judge: str) -> EngineJob:
+        """Return the job of one judge."""
+        return EngineJob(
+            model=judge,
+            sampling=self.sampling,
+            prompt=self.prompt,
+            engine=self.engine,
+            reuse=self.reuse,
+            answers=self.answers,
+            price=self.price,
+        )
+
+
+class EvaluationJob(GenerationJob):
+    """Generation job whose answers are also scored and tracked; with `judge` and `gate`, judged and compared, too."""
+
+    scorer: ScorerName | None = None
+    judge: JudgeSettings | None = None
+    gate: GateSettings | None = None
+    scoring: ScoringOptions = ScoringOptions()
+    tracking_uri: str | None = None
+    machines: int | None = Field(None, ge=1, le=1000)
+
+    @model_validator(mode="after")
+    def _machines_are_possible(self) -> Self:
+        if self.machines is None:
+            return self
+        if self.share is not None:
+            raise ValueError("`machines` gives each machine its share: do not set `share` as well")
+        if self.reuse.fresh or self.reuse.heal:
+            raise ValueError(
+                "`fresh` and `heal` replace stored answers, also those of other machines: run them once without `machines`"
+            )
+        return self
+
+    @property
+    def generation_parameters(self) -> dict[str, object]:
+        """Parameters of `generate-answers` for the same answers, as JSON values: those that were set."""
+        names = {*GenerationJob.model_fields} - {"share"}
+        chosen = self.model_dump(mode="json", include=names, exclude_unset=True)
+        return {**chosen, "answers": self.answers}
+
+    @model_validator(mode="after")
+    def _gate_has_whole_result(self) -> Self:
+        if self.share is not None and self.gate is not None:
+            raise ValueError(
+                "a gate needs the whole result, which only one of the machines has: use `machines` instead of `share`, or "
+                "`regrade gate` afterwards"
+            )
+        return self
+
+    @property
+    def scoring_options(self) -> ScoringOptions:
+        """Options of scoring; the files of questions may also hold their tests, and those of tasks their code."""
+        changes = {"sources": (*self.scoring.sources, *self.sources)}
+        path = self.lm_eval.path or self.scoring.lm_eval_path
+        return self.scoring.model_copy(update={**changes, "lm_eval_path": path})
+
+
+class ScoringJob(Settings):
+    """Stored answers to score: repository, filters and scorer."""
+
+    answers: Answers = Field(default_factory=default_answers)
+    model: str | None = None
+    benchmark: str | None = None
+    answer_set: str | None = None
+    revision: str | None = None
+    scorer: str | None = None
+    since: date | None = None
+    until: date | None = None
+    stale: bool = False
+    intact: bool = False
+    force: bool = False
+    scoring: ScoringOptions = ScoringOptions()
+    tracking_uri: str | None = None
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.since is not None and self.until is not None and self.since > self.until:
+            raise ValueError(f"`--since {self.since}` is after `--until {self.until}`.")
+        if self.stale and self.force:
+            raise ValueError(
+                "`--force` scores all answers again, `--stale` only those with outdated scores: choose one of the two."
+            )
+        return self
+
+
+_Settings = TypeVar("_Settings", bound=Settings)
+
+
+def make_job(kind: type[_Settings], parameters: Mapping[str, object]) -> _Settings:
+    """Build a job from the parameters of a flow; None means the default.
+
+    Raises:
+        SettingsError: If a parameter is invalid, or two contradict each other. The message is one line.
+    """
+    try:
+        return kind.model_validate(
+            {name: value for name, value in parameters.items() if value is not None}
+        )
+    except ValidationError as error:
+        raise SettingsError(sentence(one_line(error))) from error

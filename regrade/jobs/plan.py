@@ -1,0 +1,262 @@
+"""The plan of an answer set: its specification, its rows, and their requests."""
+
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any
+
+from regrade.answers.manifest import Session
+from regrade.answers.origin import SetDescription
+from regrade.answers.rows import RowKey
+from regrade.answers.withheld import WithheldQuestions
+from regrade.benchmarks.base import Benchmark
+from regrade.benchmarks.questions.prompting import read_chat_template
+from regrade.engines.base import BaseEngineSettings, PromptRendering
+from regrade.jobs.asking import asked_as
+from regrade.jobs.shares import Share
+from regrade.models import ResolvedModel
+from regrade.records import Request, Sample
+from regrade.records.specification import Specification, effective_sampling, version_1
+from regrade.settings import PromptSettings, SamplingSettings
+from regrade.settings.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An answer set to generate."""
+
+    benchmark: Benchmark
+    model: ResolvedModel
+    specification: Specification
+    samples: Sequence[Sample]
+    version_1: Specification | None = None
+    """Specification of the same answers in version 1 of the format; None if that had none."""
+    prints_the_day: bool = False
+    """The chat template can print today's date, which is that of the first session."""
+    reasons: bool = False
+    """The model is expected to reason before its answers."""
+
+    @property
+    def description(self) -> SetDescription:
+        """The answer set as the manifest will describe it."""
+        return SetDescription(
+            specification=self.specification,
+            n_samples=len(self.samples),
+            scorers=self.benchmark.scorers,
+            groups=dict(self.benchmark.groups),
+            withheld=self.benchmark.withheld,
+        )
+
+    @property
+    def withheld(self) -> WithheldQuestions | None:
+        """Local file of the questions, if they must not be published."""
+        if not self.benchmark.withheld:
+            return None
+        return WithheldQuestions(self.specification.answer_set_id)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the complete answer set."""
+        return len(self.samples) * self.specification.repeats
+
+    def missing(self, done: set[RowKey], share: Share | None = None) -> list[tuple[Sample, int]]:
+        """Return the pairs of sample and repeat that are not in `done`, ordered by sample, or as a share begins."""
+        repeats = range(self.specification.repeats)
+        samples = self.samples
+        if share is not None:
+            samples = [self.samples[position] for position in share.order(len(self.samples))]
+        return [
+            (s.of_repeat(repeat), repeat)
+            for s in samples
+            for repeat in repeats
+            if (s.id, repeat) not in done
+        ]
+
+    def requests(
+        self, missing: Sequence[tuple[Sample, int]], sessions: Sequence[Session] = ()
+    ) -> "PlannedRequests":
+        """Return the requests of rows.
+
+        Args:
+            missing: Pairs of sample and repeat.
+            sessions: Earlier sessions of the answer set, whose prompts print the same day.
+        """
+        day = None
+        if self.prints_the_day:
+            days = [s.prompt_day or s.started_at.astimezone().date() for s in sessions]
+            day = days[0] if days else datetime.now().astimezone().date()
+        return PlannedRequests(self, missing, day)
+
+
+@dataclass(slots=True, eq=False)
+class PlannedRequests:
+    """Requests of rows of an answer set, rendered while iterating; a request's key is the position of its row.
+
+    Rows whose question cannot be asked have no request.
+    Rows that another machine published meanwhile can be withdrawn; see `regrade.engines.base.Withdrawable`.
+    """
+
+    plan: Plan
+    rows: Sequence[tuple[Sample, int]]
+    """Pairs of sample and repeat."""
+    day: date | None = None
+    """Day that the chat template prints as today; None if it prints none, or only a server knows."""
+    withdrawn: frozenset[int] = frozenset()
+    """Keys of requests that need no answer any more. It grows, and is replaced as a whole: engines read it in other threads."""
+
+    def withdraw(self, published: Collection[RowKey]) -> None:
+        """Withdraw the requests whose rows are published."""
+        self.withdrawn |= {
+            key
+            for key, (sample, repeat) in enumerate(self.rows)
+            if (sample.id, repeat) in published
+        }
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Request]:
+        specification, benchmark = self.plan.specification, self.plan.benchmark
+        sampling = specification.sampling
+        if sampling is None:
+            raise SettingsError(
+                f"Answer set '{specification.answer_set_id}' was imported without sampling parameters, so no answers "
+                "can be added. Generate a new answer set instead."
+            )
+        template_arguments = specification.prompt.chat_template_args
+        rendered: tuple[Sample, Request] | None = None
+        for key, (sample, repeat) in enumerate(self.rows):
+            if key in self.withdrawn or sample.error is not None:
+                continue
+            params = sampling
+            if sampling.temperature > 0:  # greedy decoding needs no seed
+                seed = request_seed(sampling.seed, sample.id, repeat)
+                params = sampling.model_copy(update={"seed": seed})
+            if rendered is not None and sample is rendered[0]:  # repeats have the same prompt
+                request = replace(rendered[1], key=key, sampling=params)
+            else:
+                prompt, labels = benchmark.prompt(sample), benchmark.labels(sample)
+                request = Request(
+                    key,
+                    prompt,
+                    params,
+                    labels,
+                    benchmark.ranking(sample) if labels else "labels",
+                    benchmark.contexts(sample),
+                    template_arguments,
+                    self.day,
+                    sample.structure,
+                    self.plan.reasons,
+                )
+            rendered = sample, request
+            yield request
+
+
+def make_plan(
+    benchmark: Benchmark,
+    model: ResolvedModel,
+    engine: BaseEngineSettings,
+    *,
+    sampling: SamplingSettings | None,
+    prompt: PromptSettings,
+    repeats: int | None,
+    repeats_greedy: bool = False,
+) -> Plan:
+    """Return the plan for a model and a benchmark.
+
+    Args:
+        benchmark: The benchmark, opened with `prompt` and the limit.
+        model: The model that answers.
+        engine: Settings of the engine that runs it.
+        sampling: Fields that are set replace the defaults; see `choose_sampling`. None: nothing is set.
+        prompt: Settings that turn questions into prompts.
+        repeats: Answers per question. None: the benchmark's number; 1 with greedy decoding.
+        repeats_greedy: Several answers to a question make sense with greedy decoding, too.
+
+    Raises:
+        SettingsError: If `repeats` exceeds 1 with greedy decoding, a chat benchmark meets a model without chat template,
+            or the model cannot be asked as the settings say.
+        SourceError: If the benchmark's data cannot be read.
+    """
+    asked = asked_as(
+        benchmark,
+        model,
+        sampling=sampling,
+        prompt=prompt,
+        repeats=repeats,
+        repeats_greedy=repeats_greedy,
+    )
+    prompt_identity = benchmark.prompt_identity.model_copy(update={"truncate": prompt.truncate})
+    if prompt_identity.format == "chat":
+        changes: dict[str, Any] = {"chat_template_args": dict(asked.reasoning.arguments)}
+        if _begins_turn(benchmark, model):
+            changes["labels"] = "turn"
+        prompt_identity = prompt_identity.model_copy(update=changes)
+    samples = benchmark.samples()
+    if model.identity.kind == "served":
+        _check_server(benchmark, samples[0])
+    identity = benchmark.identity
+    if identity.limit is not None and len(samples) < identity.limit:
+        identity = identity.model_copy(update={"limit": None})  # the limit leaves out nothing
+    specification = Specification(
+        model=model.identity,
+        benchmark=identity,
+        prompt=prompt_identity,
+        method=benchmark.method,
+        sampling=effective_sampling(asked.sampling, benchmark.method),
+        repeats=asked.repeats,
+        engine=engine.identity(model, truncate=prompt.truncate),
+    )
+    return Plan(
+        benchmark,
+        model,
+        specification,
+        samples,
+        version_1(specification, asked.sampling),
+        prints_the_day=asked.reasoning.prints_the_day,
+        reasons=bool(asked.reasoning.expected),
+    )
+
+
+def _check_server(benchmark: Benchmark, sample: Sample) -> None:
+    """Refuse requests that servers do not take.
+
+    Raises:
+        SettingsError: If continuations are ranked by another rule than labels, or prompts begin the model's answer.
+    """
+    if benchmark.method == "rank" and benchmark.ranking(sample) != "labels":
+        raise SettingsError(
+            f"Benchmark '{benchmark.name}' ranks continuations as lm-evaluation-harness does, which servers do not. Use vLLM on "
+            "this machine (`--engine vllm`)."
+        )
+    prompt = benchmark.prompt(sample)
+    if not isinstance(prompt, str) and prompt[-1]["role"] == "assistant":
+        raise SettingsError(
+            f"Benchmark '{benchmark.name}' begins the model's answers in chats, which servers do not continue. Use vLLM on this "
+            "machine (`--engine vllm`), or `--format completion`."
+        )
+
+
+def _begins_turn(benchmark: Benchmark, model: ResolvedModel) -> bool:
+    """Return True if labels stand where the model's turn begins, as its template writes it."""
+    if benchmark.method != "rank" or model.identity.kind == "served":
+        return False
+    return benchmark.ranking(benchmark.samples()[0]) == "labels"
+
+
+def prompt_rendering(prompt: PromptSettings) -> PromptRendering:
+    """Return the chat template and its options for the engine.
+
+    Raises:
+        SettingsError: If the chat template cannot be read.
+    """
+    return PromptRendering(
+        chat_template=read_chat_template(prompt.chat_template), truncate=prompt.truncate
+    )
+
+
+def request_seed(seed: int, sample_id: str, repeat: int) -> int:
+    """Return the seed of a request, in [0, 2**31); it does not depend on the other requests of the run."""
+    text = f"{seed}/{sample_id}/{repeat}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=4).digest()) >> 1

@@ -1,0 +1,85 @@
+"""The answer sets of a job: its benchmarks are opened, and planned for a model."""
+
+from regrade.benchmarks import open_benchmark, open_dataset, open_harness_task
+from regrade.benchmarks.base import Benchmark
+from regrade.engines.vllm import VllmEngine
+from regrade.jobs.asking import asked_as, equal_answers
+from regrade.jobs.job import GenerationJob
+from regrade.jobs.plan import Plan, make_plan
+from regrade.jobs.sampling import with_sampling
+from regrade.models import ResolvedModel
+from regrade.models.resolving import is_folder
+from regrade.settings import SamplingSettings
+from regrade.settings.errors import SettingsError
+
+
+def plans_of(job: GenerationJob, model: ResolvedModel) -> list[Plan]:
+    """Return the plan of each answer set of a job.
+
+    Raises:
+        SettingsError: If the settings contradict each other, a benchmark or the model.
+        SourceError: If a benchmark's data cannot be read.
+    """
+    return [
+        make_plan(
+            benchmark,
+            model,
+            job.engine,
+            sampling=sampling,
+            prompt=job.prompt,
+            repeats=job.repeats,
+        )
+        for benchmark, sampling in open_benchmarks(job)
+    ]
+
+
+def open_benchmarks(job: GenerationJob) -> list[tuple[Benchmark, SamplingSettings | None]]:
+    """Return the benchmarks of a job with what is set by hand: what a dataset's own settings set is, too.
+
+    Raises:
+        UserError: If a benchmark, its source or the limit is refused. No data is read yet.
+    """
+    named = [
+        open_benchmark(name, prompt=job.prompt, limit=job.limit, source=job.source_of(name))
+        for name in job.benchmarks
+    ]
+    named += [
+        open_harness_task(
+            name,
+            prompt=job.prompt,
+            limit=job.limit,
+            source=job.source_of(name),
+            path=job.lm_eval.path,
+        )
+        for name in job.lm_eval.names
+    ]
+    datasets = [
+        (
+            open_dataset(entry, prompt=job.prompt, limit=job.limit),
+            with_sampling(job.sampling, entry.sampling),
+        )
+        for entry in job.datasets
+    ]
+    return [*((benchmark, job.sampling) for benchmark in named), *datasets]
+
+
+def check_plans(job: GenerationJob) -> None:
+    """Refuse a job whose benchmarks cannot be opened, or whose model in a folder cannot be asked as it says.
+
+    Takes a fraction of a second, except for the first look at large weights, whose hash is then remembered. A model on the Hub
+    or behind a server is not looked up.
+
+    Raises:
+        UserError: As `make_plan`; errors in questions are found later.
+    """
+    opened = open_benchmarks(job)
+    if isinstance(job.engine, VllmEngine) and is_folder(job.model):
+        model = job.engine.resolve(job.model)
+        for benchmark, sampling in opened:
+            asked_as(benchmark, model, sampling=sampling, prompt=job.prompt, repeats=job.repeats)
+    elif (job.repeats or 1) > 1 and job.sampling is not None and _is_greedy(job.sampling):
+        raise SettingsError(equal_answers(int(job.repeats or 1)))
+
+
+def _is_greedy(sampling: SamplingSettings) -> bool:
+    return "temperature" in sampling.model_fields_set and sampling.temperature == 0

@@ -1,0 +1,74 @@
+"""Stored labels of a stored scoring, and those of other answers under the same judge and rubric."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from regrade.answers.scorefile import ScoreFile
+from regrade.answers.sets import AnswerSet
+from regrade.judging.labels.calibrated import Calibrated, Labelled, calibrated, why_not
+from regrade.judging.labels.items import Verdicts, verdicts_of
+from regrade.judging.labels.scheme import further_fields, scheme_of
+from regrade.judging.labels.stored import labelled_judge_runs, stored_labels
+from regrade.records.rubrics.facts import judge_identity, judge_run
+from regrade.settings.errors import DamagedAnswersError
+
+
+def calibrate(
+    answers: AnswerSet, file: ScoreFile, table: pa.Table | None = None
+) -> Calibrated | None:
+    """Return what labels say about a scoring, and about the further fields of its verdicts.
+
+    None if no judge gave it and nobody labelled its answers.
+
+    A scoring whose labels are damaged is uncalibrated, with the damage as the reason.
+
+    Args:
+        answers: The scored answer set.
+        file: The scoring.
+        table: Its table, if it is not stored at the revision of `answers`.
+    """
+    try:
+        found = _calibrate(answers, file, table)
+        if found is None:
+            return None
+        names = further_fields(judge_run(answers.manifest.specification), file.scorer)
+        fields = {name: _calibrate(answers, file, table, name) for name in names}
+        return found.with_fields({name: of for name, of in fields.items() if of is not None})
+    except DamagedAnswersError as error:
+        return Calibrated(scale=file.scale, reason=str(error))
+
+
+def _calibrate(
+    answers: AnswerSet, file: ScoreFile, table: pa.Table | None, field: str | None = None
+) -> Calibrated | None:
+    run = judge_run(answers.manifest.specification)
+    scale = scheme_of(run, file.scale, field).scale
+    labels = stored_labels(answers, scale, field)
+    if run is None and not labels.latest:
+        return None
+    if not labels.latest and next(labelled_judge_runs(answers), None) is None:
+        return Calibrated(scale=scale, reason=why_not(labels))  # without reading the scores
+    known = answers.score_table(file.label) if table is None else table
+    verdicts = verdicts_of(answers, file, known, field)
+    return calibrated(verdicts, labels, labelled_elsewhere(verdicts))
+
+
+def labelled_elsewhere(verdicts: Verdicts) -> Iterator[Labelled]:
+    """Yield labelled verdicts of the same judge, rubric, criteria and scorer on other answers of the repository; none without a judge."""
+    answers, run = verdicts.answers, verdicts.run
+    if run is None:
+        return
+    judge = judge_identity(answers.manifest.specification)
+    for other, found in labelled_judge_runs(answers):
+        same_judge = judge_identity(other.manifest.specification) == judge
+        same_rubric = found.rubric.sha256 == run.rubric.sha256 and found.criteria == run.criteria
+        if not same_judge or not same_rubric or found.judged == run.judged:
+            continue
+        for scoring in other.readable_scores():
+            if scoring.label == verdicts.scoring:
+                table = other.score_table(scoring.label)
+                yield (
+                    verdicts_of(other, scoring, table, verdicts.field),
+                    stored_labels(other, verdicts.scheme.scale, verdicts.field),
+                )

@@ -1,0 +1,108 @@
+"""Store people's labels beside the answers, one file for each import."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from regrade.answers.labelfile import (
+    LABEL_SCHEMA,
+    LabelFile,
+    publish_labels,
+    sealed_labels,
+)
+from regrade.judging.labels.sheet import SheetRow
+from regrade.judging.labels.stored import Label
+from regrade.judging.labels.task import LabelTask
+from regrade.settings.errors import SettingsError
+
+_SHOWN = 5
+
+
+class RelabelledError(SettingsError):
+    """People have labelled some answers before, otherwise."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__(problems)
+
+    def __str__(self) -> str:
+        shown = "; ".join(self.problems[:_SHOWN])
+        more = len(self.problems) - _SHOWN
+        further = f"; and {more:,} more" if more > 0 else ""
+        return f"{shown}{further}. No label was stored. `--revise` stores the new labels, which then count."
+
+
+def labels_of_rows(rows: Sequence[SheetRow], labelled_at: datetime | None = None) -> list[Label]:
+    """Return the labels of a sheet's rows.
+
+    Args:
+        rows: Rows as `read_sheet` returns them.
+        labelled_at: Time of labelling. None: now; a sheet does not say when people labelled.
+    """
+    now = labelled_at or datetime.now(UTC)
+    return [Label(row.key, row.label, row.value, row.rater, now) for row in rows]
+
+
+def new_labels(labels: Sequence[Label], task: LabelTask, *, revise: bool) -> list[Label]:
+    """Return the labels that are not stored yet.
+
+    Args:
+        labels: Labels, one for each answer and rater.
+        task: The answers that were labelled, with their stored labels.
+        revise: Accept labels that differ from stored ones by the same person.
+
+    Raises:
+        RelabelledError: If a label differs from a stored one.
+    """
+    new: list[Label] = []
+    problems: list[str] = []
+    for label in labels:
+        stored = task.labels.latest.get((label.key, label.rater))
+        if stored is not None and stored.label == label.label:
+            continue
+        if stored is not None and not revise:
+            problems.append(
+                f"'{label.rater}' labelled answer '{label.key[0]}', repeat {label.key[1]}, '{stored.label}' before, "
+                f"and '{label.label}' now"
+            )
+        new.append(label)
+    if problems:
+        raise RelabelledError(tuple(problems))
+    return new
+
+
+def store_labels(labels: Sequence[Label], task: LabelTask, seed: int | None, size: int) -> str:
+    """Store labels in one commit and return its revision.
+
+    Args:
+        labels: At least one.
+        task: The answers that were labelled.
+        seed: Seed of the random sample that people were given. None: they chose the answers.
+        size: Size of the sample.
+    """
+    rows = [
+        {
+            "sample_id": label.key[0],
+            "repeat": label.key[1],
+            "label": label.label,
+            "value": label.value,
+            "rater": label.rater,
+            "labelled_at": label.labelled_at,
+        }
+        for label in labels
+    ]
+    content, sha256 = sealed_labels(pa.Table.from_pylist(rows, LABEL_SCHEMA))
+    record = LabelFile(
+        answer_set_id=task.answers.manifest.answer_set_id,
+        table_sha256=sha256,
+        rows=len(rows),
+        raters=tuple(sorted({label.rater for label in labels})),
+        labels=dict(task.verdicts.scheme.labels),
+        scale=task.verdicts.scheme.scale,
+        sample=None if seed is None else task.drawn(size, seed),
+        field=task.field,
+        answers=tuple(shard.sha256 for shard in task.answers.manifest.shards),
+        imported_at=datetime.now(UTC),
+    )
+    return publish_labels(task.answers, record, content)

@@ -1,0 +1,77 @@
+"""Verdicts of a scoring on answers, as people's labels are compared with them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from regrade.answers.rows import row_keys
+from regrade.answers.scorefile import ScoreFile
+from regrade.answers.sets import AnswerSet
+from regrade.judging.labels.sampling import Key
+from regrade.judging.labels.scheme import Scheme, scheme_of
+from regrade.records.rubrics.facts import JudgeRun, judge_run
+from regrade.stats.estimates import FloatArray, IntArray
+from regrade.stats.metrics import score_values
+from regrade.stats.named import row_metrics
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Verdicts of a scoring, one for each answer that has any; several verdicts of a judge on an answer are averaged."""
+
+    answers: AnswerSet
+    run: JudgeRun | None
+    """Facts of the judge run; None if no judge graded these answers."""
+    scheme: Scheme
+    scoring: str
+    """Label of the scoring."""
+    field: str | None
+    """Field of the verdict; None for the first, which gives the headline number."""
+    keys: Sequence[Key]
+    """Sample id and repeat of each answer; for a judge run, of the judged answer."""
+    value: FloatArray
+    """Shape (n_answers,), no NaN."""
+
+    @cached_property
+    def cluster(self) -> IntArray:
+        """Shape (n_answers,): number of the question."""
+        ids = np.array([sample_id for sample_id, _ in self.keys], dtype=str)
+        return np.unique(ids, return_inverse=True)[1].astype(np.int64)
+
+
+def verdicts_of(
+    answers: AnswerSet, file: ScoreFile, table: pa.Table, field: str | None = None
+) -> Verdicts:
+    """Return the verdicts of a scoring.
+
+    Args:
+        answers: The scored answer set; the answers of a judge run are the judge's replies.
+        file: The scoring.
+        table: Its table, `SCORING_SCHEMA`.
+        field: One of the `further_fields` of the verdicts. None: the first.
+    """
+    run = judge_run(answers.manifest.specification)
+    given: dict[Key, list[float]] = {}
+    for key, value in zip(row_keys(table), _values(table, field), strict=True):
+        if np.isfinite(value):
+            given.setdefault(judged_key(run, key), []).append(value)
+    means = np.array([float(np.mean(values)) for values in given.values()], np.float64)
+    scheme = scheme_of(run, file.scale, field)
+    return Verdicts(answers, run, scheme, file.label, field, list(given), means)
+
+
+def _values(table: pa.Table, field: str | None) -> list[float]:
+    """Return the value of each row; of a further field it is the named value that the scorer gave."""
+    values: list[float] = score_values(table).tolist()
+    if field is None:
+        return values
+    named = [row_metrics(text) for text in table["metrics"].to_pylist()]
+    return [metrics.get(field, np.nan) for metrics in named]
+
+
+def judged_key(run: JudgeRun | None, key: Key) -> Key:
+    """Return the key of the judged answer of a row; the row's own key without a judge run."""
+    return key if run is None else (key[0], run.place(key[1])[0])

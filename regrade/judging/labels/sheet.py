@@ -1,0 +1,226 @@
+"""Sheets: CSV files in which people label answers, with any spreadsheet."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regrade.judging.labels.sampling import Key
+from regrade.judging.labels.task import Item, LabelTask
+from regrade.settings.errors import SettingsError
+from regrade.settings.files import atomic_write
+
+KEYS = ("sample_id", "repeat")
+COLUMNS = (*KEYS, "seed", "question", "target", "answer")
+LABEL, RATER, VERDICT, VIEW = "label", "rater", "verdict", "view"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of a cell that a spreadsheet would compute."""
+_LONGEST_CELL = 32_000
+"""Characters above which a spreadsheet may have cut a cell."""
+_MAX_FIELD = 128 * 2**20
+_SHOWN_PROBLEMS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SheetRow:
+    """A label in a sheet: of a row, or of one of its columns for labels if verdicts have several fields."""
+
+    key: Key
+    field: str | None
+    """Field of the verdict; None for the first."""
+    label: str
+    value: float
+    rater: str
+    seed: int | None
+
+
+class SheetError(SettingsError):
+    """A sheet of labels that cannot be used; names the first rows with a problem."""
+
+    def __init__(self, path: str, problems: tuple[str, ...]) -> None:
+        self.path, self.problems = path, problems
+        super().__init__(path, problems)
+
+    def __str__(self) -> str:
+        shown = "; ".join(self.problems[:_SHOWN_PROBLEMS])
+        more = len(self.problems) - _SHOWN_PROBLEMS
+        further = f"; and {more:,} more" if more > 0 else ""
+        return f"Labels in '{self.path}' were not read, none of them: {shown}{further}."
+
+
+def column_of(name: str, task: LabelTask) -> str:
+    """Return the column of a field: `label`, or `label_style` if verdicts have several fields."""
+    return f"{name}_{task.name}" if task.name else name
+
+
+def write_sheet(
+    path: Path,
+    tasks: Sequence[LabelTask],
+    items: Iterable[Item],
+    seed: int,
+    *,
+    show_verdict: bool,
+) -> int:
+    """Write answers to label as CSV and return their number.
+
+    The verdicts are left out by default: people who see a verdict tend to agree with it.
+
+    Args:
+        path: File to write; it must not exist.
+        tasks: The answers, once for each field of the verdicts.
+        items: Answers in the order in which people should label them.
+        seed: Seed of that order.
+        show_verdict: Add the verdict of the scoring.
+
+    Raises:
+        SettingsError: If the file exists or cannot be written.
+    """
+    if path.exists():
+        raise SettingsError(f"'{path}' exists. Choose another name, so that no labels are lost.")
+    rows = [
+        {
+            "sample_id": item.key[0],
+            "repeat": str(item.key[1]),
+            "seed": str(seed),
+            "question": item.question or "",
+            "target": item.target or "",
+            "answer": item.answer,
+            **{column_of(VERDICT, task): f"{task.items[item.key].verdict:g}" for task in tasks},
+            RATER: "",
+            VIEW: tasks[0].address(item.key) or "",
+        }
+        for item in items
+    ]
+    verdicts = [column_of(VERDICT, task) for task in tasks if show_verdict]
+    labels = [column_of(LABEL, task) for task in tasks]
+    columns = [*COLUMNS, *verdicts, *labels, RATER]
+    columns += [VIEW] if any(row[VIEW] for row in rows) else []
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows({name: _guarded(value) for name, value in row.items()} for row in rows)
+    try:
+        with atomic_write(path) as file:
+            file.write(text.getvalue().encode("utf-8-sig"))  # Excel takes other files for latin-1
+    except OSError as error:
+        raise SettingsError(f"'{path}' cannot be written: {error.strerror}.") from error
+    return len(rows)
+
+
+def read_sheet(path: Path, tasks: Sequence[LabelTask], rater: str | None) -> list[SheetRow]:
+    """Return the labels of a sheet; rows without a label are left out.
+
+    Args:
+        path: CSV file, separated by commas, semicolons or tabs.
+        tasks: The answers that were labelled, once for each field of the verdicts.
+        rater: Name of the person, for rows without one.
+
+    Raises:
+        SheetError: If a row names an unknown answer, was changed, or is there twice for one person.
+        SettingsError: If the file cannot be read, or lacks a column.
+    """
+    rows: list[SheetRow] = []
+    problems: list[str] = []
+    first: dict[tuple[Key, str], int] = {}
+    for number, row in enumerate(_rows(path, tasks), start=2):
+        labelled = [task for task in tasks if (row.get(column_of(LABEL, task)) or "").strip()]
+        try:
+            found = [_read(row, task, rater) for task in labelled]
+        except SettingsError as error:
+            problems.append(f"row {number}: {error}".rstrip("."))
+            continue
+        for read in found[:1]:
+            known = first.setdefault((read.key, read.rater), number)
+            if known != number:
+                problems.append(
+                    f"row {number}: '{read.rater}' labels answer '{read.key[0]}', repeat {read.key[1]}, in row {known} too"
+                )
+        rows += found
+    seeds = sorted({row.seed for row in rows if row.seed is not None})
+    if len(seeds) > 1:
+        problems.append(f"the column 'seed' has several values, {seeds[0]} and {seeds[1]}")
+    if problems:
+        raise SheetError(str(path), tuple(problems))
+    return rows
+
+
+def sheet_size(path: Path, tasks: Sequence[LabelTask]) -> int:
+    """Return the number of rows of a sheet, labelled or not; errors as in `read_sheet`."""
+    return sum(1 for _ in _rows(path, tasks))
+
+
+def _rows(path: Path, tasks: Sequence[LabelTask]) -> Iterator[Mapping[str, str | None]]:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise SettingsError(f"'{path}' cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"'{path}' is not UTF-8. Save it as `CSV UTF-8` in the spreadsheet."
+        ) from error
+    header = text.split("\n", 1)[0]
+    separator = max((",", ";", "\t"), key=header.count)
+    csv.field_size_limit(_MAX_FIELD)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
+    names = set(reader.fieldnames or ())
+    labels = [column_of(LABEL, task) for task in tasks]
+    needed = KEYS if names.intersection(labels) else (*KEYS, labels[0])
+    lacking = [name for name in needed if name not in names]
+    if lacking:
+        found = ", ".join(reader.fieldnames or ()) or "none"
+        raise SettingsError(
+            f"'{path}' has no column '{lacking[0]}', its columns are {found[:200]}. "
+            "`regrade label ANSWER_SET --sample 200 --out labels.csv` writes a sheet."
+        )
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise SettingsError(f"'{path}' is no CSV file: {error}.") from error
+
+
+def _read(row: Mapping[str, str | None], task: LabelTask, rater: str | None) -> SheetRow:
+    sample_id = _plain(row["sample_id"] or "").strip()
+    repeat = _whole(row["repeat"], "repeat")
+    key = (sample_id, 0 if repeat is None else repeat)
+    item = task.items.get(key)
+    if item is None:
+        raise SettingsError(
+            f"answer set '{task.answers.manifest.answer_set_id}' has no answer to sample '{sample_id[:80]}', repeat "
+            f"{key[1]}, with a verdict"
+        )
+    given = row.get("answer")
+    if given is not None and not _same(_plain(given), item.answer):
+        raise SettingsError(
+            f"the text of answer '{sample_id}', repeat {key[1]}, was changed: it begins with '{given[:40]}', stored is "
+            f"'{item.answer[:40]}'"
+        )
+    label, value = task.read(key, _plain(row[column_of(LABEL, task)] or ""))
+    name = " ".join(_plain(row.get(RATER) or rater or "").split())
+    if not name:
+        raise SettingsError("it has no rater: fill the column 'rater', or name one with `--rater`")
+    return SheetRow(key, task.field, label, value, name, _whole(row.get("seed"), "seed"))
+
+
+def _whole(text: str | None, column: str) -> int | None:
+    shown = (text or "").strip()
+    if not shown:
+        return None
+    if not shown.isascii() or not shown.isdigit() or len(shown) > 18:
+        raise SettingsError(f"its {column} is '{shown[:40]}', expected a whole number")
+    return int(shown)
+
+
+def _guarded(cell: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula: answers are untrusted texts."""
+    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+
+
+def _plain(cell: str) -> str:
+    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_FORMULA) else cell
+
+
+def _same(given: str, stored: str) -> bool:
+    """Return True for the same text; spreadsheets change line ends, and cut long cells."""
+    one, other = " ".join(given.split()), " ".join(stored.split())
+    return one == other or (len(given) >= _LONGEST_CELL and other.startswith(one))

@@ -1,0 +1,134 @@
+"""Stored labels of an answer set: the latest label of each rater on each answer."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from regrade.answers.labelfile import FOLDER, LabelFile, label_files, label_table, labelled_folders
+from regrade.answers.sets import AnswerSet, readable_sets
+from regrade.judging.labels.sampling import Key
+from regrade.records.rubrics.facts import JudgeRun, judge_run, readable_judge_run
+from regrade.stats.estimates import FloatArray
+from regrade.stats.scale import Scale
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A person's label of an answer."""
+
+    key: Key
+    label: str
+    value: float
+    rater: str
+    labelled_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLabels:
+    """All labels of an answer set."""
+
+    latest: dict[tuple[Key, str], Label]
+    """Latest label by answer and rater."""
+    seeds: tuple[int, ...]
+    """Seeds of the samples that people were given."""
+    outdated: int = 0
+    """Labels that do not count, because answers were generated again since."""
+
+    @property
+    def raters(self) -> list[str]:
+        """Names of the raters, sorted."""
+        return sorted({rater for _, rater in self.latest})
+
+    @property
+    def keys(self) -> set[Key]:
+        """Labelled answers."""
+        return {key for key, _ in self.latest}
+
+    def values(self, keys: Sequence[Key], rater: str | None = None) -> FloatArray:
+        """Return the value of each answer, shape (n_keys,), NaN if it is not labelled.
+
+        Args:
+            keys: Answers.
+            rater: Labels of this person. None: the mean over all people.
+        """
+        given: dict[Key, list[float]] = {}
+        for (key, name), label in self.latest.items():
+            if rater in (None, name):
+                given.setdefault(key, []).append(label.value)
+        return np.array([float(np.mean(given[key])) if key in given else np.nan for key in keys])
+
+
+def stored_labels(answers: AnswerSet, scale: Scale, field: str | None = None) -> StoredLabels:
+    """Return the labels of an answer set; later ones replace earlier ones by the same person.
+
+    Labels are about the judged answers, whoever judged them: those stored beside another judge run on the same answers by the
+    same rubric and criteria count as well.
+
+    Args:
+        answers: The answer set.
+        scale: Scale of the labels; those for scorings of another scale do not count.
+        field: Field of the verdict that the labels are about. None: the first.
+
+    Raises:
+        DamagedAnswersError: If a file of labels is damaged.
+    """
+    files = [
+        (source, record)
+        for source in _sources(answers)
+        for record in label_files(source)
+        if record.scale == scale and record.field == field
+    ]
+    latest: dict[tuple[Key, str], Label] = {}
+    seeds: dict[int, None] = {}
+    outdated = 0
+    for source, record in sorted(files, key=lambda found: found[1].imported_at):
+        if not is_current(source, record):
+            outdated += record.rows
+            continue
+        if record.sample is not None:
+            seeds[record.sample.seed] = None
+        for row in label_table(source, record).to_pylist():
+            key = (row["sample_id"], row["repeat"])
+            label = Label(key, row["label"], row["value"], row["rater"], row["labelled_at"])
+            known = latest.get((key, label.rater))
+            if known is None or known.labelled_at <= label.labelled_at:
+                latest[key, label.rater] = label
+    return StoredLabels(latest, tuple(seeds), outdated)
+
+
+def is_current(answers: AnswerSet, record: LabelFile) -> bool:
+    """Return True if the labelled answers are still those of the set.
+
+    The answers behind a judge run are part of its identity. Of other sets, all labelled shards have to be there still.
+    """
+    if judge_run(answers.manifest.specification) is not None:
+        return True
+    return {shard.sha256 for shard in answers.manifest.shards}.issuperset(record.answers)
+
+
+def _sources(answers: AnswerSet) -> Iterator[AnswerSet]:
+    """Yield the answer set, and other judge runs with labels of the same answers by the same rubric and criteria."""
+    yield answers
+    run = judge_run(answers.manifest.specification)
+    if run is None or run.judged is None:
+        return
+    for other, found in labelled_judge_runs(answers):
+        same = found.judged == run.judged and found.baseline == run.baseline  # the same shards, too
+        if same and found.rubric.sha256 == run.rubric.sha256 and found.criteria == run.criteria:
+            yield other
+
+
+def labelled_judge_runs(answers: AnswerSet) -> Iterator[tuple[AnswerSet, JudgeRun]]:
+    """Yield the other judge runs of a repository with labels."""
+    repository, revision = answers.repository, answers.revision
+    folders = labelled_folders(repository.files(revision, FOLDER))
+    folders.discard(answers.manifest.specification.folder)
+    if not folders:
+        return
+    for other in readable_sets(repository, revision)[0]:
+        if other.manifest.specification.folder in folders:
+            run = readable_judge_run(other.manifest.specification)
+            if run is not None:
+                yield other, run

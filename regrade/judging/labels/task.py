@@ -1,0 +1,190 @@
+"""Answers to label: texts that people read, labels that they may give, and the verdicts that the labels are compared with."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from regrade.answers.labelfile import DrawnSample
+from regrade.answers.sets import AnswerSet
+from regrade.judging.choosing import waits_for_judge
+from regrade.judging.labels.items import Verdicts, verdicts_of
+from regrade.judging.labels.sampling import Key, population_sha256, random_order
+from regrade.judging.labels.scheme import BASELINE, CANDIDATE, TIE, expected, further_fields
+from regrade.judging.labels.stored import StoredLabels, stored_labels
+from regrade.judging.readings import judge_sets_of, judged_answers
+from regrade.judging.stored import stored_answers
+from regrade.scorers import JUDGE
+from regrade.scoring.score import current_scores
+from regrade.settings.errors import SettingsError
+from regrade.settings.view_address import view_address
+
+FIRST, SECOND = "first", "second"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An answer that people label."""
+
+    key: Key
+    question: str | None
+    target: str | None
+    answer: str
+    verdict: float
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTask:
+    """Answers of an answer set that have a verdict, with the labels given so far."""
+
+    verdicts: Verdicts
+    table: pa.Table
+    """Scores that the verdicts were read from, `SCORING_SCHEMA`."""
+    items: dict[Key, Item]
+    """Answers with a verdict and a text, in stored order."""
+    labels: StoredLabels
+    name: str = ""
+    """Name of the field if the verdict has several, such as `accuracy`; "" if it has one."""
+
+    @property
+    def field(self) -> str | None:
+        """Field of the verdict that is labelled; None for the first."""
+        return self.verdicts.field
+
+    @property
+    def answers(self) -> AnswerSet:
+        """The labelled answer set; of a judge run the judge's replies."""
+        return self.verdicts.answers
+
+    def sample(self, size: int, seed: int) -> list[Item]:
+        """Return the first answers in the random order of a seed, all if there are fewer."""
+        keys = list(self.items)
+        return [self.items[keys[position]] for position in random_order(keys, seed)[:size]]
+
+    def drawn(self, size: int, seed: int) -> DrawnSample:
+        """Return the facts about a sample that are stored with its labels."""
+        keys = list(self.items)
+        return DrawnSample(
+            seed=seed,
+            size=min(size, len(keys)),
+            population=len(keys),
+            population_sha256=population_sha256(keys),
+        )
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """Labels that people may give; empty if they give numbers. Of a pair they do not know whose answer is which."""
+        return (FIRST, SECOND, TIE) if self.pairs else tuple(self.verdicts.scheme.labels)
+
+    @property
+    def expected(self) -> str:
+        """The labels in words."""
+        scheme = self.verdicts.scheme
+        return expected(self.offered, scheme.scale, {} if self.pairs else scheme.words)
+
+    @property
+    def pairs(self) -> bool:
+        """People compare two answers."""
+        run = self.verdicts.run
+        return run is not None and run.rubric.kind == "pairwise"
+
+    def read(self, key: Key, text: str) -> tuple[str, float]:
+        """Return a label as it is stored, and its value.
+
+        Raises:
+            SettingsError: If it is none of the labels.
+        """
+        given = " ".join(text.split()).lower()
+        if not self.pairs:
+            return self.verdicts.scheme.read(given)
+        if given not in self.offered:
+            raise SettingsError(f"'{given[:80]}' is no label here: expected {self.expected}.")
+        if given != TIE:
+            given = CANDIDATE if (given == FIRST) == candidate_first(key) else BASELINE
+        return self.verdicts.scheme.read(given)
+
+    def address(self, key: Key) -> str | None:
+        """Return the address of an answer in the viewer; None as in `view_address`, and for pairs, whose pages tell whose answer is which."""
+        if self.pairs:
+            return None
+        run = self.verdicts.run
+        judged = self.answers.manifest.answer_set_id
+        if run is not None and run.judged is not None:
+            judged = run.judged.answer_set_id
+        return view_address(self.answers.repository.uri, judged, sample_id=key[0], repeat=key[1])
+
+
+def open_task(answers: AnswerSet, scorer: str | None = None) -> LabelTask:
+    """Return the answers to label by the first field of their verdicts; arguments and errors as in `open_tasks`."""
+    return open_tasks(answers, scorer)[0]
+
+
+def open_tasks(answers: AnswerSet, scorer: str | None = None) -> list[LabelTask]:
+    """Return the answers to label, once for each field of their verdicts, which all have the same answers.
+
+    Args:
+        answers: Answer set; of a judge run, the judge's answer set.
+        scorer: Scorer whose verdicts the labels are compared with. None: the first of the answer set.
+
+    Raises:
+        SettingsError: If the scorer cannot score these answers, or judges graded them, whose verdicts are labelled instead.
+        DamagedAnswersError: If answers, scores or labels are damaged.
+    """
+    if waits_for_judge(answers) and scorer in (None, JUDGE):
+        _point_to_verdicts(answers)
+    file, table = current_scores(answers, scorer or answers.manifest.scorers[0])
+    first = verdicts_of(answers, file, table)
+    items = {item.key: item for item in _items(first, _by_key(first))}
+    further = further_fields(first.run, file.scorer)
+    named = first.run.rubric.fields[0].name if first.run is not None and further else ""
+    tasks = []
+    for field in (None, *further):
+        verdicts = first if field is None else verdicts_of(answers, file, table, field)
+        found = _by_key(verdicts)
+        own = {key: replace(item, verdict=found[key]) for key, item in items.items()}
+        labels = stored_labels(answers, verdicts.scheme.scale, field)
+        tasks.append(LabelTask(verdicts, table, own, labels, field or named))
+    return tasks
+
+
+def _point_to_verdicts(answers: AnswerSet) -> None:
+    runs = judge_sets_of(answers.repository, answers.revision, answers.manifest.answer_set_id)
+    if not runs:
+        return  # the scorer says how to judge them
+    found = (run.manifest for run in runs)
+    named = ", ".join(f"'{m.answer_set_id}' ({m.specification.title})" for m in found)
+    raise SettingsError(
+        f"A judge grades the answers of '{answers.manifest.answer_set_id}', so that its verdicts are labelled. Name the answer set "
+        f"of a judge run instead; labels count for all judges by the same rubric: {named}."
+    )
+
+
+def _by_key(verdicts: Verdicts) -> dict[Key, float]:
+    return dict(zip(verdicts.keys, verdicts.value.tolist(), strict=True))
+
+
+def candidate_first(key: Key) -> bool:
+    """Return True if people see the candidate's answer of a pair first; by the hash of the key, so that it is no pattern."""
+    return hashlib.sha256(f"{key[0]} {key[1]}".encode()).digest()[0] % 2 == 0
+
+
+def _items(verdicts: Verdicts, found: dict[Key, float]) -> Iterator[Item]:
+    answers, run = verdicts.answers, verdicts.run
+    if run is None:
+        judged = {(given.sample_id, given.repeat): given for given in stored_answers(answers)}
+    else:
+        judged = judged_answers(answers)
+    pairs = run is not None and run.rubric.kind == "pairwise"
+    other = judged_answers(answers, side="baseline") if pairs else {}
+    for key, given in judged.items():
+        if key not in found or given.error is not None:
+            continue
+        text = given.answer
+        if pairs:
+            if key not in other:
+                continue
+            texts = (text, other[key].answer)
+            first, second = texts if candidate_first(key) else texts[::-1]
+            text = f"First answer:\n{first}\n\nSecond answer:\n{second}"
+        yield Item(key, given.question, given.reference, text, found[key])

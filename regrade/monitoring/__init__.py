@@ -1,1 +1,0 @@
-"""Prometheus metrics of an evaluation while it runs."""

@@ -1,0 +1,1 @@
+"""Pages of results: the viewer, and reports to hand on."""

@@ -1,0 +1,211 @@
+"""Texts of the chosen answers: cut to what can be read, and without questions that must not be published."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regrade.pages.report.choosing import Choice
+from regrade.pages.viewer.answer_facts import Letter, letters_of
+from regrade.pages.viewer.answer_texts import thought_and_answer
+from regrade.pages.viewer.library import Library, StoredSet
+from regrade.pages.viewer.verdicts import VERDICTS
+from regrade.pages.viewer.visible import Span
+from regrade.records.rubrics.facts import model_title
+from regrade.settings.view_address import comparison_address, view_address
+
+QUESTION_CHARACTERS = 3_000
+ANSWER_CHARACTERS = 5_000
+THOUGHT_CHARACTERS = 3_000
+COLUMNS = (
+    "sample_id",
+    "index",
+    "repeat",
+    "subset",
+    "question",
+    "prompt",
+    "target",
+    "choices",
+    "continuations",
+    "label_logprobs",
+    "label_is_greedy",
+    "text",
+    "reasoning",
+    "reasoning_open",
+    "error",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a text, and the characters that are left out before it."""
+
+    text: str
+    left_out: int
+    mark: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A text as pieces, so that its start, its end and what the scorer read are shown."""
+
+    pieces: tuple[Piece, ...]
+    left_out: int
+    """Characters left out after the last piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One answer."""
+
+    model: str
+    verdict: str
+    extracted: str | None
+    answer: Cut | None
+    thought: Cut | None
+    error: Cut | None
+    letters: tuple[Letter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A chosen answer, with the baseline's before it if it flipped."""
+
+    kind: str
+    benchmark: str
+    answer_set_id: str
+    sample_id: str
+    number: int
+    repeat: int
+    subset: str
+    withheld: bool
+    question: Cut | None
+    """The question, or the end of the prompt; None if neither is stored, or it must not be published."""
+    is_prompt: bool
+    target: str | None
+    answers: tuple[Shown, ...]
+    address: str | None
+    """Address in the team's viewer."""
+
+
+def examples_of(library: Library, choices: Sequence[Choice]) -> Iterator[Example]:
+    """Yield the chosen answers with their texts.
+
+    Args:
+        library: Repository of the answers; it reads those of baselines in other repositories too.
+        choices: Chosen answers.
+    """
+    rows: dict[str, tuple[StoredSet, list[int]]] = {}
+    for choice in choices:
+        rows.setdefault(choice.stored.id, (choice.stored, []))[1].append(choice.row)
+        if choice.flip is not None:
+            flip = choice.flip
+            rows.setdefault(f"base {flip.base.id}", (flip.base, []))[1].append(flip.row)
+    texts = {key: _texts(library, stored, wanted) for key, (stored, wanted) in rows.items()}
+    for choice in choices:
+        mine = texts[choice.stored.id][choice.row]
+        before = None
+        if choice.flip is not None:
+            before = texts[f"base {choice.flip.base.id}"][choice.flip.row]
+        yield _example(choice, mine, before)
+
+
+def _texts(library: Library, stored: StoredSet, rows: list[int]) -> dict[int, dict[str, Any]]:
+    wanted = sorted(set(rows))
+    read = library.readers.take(stored.answers, wanted, COLUMNS).to_pylist()
+    return dict(zip(wanted, map(stored.answers.public, read), strict=True))
+
+
+def _example(choice: Choice, mine: dict[str, Any], before: dict[str, Any] | None) -> Example:
+    manifest = choice.stored.answers.manifest
+    answers: tuple[Shown, ...]
+    if choice.flip is not None and before is not None:
+        scores, verdicts = choice.flip.scores, choice.flip.verdicts
+        answers = (
+            _shown(choice.flip.base, before, scores[0], verdicts[0]),
+            _shown(choice.stored, mine, scores[1], verdicts[1]),
+        )
+    else:
+        index, row = choice.index, choice.row
+        score = {
+            "extracted": index.extracted[row].as_py(),
+            "start": int(index.start[row]),
+            "end": int(index.end[row]),
+        }
+        answers = (_shown(choice.stored, mine, score, VERDICTS[index.verdict[row]]),)
+    is_prompt = mine["question"] is None
+    question = mine["prompt"] if is_prompt else mine["question"]
+    return Example(
+        kind=answers[-1].verdict if choice.kind == "unparsed" else choice.kind,
+        benchmark=manifest.specification.benchmark.name,
+        answer_set_id=choice.stored.id,
+        sample_id=mine["sample_id"],
+        number=mine["index"],
+        repeat=mine["repeat"],
+        subset=mine["subset"],
+        withheld=manifest.withheld,
+        question=_cut(question, QUESTION_CHARACTERS),
+        is_prompt=is_prompt,
+        target=mine["target"],
+        answers=answers,
+        address=_address(choice, mine),
+    )
+
+
+def _shown(stored: StoredSet, texts: dict[str, Any], score: dict[str, Any], verdict: str) -> Shown:
+    span = tuple(-1 if score[name] is None else int(score[name]) for name in ("start", "end"))
+    thought, answer, mark, _ = thought_and_answer(
+        texts, (span[0], span[1]), verdict=stored.run is not None
+    )
+    extracted = score["extracted"]
+    return Shown(
+        model=model_title(stored.answers.manifest.specification),
+        verdict=verdict,
+        extracted=extracted,
+        answer=_cut(answer, ANSWER_CHARACTERS, mark),
+        thought=_cut(thought, THOUGHT_CHARACTERS),
+        error=_cut(texts["error"], THOUGHT_CHARACTERS),
+        letters=letters_of(texts, extracted) if texts["label_logprobs"] else (),
+    )
+
+
+def _cut(text: str | None, limit: int, mark: Span | None = None) -> Cut | None:
+    """Return at most about `limit` characters: the first quarter, and the end or the surroundings of the marked part."""
+    if text is None:
+        return None
+    if len(text) <= limit:
+        return Cut((Piece(text, 0, mark),), 0)
+    first = limit // 4
+    rest = limit - first
+    stop = len(text)
+    if mark is not None and mark[0] < stop - rest:
+        stop = max(first, min(stop, mark[0] + rest // 2))
+    start = max(first, stop - rest)
+    pieces = [Piece(text[:first], 0, _shifted(mark, 0, first))]
+    pieces.append(Piece(text[start:stop], start - first, _shifted(mark, start, stop)))
+    return Cut(tuple(pieces), len(text) - stop)
+
+
+def _shifted(mark: Span | None, start: int, stop: int) -> Span | None:
+    """Return a marked part within a piece, or None if it is not in it."""
+    if mark is None or mark[1] <= start or mark[0] >= stop:
+        return None
+    return max(mark[0], start) - start, min(mark[1], stop) - start
+
+
+def _address(choice: Choice, texts: dict[str, Any]) -> str | None:
+    answers, flip = choice.stored.answers, choice.flip
+    if flip is not None:
+        return comparison_address(
+            (flip.base.answers.repository.uri, answers.repository.uri),
+            flip.base.id,
+            choice.stored.id,
+            sample_id=flip.sample_id,
+            revision=answers.revision,
+        )
+    return view_address(
+        answers.repository.uri,
+        choice.stored.id,
+        sample_id=texts["sample_id"],
+        repeat=texts["repeat"],
+        revision=answers.revision,
+    )

@@ -1,0 +1,304 @@
+"""Gather what a report shows: answer sets with a scoring, comparisons with a baseline, and chosen answers."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+from regrade.answers.base import Repository
+from regrade.answers.opening import open_repository
+from regrade.answers.scorefile import ScoreFile
+from regrade.comparing.likeness import NotComparableError
+from regrade.comparing.models import Comparison
+from regrade.comparing.sides import side_at
+from regrade.judging.labels.calibrate import calibrate
+from regrade.pages.report.choosing import MAX_EXAMPLES, Choice, chosen_answers
+from regrade.pages.report.examples import Example, examples_of
+from regrade.pages.viewer.filters import PairFilters
+from regrade.pages.viewer.library import Library, Shelf, StoredSet
+from regrade.pages.viewer.pair_index import PairIndex, Pairing
+from regrade.pages.viewer.settings_apart import settings_apart
+from regrade.records.rubrics.facts import model_title
+from regrade.records.specification import Specification
+from regrade.settings import Difference
+from regrade.settings.errors import SettingsError
+from regrade.stats.metrics import Metrics, SubsetMetrics
+from regrade.stats.scale import SHARES, Scale
+
+WORST_SUBSETS = 10
+"""Most subsets listed for an answer set: those with the lowest accuracy."""
+_ID = re.compile(r"[0-9a-f]{4,16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Contents that a report is asked to show."""
+
+    answers: str
+    """Address of the answer repository."""
+    names: tuple[str, ...] = ()
+    """Answer set ids, models or aliases. Empty: all answer sets."""
+    base: str | None = None
+    """Answer set id, model or alias to compare with. None: no comparison."""
+    base_sets: tuple[str, ...] = ()
+    """Ids of the answer sets that `base` stands for. Empty: those that it names now."""
+    base_answers: str | None = None
+    """Repository of the baseline, if it is another."""
+    scorer: str | None = None
+    """Scorer of all numbers. None: the headline's."""
+    allow: tuple[Difference, ...] = ()
+    """Accepted differences beside the model."""
+    examples: int = MAX_EXAMPLES
+    """Most answers to show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Seconds and tokens of all sessions that generated an answer set."""
+
+    load: float
+    generate: float
+    prompt_tokens: int
+    completion_tokens: int
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Completion tokens per second of generating; None if no time is known."""
+        return self.completion_tokens / self.generate if self.generate > 0 else None
+
+
+@dataclass(frozen=True)
+class ReportedSet:
+    """An answer set of a report."""
+
+    stored: StoredSet
+    scoring: ScoreFile | None
+    """None: not scored by the chosen scorer."""
+    apart: dict[str, str]
+    """Settings that tell it from the other sets of its benchmark in the report."""
+    base: StoredSet | None = None
+    base_scoring: ScoreFile | None = None
+    """Scoring of `base`; None: not scored by the chosen scorer."""
+    pair: PairIndex | None = None
+    """Comparison with `base`."""
+    refusal: str | None = None
+    """Reason why it was not compared with `base`."""
+
+    @property
+    def specification(self) -> Specification:
+        """Everything that decides the answers."""
+        return self.stored.answers.manifest.specification
+
+    @property
+    def model(self) -> str:
+        """Name of the model that answered, and of its judge."""
+        return model_title(self.specification)
+
+    @property
+    def stale(self) -> bool:
+        """True if the scorer changed, or answers were added, since the scoring."""
+        return self.scoring is not None and self.scoring.label in self.stored.stale
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """Metrics over all answers; None if not scored."""
+        return None if self.scoring is None else self.scoring.summary.overall
+
+    @property
+    def scale(self) -> Scale:
+        """Scale of the scores."""
+        return SHARES if self.scoring is None else self.scoring.scale
+
+    @cached_property
+    def calibration(self) -> str:
+        """Figure corrected by people's labels, or `uncalibrated`; "" without a judge and labels."""
+        if self.scoring is None:
+            return ""
+        found = calibrate(self.stored.answers, self.scoring)
+        return "" if found is None else f"by people's labels: {found.text}"
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """Comparison with the baseline."""
+        return None if self.pair is None else self.pair.compared.comparison
+
+    @property
+    def costs(self) -> Costs | None:
+        """Seconds and tokens; None if no session is known, as of imported answers."""
+        sessions = self.stored.answers.manifest.sessions
+        if not sessions:
+            return None
+        return Costs(
+            load=sum(session.load_seconds for session in sessions),
+            generate=sum(session.generate_seconds for session in sessions),
+            prompt_tokens=sum(session.prompt_tokens for session in sessions),
+            completion_tokens=sum(session.completion_tokens for session in sessions),
+        )
+
+    @property
+    def subsets(self) -> tuple[SubsetMetrics, ...]:
+        """Subsets with an accuracy, the lowest first; none if there is only one."""
+        known = [] if self.scoring is None else [*self.scoring.summary.subsets]
+        known = [subset for subset in known if subset.metrics.accuracy is not None]
+        if len(known) < 2:
+            return ()
+        return tuple(sorted(known, key=lambda subset: (subset.metrics.accuracy or 0, subset.name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Content of a report."""
+
+    request: Request
+    repository: Repository
+    revision: str
+    made_at: datetime
+    sets: tuple[ReportedSet, ...]
+    examples: tuple[Example, ...]
+    available: int
+    """Answers of the shown kinds, of which `examples` are a part."""
+
+    @property
+    def title(self) -> str:
+        """Models and benchmarks, and the baseline, in one line."""
+        models = dict.fromkeys(item.model for item in self.sets)
+        benchmarks = dict.fromkeys(item.specification.benchmark.name for item in self.sets)
+        against = "" if self.request.base is None else f" against {self.request.base}"
+        return f"{_some(models)}{against} · {_some(benchmarks)}"
+
+
+def gather(request: Request) -> Report:
+    """Read everything that a report shows, at the newest commit of the repository.
+
+    Raises:
+        RepositoryError: If a repository, or a named answer set, does not exist.
+        SettingsError: If no set is scored by `request.scorer`, or no benchmark can be compared.
+        DamagedAnswersError: If answers or scores are damaged.
+    """
+    if not 0 <= request.examples <= MAX_EXAMPLES:
+        raise SettingsError(
+            f"`--examples {request.examples}` should be from 0 to {MAX_EXAMPLES}: a report is one file to read."
+        )
+    library = Library(open_repository(request.answers, create=False))
+    shelf = library.shelf()
+    bases = _bases(request, library, shelf)
+    chosen = _chosen(request, library, shelf)
+    if not request.names and request.base_answers is None:
+        chosen = [stored for stored in chosen if stored.id not in {one.id for one in bases}]
+    if not chosen:
+        raise SettingsError("There is no answer set beside the baseline: name one.")
+    if damaged := [error for stored in chosen for error in stored.damaged]:
+        raise damaged[0]
+    apart = settings_apart([stored.answers.manifest.specification for stored in chosen])
+    pairing = Pairing()
+    sets = tuple(
+        _reported(stored, settings, bases, len(chosen), request, pairing)
+        for stored, settings in zip(chosen, apart, strict=True)
+    )
+    _check(request, sets)
+    choices, available = _choices(request, library, sets)
+    return Report(
+        request,
+        library.repository,
+        shelf.revision,
+        datetime.now(UTC),
+        sets,
+        tuple(examples_of(library, choices)),
+        available,
+    )
+
+
+def _chosen(request: Request, library: Library, shelf: Shelf) -> list[StoredSet]:
+    if not request.names:
+        if shelf.damaged:
+            raise shelf.damaged[0]
+        return list(shelf.sets)
+    found = [stored for name in request.names for stored in _named(name, library, shelf)]
+    return list({stored.id: stored for stored in found}.values())
+
+
+def _bases(request: Request, library: Library, shelf: Shelf) -> list[StoredSet]:
+    if request.base is None:
+        return []
+    if request.base_answers is not None:
+        library = Library(open_repository(request.base_answers, create=False))
+        shelf = library.shelf()
+    names = request.base_sets or (request.base,)
+    return [stored for name in names for stored in _named(name, library, shelf)]
+
+
+def _named(name: str, library: Library, shelf: Shelf) -> list[StoredSet]:
+    """Return the answer sets that an id, a model or an alias stands for."""
+    if _ID.fullmatch(name) and any(stored.id.startswith(name) for stored in shelf.sets):
+        return [shelf.find(name)]
+    side = side_at(library.repository, shelf.revision, name)
+    return [shelf.find(answers.manifest.answer_set_id) for answers in side.sets.values()]
+
+
+def _reported(
+    stored: StoredSet,
+    apart: dict[str, str],
+    bases: Sequence[StoredSet],
+    count: int,
+    request: Request,
+    pairing: Pairing,
+) -> ReportedSet:
+    scoring = _scoring(stored, request.scorer)
+    base = _base_of(stored, bases, count)
+    if base is None or base.id == stored.id:
+        return ReportedSet(stored, scoring, apart)
+    before = _scoring(base, request.scorer)
+    filters = PairFilters(allow=request.allow, scorer=request.scorer)
+    try:
+        pair = pairing.of(base, stored, filters)
+    except NotComparableError as error:
+        return ReportedSet(stored, scoring, apart, base, before, refusal=str(error))
+    return ReportedSet(stored, scoring, apart, base, before, pair)
+
+
+def _scoring(stored: StoredSet, scorer: str | None) -> ScoreFile | None:
+    """Return a set's scoring by a scorer, by default the headline; None if it has none."""
+    if scorer is None:
+        return stored.headline
+    return next((file for file in stored.scorings if file.scorer == scorer), None)
+
+
+def _base_of(stored: StoredSet, bases: Sequence[StoredSet], count: int) -> StoredSet | None:
+    """Return the baseline of a set: the one to the same benchmark, or the only one if there is only one set."""
+    name = stored.answers.manifest.specification.benchmark.name
+    for base in bases:
+        if base.answers.manifest.specification.benchmark.name == name:
+            return base
+    return bases[0] if len(bases) == 1 and count == 1 else None
+
+
+def _check(request: Request, sets: Sequence[ReportedSet]) -> None:
+    unscored = all(item.scoring is None and item.pair is None for item in sets)
+    if request.scorer is not None and unscored:
+        raise SettingsError(
+            f"None of these answer sets has a scoring by '{request.scorer}'. Make it first: "
+            f"`regrade score --scorer {request.scorer}`."
+        )
+    if request.base is not None and all(item.pair is None for item in sets):
+        reasons = [item.refusal for item in sets if item.refusal is not None]
+        reason = reasons[0] if reasons else "the two sides have no benchmark in common."
+        raise SettingsError(f"Nothing can be compared with '{request.base}': {reason}")
+
+
+def _choices(
+    request: Request, library: Library, sets: Sequence[ReportedSet]
+) -> tuple[list[Choice], int]:
+    if request.examples == 0:
+        return [], 0
+    indexed = [
+        (item.stored, library.index(item.stored, item.scoring), item.base, item.pair)
+        for item in sets
+    ]
+    return chosen_answers(indexed, request.examples)
+
+
+def _some(names: dict[str, None]) -> str:
+    listed = list(names)
+    rest = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
+    return ", ".join(listed[:3]) + rest

@@ -1,0 +1,54 @@
+"""The report of exactly those answer sets that a gate judged, for a CI job."""
+
+import logging
+from pathlib import Path
+from typing import get_args
+
+from regrade.comparing.gate_report import GateReport
+from regrade.pages.report.gathering import Request, gather
+from regrade.pages.report.page import html_report
+from regrade.settings import Difference
+from regrade.settings.errors import RegradeError
+from regrade.text.files import write_file
+
+logger = logging.getLogger("regrade.report")
+
+
+def write_verdict_report(path: Path, judged: GateReport) -> None:
+    """Write the report of a verdict's answer sets as HTML, if they can be read here.
+
+    A report that cannot be made is logged: the verdict stands without it.
+
+    Args:
+        path: File to write.
+        judged: Verdict.
+    """
+    request = verdict_request(judged)
+    if request is None:
+        logger.warning("'%s' is not written: no benchmark was compared", path)
+        return
+    try:
+        write_file(path, html_report(gather(request)))
+    except RegradeError as error:
+        logger.warning("'%s' is not written: %s", path, error)
+
+
+def verdict_request(judged: GateReport) -> Request | None:
+    """Return the content of a report on a verdict's answer sets; None if nothing was compared.
+
+    Whatever differs beside the model, the gate accepted it. One scorer that judged all benchmarks gives all numbers.
+    """
+    compared = [one.comparison for one in judged.benchmarks if one.comparison is not None]
+    if not compared:
+        return None
+    scorers = {comparison.scorer.split(" ")[0] for comparison in compared}
+    repository, before = compared[0].candidate.repository, compared[0].base.repository
+    return Request(
+        answers=repository,
+        names=tuple(one.candidate.answer_set_id for one in compared),
+        base=judged.base,
+        base_sets=tuple(one.base.answer_set_id for one in compared),
+        base_answers=None if before == repository else before,
+        scorer=scorers.pop() if len(scorers) == 1 else None,
+        allow=get_args(Difference),
+    )

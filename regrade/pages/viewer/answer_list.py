@@ -1,0 +1,276 @@
+"""The page with the answers of a set that pass the filters."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from regrade.answers.scorefile import ScoreFile
+from regrade.pages.viewer.filters import PAGE_ROWS, AnswerFilters
+from regrade.pages.viewer.index import AnswerIndex
+from regrade.pages.viewer.library import Library, NotFoundError, Shelf, StoredSet
+from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.selecting import Selection
+from regrade.pages.viewer.texts import ShardReaders
+from regrade.pages.viewer.verdicts import VERDICTS
+from regrade.pages.viewer.visible import end_of, one_line
+from regrade.stats.metrics import Metrics
+
+QUESTION_CHARACTERS, ANSWER_CHARACTERS, EXTRACTED_CHARACTERS = 220, 170, 60
+MAX_SUBSETS = 200
+"""Most subsets beside the list: of more, those with the lowest accuracy."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """An answer in the list; texts are HTML."""
+
+    number: int
+    sample_id: str
+    repeat: int
+    subset: str
+    verdict: str
+    truncated: bool
+    question: Markup
+    answer: Markup
+    extracted: Markup | None
+    target: Markup | None
+    length: int | None
+    """In tokens, or in characters if the set has no tokens."""
+    seconds: float | None
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubsetRow:
+    """A subset beside the list."""
+
+    name: str
+    shown: int
+    """Answers that pass all other filters."""
+    metrics: Metrics | None
+    """Metrics over all its answers; None without a scoring."""
+    href: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A filter that a click adds or removes."""
+
+    name: str
+    count: int
+    href: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerList:
+    """The page."""
+
+    stored: StoredSet
+    scoring: ScoreFile | None
+    filters: AnswerFilters
+    total: int
+    matching: int
+    first: int
+    """Number of the first row shown, from 1."""
+    pages: int
+    rows: tuple[AnswerRow, ...]
+    verdicts: tuple[Chip, ...]
+    truncated: Chip | None
+    subsets: tuple[SubsetRow, ...]
+    n_subsets: int
+    length_unit: str
+    has_seconds: bool
+    repeats: int
+    others: tuple[StoredSet, ...]
+    """Other sets of the benchmark."""
+
+
+def answer_list(
+    library: Library, shelf: Shelf, stored: StoredSet, filters: AnswerFilters, links: Links
+) -> AnswerList:
+    """Return the page.
+
+    Raises:
+        AddressError: If a filter names something that the set does not have.
+        DamagedAnswersError: If answers or scores are damaged.
+    """
+    scoring = stored.scoring(filters.scorer)
+    index, selection = selected(library, shelf, stored, filters)
+    start = PAGE_ROWS * (filters.page - 1)
+    shown = selection.rows[start : start + PAGE_ROWS].tolist()
+    subsets = _subsets(index, selection, filters, links, stored)
+    return AnswerList(
+        stored=stored,
+        scoring=scoring,
+        filters=filters,
+        total=index.rows,
+        matching=len(selection.rows),
+        first=start + 1,
+        pages=max(1, -(-len(selection.rows) // PAGE_ROWS)),
+        rows=tuple(_rows(library.readers, index, shown, filters, links)),
+        verdicts=tuple(_chips(selection, filters, links, stored.id)),
+        truncated=_truncated(index, selection, filters, links, stored.id),
+        subsets=subsets,
+        n_subsets=len(index.subsets),
+        length_unit="tokens" if index.has_tokens else "characters",
+        has_seconds=bool(np.isfinite(index.seconds).any()),
+        repeats=stored.answers.manifest.specification.repeats,
+        others=tuple(others(shelf, stored)),
+    )
+
+
+def selected(
+    library: Library, shelf: Shelf, stored: StoredSet, filters: AnswerFilters
+) -> tuple[AnswerIndex, Selection]:
+    """Return the index of a set and the rows that pass the filters; errors as in `answer_list`."""
+    scoring = stored.scoring(filters.scorer)
+    index = library.index(stored, scoring)
+    other = None
+    if filters.against is not None:
+        against = shelf.find(filters.against)
+        same = against.same_scoring(scoring)
+        if same is None:
+            title = "without a scoring" if scoring is None else f"scored by {scoring.title}"
+            raise NotFoundError(
+                f"Answer set '{against.id}' has no scoring like this one, which is {title}. Score both: `regrade score`."
+            )
+        other = library.index(against, same)
+    return index, library.selector.select(index, filters, other)
+
+
+def others(shelf: Shelf, stored: StoredSet) -> list[StoredSet]:
+    """Return the other sets of the benchmark, newest first."""
+    name = stored.answers.manifest.specification.benchmark.name
+    return [
+        other
+        for other in shelf.sets
+        if other.id != stored.id and other.answers.manifest.specification.benchmark.name == name
+    ]
+
+
+def _rows(
+    readers: ShardReaders,
+    index: AnswerIndex,
+    rows: Sequence[int],
+    filters: AnswerFilters,
+    links: Links,
+) -> list[AnswerRow]:
+    texts = readers.take(index.answers, rows, ("question", "text", "error")).to_pylist()
+    if any(stored["question"] is None for stored in texts):
+        prompts = readers.take(index.answers, rows, ("prompt",))["prompt"].to_pylist()
+        for stored, prompt in zip(texts, prompts, strict=True):
+            stored["prompt"] = prompt
+    return [
+        _row(index, row, stored, filters, links) for row, stored in zip(rows, texts, strict=True)
+    ]
+
+
+def _row(
+    index: AnswerIndex,
+    row: int,
+    stored: dict[str, str | None],
+    filters: AnswerFilters,
+    links: Links,
+) -> AnswerRow:
+    sample_id, repeat = str(index.sample_id[row].as_py()), int(index.repeat[row])
+    extracted, target = index.extracted[row].as_py(), index.target[row].as_py()
+    seconds = float(index.seconds[row])
+    answers = index.answers.manifest
+    return AnswerRow(
+        number=int(index.index[row]),
+        sample_id=sample_id,
+        repeat=repeat,
+        subset=index.subsets[index.subset[row]],
+        verdict=VERDICTS[index.verdict[row]],
+        truncated=bool(index.truncated[row]),
+        question=question_line(stored),
+        answer=answer_line(
+            stored["text"] if stored["error"] is None else stored["error"], index, row
+        ),
+        extracted=None if extracted is None else one_line(extracted, EXTRACTED_CHARACTERS),
+        target=None if target is None else one_line(target, EXTRACTED_CHARACTERS),
+        length=_length(index, row, stored["text"]),
+        seconds=None if math.isnan(seconds) else seconds,
+        href=links.answer(answers.answer_set_id, sample_id, repeat, filters),
+    )
+
+
+def _length(index: AnswerIndex, row: int, text: str | None) -> int | None:
+    if not index.has_tokens:
+        return None if text is None else len(text)
+    tokens = float(index.tokens[row])
+    return None if math.isnan(tokens) else int(tokens)
+
+
+def question_line(stored: dict[str, str | None]) -> Markup:
+    """Return the beginning of a question on one line; the end of the prompt if the question is not known."""
+    if stored["question"] is not None:
+        return one_line(stored["question"], QUESTION_CHARACTERS)
+    return end_of(stored.get("prompt") or "", QUESTION_CHARACTERS)
+
+
+def answer_line(text: str | None, index: AnswerIndex, row: int) -> Markup:
+    """Return the part of an answer that the scorer read, marked, on one line; the end of the answer if it is not known."""
+    if text is None:
+        return Markup("")
+    start, end = int(index.start[row]), int(index.end[row])
+    if 0 <= start < end <= len(text):
+        return one_line(text, ANSWER_CHARACTERS, (start, end))
+    return end_of(text, ANSWER_CHARACTERS)
+
+
+def _chips(selection: Selection, filters: AnswerFilters, links: Links, set_id: str) -> list[Chip]:
+    return [
+        Chip(name, count, links.answers(set_id, filters.toggled(name)), name in filters.verdict)
+        for name, count in selection.by_verdict.items()
+    ]
+
+
+def _truncated(
+    index: AnswerIndex, selection: Selection, filters: AnswerFilters, links: Links, set_id: str
+) -> Chip | None:
+    if not index.truncated.any():
+        return None
+    chosen = filters.truncated == "yes"
+    href = links.answers(set_id, filters.but(truncated="" if chosen else "yes"))
+    return Chip("truncated", selection.truncated, href, chosen)
+
+
+def _subsets(
+    index: AnswerIndex,
+    selection: Selection,
+    filters: AnswerFilters,
+    links: Links,
+    stored: StoredSet,
+) -> tuple[SubsetRow, ...]:
+    """Return the subsets, the lowest accuracy first; none if there is only one."""
+    if len(index.subsets) < 2:
+        return ()
+    summary = index.scoring.summary.subsets if index.scoring else ()
+    metrics = {subset.name: subset.metrics for subset in summary}
+    rows = [
+        SubsetRow(
+            name=name,
+            shown=int(selection.by_subset[place]),
+            metrics=metrics.get(name),
+            href=links.answers(
+                stored.id, filters.but(subset=None if filters.subset == name else name)
+            ),
+            chosen=filters.subset == name,
+        )
+        for place, name in enumerate(index.subsets)
+    ]
+    rows.sort(key=lambda row: (_accuracy(row), row.name))
+    kept = rows[:MAX_SUBSETS]
+    return tuple(kept + [row for row in rows[MAX_SUBSETS:] if row.chosen])
+
+
+def _accuracy(row: SubsetRow) -> float:
+    if row.metrics is None or row.metrics.accuracy is None:
+        return 2.0
+    return row.metrics.accuracy

@@ -1,0 +1,175 @@
+"""Texts of one answer as HTML, of bounded length."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from markupsafe import Markup
+
+from regrade.pages.viewer.formatted import formatted
+from regrade.pages.viewer.visible import Span, marked, visible, with_tokens
+
+SHOWN_CHARACTERS = 60_000
+"""Longest text shown at once; a link shows all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text as HTML."""
+
+    html: Markup
+    cut: int = 0
+    """Characters that are not shown."""
+
+
+class TextMaker:
+    """Makes HTML of texts, of bounded length unless all of them is asked for."""
+
+    def __init__(self, kind: str, full: bool) -> None:
+        self._markdown, self._full = kind == "markdown", full
+
+    def plain(self, text: str) -> Text:
+        """Return a text in the form that the reader chose."""
+        shown, cut = self.cut(text)
+        return Text(formatted(shown) if self._markdown else visible(shown), cut)
+
+    def sent(self, text: str) -> Text:
+        """Return a part of a prompt: always as it was sent."""
+        shown, cut = self.cut(text)
+        return Text(with_tokens(shown), cut)
+
+    def answer(self, text: str, mark: Span | None) -> Text:
+        """Return an answer in the form that the reader chose, with a part of it marked."""
+        shown, cut = self.cut(text)
+        if mark is not None and mark[1] > len(shown):
+            mark = None
+        return Text(
+            formatted(shown, mark) if self._markdown else marked(shown, mark, anchor=True), cut
+        )
+
+    def cut(self, text: str) -> tuple[str, int]:
+        """Return the part of a text that is shown, and the number of characters that are not."""
+        if self._full or len(text) <= SHOWN_CHARACTERS:
+            return text, 0
+        return text[:SHOWN_CHARACTERS], len(text) - SHOWN_CHARACTERS
+
+
+def thought_and_answer(
+    texts: dict[str, Any], read: Span, *, verdict: bool = False
+) -> tuple[str | None, str | None, Span | None, bool]:
+    """Return thought, answer, the marked part of the answer, and True if the thought never ends.
+
+    A thought is in a column of its own, or in the text up to the last `</think>`. A judge's verdict that begins as JSON has no
+    thought in it: its explanation may quote the marks, as the scorer `judge` knows too.
+
+    Args:
+        texts: Columns of the answer.
+        read: First character that the scorer read, and the one after the last; (-1, -1) if unknown.
+        verdict: The answer is a judge's verdict.
+    """
+    text, thought = texts["text"], texts["reasoning"]
+    mark = read if 0 <= read[0] < read[1] else None
+    if text is None:
+        return thought, None, None, thought is not None
+    if verdict and not texts["reasoning_open"] and text.lstrip().startswith(("{", "```")):
+        return thought or None, text, mark, False
+    end = text.rfind("</think>")
+    cut = 0 if end < 0 else end + len("</think>")
+    is_open = "<think>" in text[cut:] or (texts["reasoning_open"] and end < 0 and thought is None)
+    if is_open:
+        cut = len(text)
+    if cut:
+        thought = f"{thought}\n{text[:cut]}" if thought else text[:cut]
+        text = text[cut:]
+    if mark is not None:
+        mark = (mark[0] - cut, mark[1] - cut) if mark[0] >= cut else None
+    return thought or None, text, mark, bool(is_open)
+
+
+def indented(document: str) -> str:
+    """Return JSON with line breaks; as it is if it is none."""
+    try:
+        return orjson.dumps(orjson.loads(document), option=orjson.OPT_INDENT_2).decode()
+    except orjson.JSONDecodeError:
+        return document
+
+
+def html_of(text: str | None) -> Markup | None:
+    """Return a short text as HTML; None for None."""
+    return None if text is None else visible(text)
+
+
+# A prompt as the turns of a chat: messages, or the text that a chat template made of them.
+
+_TURN = re.compile(
+    r"<\|im_start\|>(?P<chatml>\w+)[^\n]*\n?"
+    r"|<\|start_header_id\|>(?P<llama3>\w+)<\|end_header_id\|>\n*"
+    r"|<start_of_turn>(?P<gemma>\w+)\n?"
+    r"|<\|start\|>(?P<harmony>\w+)[^<]{0,80}(?:<\|channel\|>\w+[^<]{0,80})?<\|message\|>"
+    r"|<\|(?P<phi>system|user|assistant|tool|observation)\|>\n?"
+    r"|<\uff5c(?P<deepseek>User|Assistant|System)\uff5c>"
+    r"|\[/?(?P<mistral>INST|SYSTEM_PROMPT)\]"
+)
+"""Begin of a turn in the chat templates that most models use."""
+_INST = {"[INST]": "user", "[/INST]": "assistant", "[SYSTEM_PROMPT]": "system"}
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A part of a prompt."""
+
+    role: str
+    """`user`, `assistant`, `system` and so on; empty for what stands before the first turn, or for a plain prompt."""
+    text: str
+    """Everything that was sent, with the tokens that begin and end the turn."""
+
+
+def turns_of(prompt: str, kind: str | None, prompt_format: str | None) -> list[Turn]:
+    """Return the turns of a prompt; together their texts are the whole prompt.
+
+    Args:
+        prompt: Stored prompt.
+        kind: `messages` for messages as JSON; else it is text.
+        prompt_format: `chat`, `completion`, or None if unknown: a completion prompt has no turns.
+    """
+    if kind == "messages" and (messages := _messages(prompt)):
+        return messages
+    if prompt_format == "completion":
+        return [Turn("", prompt)]
+    return list(_split(prompt))
+
+
+def _messages(prompt: str) -> list[Turn] | None:
+    """Return the messages in JSON; None if it is something else, which is then shown as it is."""
+    try:
+        messages = orjson.loads(prompt)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(messages, list) or not messages:
+        return None
+    turns = []
+    for message in messages:
+        if not isinstance(message, dict) or {*message} - {"type"} != {"role", "content"}:
+            return None
+        if message.get("type", "text") != "text":  # lm-evaluation-harness adds this type to each
+            return None
+        role, content = message["role"], message["content"]
+        if not isinstance(role, str) or not isinstance(content, str):
+            return None
+        turns.append(Turn(role, content))
+    return turns
+
+
+def _split(prompt: str) -> Iterator[Turn]:
+    found = [match for match in _TURN.finditer(prompt) if match[0] != "[/SYSTEM_PROMPT]"]
+    if not found:
+        yield Turn("", prompt)
+        return
+    if found[0].start():
+        yield Turn("", prompt[: found[0].start()])
+    ends = [*(match.start() for match in found[1:]), len(prompt)]
+    for match, end in zip(found, ends, strict=True):
+        role = _INST.get(match[0]) or next(name for name in match.groups() if name)
+        yield Turn(role.lower(), prompt[match.start() : end])

@@ -1,0 +1,252 @@
+"""An answer repository as the viewer reads it: sets, scorings and indexes, read once and remembered."""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from regrade.answers.base import Repository
+from regrade.answers.content import REVISION
+from regrade.answers.scorefile import ORIGINAL, ScoreFile
+from regrade.answers.sets import AnswerSet, readable_sets
+from regrade.judging.labels.calibrate import calibrate
+from regrade.pages.viewer.index import COLUMNS, AnswerIndex, read_index, with_scoring
+from regrade.pages.viewer.parameters import AddressError
+from regrade.pages.viewer.selecting import Selector
+from regrade.pages.viewer.texts import ShardReaders
+from regrade.records.rubrics.facts import JudgeRun, judge_run, model_title
+from regrade.scoring.score import is_stale
+from regrade.settings.errors import (
+    DamagedAnswersError,
+    HubError,
+    RepositoryError,
+    SettingsError,
+    UserError,
+)
+
+HEAD_SECONDS = 10.0
+"""Time after which the Hub is asked for the newest revision again; a folder's is read for each page."""
+INDEXED_ROWS = 2_500_000
+"""Answers in all remembered indexes together; about 100 bytes each."""
+REVISIONS_KEPT = 4
+CALIBRATIONS_KEPT = 10_000
+
+
+class NotFoundError(UserError):
+    """An address of something that this repository does not have."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        return self.what
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSet:
+    """An answer set with its scorings."""
+
+    answers: AnswerSet
+    scorings: tuple[ScoreFile, ...]
+    """All that can be read: headline first, then by scorer and version."""
+    damaged: tuple[DamagedAnswersError, ...]
+    stale: frozenset[str]
+    """Labels of stale scorings."""
+    run: JudgeRun | None = None
+    """Facts of the judge run if the answers are verdicts of a judge."""
+
+    @property
+    def id(self) -> str:
+        """Id of the answer set."""
+        return self.answers.manifest.answer_set_id
+
+    @property
+    def model(self) -> str:
+        """Name of the model that gave the answers; of verdicts with the judge."""
+        return model_title(self.answers.manifest.specification)
+
+    @property
+    def headline(self) -> ScoreFile | None:
+        """Scoring shown unless another is chosen; None without any."""
+        return self.scorings[0] if self.scorings else None
+
+    def scoring(self, label: str | None) -> ScoreFile | None:
+        """Return the scoring with a label; the headline for None.
+
+        Raises:
+            AddressError: If the set has no such scoring.
+        """
+        if label is None:
+            return self.headline
+        for file in self.scorings:
+            if file.label == label:
+                return file
+        labels = ", ".join(file.label for file in self.scorings) or "nothing: it has no scoring"
+        raise AddressError("scorer", label, f"one of {labels}")
+
+    def same_scoring(self, file: ScoreFile | None) -> ScoreFile | None:
+        """Return this set's scoring by the same version of a scorer as another set's; None if it has none."""
+        if file is None:
+            return None
+        for own in self.scorings:
+            if file.scorer == ORIGINAL and file.original and own.original:
+                if (own.original.tool, own.original.name) == (
+                    file.original.tool,
+                    file.original.name,
+                ):
+                    return own
+            elif own.label == file.label:
+                return own
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """All answer sets at one revision."""
+
+    revision: str
+    sets: tuple[StoredSet, ...]
+    """Newest first."""
+    damaged: tuple[DamagedAnswersError, ...]
+    read_at: datetime
+
+    def find(self, answer_set_id: str) -> StoredSet:
+        """Return an answer set by its id, or the first digits of it.
+
+        Raises:
+            NotFoundError: If none fits, or several do.
+        """
+        fitting = [stored for stored in self.sets if stored.id.startswith(answer_set_id)]
+        exact = [stored for stored in fitting if stored.id == answer_set_id] or fitting
+        if len(exact) != 1:
+            found = ", ".join(stored.id for stored in fitting[:5]) or "none"
+            raise NotFoundError(
+                f"'{answer_set_id}' should be the id of one answer set; here it matches {found}."
+            )
+        return exact[0]
+
+
+class Library:
+    """The repository that a viewer shows. Safe for threads: one at a time reads sets and indexes."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+        self.readers = ShardReaders()
+        self.selector = Selector(self.readers)
+        self._lock = threading.RLock()
+        self._head: tuple[str, float] | None = None
+        self._shelves: dict[str, Shelf] = {}
+        self._indexes: dict[tuple[str, ...], AnswerIndex] = {}
+        self._calibrations: dict[tuple[str, str, str], str] = {}
+
+    def shelf(self, at: str | None = None) -> Shelf:
+        """Return the answer sets at a revision, by default the newest.
+
+        Raises:
+            RepositoryError: If the revision does not exist, or the repository is empty.
+            HubError: If the Hub does not answer and nothing was read before.
+        """
+        with self._lock:
+            revision = self._newest() if at is None else self._resolved(at)
+            if revision not in self._shelves:
+                while len(self._shelves) >= REVISIONS_KEPT:
+                    self._shelves.pop(next(iter(self._shelves)))
+                self._shelves[revision] = _read_shelf(self.repository, revision)
+            return self._shelves[revision]
+
+    def index(self, stored: StoredSet, scoring: ScoreFile | None) -> AnswerIndex:
+        """Return the index of an answer set with one of its scorings; errors as in `with_scoring`."""
+        shards = tuple(shard.sha256 for shard in stored.answers.manifest.shards)
+        plain = "", *shards
+        key = plain if scoring is None else (f"{scoring.label} {scoring.scored_at}", *shards)
+        with self._lock:
+            for wanted in (plain, key):
+                if wanted in self._indexes:
+                    self._indexes[wanted] = self._indexes.pop(wanted)  # the last to be dropped
+                elif wanted == plain:
+                    rows = self.readers.batches(stored.answers, COLUMNS)
+                    self._indexes[plain] = read_index(stored.answers, rows)
+                elif scoring is not None:
+                    known = self._indexes[plain]
+                    self._indexes[key] = with_scoring(known, stored.answers, scoring)
+            found = self._indexes[key]
+            while len(self._indexes) > 2 and self._remembered() > INDEXED_ROWS:
+                self._indexes.pop(next(iter(self._indexes)))
+            return found
+
+    def calibration(self, stored: StoredSet, scoring: ScoreFile | None) -> str:
+        """Return what people's labels say about verdicts of a judge: `uncalibrated` without any; "" for other answers."""
+        if scoring is None or stored.run is None:
+            return ""
+        key = stored.answers.revision, stored.id, scoring.label
+        with self._lock:
+            if key not in self._calibrations:
+                while len(self._calibrations) >= CALIBRATIONS_KEPT:
+                    self._calibrations.pop(next(iter(self._calibrations)))
+                found = calibrate(stored.answers, scoring)
+                self._calibrations[key] = "" if found is None else found.text
+            return self._calibrations[key]
+
+    def _remembered(self) -> int:
+        return sum(index.rows for index in self._indexes.values())
+
+    def _newest(self) -> str:
+        now = time.monotonic()
+        far = self.repository.uri.startswith("hf://")
+        if far and self._head is not None and now - self._head[1] < HEAD_SECONDS:
+            return self._head[0]
+        try:
+            head = self.repository.head()
+        except HubError:
+            if self._head is None:
+                raise
+            head = self._head[0]  # what was read before stays readable; the page names its revision
+        if head is None:
+            raise RepositoryError(
+                self.repository.uri,
+                "it holds no answers yet. Generate some with `regrade generate`.",
+            )
+        self._head = head, now
+        return head
+
+    def _resolved(self, at: str) -> str:
+        return at if REVISION.fullmatch(at) and at in self._shelves else self.repository.resolve(at)
+
+
+def _read_shelf(repository: Repository, revision: str) -> Shelf:
+    found, damaged = readable_sets(repository, revision)
+    sets = []
+    for answers in reversed(found):
+        try:
+            sets.append(_stored_set(answers))
+        except SettingsError as error:  # a judge run with facts of a newer version
+            damaged.append(DamagedAnswersError(answers.folder, str(error)))
+    return Shelf(revision, tuple(sets), tuple(damaged), datetime.now(UTC))
+
+
+def _stored_set(answers: AnswerSet) -> StoredSet:
+    files, damaged = answers.scores_and_damage()
+    stale = frozenset(file.label for file in files if is_stale(file, answers))
+    ranked = tuple(_by_rank(files, answers.manifest.scorers, stale))
+    run = judge_run(answers.manifest.specification)
+    return StoredSet(answers, ranked, tuple(damaged), stale, run)
+
+
+def _by_rank(
+    files: Sequence[ScoreFile], scorers: Sequence[str], stale: frozenset[str]
+) -> list[ScoreFile]:
+    """Return scorings: fresh before stale, then those that give the headline, then by the order of the scorers."""
+
+    def rank(file: ScoreFile) -> tuple[object, ...]:
+        place = scorers.index(file.scorer) if file.scorer in scorers else len(scorers)
+        return (
+            file.label in stale,
+            not file.is_headline(scorers),
+            place,
+            -file.version,
+            -file.scored_at.timestamp(),
+        )
+
+    return sorted(files, key=rank)

@@ -1,0 +1,52 @@
+"""Addresses of the viewer's pages, below the path of its prefix."""
+
+from dataclasses import dataclass
+
+from regrade.pages.viewer.filters import AnswerFilters
+from regrade.settings.view_address import answer_path, comparison_path, pair_path, set_path
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Makes the links on the pages."""
+
+    root: str
+    """Path of the prefix, without a slash at the end; empty for none."""
+
+    def home(self, query: str = "") -> str:
+        """Return the address of the list of answer sets."""
+        return _with(f"{self.root}/", query)
+
+    def answers(self, answer_set_id: str, filters: AnswerFilters) -> str:
+        """Return the address of a list of answers."""
+        return _with(f"{self.root}{set_path(answer_set_id)}", filters.query)
+
+    def answer(
+        self,
+        answer_set_id: str,
+        sample_id: str,
+        repeat: int,
+        filters: AnswerFilters,
+        more: str = "",
+    ) -> str:
+        """Return the address of one answer in a list, as the filters make it."""
+        given = "&".join(part for part in (filters.but(page=1).query, more) if part)
+        return _with(f"{self.root}{answer_path(answer_set_id, sample_id, repeat)}", given)
+
+    def comparison(self, base: str, candidate: str, query: str = "") -> str:
+        """Return the address of a comparison of two answer sets."""
+        return _with(f"{self.root}{comparison_path(base, candidate)}", query)
+
+    def pair(self, base: str, candidate: str, sample_id: str, query: str = "") -> str:
+        """Return the address of a question in a comparison."""
+        return _with(f"{self.root}{pair_path(base, candidate, sample_id)}", query)
+
+    def static(self, name: str) -> str:
+        """Return the address of a file for all pages."""
+        return f"{self.root}/static/{name}"
+
+
+def _with(path: str, query: str) -> str:
+    if not query:
+        return path
+    return f"{path}{'&' if '?' in path else '?'}{query}"

@@ -1,0 +1,219 @@
+"""The page of one answer: question, prompt, thought, answer, all scorings, repeats, and other models."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from regrade.answers.scorefile import ScoreFile
+from regrade.pages.viewer.answer_facts import Letter, facts_of, letters_of
+from regrade.pages.viewer.answer_list import selected
+from regrade.pages.viewer.answer_relatives import (
+    ScoringRow,
+    Sibling,
+    other_models,
+    repeats_of,
+    scoring_rows,
+)
+from regrade.pages.viewer.answer_texts import (
+    Text,
+    TextMaker,
+    html_of,
+    indented,
+    thought_and_answer,
+    turns_of,
+)
+from regrade.pages.viewer.filters import PAGE_ROWS, AnswerFilters
+from regrade.pages.viewer.index import AnswerIndex, Rows
+from regrade.pages.viewer.judged import Grading, People, PersonLabel, gradings_of
+from regrade.pages.viewer.library import Library, NotFoundError, Shelf, StoredSet
+from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.verdicts import VERDICTS
+from regrade.records.columns import GENERATION_SCHEMA
+from regrade.settings.errors import DamagedAnswersError
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTurn:
+    """A turn of the prompt."""
+
+    role: str
+    text: Text
+
+
+@dataclass(frozen=True, slots=True)
+class OneAnswer:
+    """The page."""
+
+    stored: StoredSet
+    scoring: ScoreFile | None
+    filters: AnswerFilters
+    sample_id: str
+    number: int
+    repeat: int
+    subset: str
+    verdict: str
+    truncated: bool
+    question: Text | None
+    doc: Text | None
+    """Parts of the question that the scorer needs, as JSON."""
+    turns: tuple[ShownTurn, ...]
+    thought: Text | None
+    thought_open: bool
+    answer: Text | None
+    error: Text | None
+    extracted: Markup | None
+    is_marked: bool
+    target: Markup | None
+    letters: tuple[Letter, ...]
+    facts: tuple[tuple[str, str], ...]
+    scorings: tuple[ScoringRow, ...]
+    repeats: tuple[Sibling, ...]
+    models: tuple[Sibling, ...]
+    gradings: tuple[Grading, ...]
+    """The verdict of each judge on the answer; of a verdict, the judged answers."""
+    labels: tuple[PersonLabel, ...]
+    """Labels that people gave to the answer."""
+    labels_problem: str
+    """Reason why they cannot be read; "" if they can."""
+    unread: int
+    """Other sets of the benchmark that are not read unless asked for."""
+    position: int | None
+    """Number in the list, from 1; None if the filters leave it out."""
+    matching: int
+    previous: str | None
+    next: str | None
+    back: str
+    all_texts: str
+    all_models: str
+    toggled_format: str
+
+
+def one_answer(
+    library: Library,
+    people: People,
+    shelf: Shelf,
+    stored: StoredSet,
+    sample_id: str,
+    repeat: int,
+    filters: AnswerFilters,
+    links: Links,
+    *,
+    full: bool = False,
+    every_model: bool = False,
+) -> OneAnswer:
+    """Return the page.
+
+    Args:
+        library: The repository.
+        people: Labels that people gave.
+        shelf: Answer sets at the revision.
+        stored: Answer set.
+        sample_id: Question.
+        repeat: Number of the answer to it.
+        filters: Filters of the list in which it is shown.
+        links: Makes the addresses.
+        full: Show texts longer than `SHOWN_CHARACTERS` whole.
+        every_model: Read all other sets of the benchmark.
+
+    Raises:
+        NotFoundError: If the set has no such answer.
+        DamagedAnswersError: If answers or scores are damaged.
+    """
+    index, selection = selected(library, shelf, stored, filters)
+    row = index.row_of(sample_id, repeat)
+    if row is None:
+        raise NotFoundError(
+            f"Answer set '{stored.id}' has no answer {repeat} to question '{sample_id}'."
+        )
+    [texts] = library.readers.take(stored.answers, [row], GENERATION_SCHEMA.names).to_pylist()
+    makers = TextMaker(filters.format, full)
+    thought, answer, mark, is_open = thought_and_answer(
+        texts, (int(index.start[row]), int(index.end[row])), verdict=stored.run is not None
+    )
+    place = np.flatnonzero(selection.rows == row)
+    position = int(place[0]) if place.size else None
+    near = _near(index, selection.rows, position, filters, links, stored.id)
+    siblings, unread = other_models(
+        library, shelf, stored, index.scoring, sample_id, filters, links, every_model
+    )
+    prompt_format = stored.answers.manifest.specification.prompt.format
+    turns = turns_of(texts["prompt"] or "", texts["prompt_kind"], prompt_format)
+
+    labels: tuple[PersonLabel, ...] = ()
+    labels_problem = ""
+    try:
+        labels = people.of(shelf, stored, sample_id, repeat)
+    except DamagedAnswersError as error:  # the answer can be read without them
+        labels_problem = str(error)
+
+    def self_link(other: AnswerFilters, more: str = "") -> str:
+        return links.answer(stored.id, sample_id, repeat, other, more)
+
+    return OneAnswer(
+        stored=stored,
+        scoring=index.scoring,
+        filters=filters,
+        sample_id=sample_id,
+        number=int(index.index[row]),
+        repeat=repeat,
+        subset=index.subsets[index.subset[row]],
+        verdict=VERDICTS[index.verdict[row]],
+        truncated=bool(index.truncated[row]),
+        question=None if texts["question"] is None else makers.plain(texts["question"]),
+        doc=None if texts["doc"] is None else makers.sent(indented(texts["doc"])),
+        turns=()
+        if texts["prompt"] is None
+        else tuple(ShownTurn(turn.role, makers.sent(turn.text)) for turn in turns if turn.text),
+        thought=None if thought is None else makers.plain(thought),
+        thought_open=is_open,
+        answer=None if answer is None else makers.answer(answer, mark),
+        error=None if texts["error"] is None else makers.plain(texts["error"]),
+        extracted=html_of(index.extracted[row].as_py()),
+        is_marked=mark is not None,
+        target=html_of(texts["target"]),
+        letters=letters_of(texts, index.extracted[row].as_py()),
+        facts=tuple(facts_of(texts)),
+        scorings=tuple(scoring_rows(library, stored, sample_id, repeat, index, filters, links)),
+        repeats=tuple(repeats_of(library, index, row, filters, links)),
+        models=siblings,
+        gradings=gradings_of(library, shelf, stored, sample_id, repeat, filters, links),
+        labels=labels,
+        labels_problem=labels_problem,
+        unread=unread,
+        position=None if position is None else position + 1,
+        matching=len(selection.rows),
+        previous=near[0],
+        next=near[1],
+        back=links.answers(
+            stored.id,
+            filters.but(page=1 if position is None else position // PAGE_ROWS + 1),
+        ),
+        all_texts=self_link(filters, "full=yes"),
+        all_models=self_link(filters, "models=all"),
+        toggled_format=self_link(
+            filters.but(format="plain" if filters.format == "markdown" else "markdown")
+        ),
+    )
+
+
+def _near(
+    index: AnswerIndex,
+    rows: Rows,
+    position: int | None,
+    filters: AnswerFilters,
+    links: Links,
+    set_id: str,
+) -> tuple[str | None, str | None]:
+    """Return the addresses of the previous and the next answer in the list."""
+    if position is None:
+        return None, None
+    found: list[str | None] = []
+    for place in (position - 1, position + 1):
+        if not 0 <= place < len(rows):
+            found.append(None)
+            continue
+        row = int(rows[place])
+        sample_id = str(index.sample_id[row].as_py())
+        found.append(links.answer(set_id, sample_id, int(index.repeat[row]), filters))
+    return found[0], found[1]

@@ -1,0 +1,118 @@
+"""Comparisons of two answer sets: the rows and the kind of change of each question."""
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
+from regrade.comparing.pairing import ScoredSide
+from regrade.pages.viewer.answer_list import EXTRACTED_CHARACTERS
+from regrade.pages.viewer.filters import KINDS, PairFilters
+from regrade.pages.viewer.library import StoredSet
+from regrade.pages.viewer.visible import Span, one_line
+
+COMPARED_KEPT = 6
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PairIndex:
+    """A comparison, and the rows and the kind of each of its questions; arrays of shape (n,), in the baseline's order."""
+
+    compared: Compared
+    base_row: Rows
+    """Row of the first answer in the baseline."""
+    candidate_row: Rows
+    kind: NDArray[np.int8]
+    subset: NDArray[np.object_]
+    sample_id: NDArray[np.object_] = field(repr=False)
+    """Id in the baseline."""
+
+
+class Pairing:
+    """Comparisons, made once and remembered."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], PairIndex] = {}
+        self._lock = threading.Lock()
+
+    def of(self, base: StoredSet, candidate: StoredSet, filters: PairFilters) -> PairIndex:
+        """Return the comparison of two answer sets.
+
+        Raises:
+            NotComparableError: If more than the model differs, and `filters.allow` does not list it.
+            UnknownNameError: If the scorer is not installed.
+            DamagedAnswersError: If answers are damaged.
+        """
+        shards = [
+            tuple(shard.sha256 for shard in stored.answers.manifest.shards)
+            for stored in (base, candidate)
+        ]
+        labels = [tuple(file.label for file in stored.scorings) for stored in (base, candidate)]
+        key = base.id, candidate.id, *shards, *labels, filters.allow, filters.scorer
+        with self._lock:
+            if key not in self._known:
+                while len(self._known) >= COMPARED_KEPT:
+                    self._known.pop(next(iter(self._known)))
+                allow: Any = filters.allow
+                options = CompareOptions(allow=allow, scorer=filters.scorer)
+                compared = compare_sets(base.answers, candidate.answers, options)
+                self._known[key] = _pair_index(compared)
+            return self._known[key]
+
+
+def _pair_index(compared: Compared) -> PairIndex:
+    pairs = compared.pairs
+    base_row = _first_rows(compared.sides[0], pairs.base_id)
+    candidate_row = _first_rows(compared.sides[1], pairs.candidate_id)
+    change = pairs.change
+    extracted = [
+        np.array(side.scores["extracted"].take(pa.array(rows, pa.int64())).to_pylist(), object)
+        for side, rows in zip(compared.sides, (base_row, candidate_row), strict=True)
+    ]
+    alike = extracted[0] == extracted[1]
+    kind = np.full(len(change), KINDS.index("both partly right"), np.int8)
+    wrong = (change == 0) & (pairs.base <= 0)
+    kind[wrong & alike] = KINDS.index("both wrong, the same")
+    kind[wrong & ~alike] = KINDS.index("both wrong, differently")
+    kind[(change == 0) & (pairs.base >= 1)] = KINDS.index("both right")
+    kind[change < 0] = KINDS.index("right to wrong")
+    kind[change > 0] = KINDS.index("wrong to right")
+    order = np.argsort(base_row, kind="stable")
+    return PairIndex(
+        compared,
+        base_row[order],
+        candidate_row[order],
+        kind[order],
+        pairs.subset[order],
+        pairs.base_id[order],
+    )
+
+
+def _first_rows(side: ScoredSide, ids: NDArray[np.object_]) -> Rows:
+    """Return the row of the answer with the lowest repeat to each question."""
+    scores = side.scores
+    repeat = scores["repeat"].to_numpy()
+    order = pa.array(np.argsort(repeat, kind="stable"), pa.int64())
+    stored = scores["sample_id"].combine_chunks().take(order)
+    places = pc.index_in(pa.array(ids.astype(str), pa.string()), value_set=stored)
+    rows: Rows = order.take(places).to_numpy(zero_copy_only=False).astype(np.int64)
+    return rows
+
+
+def extracted_line(side: ScoredSide, row: int) -> Markup | None:
+    """Return the value that the scorer read, on one line; None if it read nothing."""
+    text = side.scores["extracted"][row].as_py()
+    return None if text is None else one_line(text, EXTRACTED_CHARACTERS)
+
+
+def place_read(side: ScoredSide, row: int) -> Span | None:
+    """Return the place in the text out of which the value was read; None if it is not known."""
+    start, end = side.scores["start"][row].as_py(), side.scores["end"][row].as_py()
+    return None if start is None or end is None else (start, end)

@@ -1,0 +1,214 @@
+"""The page of a comparison: its numbers, and its questions by their change."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from regrade.comparing.likeness import NotComparableError
+from regrade.comparing.models import Comparison
+from regrade.comparing.pairing import ScoredSide
+from regrade.comparing.text import remarks
+from regrade.pages.viewer import parameters as p
+from regrade.pages.viewer.answer_list import EXTRACTED_CHARACTERS, Chip, question_line
+from regrade.pages.viewer.filters import ALLOWED, KINDS, PAGE_ROWS, PairFilters
+from regrade.pages.viewer.library import Library, StoredSet
+from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.pair_index import PairIndex, Pairing, Rows, extracted_line, place_read
+from regrade.pages.viewer.visible import end_of, one_line
+
+LINE_CHARACTERS = 90
+"""Characters of an answer that the list shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow:
+    """A question in the list; texts are HTML."""
+
+    sample_id: str
+    subset: str
+    kind: str
+    question: Markup
+    target: Markup | None
+    base_extracted: Markup | None
+    candidate_extracted: Markup | None
+    base_answer: Markup
+    candidate_answer: Markup
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubsetChange:
+    """A subset beside the list."""
+
+    name: str
+    n: int
+    base: float
+    candidate: float
+    difference: float
+    moved: bool
+    href: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PairList:
+    """The page of a comparison. Without `comparison`, `refusal` says why, and the rest is empty."""
+
+    base: StoredSet
+    candidate: StoredSet
+    filters: PairFilters
+    comparison: Comparison | None = None
+    refusal: str | None = None
+    allow_href: str | None = None
+    """Address that allows the differences for which the comparison was refused."""
+    swap_href: str = ""
+    remarks: tuple[str, ...] = ()
+    kinds: tuple[Chip, ...] = ()
+    subsets: tuple[SubsetChange, ...] = ()
+    rows: tuple[PairRow, ...] = ()
+    matching: int = 0
+    first: int = 1
+    pages: int = 1
+
+
+def pair_list(
+    library: Library,
+    pairing: Pairing,
+    base: StoredSet,
+    candidate: StoredSet,
+    filters: PairFilters,
+    links: Links,
+) -> PairList:
+    """Return the page of a comparison; errors as in `Pairing.of`, except that a refusal is part of the page."""
+    swap = links.comparison(candidate.id, base.id, filters.but(kind=()))
+    try:
+        found = pairing.of(base, candidate, filters)
+    except NotComparableError as error:
+        allow = tuple(name for name in ALLOWED if name in (*filters.allow, *error.kinds))
+        href = links.comparison(base.id, candidate.id, filters.but(allow=allow))
+        problems = "; ".join(error.problems)
+        return PairList(
+            base,
+            candidate,
+            filters,
+            refusal=problems,
+            allow_href=href if error.kinds else None,
+            swap_href=swap,
+        )
+    comparison = found.compared.comparison
+    in_subset = np.ones(len(found.kind), np.bool_)
+    if filters.subset is not None:
+        in_subset = found.subset == filters.subset
+        if not in_subset.any():
+            raise p.AddressError("subset", filters.subset, "a subset of the compared questions")
+    counts = np.bincount(found.kind[in_subset], minlength=len(KINDS))
+    present = np.bincount(found.kind, minlength=len(KINDS))
+    of_kind = np.ones(len(found.kind), np.bool_)
+    if filters.kind:
+        of_kind = np.isin(found.kind, [KINDS.index(name) for name in filters.kind])
+    rows = np.flatnonzero(in_subset & of_kind)
+    start = PAGE_ROWS * (filters.page - 1)
+    return PairList(
+        base,
+        candidate,
+        filters,
+        comparison=comparison,
+        swap_href=swap,
+        remarks=tuple(remarks(comparison)),
+        kinds=tuple(
+            Chip(
+                name,
+                int(counts[place]),
+                links.comparison(base.id, candidate.id, _toggled(filters, name)),
+                name in filters.kind,
+            )
+            for place, name in enumerate(KINDS)
+            if present[place]
+        ),
+        subsets=_subset_changes(comparison, base, candidate, filters, links),
+        rows=tuple(
+            _pair_rows(
+                library, found, rows[start : start + PAGE_ROWS], base, candidate, filters, links
+            )
+        ),
+        matching=len(rows),
+        first=start + 1,
+        pages=max(1, -(-len(rows) // PAGE_ROWS)),
+    )
+
+
+def _toggled(filters: PairFilters, kind: str) -> str:
+    chosen = {*filters.kind} ^ {kind}
+    return filters.but(kind=tuple(name for name in KINDS if name in chosen))
+
+
+def _subset_changes(
+    comparison: Comparison,
+    base: StoredSet,
+    candidate: StoredSet,
+    filters: PairFilters,
+    links: Links,
+) -> tuple[SubsetChange, ...]:
+    """Return the subsets, the largest drop first."""
+    return tuple(
+        SubsetChange(
+            subset.name,
+            subset.n,
+            subset.base,
+            subset.candidate,
+            subset.difference,
+            subset.moved,
+            links.comparison(
+                base.id,
+                candidate.id,
+                filters.but(subset=None if filters.subset == subset.name else subset.name),
+            ),
+            filters.subset == subset.name,
+        )
+        for subset in sorted(comparison.subsets, key=lambda subset: subset.difference)
+    )
+
+
+def _pair_rows(
+    library: Library,
+    found: PairIndex,
+    places: Rows,
+    base: StoredSet,
+    candidate: StoredSet,
+    filters: PairFilters,
+    links: Links,
+) -> list[PairRow]:
+    sides = found.compared.sides
+    of_base, of_candidate = found.base_row[places].tolist(), found.candidate_row[places].tolist()
+    columns = ("question", "prompt", "target", "text", "error")
+    left = library.readers.take(base.answers, of_base, columns).to_pylist()
+    right = library.readers.take(candidate.answers, of_candidate, ("text", "error")).to_pylist()
+    rows = []
+    for number, place in enumerate(places.tolist()):
+        sample_id = str(found.sample_id[place])
+        target = left[number]["target"]
+        rows.append(
+            PairRow(
+                sample_id=sample_id,
+                subset=str(found.subset[place]),
+                kind=KINDS[found.kind[place]],
+                question=question_line(left[number]),
+                target=None if target is None else one_line(target, EXTRACTED_CHARACTERS),
+                base_extracted=extracted_line(sides[0], of_base[number]),
+                candidate_extracted=extracted_line(sides[1], of_candidate[number]),
+                base_answer=_line(sides[0], of_base[number], left[number]),
+                candidate_answer=_line(sides[1], of_candidate[number], right[number]),
+                href=links.pair(base.id, candidate.id, sample_id, filters.but()),
+            )
+        )
+    return rows
+
+
+def _line(side: ScoredSide, row: int, stored: dict[str, Any]) -> Markup:
+    text = stored["error"] or stored["text"] or ""
+    place = place_read(side, row)
+    if place is not None and stored["error"] is None and place[1] <= len(text):
+        return one_line(text, LINE_CHARACTERS, place)
+    return end_of(text, LINE_CHARACTERS)

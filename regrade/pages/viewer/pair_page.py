@@ -1,0 +1,259 @@
+"""The page of one question in a comparison: both answers, with what was read or what differs."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from regrade.comparing.models import Comparison
+from regrade.pages.viewer.answer_texts import Text, TextMaker, thought_and_answer
+from regrade.pages.viewer.filters import KINDS, PAGE_ROWS, AnswerFilters, PairFilters
+from regrade.pages.viewer.library import Library, NotFoundError, StoredSet
+from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.pair_index import Pairing, extracted_line, place_read
+from regrade.pages.viewer.visible import Span, highlighted, marked, visible
+
+# Difference of two texts, word by word, or line by line if they are long.
+
+MAX_WORDS = 3000
+"""Longest text compared word by word; comparing takes up to the square of it."""
+MAX_LINES = 3000
+_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two texts as HTML, with what only one of them has highlighted."""
+
+    base: Markup
+    candidate: Markup
+    same: float | None
+    """Share of both texts that is the same, in [0, 1]; None if they are too long to compare."""
+
+
+def difference(base: str, candidate: str) -> Difference:
+    """Return the difference of two texts."""
+    pieces = [_WORDS.findall(text) for text in (base, candidate)]
+    if max(map(len, pieces)) > MAX_WORDS:
+        pieces = [text.splitlines(keepends=True) for text in (base, candidate)]
+        if max(map(len, pieces)) > MAX_LINES:
+            return Difference(visible(base), visible(candidate), None)
+    left, right = pieces
+    # Frequent words are no anchors (autojunk), which also bounds the time for texts of one repeated word.
+    matcher = SequenceMatcher(None, left, right)
+    blocks = matcher.get_matching_blocks()
+    ours = [(block.a, block.a + block.size) for block in blocks]
+    theirs = [(block.b, block.b + block.size) for block in blocks]
+    return Difference(
+        highlighted(_parts(left, ours)), highlighted(_parts(right, theirs)), matcher.ratio()
+    )
+
+
+def _parts(pieces: Sequence[str], same: Sequence[tuple[int, int]]) -> list[tuple[bool, str]]:
+    parts: list[tuple[bool, str]] = []
+    at = 0
+    for start, end in same:
+        parts += [(True, "".join(pieces[at:start])), (False, "".join(pieces[start:end]))]
+        at = end
+    return [(changed, text) for changed, text in parts if text]
+
+
+COLUMNS = (
+    "question",
+    "prompt",
+    "target",
+    "text",
+    "reasoning",
+    "reasoning_open",
+    "error",
+    "repeat",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PairSide:
+    """One side's answer to a question."""
+
+    stored: StoredSet
+    value: float
+    """Mean over the repeats."""
+    extracted: Markup | None
+    thought: Text | None
+    thought_open: bool
+    answer: Text
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Texts of a side, before they are HTML."""
+
+    thought: str | None
+    answer: str
+    """The error of a failed request; "" after a thought that never ends."""
+    cut: int
+    """Characters of the answer that are not shown."""
+    mark: Span | None
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PairPage:
+    """The page of one question in a comparison."""
+
+    base: PairSide
+    candidate: PairSide
+    filters: PairFilters
+    comparison: Comparison
+    sample_id: str
+    subset: str
+    kind: str
+    question: Text
+    target: Markup | None
+    same: float | None
+    position: int | None
+    matching: int
+    previous: str | None
+    next: str | None
+    back: str
+    all_texts: str
+    toggled_view: str
+
+
+def pair_page(
+    library: Library,
+    pairing: Pairing,
+    base: StoredSet,
+    candidate: StoredSet,
+    sample_id: str,
+    filters: PairFilters,
+    links: Links,
+    *,
+    full: bool = False,
+) -> PairPage:
+    """Return the page of a question; errors as in `Pairing.of`. `full` shows long texts whole.
+
+    Raises:
+        NotFoundError: If the comparison has no such question.
+    """
+    found = pairing.of(base, candidate, filters)
+    fitting = np.flatnonzero(found.sample_id == sample_id)
+    if not fitting.size:
+        raise NotFoundError(
+            f"Question '{sample_id}' is not compared: it has no value on both sides, or '{base.id}' has no such question."
+        )
+    place = int(fitting[0])
+    mask = np.ones(len(found.kind), np.bool_)
+    if filters.kind:
+        mask &= np.isin(found.kind, [KINDS.index(name) for name in filters.kind])
+    if filters.subset is not None:
+        mask &= found.subset == filters.subset
+    rows = np.flatnonzero(mask)
+    here = np.flatnonzero(rows == place)
+    position = int(here[0]) if here.size else None
+
+    def link(at: int | None) -> str | None:
+        if at is None or not 0 <= at < len(rows):
+            return None
+        return links.pair(base.id, candidate.id, str(found.sample_id[rows[at]]), filters.but())
+
+    left, right = (
+        library.readers.take(stored.answers, [int(row)], COLUMNS).to_pylist()[0]
+        for stored, row in (
+            (base, found.base_row[place]),
+            (candidate, found.candidate_row[place]),
+        )
+    )
+    makers = TextMaker("plain", full)
+    said = [
+        _said(makers, texts, place_read(scored, int(row)), verdict=stored.run is not None)
+        for stored, texts, scored, row in (
+            (base, left, found.compared.sides[0], found.base_row[place]),
+            (candidate, right, found.compared.sides[1], found.candidate_row[place]),
+        )
+    ]
+    same = None
+    answers = [marked(one.answer, one.mark) for one in said]
+    if filters.view == "difference":
+        compared = difference(said[0].answer, said[1].answer)
+        same = compared.same
+        answers = [compared.base, compared.candidate]
+    pairs = found.compared.pairs
+    at = int(np.flatnonzero(pairs.base_id == sample_id)[0])
+    other_id = str(pairs.candidate_id[at])
+    sides = [
+        PairSide(
+            stored=stored,
+            value=float(value),
+            extracted=extracted_line(scored, int(row)),
+            thought=None if one.thought is None else makers.plain(one.thought),
+            thought_open=one.is_open,
+            answer=Text(answer, one.cut),
+            href=links.answer(stored.id, own_id, texts["repeat"], AnswerFilters(at=filters.at)),
+        )
+        for stored, value, scored, row, texts, one, answer, own_id in (
+            (
+                base,
+                pairs.base[at],
+                found.compared.sides[0],
+                found.base_row[place],
+                left,
+                said[0],
+                answers[0],
+                sample_id,
+            ),
+            (
+                candidate,
+                pairs.candidate[at],
+                found.compared.sides[1],
+                found.candidate_row[place],
+                right,
+                said[1],
+                answers[1],
+                other_id,
+            ),
+        )
+    ]
+    target = left["target"]
+    text = left["prompt"] if left["question"] is None else left["question"]
+    toggled = "plain" if filters.view == "difference" else "difference"
+    return PairPage(
+        base=sides[0],
+        candidate=sides[1],
+        filters=filters,
+        comparison=found.compared.comparison,
+        sample_id=sample_id,
+        subset=str(found.subset[place]),
+        kind=KINDS[found.kind[place]],
+        question=makers.sent(text or ""),
+        target=None if target is None else visible(target),
+        same=same,
+        position=None if position is None else position + 1,
+        matching=len(rows),
+        previous=link(None if position is None else position - 1),
+        next=link(None if position is None else position + 1),
+        back=links.comparison(
+            base.id,
+            candidate.id,
+            filters.but(page=1 if position is None else position // PAGE_ROWS + 1, view="plain"),
+        ),
+        all_texts=links.pair(
+            base.id, candidate.id, sample_id, "&".join(filter(None, [filters.but(), "full=yes"]))
+        ),
+        toggled_view=links.pair(base.id, candidate.id, sample_id, filters.but(view=toggled)),
+    )
+
+
+def _said(makers: TextMaker, texts: dict[str, Any], read: Span | None, *, verdict: bool) -> _Said:
+    if texts["error"] is not None:
+        shown, cut = makers.cut(texts["error"])
+        return _Said(texts["reasoning"] or None, shown, cut, None, False)
+    thought, answer, mark, is_open = thought_and_answer(texts, read or (-1, -1), verdict=verdict)
+    shown, cut = makers.cut(answer or "")
+    if mark is not None and mark[1] > len(shown):
+        mark = None
+    return _Said(thought, shown, cut, mark, is_open)

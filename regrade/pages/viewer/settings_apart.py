@@ -1,0 +1,76 @@
+"""Settings that tell answer sets of one benchmark apart."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from regrade.records.specification import Specification
+
+_SHORT = {
+    "model.revision": 12,
+    "model.adapter.revision": 12,
+    "benchmark.source_revision": 12,
+    "prompt.chat_template": 12,
+}
+"""Characters shown of hashes."""
+_OF_ONE_MODEL = ("model.", "benchmark.source", "benchmark.parameters.")
+_JUDGED = "benchmark.parameters.judge_run.judged."
+_JUDGED_SET = f"{_JUDGED}answer_set_id"
+MAX_VALUE = 40
+_UNSET = "none"
+
+
+def settings_apart(specifications: Sequence[Specification]) -> list[dict[str, str]]:
+    """Return, for each specification, the settings in which sets of its benchmark differ, by name.
+
+    The names of model and benchmark are left out, because they have columns of their own. Settings of the model, and of the
+    source of the questions, only tell sets of one model apart.
+    """
+    flat = [
+        dict(_flatten(specification.model_dump(mode="json"))) for specification in specifications
+    ]
+    by_benchmark: dict[str, list[int]] = defaultdict(list)
+    for place, specification in enumerate(specifications):
+        by_benchmark[specification.benchmark.name].append(place)
+    found: list[dict[str, str]] = [{} for _ in specifications]
+    for places in by_benchmark.values():
+        names = dict.fromkeys(name for place in places for name in flat[place])
+        for name in names:
+            if name in ("model.name", "benchmark.name", "specification_version", "model.kind"):
+                continue
+            if name.startswith(_JUDGED) and name != _JUDGED_SET:
+                continue  # the id of the judged answers stands for all of it
+            of_model = name.startswith(_OF_ONE_MODEL)
+            for place in places:
+                near = [
+                    other
+                    for other in places
+                    if not of_model or flat[other]["model.name"] == flat[place]["model.name"]
+                ]
+                if len({flat[other].get(name, _UNSET) for other in near}) > 1:
+                    found[place][_title(name)] = _short(name, flat[place].get(name, _UNSET))
+    return found
+
+
+def _flatten(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flatten(inner, (*path, str(key)))
+    elif value is not None:
+        yield ".".join(path), str(value)
+
+
+def _title(name: str) -> str:
+    """Return the name without its group if that is unambiguous."""
+    if name == _JUDGED_SET:
+        return "judged"
+    return re.sub(r"^(sampling|engine|benchmark)\.(parameters\.)?(judge_run\.)?", "", name)
+
+
+def _short(name: str, value: str) -> str:
+    limit = _SHORT.get(name, MAX_VALUE)
+    line = " ".join(value.split())
+    return (
+        line if len(line) <= limit else line[: limit - (limit > 20)] + ("…" if limit > 20 else "")
+    )

@@ -1,0 +1,111 @@
+"""Reading of a verdict: a JSON object of the rubric's form, or one label alone. Nothing else counts, and nothing is a default."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from regrade.records.rubrics.facts import FieldFacts, RubricFacts
+
+_FENCED = re.compile(r"\A```(?:json)?[ \t]*\n(?P<inner>.*)\n```\Z", re.S)
+_LINE = re.compile(r"[\W_]*(?:verdict|grade)[\W_]*?[:=]+(?P<word>.+)", re.I)
+"""Last line such as `Verdict: A`."""
+_LONGEST_LINE = 200
+"""Characters of such a line; longer ones are prose, and would take quadratic time."""
+_MARKDOWN = "*_`\"' \t\n"
+_AROUND = f"{_MARKDOWN}()[]."
+_EDGES = re.compile(r"\A(?:(?![+-]\d)[\W_])+|[\W_]+\Z")
+"""Punctuation around a word; the sign of a number is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A verdict that was read."""
+
+    labels: tuple[str, ...]
+    """Label of each field, or of each criterion: `true` or `false`."""
+    explanations: tuple[str, ...] = ()
+
+
+def read_verdict(text: str, rubric: RubricFacts, criteria: int = 0) -> Reading | None:
+    """Return the verdict in a judge's reply; None if it cannot be read without doubt.
+
+    Args:
+        text: Reply without its reasoning.
+        rubric: The rubric.
+        criteria: Number of criteria, for rubrics of this kind.
+    """
+    stripped = text.strip()
+    fenced = _FENCED.match(stripped)
+    document = _object(fenced["inner"] if fenced else stripped)
+    if document is not None:
+        return _of_object(document, rubric, criteria)
+    if rubric.kind == "criteria" or len(rubric.fields) > 1:
+        return None
+    label = _label(stripped, rubric.fields[0])
+    if label is None and not stripped.startswith(
+        "{"
+    ):  # the rest of an object says nothing for certain
+        label = _label_alone(stripped, rubric.fields[0])
+    return None if label is None else Reading((label,))
+
+
+def _object(text: str) -> Mapping[str, Any] | None:
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _of_object(document: Mapping[str, Any], rubric: RubricFacts, criteria: int) -> Reading | None:
+    if rubric.kind == "criteria":
+        members = document.get("criteria")
+        if not isinstance(members, list) or len(members) != criteria:
+            return None
+        met = [member.get("met") if isinstance(member, dict) else None for member in members]
+        if not all(isinstance(value, bool) for value in met):
+            return None
+        return Reading(
+            tuple("true" if value else "false" for value in met),
+            tuple(str(member.get("explanation", "")) for member in members),
+        )
+    labels = [_label(document.get(field.name), field) for field in rubric.fields]
+    if None in labels:
+        return None
+    return Reading(tuple(map(str, labels)), _explanations(document, rubric.fields))
+
+
+def _explanations(document: Mapping[str, Any], fields: Sequence[FieldFacts]) -> tuple[str, ...]:
+    names = ["explanation"] if len(fields) == 1 else [f"{f.name}_explanation" for f in fields]
+    return tuple(str(document[name]) for name in names if name in document)
+
+
+def _label(value: object, field: FieldFacts) -> str | None:
+    """Return the label that a value is, as a text or a whole number."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    text = str(value).strip()
+    return text if text in field.values else field.words.get(text.lower())
+
+
+def _label_alone(text: str, field: FieldFacts) -> str | None:
+    """Return the label if the reply is one, or if its last line names it: a letter within a word is none.
+
+    A label may have punctuation of its own, such as `[[A]]`, so that as little as possible is taken away.
+    """
+    label = _first_label(field, text.strip(_MARKDOWN), text.strip(_AROUND))
+    if label is not None:
+        return label
+    last = text.rpartition("\n")[2].strip()
+    line = _LINE.fullmatch(last) if len(last) <= _LONGEST_LINE else None
+    if line is None:
+        return None
+    word = line["word"]
+    return _first_label(field, word, word.strip(_MARKDOWN), _EDGES.sub("", word))
+
+
+def _first_label(field: FieldFacts, *texts: str) -> str | None:
+    return next((label for text in texts if (label := _label(text, field)) is not None), None)

@@ -1,0 +1,245 @@
+"""Specification of an answer set, and the id derived from it. Answers with equal ids are comparable.
+
+The id is a hash of what differs from the defaults, so that a new optional field changes no id. A default must therefore
+never change; `tests/records/test_specification.py` holds them.
+"""
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+import orjson
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
+
+from regrade.settings import (
+    HARNESS_NAME,
+    JUDGE_NAME,
+    Method,
+    PromptFormat,
+    SamplingParams,
+    StrictModel,
+)
+
+SPECIFICATION_VERSION = 2
+CHECKPOINT = re.compile(r"/?checkpoint-(\d+)$")
+"""End of the name of a trainer's checkpoint; the group is the training step."""
+
+
+def path_component(name: str) -> str:
+    """Turn any model name into a single path component: `org/name` becomes `org--name`."""
+    return re.sub(r"[^\w.+-]", "-", name.strip("/").replace("/", "--")).lstrip(".") or "model"
+
+
+def training_step(name: str) -> int | None:
+    """Return the training step in a checkpoint's name (`run/checkpoint-500`), or None."""
+    match = CHECKPOINT.search(name)
+    return int(match[1]) if match else None
+
+
+def model_family(name: str) -> str:
+    """Return a model's name without its checkpoint, which all checkpoints of a training run share."""
+    return CHECKPOINT.sub("", name) or name
+
+
+def named_apart(name: str, revision: str | None, revisions: Collection[str | None]) -> str:
+    """Return a model's name, with the beginning of its revision if other models have the same name.
+
+    Args:
+        name: Name of the model.
+        revision: Its revision.
+        revisions: Revisions of all models with this name.
+    """
+    return f"{name}@{revision[:8]}" if revision and len(revisions) > 1 else name
+
+
+class AdapterIdentity(StrictModel):
+    """Exact identity of a LoRA adapter."""
+
+    name: str
+    """Name for people, like a model's."""
+    revision: str
+    """Commit of the Hub repository, or sha256 over the configuration and weights in a local folder."""
+
+
+class ModelIdentity(StrictModel):
+    """Exact identity of a model."""
+
+    name: str
+    """Name for people: the Hub id, or the last part of the folder's path (two parts for `run/checkpoint-500`). With an
+    adapter `<model>+<adapter>`."""
+    kind: Literal["hub", "local", "served", "imported"]
+    """Source of the weights. `served`: known only to the server. `imported`: another tool ran the model."""
+    revision: str
+    """Commit of the Hub repository, or sha256 over the files of a local folder. Of a served model what identifies its
+    weights (see `regrade/models/served.py`; in version 1 the server's address). For imported answers the revision that
+    their tool recorded, else `unknown`."""
+    quantization: str | None = None
+    """Quantization requested in addition to the checkpoint's."""
+    adapter: AdapterIdentity | None = None
+    """LoRA adapter applied to the model, not merged."""
+
+    @property
+    def slug(self) -> str:
+        """Name as a single path component: `org/name` becomes `org--name`."""
+        return path_component(self.name)
+
+    @model_serializer(mode="wrap")
+    def _without_no_adapter(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the adapter if there is none: ids of version 1 and of MLflow runs hash all fields."""
+        dumped: dict[str, Any] = dump(self)
+        if self.adapter is None:
+            dumped.pop("adapter", None)
+        return dumped
+
+
+class BenchmarkIdentity(StrictModel):
+    """Exact identity of a benchmark's questions."""
+
+    name: str = Field(pattern=rf"^[a-z0-9][a-z0-9_-]{{0,62}}$|{HARNESS_NAME}|{JUDGE_NAME}")
+    version: int
+    """Version of the benchmark's code: raised when prompts, targets or ids change. 0: the answers were imported."""
+    source: str
+    """Hub dataset id, or `local`."""
+    source_revision: str
+    """Commit of the Hub dataset, or sha256 over the local files that were read."""
+    config: str | None = None
+    split: str
+    limit: int | None = None
+    """Number of questions, spread evenly over the split. None: all."""
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """Other settings that decide the questions and targets, such as the columns of a dataset benchmark."""
+
+
+class PromptIdentity(StrictModel):
+    """Exact identity of the prompts made from questions."""
+
+    format: PromptFormat | None
+    """None: not known (imported answers)."""
+    template: str
+    """Template of the prompt, or a text that names the method of the benchmark."""
+    n_shots: int | None
+    """None: not known (imported answers)."""
+    system: str | None = None
+    chat_template: str | None = None
+    """sha256 of the chat template used instead of the model's."""
+    chat_template_args: dict[str, Any] = Field(default_factory=dict)
+    truncate: bool = False
+    labels: Literal["appended", "turn"] = "appended"
+    """Labels to rank in a chat: `appended` to the prompt as text, or as the template begins the model's `turn`."""
+
+
+class Specification(StrictModel):
+    """Everything that decides the answers, and nothing else: no path, no host, no batch size."""
+
+    specification_version: int = SPECIFICATION_VERSION
+    model: ModelIdentity
+    benchmark: BenchmarkIdentity
+    prompt: PromptIdentity
+    method: Method
+    """`generate` text, or `rank` the labels of the choices."""
+    sampling: SamplingParams | None
+    """None: not fully known (imported answers)."""
+    repeats: int = 1
+    engine: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the engine that change what the model computes, such as `dtype`. Version 1 has none."""
+
+    @property
+    def answer_set_id(self) -> str:
+        """Id of the answer set; see `specification_id`."""
+        return specification_id(self.model_dump(mode="json"))
+
+    @property
+    def title(self) -> str:
+        """Title for people: benchmark and model."""
+        return f"{self.benchmark.name} · {self.model.name}"
+
+    @property
+    def folder(self) -> str:
+        """Folder of the answers in a repository: `<benchmark>/<model>/<answer_set_id>`."""
+        return f"{path_component(self.benchmark.name)}/{self.model.slug}/{self.answer_set_id}"
+
+    @model_serializer(mode="wrap")
+    def _by_version(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what version 1 did not have: its id is a hash of all its fields."""
+        dumped: dict[str, Any] = dump(self)
+        if self.specification_version == 1:
+            del dumped["engine"]
+            del dumped["prompt"]["labels"]
+            if dumped["sampling"] is not None:
+                del dumped["sampling"]["thinking_token_budget"]
+        return dumped
+
+
+def version_1(
+    specification: Specification, sampling: SamplingParams | None
+) -> Specification | None:
+    """Return the specification of version 1 for the same command; None if version 1 had no such answers.
+
+    Version 1 had no engine settings and no adapters, knew a served model only by its address, and kept sampling params
+    that cannot matter.
+
+    Args:
+        specification: Specification of version 2.
+        sampling: Sampling params as chosen, before `effective_sampling`.
+    """
+    later = (
+        specification.prompt.labels != "appended"
+        or specification.model.adapter is not None
+        or (sampling is not None and sampling.thinking_token_budget is not None)
+    )
+    if specification.model.kind == "served" or later:
+        return None
+    changes = {"specification_version": 1, "engine": {}, "sampling": sampling}
+    return specification.model_copy(update=changes)
+
+
+def effective_sampling(sampling: SamplingParams, method: Method) -> SamplingParams:
+    """Return equal sampling params for settings that give the same answers.
+
+    Ranking does not sample. Greedy decoding takes the most likely token, whatever the seed and the share of tokens to
+    sample from. `stop` is a set.
+    """
+    if method == "rank":
+        return SamplingParams(max_tokens=1)
+    changes: dict[str, Any] = {"stop": tuple(sorted(set(sampling.stop)))}
+    if sampling.temperature == 0:
+        unused = SamplingParams()
+        changes |= {name: getattr(unused, name) for name in ("seed", "top_p", "top_k", "min_p")}
+    return sampling.model_copy(update=changes)
+
+
+def specification_id(stored: Mapping[str, Any]) -> str:
+    """Return the id of a specification as stored in JSON: the first 16 hex digits of a sha256 over canonical JSON.
+
+    Version 1 hashes all fields, later versions those that differ from their default.
+    """
+    version = stored.get("specification_version")
+    content = stored
+    if version != 1:
+        content = _differing(stored, Specification) | {"specification_version": version}
+    canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(canonical).hexdigest()[:16]
+
+
+_NESTED: dict[str, type[BaseModel]] = {
+    "model": ModelIdentity,
+    "benchmark": BenchmarkIdentity,
+    "prompt": PromptIdentity,
+    "sampling": SamplingParams,
+}
+
+
+def _differing(stored: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """Return the fields of a stored object that differ from their default, and those that are not known."""
+    kept = {}
+    for name, value in stored.items():
+        field = model.model_fields.get(name)
+        if field is not None and not field.is_required():
+            default = field.get_default(call_default_factory=True)
+            if value == (list(default) if isinstance(default, tuple) else default):
+                continue
+        if model is Specification and name in _NESTED and isinstance(value, Mapping):
+            value = _differing(value, _NESTED[name])  # noqa: PLW2901 - its reduced form
+        kept[name] = value
+    return kept

@@ -1,0 +1,57 @@
+"""Signs of a judge's bias, as lines of text."""
+
+from collections.abc import Iterator
+
+from regrade.judging.bias import Bias
+from regrade.results.results import Evaluation
+from regrade.results.tables import set_titles
+from regrade.stats.resampling import Estimate
+from regrade.stats.scale import Scale
+from regrade.text.numbers import percent
+
+
+def bias_lines(bias: Bias, scale: Scale) -> Iterator[str]:
+    """Yield a line for each sign of bias but the family, which is a note.
+
+    Args:
+        bias: Signs of bias of a judge run.
+        scale: Scale of its verdicts.
+    """
+    if bias.length is not None:
+        yield f"Spearman correlation of verdict and length: {_signed(bias.length.spearman)}"
+        means = ", ".join(
+            f"{scale.text(quarter.mean)} ({quarter.shortest:,} to {quarter.longest:,} characters)"
+            for quarter in bias.length.quarters
+        )
+        yield f"mean verdict by quarter of length: {means}"
+    if bias.order is not None:
+        share = bias.order.prefers_first
+        between = ""
+        if share.low is not None:
+            between = f", {percent(share.low)} to {percent(share.high)}"
+        yield (
+            f"the answer that stands first is preferred in {percent(share.value)}{between} of {bias.order.n:,} verdicts (50 % "
+            "without preference)"
+        )
+        if bias.order.inconsistent is not None:
+            yield f"{percent(bias.order.inconsistent)} of the pairs change their verdict with the order, and count as ties"
+    if bias.reason:
+        yield f"lengths of the judged answers are not known: {bias.reason}"
+
+
+def _signed(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "not defined, all verdicts or all lengths are equal"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:+.2f}"
+    return f"{estimate.value:+.2f} ({estimate.low:+.2f} to {estimate.high:+.2f})"
+
+
+def evaluation_lines(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    """Yield benchmark and line for each sign of bias in the judge runs of an evaluation."""
+    titles = set_titles(evaluation)
+    for answers in evaluation.answer_sets:
+        title = titles[answers.answer_set_id]
+        for score in answers.scores:
+            if score.bias is not None:
+                yield from ((title, line) for line in bias_lines(score.bias, score.scale))

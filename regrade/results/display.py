@@ -1,0 +1,116 @@
+"""Progress display: none by default, a progress bar on the command line. Paths of log files."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Protocol
+
+from regrade.answers.spool import spool_root
+from regrade.jobs.generate import Progress
+from regrade.results.results import Evaluation
+
+# Log lines of progress, from time to time.
+
+LINE_SECONDS = 15.0
+"""Seconds between two log lines of progress, which replace the bar without a terminal."""
+
+
+class Pace:
+    """Time between two log lines of progress."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Begin to count."""
+        self._last = monotonic()
+
+    def is_due(self) -> bool:
+        """Return True, and begin to count again, if the last line is `LINE_SECONDS` old."""
+        due = monotonic() - self._last > LINE_SECONDS
+        if due:
+            self.start()
+        return due
+
+
+def log_scored(title: str, done: int, total: int) -> None:
+    """Log the number of scored answers."""
+    logging.getLogger("regrade.score").info("%s: %d of %d answers scored", title, done, total)
+
+
+logger = logging.getLogger("regrade.generate")
+
+
+class Display(Protocol):
+    """Shows the progress of a flow."""
+
+    def loading(self, what: str) -> None:
+        """Called before an engine is loaded."""
+
+    def loaded(self) -> None:
+        """Called when the engine is ready."""
+
+    def advance(self, title: str, progress: Progress) -> None:
+        """Called when answers were finished."""
+
+    def scoring(self, title: str, done: int, total: int) -> None:
+        """Called when answers were scored by a scorer that takes long."""
+
+    def finished(self, evaluation: Evaluation) -> None:
+        """Keep the result, to print it even if a later step fails."""
+
+
+class NoDisplay:
+    """No display, for runs whose progress is in the log and on Prefect's page."""
+
+    def __init__(self) -> None:
+        self._pace = Pace()
+
+    def loading(self, what: str) -> None:
+        """Log that the engine is loading, which takes a minute or more."""
+        logger.info("loading %s", what)
+
+    def loaded(self) -> None:
+        """Show nothing."""
+
+    def advance(self, title: str, progress: Progress) -> None:
+        """Show nothing."""
+
+    def scoring(self, title: str, done: int, total: int) -> None:
+        """Log the progress from time to time."""
+        if self._pace.is_due():
+            log_scored(title, done, total)
+
+    def finished(self, evaluation: Evaluation) -> None:
+        """Show nothing."""
+
+
+_NOTHING = NoDisplay()
+_display: ContextVar[Display] = ContextVar("display", default=_NOTHING)
+
+
+def current_display() -> Display:
+    """Return the display of the running flow."""
+    return _display.get()
+
+
+@contextmanager
+def shown_on(display: Display) -> Iterator[None]:
+    """Use a display for the flows that run inside the block."""
+    token = _display.set(display)
+    try:
+        yield
+    finally:
+        _display.reset(token)
+
+
+def log_file(kind: str) -> Path:
+    """Return a new path `KIND-TIME-PID.log` in the folder `REGRADE_LOGS`, else in `logs` beside the spool."""
+    folder = Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"

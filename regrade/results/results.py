@@ -1,0 +1,244 @@
+"""Results of the flows, as `--json` prints them."""
+
+from pydantic import BaseModel, ConfigDict
+
+from regrade.judging.bias import Bias
+from regrade.judging.labels.calibrated import Calibrated
+from regrade.judging.panel_result import PanelResult
+from regrade.scoring.fit import notes
+from regrade.scoring.score import Scored
+from regrade.settings.errors import OperationError, SettingsError
+from regrade.stats.metrics import Summary
+from regrade.stats.named import Aggregate
+from regrade.stats.scale import SHARES, Scale
+from regrade.stats.speed import Speed
+
+
+class Result(BaseModel):
+    """Base class of results: frozen."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class SubsetResult(Result):
+    """Accuracy of a subset."""
+
+    name: str
+    accuracy: float
+    accuracy_stderr: float | None
+    n: int
+
+
+LOWEST = 5
+"""Subsets that a page names."""
+
+
+class ScoreResult(Result):
+    """One scoring."""
+
+    scorer: str
+    version: int
+    source_hash: str
+    headline: bool
+    """True if this scorer gives the benchmark's headline number."""
+    intact_only: str | None = None
+    """Set if damaged shards were left out, such as `intact only: 3 of 4 shards`: not the answer set's score."""
+    notes: tuple[str, ...] = ()
+    """Reasons to doubt the score, a sentence each: the scorer fits nothing, or the imported file has another score."""
+    scale: Scale = SHARES
+    """Scale of the accuracies in `metrics`."""
+    calibrated: Calibrated | None = None
+    """Figure corrected by people's labels, of a judge's scoring or one whose answers were labelled; None for others."""
+    bias: Bias | None = None
+    """Signs of a judge's bias; None without a judge."""
+    metrics: dict[str, float | int | None]
+    """Scalars of `regrade.stats.metrics.Summary` by name; see `flat_metrics`."""
+    lowest: tuple[SubsetResult, ...] = ()
+    """Up to five subsets with the lowest accuracy; empty if there are few subsets."""
+    other_results: tuple[Aggregate, ...] = ()
+    """Results beside the accuracy, such as the strict and the loose reading of instructions."""
+    mlflow_run_id: str | None = None
+
+
+class AnswerSetResult(Result):
+    """One answer set: rows, scores, costs."""
+
+    benchmark: str
+    model: str
+    model_revision: str | None = None
+    """Revision of the model: a commit, or a hash of the files in a folder."""
+    answer_set_id: str
+    revision: str | None
+    """Commit of the repository that holds these answers, and scores if the flow wrote any."""
+    url: str | None
+    rows: int
+    expected_rows: int
+    failed: int = 0
+    """Rows whose request failed and may succeed if it is sent again."""
+    refused: int = 0
+    """Rows whose request cannot succeed, such as a prompt longer than the model's own context."""
+    repeats: int = 1
+    """Answers per question."""
+    generated: int
+    """Rows that this flow run generated; 0 if all were stored already."""
+    scores: tuple[ScoreResult, ...] = ()
+    mlflow_run_id: str | None = None
+    """MLflow run of the headline scoring."""
+    mlflow_url: str | None = None
+    """Page of the model's evaluation in MLflow; None without an MLflow server."""
+    report_url: str | None = None
+    """Page of the report in MLflow; None without one, or without an MLflow server."""
+    seconds: dict[str, float]
+    """Wall-clock seconds of each stage in this run; stages that it did not need are missing."""
+    tokens_per_second: float | None = None
+    """Generated tokens per second in this run; None if it generated nothing."""
+    prompt_tokens: int = 0
+    """Tokens of all prompts, over all sessions."""
+    completion_tokens: int = 0
+    """Generated tokens, reasoning included, over all sessions."""
+    cost: float | None = None
+    """Price of these tokens; None if no price per token is given."""
+    judged: str | None = None
+    """Model whose answers are judged; None if these are no verdicts of a judge."""
+    speed: Speed | None = None
+    """Measurements inside the engine; None if this flow run generated nothing, or its engine takes none."""
+
+    @property
+    def unanswered(self) -> int:
+        """Rows that are not stored, or whose request failed and may succeed if it is sent again."""
+        return self.expected_rows - self.rows + self.failed
+
+
+class NotScored(Result):
+    """A requested scoring that failed, or all scorings of an answer set."""
+
+    answer_set: str
+    """Id of the answer set, or path of a manifest that cannot be read."""
+    title: str = ""
+    """Benchmark and model, if known."""
+    scorer: str | None = None
+    reason: str
+    damaged: bool
+    """True if the stored answers are damaged, False if the request does not fit them."""
+
+    @property
+    def text(self) -> str:
+        """One line for people."""
+        name = " ".join(part for part in (self.answer_set, self.title) if part)
+        return f"{name}, {self.scorer}: {self.reason}" if self.scorer else f"{name}: {self.reason}"
+
+
+class Evaluation(Result):
+    """Result of `evaluate`, `generate` or `score`."""
+
+    answer_sets: tuple[AnswerSetResult, ...]
+    not_scored: tuple[NotScored, ...] = ()
+    panels: tuple[PanelResult, ...] = ()
+    """Several judges of the same answers, combined; empty if no answers have several."""
+    repository: str
+    """Answer repository."""
+    tracking_uri: str | None = None
+    """MLflow URI without credentials; None if nothing was tracked."""
+
+
+def check_answered(evaluation: Evaluation) -> None:
+    """Raise an error if an answer is missing that could be generated.
+
+    Raises:
+        SomeUnansweredError: If there is one; it counts them.
+    """
+    if any(answers.unanswered for answers in evaluation.answer_sets):
+        raise SomeUnansweredError(evaluation)
+
+
+def flat_metrics(summary: Summary) -> dict[str, float | int | None]:
+    """Return the scalars of a summary by name."""
+    flat: dict[str, float | int | None] = dict(summary.overall.model_dump())
+    return flat | summary.averages()
+
+
+def lowest_subsets(summary: Summary) -> tuple[SubsetResult, ...]:
+    """Return the subsets with the lowest accuracy, the lowest first; none of fewer than `LOWEST` subsets."""
+    subsets = [
+        SubsetResult(
+            name=subset.name,
+            accuracy=subset.metrics.accuracy,
+            accuracy_stderr=subset.metrics.accuracy_stderr,
+            n=subset.metrics.n,
+        )
+        for subset in summary.subsets
+        if subset.metrics.accuracy is not None
+    ]
+    if len(subsets) < LOWEST:
+        return ()
+    return tuple(sorted(subsets, key=lambda subset: (subset.accuracy, subset.name))[:LOWEST])
+
+
+def score_result(
+    scored: Scored,
+    mlflow_run_id: str | None,
+    calibrated: Calibrated | None = None,
+    bias: Bias | None = None,
+) -> ScoreResult:
+    """Return the result of one scoring."""
+    return ScoreResult(
+        scorer=scored.file.scorer,
+        version=scored.file.version,
+        source_hash=scored.file.source_hash,
+        headline=scored.file.is_headline(scored.answers.manifest.scorers),
+        notes=tuple(notes(scored.answers, scored.file)),
+        intact_only=scored.file.intact_only,
+        scale=scored.file.scale,
+        calibrated=calibrated,
+        bias=bias,
+        metrics=flat_metrics(scored.file.summary),
+        lowest=lowest_subsets(scored.file.summary),
+        other_results=scored.file.other_results,
+        mlflow_run_id=mlflow_run_id,
+    )
+
+
+class SomeNotScoredError(OperationError):
+    """Some answers could not be scored because they are damaged; the other scorings were kept."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self.evaluation = evaluation
+        super().__init__(evaluation)
+
+    def __str__(self) -> str:
+        return some_not_scored(self.evaluation)
+
+
+class SomeUnansweredError(OperationError):
+    """Not all questions were answered; everything else is done."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self.evaluation = evaluation
+        super().__init__(evaluation)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{answers.benchmark} · {answers.model}: {answers.unanswered:,} of {answers.expected_rows:,} answers missing "
+            f"({answers.failed:,} failed)."
+            for answers in self.evaluation.answer_sets
+            if answers.unanswered
+        ]
+        return " ".join([*lines, "The same command sends their requests again."])
+
+
+class SomeUnfitError(SettingsError):
+    """The requested scorer does not fit some answer sets; the other scorings were kept."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self.evaluation = evaluation
+        super().__init__(evaluation)
+
+    def __str__(self) -> str:
+        return some_not_scored(self.evaluation)
+
+
+def some_not_scored(evaluation: Evaluation) -> str:
+    """Return the number of scorings and a line for each failed scoring."""
+    done = sum(len(answers.scores) for answers in evaluation.answer_sets)
+    lines = [f"{done} scorings are done, {len(evaluation.not_scored)} are not:"]
+    return "\n  ".join([*lines, *(failed.text for failed in evaluation.not_scored)])

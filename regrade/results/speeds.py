@@ -1,0 +1,111 @@
+"""The table of speeds: latencies, goodput, and load of the engine, as the engine or its client measured them."""
+
+from collections.abc import Iterator
+
+from regrade.results.results import Evaluation
+from regrade.stats.speed import AGREEMENT, BOTH, Speed, Spread
+
+COLUMNS = ("benchmark", "ms", "mean", "p25", "p50", "p75", "p99", "n")
+TEXT_COLUMNS = COLUMNS[:2]
+SHORT_COLUMNS = (
+    "p50 / p99 in ms",
+    "TTFT",
+    "TPOT",
+    "ITL",
+    "E2EL",
+    "queue",
+    "in flight",
+    "KV cache",
+    "preempted",
+)
+_NAMES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue"}
+LEGEND = (
+    "TTFT: time to the first token. TPOT: time per output token after it. ITL: time between two tokens. E2EL: time of the whole "
+    "answer. queue: waiting in the engine."
+)
+
+
+def speed_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
+    """Yield a row per answer set and latency, in the order of `COLUMNS`; latencies are in milliseconds."""
+    for answers in evaluation.answer_sets:
+        for field, name in _NAMES.items():
+            spread = getattr(answers.speed, field, None)
+            if isinstance(spread, Spread):
+                parts = (spread.mean, spread.p25, spread.p50, spread.p75, spread.p99)
+                milliseconds = (f"{1000 * seconds:,.1f}" for seconds in parts)
+                by_client = answers.speed is not None and answers.speed.measured_by == "client"
+                title = "ITL, between chunks" if by_client and field == "itl" else name
+                yield answers.benchmark, title, *milliseconds, f"{spread.n:,}"
+
+
+def short_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
+    """Yield a row per answer set, in the order of `SHORT_COLUMNS`: median and 99th percentile in milliseconds, and load."""
+    for answers in evaluation.answer_sets:
+        speed = answers.speed
+        if speed is None or speed.e2el is None:
+            continue
+        spreads = (getattr(speed, field) for field in _NAMES)
+        usage = speed.kv_cache_usage_max
+        yield (
+            answers.benchmark,
+            *("-" if s is None else f"{1000 * s.p50:,.1f} / {1000 * s.p99:,.1f}" for s in spreads),
+            "-" if speed.running_mean is None else f"{speed.running_mean:.1f}",
+            "-" if usage is None else f"{usage:.1%}",
+            f"{speed.preemptions:,}" if speed.measured_by == "engine" else "-",
+        )
+
+
+def load_lines(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    """Yield each benchmark with a sentence about the load of its engine."""
+    for answers in evaluation.answer_sets:
+        speed = answers.speed
+        if speed is None or speed.running_mean is None:
+            continue
+        hits = (
+            "" if speed.prefix_hit_rate is None else f", prefix cache {speed.prefix_hit_rate:.1%}"
+        )
+        usage = (
+            "" if speed.kv_cache_usage_max is None else f", KV cache {speed.kv_cache_usage_max:.1%}"
+        )
+        most = f"most {speed.running_max:,}"
+        if speed.measured_by == "engine":
+            most += f", waiting {speed.waiting_max:,}"
+        lost = f", {speed.preemptions:,} preempted" if speed.measured_by == "engine" else ""
+        yield (
+            answers.benchmark,
+            f"{speed.running_mean:.1f} requests at a time ({most}){usage}{hits}{lost}",
+        )
+
+
+def remark_lines(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    """Yield each benchmark with sentences about goodput, who measured, and whether engine and client agree."""
+    for answers in evaluation.answer_sets:
+        if answers.speed is not None:
+            yield from ((answers.benchmark, line) for line in _remarks(answers.speed))
+
+
+def _remarks(speed: Speed) -> Iterator[str]:
+    goodput = speed.goodput
+    if goodput is not None:
+        share = "-" if goodput.share is None else f"{goodput.share:.1%}"
+        rate = "" if goodput.per_second is None else f", {goodput.per_second:,.2f} per second"
+        unknown = f"; {goodput.unmeasured:,} could not be measured" if goodput.unmeasured else ""
+        yield (
+            f"goodput: {share} of {goodput.answers:,} answers within {goodput.limits}{rate}{unknown}"
+        )
+    if speed.measured_by == "client" and speed.e2el is not None:
+        yield "latencies were measured by the client, per chunk: a chunk may hold several tokens"
+    other = speed.other_side
+    if other is None:
+        return
+    both = [name for name in BOTH if getattr(speed, name) and getattr(other, name) is not None]
+    differing = speed.differences()
+    for name, (ours, theirs) in differing.items():
+        sides = {speed.measured_by: ours, other.by: theirs}
+        yield (
+            f"{name.upper()} differs between engine ({1000 * sides['engine']:,.1f} ms on average) and client "
+            f"({1000 * sides['client']:,.1f} ms): time was lost between them, or the clocks were changed"
+        )
+    if both and not differing:
+        names = ", ".join(name.upper() for name in both)
+        yield f"engine and client agree within {AGREEMENT:.0%} ({names})"

@@ -1,0 +1,18 @@
+"""Settings of jobs, errors, and the names of what is installed.
+
+The models stand in `regrade.settings.settings`, which imports pydantic; it is imported when one of them is first used, because
+errors and the registry are needed without it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regrade.settings.settings import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the models
+    """Return a model of `regrade.settings.settings`; modules of this package are asked for here too, before their import."""
+    if not name[:1].isupper():
+        raise AttributeError(f"module 'regrade.settings' has no attribute '{name}'")
+    return getattr(import_module("regrade.settings.settings"), name)

@@ -1,0 +1,367 @@
+"""Settings of a user: shared by flow parameters, the Prefect form, YAML files and the command line.
+
+Sampling params and engine settings have the same names as in vLLM (https://docs.vllm.ai).
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from regrade.settings import registry
+from regrade.settings.errors import UnknownNameError
+
+
+def _known_scorer(name: str) -> str:
+    """Refuse a name that is neither installed nor `path/to/file.py:name`."""
+    if name in registry.names("scorer") or re.fullmatch(registry.IN_FILE, name):
+        return name
+    raise ValueError(str(UnknownNameError("scorer", name, registry.names("scorer"))))
+
+
+if TYPE_CHECKING:
+    BenchmarkName: TypeAlias = str
+    ScorerName: TypeAlias = str
+    EngineName: TypeAlias = str
+else:  # Pydantic accepts, and the form offers, only installed names
+    BenchmarkName = Literal[registry.names("benchmark")]
+    _SCORERS = registry.names("scorer")
+    ScorerName = Annotated[
+        Literal[_SCORERS] | str,
+        AfterValidator(_known_scorer),
+        WithJsonSchema({"enum": list(_SCORERS), "type": "string"}),
+    ]
+    """Also `path/to/file.py:name`, which the form does not offer: a worker may lack the file."""
+    EngineName = Literal[registry.names("engine")]
+HARNESS = "lm_eval:"
+"""Beginning of the name of a benchmark that is a task, group or tag of lm-evaluation-harness."""
+HARNESS_TASK = r"^[A-Za-z0-9][\w.:+()-]{0,99}$"
+"""Pattern of the name of such a task."""
+HARNESS_NAME = HARNESS_TASK.replace("^", f"^{HARNESS}", 1)
+"""Pattern of such a name."""
+JUDGE_PREFIX = "judge:"
+"""Beginning of the name of a judge run's benchmark: `judge:<rubric>:<judged benchmark>`."""
+JUDGE_NAME = rf"^{JUDGE_PREFIX}[a-z0-9][a-z0-9_-]{{0,40}}:[A-Za-z0-9][A-Za-z0-9_.:+()-]{{0,120}}$"
+"""Pattern of such a name."""
+if TYPE_CHECKING:
+    SourceName: TypeAlias = str
+else:  # one field in the form: a union would be two buttons
+    _NAMES = "|".join(registry.names("benchmark"))
+    SourceName = Annotated[str, Field(pattern=rf"^(?:{_NAMES})$|{HARNESS_NAME}")]
+StoredName = Annotated[str, Field(pattern=registry.NAME)]
+"""Name of a scorer in stored data. The scorer need not be installed to read it."""
+Timestamp = Annotated[
+    AwareDatetime,
+    Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC)),
+]
+"""Time in stored data, with a time zone; in a range in which it can be converted to any other zone."""
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+"""Duration in stored data: at most 30 years, so that a sum of them is finite."""
+ALIAS_NAME = r"^[a-z][a-z0-9_-]{0,62}$"
+"""Pattern of the name of an alias of answer sets."""
+PromptFormat = Literal["chat", "completion"]
+Method = Literal["generate", "rank"]
+SamplingDefaults = Literal["auto", "benchmark", "model"]
+Thinking = Literal["auto", "on", "off"]
+SandboxName = Literal["bwrap", "landlock"]
+Difference = Literal["prompt", "chat_template", "few_shot", "sampling", "questions", "overlap"]
+"""Differences between two answer sets, other than the model, that can be allowed: see docs/compare.md."""
+
+
+class StrictModel(BaseModel):
+    """Base of settings and of stored data: frozen, rejects unknown names and NaN. Validators are made at the first use."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+
+class Settings(StrictModel):
+    """Base of all settings: the docstrings of fields are shown in help and in the Prefect form, which keeps their order.
+
+    Pydantic reads the source file of each class to find these docstrings, a tenth of the start-up time: data that no form shows is a `StrictModel`.
+    """
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = handler(core_schema)
+        fields = handler.resolve_ref_schema(schema).get("properties", {})
+        for position, field in enumerate(fields.values()):
+            field.setdefault("position", position)  # Prefect sorts the form by it
+        return schema
+
+
+class SamplingParams(Settings):
+    """Decoding settings, named as in vLLM. A value set here replaces the benchmark's value."""
+
+    model_config = ConfigDict(title="Set by hand")
+
+    temperature: float = Field(0.0, ge=0, le=2)
+    """Softmax temperature; 0 is greedy."""
+    max_tokens: int = Field(512, ge=1)
+    """Upper limit on new tokens per answer."""
+    top_p: float = Field(1.0, gt=0, le=1)
+    """Probability mass of the tokens to sample from; 1 means all tokens."""
+    top_k: int = Field(0, ge=0)
+    """Number of tokens to sample from; 0 means all tokens."""
+    min_p: float = Field(0.0, ge=0, le=1)
+    """Minimum probability of a token, relative to the most likely token."""
+    stop: tuple[str, ...] = ()
+    """Texts that end an answer; the answer does not include them."""
+    repetition_penalty: float = Field(1.0, gt=0, le=2)
+    """Above 1: discourages tokens that occurred in the prompt or the answer."""
+    presence_penalty: float = Field(0.0, ge=-2, le=2)
+    """Above 0: discourages tokens that occurred in the answer."""
+    frequency_penalty: float = Field(0.0, ge=-2, le=2)
+    """Above 0: discourages tokens in proportion to their count in the answer."""
+    seed: int = Field(0, ge=0)
+    """Base seed of sampling; each sample and repeat gets a different seed derived from it."""
+    thinking_token_budget: int | None = Field(None, ge=1)
+    """Most tokens of the reasoning before an answer; then it is ended. Default: no limit of its own."""
+
+
+class SamplingSettings(SamplingParams):
+    """Decoding settings, named as in vLLM. A value set here replaces the chosen default."""
+
+    model_config = ConfigDict(title="Set by hand")
+
+    defaults: SamplingDefaults = "auto"
+    """Values that are not set here. `model`: the checkpoint's `generation_config.json`; `benchmark`: the benchmark's;
+    `auto`: the model's if it reasons before it answers, else the benchmark's."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_word(cls, values: object) -> object:
+        """Accept `sampling: model` for `sampling: {defaults: model}`."""
+        return {"defaults": values} if isinstance(values, str) else values
+
+
+def _as_word(switch: object) -> object:
+    """Return `on` or `off` for what YAML makes of these words: true or false."""
+    return {True: "on", False: "off"}[switch] if isinstance(switch, bool) else switch
+
+
+class PromptSettings(Settings):
+    """Changes to a benchmark's prompts. Default: no changes."""
+
+    model_config = ConfigDict(title="Set by hand")
+
+    n_shots: int | None = Field(None, ge=0, le=64)
+    """Number of worked examples before the question. Default: the benchmark's number."""
+    format: PromptFormat | None = None
+    """`chat` uses the model's chat template, `completion` is plain text. Default: the benchmark's format."""
+    system: str | None = None
+    """System message (chat), or text at the start of the prompt (completion)."""
+    chat_template: str | None = None
+    """File with a Jinja chat template to use instead of the model's."""
+    chat_template_args: tuple[str, ...] = ()
+    """Arguments of the chat template, each `name=value`, such as `reasoning_effort=high`."""
+    thinking: Annotated[Thinking, BeforeValidator(_as_word)] = "auto"
+    """Reasoning before a chat answer, switched by the chat template. `auto`: as the model does it by default."""
+    truncate: bool = False
+    """Cut the start of prompts that are too long for the context, instead of recording an error."""
+
+
+class DatasetBenchmark(Settings):
+    """A benchmark from any dataset: on the Hub, or in parquet, jsonl, json or csv files."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
+    """Name of the benchmark, in lower case."""
+    path: str
+    """Hub dataset (`org/name`), file or folder."""
+    config: str | None = None
+    """Configuration of a Hub dataset."""
+    split: str = "test"
+    """Split with the questions. A single file is read whole."""
+    revision: str | None = None
+    """Branch, tag or commit of a Hub dataset. Default: the newest."""
+    prompt: str = "{{ question }}"
+    """Jinja template of the prompt. It can use the row's columns, `row['NAME']`, and `choices` as a list."""
+    system: str | None = None
+    """Jinja template of a system message (chat), or of text at the start of the prompt (completion); it can use the columns
+    like the prompt. `--system` replaces it."""
+    target_column: str = "answer"
+    """Column with the right answer: a text, a number, or the index (from 0), letter or text of the right choice. With the
+    scorer `text` also a list of accepted texts."""
+    choices_column: str | None = None
+    """Column with the list of choices, for multiple choice."""
+    subset_column: str | None = None
+    """Column that groups the questions; results are also shown for each group."""
+    format: PromptFormat = "chat"
+    """`chat` uses the model's chat template, `completion` is plain text."""
+    scorer: ScorerName = "exact"
+    """Scorer of the answers. With `choice_logprob`, the model ranks the labels instead of generating text."""
+    n_shots: int = Field(0, ge=0, le=64)
+    """Number of worked examples before the question, from `shots_split`."""
+    shots_split: str = "train"
+    """Split with the worked examples."""
+    shots_path: str | None = None
+    """File with the worked examples, if the dataset is a single file."""
+    shot_answer: str = "{{ target }}"
+    """Jinja template of a worked example's answer. It can use the row's columns, `target` and, with choices, `label`."""
+    sampling: SamplingParams = SamplingParams()
+    """Decoding settings of this benchmark."""
+
+
+class HarnessTasks(Settings):
+    """Tasks of lm-evaluation-harness (https://github.com/EleutherAI/lm-evaluation-harness) to run as benchmarks."""
+
+    model_config = ConfigDict(title="Chosen")
+
+    tasks: tuple[Annotated[str, Field(pattern=HARNESS_TASK)], ...] = ()
+    """Names of tasks, groups or tags, such as `arc_challenge`; `regrade benchmarks --lm-eval` lists them."""
+    path: str | None = None
+    """Folder with yaml files of tasks of your own."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the benchmarks."""
+        return tuple(f"{HARNESS}{task}" for task in self.tasks)
+
+
+class SourceOverride(Settings):
+    """A file or folder to read a benchmark's questions from, instead of the Hub; with the same columns."""
+
+    benchmark: SourceName
+    """Benchmark whose source is replaced."""
+    path: str
+    """File with the questions, or folder with a file per split (`test.*`, `train.*`, `dev.*`)."""
+
+
+class ScoringOptions(Settings):
+    """Settings of scorers that need child processes or a sandbox. Other scorers ignore them."""
+
+    model_config = ConfigDict(title="Scoring")
+
+    sandbox: SandboxName = "bwrap"
+    """Sandbox in which programs of answers run. `bwrap` needs bubblewrap and namespaces, which Docker does not allow by
+    default; `landlock` needs neither and isolates less. The sandbox is part of the scoring's label."""
+    processes: int | None = Field(None, ge=1)
+    """Answers that are scored at the same time; all cores if it is not set."""
+    lm_eval_path: str | None = None
+    """Folder with yaml files of your own tasks of lm-evaluation-harness."""
+    min_coverage: float = Field(0.95, ge=0, le=1)
+    """Smallest share of judged answers with a verdict for which a judge's score is the headline number."""
+    sources: tuple[SourceOverride, ...] = ()
+    """Files with the tests of benchmarks whose questions came from a file and whose tests are too large to be stored with
+    the answers; an evaluation uses the files of its questions."""
+
+
+class TokenPrice(Settings):
+    """Price of a model's tokens, in any currency, to show what answers cost."""
+
+    model_config = ConfigDict(title="Price per million tokens")
+
+    input: float = Field(0.0, ge=0)
+    """Price of a million tokens of prompts."""
+    output: float = Field(0.0, ge=0)
+    """Price of a million generated tokens, reasoning included."""
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Return the price of some tokens."""
+        return (prompt_tokens * self.input + completion_tokens * self.output) / 1e6
+
+
+class Reuse(Settings):
+    """Use of stored answers. Default: answers are kept, and failed requests are sent again."""
+
+    model_config = ConfigDict(title="Stored answers")
+
+    fresh: bool = False
+    """Generate all answers again; the old ones stay readable at older commits."""
+    heal: bool = False
+    """Generate again what was in shards that are damaged or missing."""
+    keep_failed: bool = False
+    """Leave rows whose request failed as they are."""
+
+
+class GoodputLimits(Settings):
+    """Longest latencies, in seconds, of an answer that counts as goodput; at least one. Also as text: `ttft:2,tpot:0.05`."""
+
+    model_config = ConfigDict(title="Limits")
+
+    ttft: float | None = Field(None, gt=0)
+    """Time to first token."""
+    tpot: float | None = Field(None, gt=0)
+    """Time per output token after the first, the mean of an answer."""
+    e2el: float | None = Field(None, gt=0)
+    """End-to-end latency: time to the last token."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, values: object) -> object:
+        """Accept `ttft:2,tpot:0.05` for `{ttft: 2, tpot: 0.05}`."""
+        if not isinstance(values, str):
+            return values
+        limits = dict(part.strip().split(":", 1) for part in values.split(",") if ":" in part)
+        if len(limits) != values.count(",") + 1:
+            raise ValueError(
+                f"'{values}' should be latencies with their limits in seconds, each once, such as "
+                "`ttft:2,tpot:0.05,e2el:30`"
+            )
+        return limits
+
+    @model_validator(mode="after")
+    def _has_limit(self) -> Self:
+        if self.ttft is None and self.tpot is None and self.e2el is None:
+            raise ValueError("goodput needs a limit: ttft, tpot or e2el, in seconds")
+        return self
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name.upper()} {value:g} s" for name, value in self if value is not None)
+
+
+class GateSettings(Settings):
+    """Rules that decide if a model is worse than a baseline."""
+
+    model_config = ConfigDict(title="Gate")
+
+    baseline: str = Field("baseline", min_length=1)
+    """Answer set id, model, or alias (`regrade promote` moves the alias `baseline`)."""
+    max_drop: float = Field(1.0, ge=0, lt=100)
+    """Largest accepted drop of accuracy, in percentage points."""
+    max_drop_of: tuple[str, ...] = ()
+    """Different accepted drops for single benchmarks, each `benchmark=points`, such as `gsm8k=0.5`."""
+    max_unparsed: float | None = Field(None, ge=0, le=100)
+    """Largest accepted share of unparsed answers of the candidate, in percent. Default: no limit."""
+    max_truncated: float | None = Field(None, ge=0, le=100)
+    """Largest accepted share of truncated answers of the candidate, in percent. Default: no limit."""
+    min_coverage: float | None = Field(None, ge=0, le=100)
+    """Smallest accepted share of the baseline's questions compared, in percent. Default: 90, unless `overlap` is allowed."""
+    allow: tuple[Difference, ...] = ()
+    """Intended differences between candidate and baseline; any other difference is an error."""
+    error_rate: float = Field(5.0, gt=0, lt=50)
+    """Largest rate of false regressions, and of false passes, in percent."""
+    base_answers: str | None = None
+    """Answer repository of the baseline, if it is not the candidate's."""
+    promote: bool = False
+    """Move the alias `baseline` to the model if the verdict is pass. An alias that does not exist yet is created without a
+    verdict, because there is nothing to compare with."""
+
+    @model_validator(mode="after")
+    def _can_promote(self) -> Self:
+        if self.promote and self.base_answers is not None:
+            raise ValueError(
+                "`promote` moves an alias of the candidate's own answer repository: leave `base_answers` empty"
+            )
+        if self.promote and re.fullmatch(ALIAS_NAME, self.baseline) is None:
+            raise ValueError(
+                f"`promote` moves an alias, and '{self.baseline}' cannot be one: up to 63 lower-case letters, digits, "
+                "`-` and `_`, beginning with a letter"
+            )
+        return self

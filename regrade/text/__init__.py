@@ -1,0 +1,1 @@
+"""Text of results: tables, numbers, Markdown."""

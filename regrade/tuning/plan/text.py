@@ -1,0 +1,95 @@
+"""The plan of a model's memory as a table, and as a page of markdown."""
+
+from collections.abc import Iterator
+
+from regrade.stats.speed import gib
+from regrade.text.markdown import escape, page_tables
+from regrade.tuning.plan.plan import MemoryPlan, SplitPlan
+
+COLUMNS = (
+    "split",
+    "weights per GPU",
+    "KV cache per GPU",
+    "tokens per copy",
+    "at once per copy",
+    "at once in all",
+    "fits",
+)
+TEXT_COLUMNS = ("split", "fits")
+GROUPS = ((*COLUMNS[:3], COLUMNS[-1]), COLUMNS[3:-1])
+"""Columns that stay together on a page."""
+
+
+def plan_rows(plan: MemoryPlan) -> Iterator[tuple[str, ...]]:
+    """Yield a row per split that vLLM accepts, in the order of `COLUMNS`."""
+    for split in plan.splits:
+        if split.refused is None:
+            yield _row(split, plan)
+
+
+def _row(split: SplitPlan, plan: MemoryPlan) -> tuple[str, ...]:
+    chosen = plan.choice is not None and _sizes(plan.choice) == _sizes(split)
+    fits = f"no, {gib(split.lacking)} per GPU too little" if split.lacking else "yes"
+    return (
+        split.name,
+        _range(split.weights),
+        _range(split.kv_cache) if min(split.kv_cache) > 0 else "none",
+        "-" if split.tokens is None else f"{split.tokens:,}",
+        "-" if split.concurrency is None else f"{split.concurrency:,.1f}",
+        "-" if split.concurrency is None else f"{split.total_concurrency:,.1f}",
+        "yes, begin with this" if chosen else fits,
+    )
+
+
+def refused_lines(plan: MemoryPlan) -> list[str]:
+    """Return a line per reason why splits are refused, with the splits."""
+    reasons: dict[str, list[str]] = {}
+    for split in plan.splits:
+        if split.refused is not None:
+            reasons.setdefault(split.refused, []).append(split.name)
+    return [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
+
+
+def headline(plan: MemoryPlan) -> str:
+    """Return the first choice in a line, or that nothing fits."""
+    if plan.choice is None:
+        return f"{plan.model} does not fit on {plan.target.title}"
+    chosen = next(split for split in plan.splits if _sizes(split) == _sizes(plan.choice))
+    return f"{plan.model} on {plan.target.title}: begin with {chosen.name}"
+
+
+def fact_lines(plan: MemoryPlan) -> list[str]:
+    """Return the assumptions of the plan: model, machine, length, margin, and notes."""
+    size = "" if plan.parameters is None else f", {plan.parameters:,} parameters"
+    how = f"vLLM {plan.vllm}" if plan.method == "vllm" else "an estimate"
+    return [
+        f"model: {plan.model}{size}, {plan.dtype} (by {how})",
+        f"machine: {plan.target.title}{_usable(plan)}",
+        f"length: {plan.max_model_len:,} tokens, {plan.length_source}",
+        f"margin: {plan.margin.source}",
+        *(f"note: {note}" for note in plan.notes),
+    ]
+
+
+def plan_markdown(plan: MemoryPlan) -> str:
+    """Return the page of a plan."""
+    lines = [f"## {escape(headline(plan))}", "", escape(plan.advice[:1].upper() + plan.advice[1:])]
+    rows = list(plan_rows(plan))
+    lines += ["", *page_tables(GROUPS, COLUMNS, rows, key=COLUMNS[:1], text=TEXT_COLUMNS)]
+    lines += [*(f"- {escape(line)}" for line in (*fact_lines(plan), *refused_lines(plan)))]
+    return "\n".join(lines) + "\n"
+
+
+def _usable(plan: MemoryPlan) -> str:
+    return f", vLLM may use {gib(plan.target.usable)} of each" if plan.target.usable else ""
+
+
+def _range(sizes: tuple[int, ...]) -> str:
+    """Return the sizes of the stages: one if they are alike."""
+    texts = dict.fromkeys((gib(min(sizes)), gib(max(sizes))))
+    return " to ".join(texts)
+
+
+def _sizes(split: object) -> tuple[int, int, int]:
+    tensor, pipeline, data = (getattr(split, name) for name in ("tensor", "pipeline", "data"))
+    return tensor, pipeline, data

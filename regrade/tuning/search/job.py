@@ -1,0 +1,71 @@
+"""The job of tuning, and its result as `--json` prints it."""
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from regrade.jobs.job import GenerationJob
+from regrade.settings import Settings
+from regrade.tuning.search.records import Tuning
+from regrade.tuning.search.trials import Limits
+
+
+class LatencyLimits(Settings):
+    """Largest accepted latencies, as 99th percentiles in seconds."""
+
+    model_config = ConfigDict(title="Limits")
+
+    ttft_p99: float | None = Field(None, gt=0)
+    """Time to first token. Default: no limit."""
+    tpot_p99: float | None = Field(None, gt=0)
+    """Time per output token. Default: no limit."""
+    e2el_p99: float | None = Field(None, gt=0)
+    """Time until the last token. Default: no limit."""
+
+    @property
+    def of_search(self) -> Limits:
+        """The limits as the search takes them."""
+        return Limits(self.ttft_p99, self.tpot_p99, self.e2el_p99)
+
+
+class TuneJob(GenerationJob):
+    """Answers to generate while the fastest engine settings are searched for."""
+
+    limits: LatencyLimits = LatencyLimits()
+    starts: int = Field(4, ge=1, le=32)
+    most_in_flight: int | None = Field(None, ge=1)
+
+    @model_validator(mode="after")
+    def _can_be_tuned(self) -> Self:
+        if self.engine.kind != "vllm":
+            raise ValueError(
+                f"engine '{self.engine.kind}' cannot be tuned: its settings belong to the server. `regrade sweep "
+                "--in-flight 1,4,16` measures a server"
+            )
+        for name in ("share", "goodput", "price"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name}: tuning has none; leave it out")
+        if len(self.names) > 1:
+            raise ValueError(
+                f"settings are tuned for one kind of workload, but {len(self.names)} benchmarks are given "
+                f"({', '.join(self.names)}). Give the one whose questions are like those of the runs to come"
+            )
+        return self
+
+
+class TuneResult(BaseModel):
+    """Settings that a search found, and the answers that it made."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tuning: Tuning
+    path: str
+    """Path of the measurement in the answer repository."""
+    repository: str
+    answer_set_id: str
+    answers_made: int
+    """Answers of the evaluation that the measurements generated."""
+    rows: int
+    expected_rows: int
+    load_seconds: float
+    measure_seconds: float

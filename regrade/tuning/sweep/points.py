@@ -1,0 +1,195 @@
+"""Points of a sweep: one evaluation each, in a repository of its own, ordered by the engine that serves them.
+
+Engine settings that change only speed are not part of an answer set's id, so that in one repository a point would find the
+answers of another one and generate nothing.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import orjson
+from pydantic import model_validator
+
+from regrade.jobs.job import EvaluationJob, make_job
+from regrade.settings.errors import SettingsError
+from regrade.tuning.sweep.axes import Axis, grid, with_values
+
+IN_FLIGHT = "in_flight"
+_HUB = "hf://datasets/"
+_LONGEST = 64
+"""Longest name of a point's folder, in characters."""
+_LONGEST_ON_HUB = 96
+"""Longest name of a repository on the Hub, without its owner."""
+
+
+class SweepJob(EvaluationJob):
+    """An evaluation for each point of a grid of settings."""
+
+    in_flight: tuple[int, ...] = ()
+    axes: tuple[Axis, ...] = ()
+
+    @model_validator(mode="after")
+    def _varies(self) -> Self:
+        if self.share is not None or self.machines is not None:
+            raise ValueError(
+                "share, machines: the points of a sweep are measured on one machine, because others are faster or slower"
+            )
+        for name in ("judge", "gate", "price"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name}: a sweep has none; leave it out")
+        if any(number < 1 for number in self.in_flight):
+            raise ValueError("in_flight: each number of requests should be 1 or more")
+        if len(set(self.in_flight)) < len(self.in_flight):
+            raise ValueError("in_flight: a number is given twice")
+        settings = [axis.setting for axis in self.axes]
+        if twice := [setting for setting in settings if settings.count(setting) > 1]:
+            raise ValueError(f"axis '{twice[0]}' is given twice: give its values together")
+        if getattr(self.engine, "tuned", False):
+            raise ValueError(
+                "engine.tuned: a sweep measures the settings that it is given. Leave it out, and give those that `regrade "
+                "tune` found as options"
+            )
+        if max([len(self.in_flight), *(len(axis.values) for axis in self.axes)]) < 2:
+            raise ValueError(
+                "nothing varies: give a setting at least two values, such as `--in-flight 1,4,16`"
+            )
+        return self
+
+    @property
+    def sweep_id(self) -> str:
+        """Id of the sweep, 12 hex digits: the same command continues it, another one begins anew."""
+        left_out = {"answers", "reuse", "tracking_uri", "scoring", "scorer"}
+        content = self.model_dump(mode="json", exclude_unset=True, exclude=left_out)
+        canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(canonical).hexdigest()[:12]
+
+    @property
+    def folder(self) -> str | None:
+        """Folder of the sweep's points and its page; None if the answers are on the Hub."""
+        if self.answers.startswith(_HUB):
+            return None
+        return f"{self.answers.rstrip('/')}/sweeps/{self.sweep_id}"
+
+    def points(self) -> "list[Point]":
+        """Return the points; requests in flight vary fastest, because they need no new engine."""
+        shared = self.model_dump(exclude_unset=True, exclude={"in_flight", "axes"})
+        shared["engine"] = {"kind": self.engine.kind, **shared.get("engine", {})}
+        points: list[Point] = []
+        for values in grid(self.axes):
+            for in_flight in self.in_flight or (None,):
+                settings = {**values, **({} if in_flight is None else {IN_FLIGHT: str(in_flight)})}
+                name = _folder_name(settings)
+                if name in {point.folder for point in points}:
+                    name = _cut(f"{name}-{_digest(settings)}", _digest(settings))
+                address = _address(self.answers, self.sweep_id, name)
+                parameters = with_values(shared, values) | {"answers": address}
+                if _is_greedy(values) and "repeats" not in values:
+                    parameters.pop("repeats", None)
+                points.append(Point(len(points), settings, in_flight, name, address, parameters))
+        return points
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A combination of settings."""
+
+    number: int
+    settings: dict[str, str]
+    """Values of the axes, with the requests in flight last."""
+    in_flight: int | None
+    """Most requests at a time; None: as many as the engine takes by itself."""
+    folder: str
+    """Name of the point in paths and in tables of files."""
+    answers: str
+    """Address of the point's answer repository."""
+    parameters: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Name for people, such as `max_num_batched_tokens=16384, in_flight=4`."""
+        return ", ".join(f"{short(name)}={value}" for name, value in self.settings.items())
+
+    def job(self) -> EvaluationJob:
+        """Return the evaluation of this point.
+
+        Raises:
+            SettingsError: If a value does not fit its setting.
+        """
+        return make_job(EvaluationJob, self.parameters)
+
+    @property
+    def engine_start(self) -> bytes:
+        """Settings that need an engine of their own; points with equal ones share a start."""
+        rendering = {
+            name: (self.parameters.get("prompt") or {}).get(name)
+            for name in ("chat_template", "truncate")
+        }
+        of_engine = [self.parameters["model"], self.parameters.get("engine"), rendering]
+        return orjson.dumps(of_engine, option=orjson.OPT_SORT_KEYS)
+
+
+def short(setting: str) -> str:
+    """Return the last part of a setting's name."""
+    return setting.rpartition(".")[2]
+
+
+def starts(points: Sequence[Point]) -> list[list[Point]]:
+    """Return the points by the engine start that serves them, in the order of their first points."""
+    groups: dict[bytes, list[Point]] = {}
+    for point in points:
+        groups.setdefault(point.engine_start, []).append(point)
+    return list(groups.values())
+
+
+def check_address(job: SweepJob) -> None:
+    """Refuse an answer repository that is the point of a sweep.
+
+    Raises:
+        SettingsError: If it is one.
+    """
+    if "/sweeps/" in job.answers:
+        raise SettingsError(
+            f"`--answers {job.answers}` is a point of another sweep. Name the repository above `sweeps`: this sweep gets a "
+            "folder of its own in it."
+        )
+
+
+def _is_greedy(values: Mapping[str, str]) -> bool:
+    """Return True for a point whose own temperature is 0: its answers to a question would all be equal, so that one is enough."""
+    try:
+        return float(values.get("sampling.temperature", "nan")) == 0
+    except ValueError:  # such as `default`
+        return False
+
+
+def _address(answers: str, sweep_id: str, name: str) -> str:
+    if answers.startswith(_HUB):  # which has no repositories inside others
+        owner, _, repository = answers.rstrip("/").rpartition("/")
+        whole = f"{repository}-sweep-{sweep_id}-{name}"
+        if len(whole) > _LONGEST_ON_HUB:
+            digest = hashlib.sha256(whole.encode()).hexdigest()[:12]
+            whole = f"{whole[: _LONGEST_ON_HUB - 13].rstrip('-._')}-{digest}"
+        return f"{owner}/{whole}"
+    return f"{answers.rstrip('/')}/sweeps/{sweep_id}/{name}"
+
+
+def _folder_name(settings: dict[str, str]) -> str:
+    """Return a name for paths and for the Hub, which allows no `--` and `..`."""
+    parts = [f"{short(setting)}-{_plain(value)}" for setting, value in settings.items()]
+    return _cut("_".join(parts), _digest(settings))
+
+
+def _plain(value: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9.]+", "-", value.rstrip("/").rpartition("/")[2])
+    return re.sub(r"\.{2,}", ".", plain).strip("-.") or "empty"
+
+
+def _cut(name: str, digest: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 7].rstrip('-._')}-{digest}"
+
+
+def _digest(settings: dict[str, str]) -> str:
+    return hashlib.sha256(orjson.dumps(settings)).hexdigest()[:6]

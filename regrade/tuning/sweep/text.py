@@ -1,0 +1,275 @@
+"""A sweep as tables, a page of markdown and plots; untrusted texts are escaped."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from regrade.comparing.text import p_text
+from regrade.stats.curves import Axes, Curve, Place
+from regrade.stats.scale import SHARES
+from regrade.stats.significance import holm
+from regrade.stats.speed import Spread
+from regrade.text.markdown import escape, markdown_table, page_tables
+from regrade.tuning.sweep.points import IN_FLIGHT, short
+from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
+
+LEVEL = 0.05
+RESULT_COLUMNS = (
+    "accuracy",
+    "s per answer",
+    "wall-clock s",
+    "speed-up",
+    "answers/s",
+    "tokens/s",
+    "difference",
+    "worse / better",
+    "p",
+)
+GROUPS = (RESULT_COLUMNS[:6], RESULT_COLUMNS[6:])
+"""Columns that stay together on a page."""
+_LATENCIES = {
+    "ttft": "TTFT",
+    "tpot": "TPOT",
+    "itl": "ITL",
+    "e2el": "E2EL",
+    "queue": "queue",
+}
+LATENCY_COLUMNS = ("ms", "mean", "p25", "p50", "p75", "p99")
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A plot of a sweep's page."""
+
+    file: str
+    """Name without its ending."""
+    curves: tuple[Curve, ...]
+    axes: Axes
+
+
+def setting_columns(sweep: SweepResult) -> tuple[str, ...]:
+    """Return the names of the columns that tell the points apart."""
+    names = tuple("in flight" if name == IN_FLIGHT else short(name) for name in sweep.axes)
+    return names if len(set(names)) == len(names) else tuple(sweep.axes)
+
+
+def result_rows(sweep: SweepResult, benchmark: str) -> Iterator[tuple[str, ...]]:
+    """Yield a row per point: its settings, then `RESULT_COLUMNS`; `notes` has the reason why a point failed."""
+    for point in sweep.points:
+        settings = _settings(sweep, point)
+        measured = _on(point, benchmark)
+        if measured is None:
+            outcome = "failed" if point.failure else "not measured"
+            yield *settings, outcome, *("" for _ in RESULT_COLUMNS[1:])
+            continue
+        test = measured.test
+        incomplete = "" if measured.rows == measured.expected_rows else f" of {measured.rows:,}"
+        yield (
+            *settings,
+            SHARES.mean_text(measured.accuracy, measured.accuracy_stderr) + incomplete,
+            _number(measured.seconds_per_answer, 4),
+            _number(measured.seconds, 2),
+            _number(measured.speed_up, 2),
+            _number(measured.answers_per_second, 1),
+            _number(measured.tokens_per_second, 0),
+            "-"
+            if test is None
+            else f"{SHARES.difference_text(test.difference)} ({SHARES.difference_text(test.low)} to {SHARES.difference_text(test.high)})",
+            "-" if test is None else f"{test.worse:,} / {test.better:,}",
+            "-" if test is None else p_text(test.p_value),
+        )
+
+
+def latency_rows(sweep: SweepResult, benchmark: str) -> Iterator[tuple[str, ...]]:
+    """Yield a row per point and latency: settings, then `LATENCY_COLUMNS`; in milliseconds."""
+    for point in sweep.points:
+        measured = _on(point, benchmark)
+        for name, title in _LATENCIES.items():
+            spread = getattr(measured.speed, name, None) if measured else None
+            if isinstance(spread, Spread):
+                parts = (spread.mean, spread.p25, spread.p50, spread.p75, spread.p99)
+                yield *_settings(sweep, point), title, *(f"{1000 * s:,.2f}" for s in parts)
+
+
+def sentences(sweep: SweepResult, benchmark: str) -> Iterator[str]:
+    """Yield conclusions in plain words: the fastest point, and the points whose accuracy really differs."""
+    measured = [(p, m) for p in sweep.points if (m := _on(p, benchmark)) is not None]
+    first = _on(sweep.points[0], benchmark)
+    if measured and (first is None or first.speed_up is None):
+        yield f"No speed-up: the first point, {sweep.points[0].name}, has no complete measurement."
+    rated = [(p, m) for p, m in measured if m.speed_up is not None]
+    if len(rated) > 1:
+        point, best = max(rated, key=lambda entry: entry[1].speed_up or 0.0)
+        yield f"Fastest: {point.name}, {best.speed_up:.2f} times as fast as {sweep.points[0].name}."
+    tested = [(p, m.test) for p, m in measured if m.test is not None]
+    if not tested:
+        return
+    adjusted = holm([test.p_value for _, test in tested])
+    real = [(p, t, q) for (p, t), q in zip(tested, adjusted, strict=True) if q <= LEVEL]
+    for point, test, q in real:
+        word = "worse" if test.difference < 0 else "better"
+        yield (
+            f"Accuracy at {point.name} is {word} than at the first point: {SHARES.difference_text(test.difference)} points "
+            f"(p = {p_text(q)}, corrected for {len(tested)} tests)."
+        )
+    if not real:
+        widest = max(max(abs(t.low), abs(t.high)) for _, t in tested)
+        yield (
+            f"No point's accuracy differs from that of the first one ({len(tested)} tests, Holm's correction at 5 %); "
+            f"differences beyond {100 * widest:.2f} points are excluded for each."
+        )
+
+
+def notes(sweep: SweepResult, benchmark: str) -> Iterator[str]:
+    """Yield a line for each point with a failure, a remark or a goodput."""
+    for point in sweep.points:
+        measured = _on(point, benchmark)
+        goodput = None if measured is None or measured.speed is None else measured.speed.goodput
+        if goodput is not None:
+            yield (
+                f"{point.name}: goodput {_number(goodput.per_second, 2)} answers/s, {goodput.within:,} of "
+                f"{goodput.answers:,} answers within the limits"
+            )
+        if point.failure is not None:
+            yield f"{point.name}: {point.failure}"
+        if measured is not None and measured.note is not None:
+            yield f"{point.name}: {measured.note}"
+
+
+def plots(sweep: SweepResult) -> Iterator[Plot]:
+    """Yield the plots that the measurements allow."""
+    for benchmark in sweep.benchmarks:
+        name = f"{benchmark}-" if len(sweep.benchmarks) > 1 else ""
+        yield from _speed_plots(sweep, benchmark, name)
+        costs = [
+            (
+                _label(point),
+                Place(m.seconds / m.answered, m.accuracy, m.accuracy_low, m.accuracy_high),
+            )
+            for point in sweep.points
+            if (m := _on(point, benchmark)) is not None and m.accuracy is not None and m.answered
+        ]
+        if len(costs) > 1:
+            axes = Axes(
+                f"{benchmark}: accuracy over cost (95 % intervals)",
+                "seconds of the machine per question",
+                "accuracy",
+                percent_y=True,
+            )
+            curves = tuple(Curve(label, (place,), joined=False) for label, place in costs)
+            yield Plot(f"{name}accuracy-over-cost", curves, axes)
+
+
+def _speed_plots(sweep: SweepResult, benchmark: str, prefix: str) -> Iterator[Plot]:
+    groups: dict[str, list[tuple[PointResult, Measured]]] = {}
+    for point in sweep.points:
+        if (measured := _on(point, benchmark)) is not None:
+            others = {k: v for k, v in point.settings.items() if k != IN_FLIGHT}
+            name = ", ".join(f"{short(k)}={v}" for k, v in others.items()) or benchmark
+            groups.setdefault(name, []).append((point, measured))
+    if IN_FLIGHT in sweep.axes:
+        unit = (
+            "tokens/s"
+            if any(m.tokens_per_second for g in groups.values() for _, m in g)
+            else "answers/s"
+        )
+        curves = tuple(
+            Curve(
+                name,
+                tuple(
+                    Place(p.in_flight or 0, rate)
+                    for p, m in group
+                    if (rate := _rate(m)) is not None
+                ),
+            )
+            for name, group in groups.items()
+        )
+        if any(len(curve.places) > 1 for curve in curves):
+            axes = Axes(f"{benchmark}: throughput", "requests in flight", unit, log_x=True)
+            yield Plot(f"{prefix}throughput", curves, axes)
+    curves = tuple(
+        Curve(
+            name,
+            tuple(
+                Place(user, gpu, label=_label(point))
+                for point, m in group
+                if (user := m.tokens_per_second_per_user) is not None
+                and (gpu := m.tokens_per_second_per_gpu) is not None
+            ),
+        )
+        for name, group in groups.items()
+    )
+    if sum(len(curve.places) for curve in curves) > 1:
+        axes = Axes(
+            f"{benchmark}: throughput of a device against the speed that one user sees",
+            "tokens/s per user",
+            "tokens/s per GPU",
+        )
+        yield Plot(f"{prefix}per-gpu-over-per-user", curves, axes)
+
+
+def _rate(measured: Measured) -> float | None:
+    return measured.tokens_per_second or measured.answers_per_second
+
+
+def _label(point: PointResult) -> str:
+    if IN_FLIGHT in point.settings and len(point.settings) == 1:
+        return point.settings[IN_FLIGHT]
+    return point.name
+
+
+def sweep_page(sweep: SweepResult, images: Mapping[str, str]) -> str:
+    """Return the page of a sweep as markdown.
+
+    Args:
+        sweep: The sweep.
+        images: Address of the image of each plot, by `Plot.file`; plots without one are left out.
+    """
+    names = setting_columns(sweep)
+    count = (
+        f"{len(sweep.points)} points, {len(sweep.failed)} failed"
+        if sweep.failed
+        else f"{len(sweep.points)} points"
+    )
+    lines = [
+        f"# Sweep {sweep.sweep_id}",
+        "",
+        f"{count}. Compared with the first point: {escape(sweep.points[0].name)}.",
+        "",
+    ]
+    for benchmark in sweep.benchmarks:
+        lines += [f"## {escape(benchmark)}", ""]
+        lines += [line for text in sentences(sweep, benchmark) for line in (escape(text), "")]
+        rows = list(result_rows(sweep, benchmark))
+        groups = [(*names, *GROUPS[0]), GROUPS[1]]
+        lines += page_tables(groups, (*names, *RESULT_COLUMNS), rows, key=names, text=names)
+        latencies = list(latency_rows(sweep, benchmark))
+        columns = (*names, *LATENCY_COLUMNS)
+        lines += [*markdown_table(columns, latencies, text=(*names, "ms")), ""]
+        lines += [f"- {escape(note)}" for note in notes(sweep, benchmark)]
+        lines += [""]
+    for plot in plots(sweep):
+        if (address := images.get(plot.file)) is not None:
+            lines += [f"![{escape(plot.axes.title)}]({address})", ""]
+    lines += [
+        "Accuracy ± one standard error. Difference from the first point in percentage points with its 95 % interval; worse / "
+        "better: questions with a lower / higher value; p: paired test of no difference, not corrected for the number of points. "
+        "Wall-clock: generating, without loading.",
+        "",
+        "Answers of each point:",
+        "",
+        *(f"- {escape(point.name)}: `{point.answers}`" for point in sweep.points),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _settings(sweep: SweepResult, point: PointResult) -> tuple[str, ...]:
+    return tuple(point.settings[name] for name in sweep.axes)
+
+
+def _on(point: PointResult, benchmark: str) -> Measured | None:
+    return next((m for m in point.benchmarks if m.benchmark == benchmark), None)
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"

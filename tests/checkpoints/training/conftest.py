@@ -1,0 +1,31 @@
+"""Checkpoints, and a command that takes the place of `regrade evaluate`."""
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from regrade.checkpoints.training import callback
+from regrade.checkpoints.training.checkpoints import wait_until_written
+from tests.checkpoints.training.trainings import quick_command
+from tests.command_line import DEMO
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluate with a small program instead of `regrade evaluate`, in the environment that a launcher makes."""
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr(callback, "evaluation_command", quick_command)
+    monkeypatch.setattr(callback, "wait_until_written", partial(wait_until_written, stable=0.05))
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """Output folder of a training with the checkpoints 1 to 6."""
+    folder = tmp_path / "tiny-run"
+    for step in range(1, 7):
+        checkpoint = folder / f"checkpoint-{step}"
+        shutil.copytree(DEMO / "regrade-demo", checkpoint)
+        (checkpoint / "trainer_state.json").write_text(f'{{"global_step": {step}}}')
+    return folder

@@ -1,0 +1,143 @@
+"""Evaluate checkpoints of short trainings with `transformers.Trainer` on the CPU."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from transformers import Trainer, TrainerState, TrainingArguments
+
+from regrade.checkpoints.training import EvaluateCheckpoints
+from regrade.checkpoints.training.evaluations import EvaluationFailedError
+from regrade.settings.errors import SettingsError
+from tests.checkpoints.training.trainings import Reporter, history, train
+from tests.command_line import DEMO, ROOT
+
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
+
+Train = Callable[..., tuple[Trainer, Reporter]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, quick: None) -> Train:
+    return partial(train, tmp_path)
+
+
+@pytest.mark.parametrize("wait", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(run: Train, wait: bool) -> None:
+    trainer, reporter = run(EvaluateCheckpoints(["sums"], every=2, wait=wait))
+
+    assert history(trainer) == {2: 0.02, 4: 0.04}
+    reported = {step: logs["regrade/sums/accuracy"] for step, logs in reporter.logged.items()}
+    assert reported == {2: 0.02, 4: 0.04}
+    assert reporter.ended
+    losses = [logs for logs in trainer.state.log_history if "loss" in logs]
+    assert len(losses) == 4, "the losses of the training are logged as well"
+
+
+@pytest.mark.slow
+def test_checkpoints_that_the_trainer_deletes_early_are_evaluated(
+    run: Train, tmp_path: Path
+) -> None:
+    hook = EvaluateCheckpoints(["sums"], environment={"SECONDS": "1"})
+
+    trainer, _ = run(hook, save_total_limit=1)
+
+    assert history(trainer) == {step: step / 100 for step in (1, 2, 3, 4)}
+    left = {path.name for path in (tmp_path / "tiny-run").iterdir()}
+    assert left == {"checkpoint-4", "regrade-logs"}, "the hard links are removed"
+
+
+@pytest.mark.slow
+def test_a_failed_evaluation_ends_training_if_asked(run: Train) -> None:
+    hook = EvaluateCheckpoints(["sums"], arguments=["--fail"], wait=True, stop_on_failure=True)
+
+    with pytest.raises(EvaluationFailedError, match="Evaluation of checkpoint-1: .*out of memory"):
+        run(hook)
+
+
+def test_only_the_first_rank_evaluates(tmp_path: Path) -> None:
+    hook = EvaluateCheckpoints(["sums"], wait=True, stop_on_failure=True)
+    arguments = TrainingArguments(output_dir=str(tmp_path), use_cpu=True)
+
+    hook.on_save(arguments, TrainerState(is_world_process_zero=False), None)  # type: ignore[arg-type]
+
+    with pytest.raises(EvaluationFailedError, match="does not exist"):
+        hook.on_save(arguments, TrainerState(), None)  # type: ignore[arg-type]
+
+
+def test_the_example_in_the_docs_runs() -> None:
+    class Stub:
+        def __init__(self) -> None:
+            self.callback_handler = self
+            self.callbacks: list[Any] = [None]
+            self.trained_with: list[Any] = []
+
+        def train(self) -> None:
+            self.trained_with = list(self.callbacks)
+
+    page = (ROOT / "docs" / "ci.md").read_text()
+    stub = Stub()
+    exec(page.split("```python\n")[1].split("```")[0], {"trainer": stub})
+    (hook, _) = stub.trained_with
+    assert hook.every == 2
+    assert hook.arguments[:2] == ("--benchmark", "gsm8k_chat")
+
+
+def test_impossible_arguments_are_refused() -> None:
+    with pytest.raises(SettingsError, match="benchmarks"):
+        EvaluateCheckpoints()
+    with pytest.raises(SettingsError, match="every=0"):
+        EvaluateCheckpoints(["gsm8k"], every=0)
+    with pytest.raises(SettingsError, match="max_waiting=-1"):
+        EvaluateCheckpoints(["gsm8k"], max_waiting=-1)
+
+
+@pytest.mark.slow
+def test_metrics_reach_mlflow_at_the_step_of_their_checkpoint(
+    run: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    uri = f"sqlite:///{tmp_path / 'training.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "training")
+    mlflow.set_tracking_uri(uri)
+    try:
+        run(EvaluateCheckpoints(["sums"], environment={"SECONDS": "2"}), report_to="mlflow")
+        client = mlflow.MlflowClient(uri)
+        (run,) = mlflow.search_runs(search_all_experiments=True, output_format="list")
+        logged = client.get_metric_history(run.info.run_id, "regrade/sums/accuracy")
+    finally:
+        mlflow.set_tracking_uri(None)
+    assert {metric.step: metric.value for metric in logged} == {1: 0.01, 2: 0.02, 3: 0.03, 4: 0.04}
+
+
+@pytest.mark.slow
+@pytest.mark.vllm
+@pytest.mark.timeout(900)
+def test_a_checkpoint_is_evaluated_with_real_vllm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGRADE_SPOOL", str(tmp_path / "spool"))
+    config = tmp_path / "evaluation.yaml"
+    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    del demo["model"]
+    config.write_text(json.dumps({**demo, "datasets": demo["datasets"][:1]}))
+    hook = EvaluateCheckpoints(
+        limit=8,
+        answers=str(tmp_path / "answers"),
+        arguments=["--config", str(config)],
+        stop_on_failure=True,
+    )
+
+    _, reporter = train(tmp_path, hook, max_steps=1)
+
+    assert set(reporter.logged) == {1}
+    assert reporter.logged[1]["regrade/demo-arithmetic/n"] == 8
+    (manifest,) = (tmp_path / "answers").rglob("manifest.json")
+    specified = json.loads(manifest.read_text())["specification"]
+    assert specified["model"]["name"] == "tiny-run/checkpoint-1"

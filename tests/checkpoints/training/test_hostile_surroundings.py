@@ -1,0 +1,196 @@
+"""Nothing that an evaluation meets ends the training: vanished files, odd headers, a full disk, a missing program."""
+
+import json
+import logging
+import os
+import resource
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import TrainerControl, TrainerState, TrainingArguments
+
+from regrade.checkpoints.training import EvaluateCheckpoints, callback
+from regrade.checkpoints.training.evaluations import EvaluationFailedError
+from tests.checkpoints.training.trainings import quick_command
+
+pytestmark = [pytest.mark.filterwarnings("ignore")]
+
+
+def save(hook: EvaluateCheckpoints, output: Path, *steps: int, **arguments: Any) -> TrainerState:
+    """Call the hook like a training that saves checkpoints at these steps and ends."""
+    chosen = TrainingArguments(output_dir=str(output), use_cpu=True, **arguments)
+    state, control = TrainerState(), TrainerControl()
+    hook.on_train_begin(chosen, state, control)
+    for step in steps:
+        state.global_step = step
+        hook.on_save(chosen, state, control)
+        hook.on_step_end(chosen, state, control)
+    hook.on_train_end(chosen, state, control)
+    return state
+
+
+def steps(state: TrainerState) -> list[int]:
+    return [logs["step"] for logs in state.log_history]
+
+
+@pytest.fixture
+def hook(quick: None) -> EvaluateCheckpoints:
+    return EvaluateCheckpoints(["sums"])
+
+
+def vanish(weights: Path) -> None:
+    weights.unlink()
+    weights.symlink_to("renamed-meanwhile")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (vanish, "a file cannot be read"),
+        (lambda weights: weights.write_bytes(b"\2\0\0\0\0\0\0\0[]"), "has no safetensors header"),
+        (lambda weights: shutil.rmtree(weights.parent), "the folder does not exist"),
+    ],
+)
+def test_an_odd_checkpoint_is_named_and_the_next_is_evaluated(
+    hook: EvaluateCheckpoints,
+    output: Path,
+    caplog: pytest.LogCaptureFixture,
+    change: Callable[[Path], object],
+    message: str,
+) -> None:
+    change(output / "checkpoint-1/model.safetensors")
+
+    state = save(hook, output, 1, 2, save_total_limit=1)
+
+    assert steps(state) == [2]
+    assert "checkpoint-1 was not evaluated" in caplog.text
+    assert message in caplog.text
+
+
+def test_a_failed_evaluation_is_a_warning_with_the_last_line_of_its_log(
+    quick: None, output: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert steps(save(EvaluateCheckpoints(["sums"], arguments=["--fail"]), output, 4)) == []
+    message = "checkpoint-4 was not evaluated: exit code 1: the engine ended: out of memory"
+    assert message in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_a_missing_program_is_a_warning(
+    hook: EvaluateCheckpoints,
+    output: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(callback, "evaluation_command", lambda *_: ("/nowhere/regrade",))
+
+    assert steps(save(hook, output, 1)) == []
+    assert "No such file or directory: '/nowhere/regrade'" in caplog.text
+
+
+def test_an_unexpected_error_has_its_traceback_and_the_next_checkpoint_is_evaluated(
+    hook: EvaluateCheckpoints,
+    output: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def command(model: Path, *others: Any) -> tuple[str, ...]:
+        return quick_command(model, *others) if model.name != "checkpoint-1" else {}[str(model)]
+
+    monkeypatch.setattr(callback, "evaluation_command", command)
+
+    assert steps(save(hook, output, 1, 2)) == [2]
+    assert "checkpoint-1 was not evaluated: KeyError" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+def test_a_reporter_that_fails_does_not_end_the_training(
+    hook: EvaluateCheckpoints, output: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stub:
+        def __init__(self) -> None:
+            self.callback_handler = self
+            self.callbacks: list[Any] = []
+
+        def on_log(self, *_: Any) -> None:
+            raise ConnectionError("MLflow is gone")
+
+    trainer = Stub()
+    hook.attach(trainer)  # type: ignore[arg-type]
+
+    assert steps(save(hook, output, 1, 2)) == [1, 2]
+    assert "MLflow is gone" in caplog.text
+
+
+def in_a_fork(action: Callable[[], object]) -> int:
+    """Run an action in a fork of this process, and return 0 if it raised nothing."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            action()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.parametrize("total_limit", [None, 1])
+def test_a_disk_on_which_nothing_can_be_written_does_not_end_the_training(
+    hook: EvaluateCheckpoints, output: Path, total_limit: int | None
+) -> None:
+    def train() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # EFBIG instead of ENOSPC
+        state = save(hook, output, 1, 2, save_total_limit=total_limit)
+        assert steps(state) == []
+
+    assert in_a_fork(train) == 0
+    assert not (output / "regrade-kept").exists()
+
+
+def test_folders_that_cannot_be_made_do_not_end_the_training(
+    hook: EvaluateCheckpoints, output: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("regrade-kept", "regrade-logs"):
+        (output / name).write_text("a file in the place of the folder")
+
+    assert steps(save(hook, output, 1, save_total_limit=1)) == []
+
+    assert "checkpoint-1 cannot be kept with hard links" in caplog.text
+    assert "checkpoint-1 was not evaluated" in caplog.text
+
+
+def test_only_stop_on_failure_ends_the_training(
+    quick: None, output: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hook = EvaluateCheckpoints(["sums"], arguments=["--fail"], stop_on_failure=True)
+    with pytest.raises(EvaluationFailedError, match="out of memory"):
+        save(hook, output, 1)
+
+
+def test_a_skipped_checkpoint_is_named_with_the_command_that_evaluates_it(
+    quick: None, output: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = EvaluateCheckpoints(
+        ["sums"], limit=8, environment={"SECONDS": "1"}, max_waiting=1, answers="my answers"
+    )
+
+    with caplog.at_level(logging.WARNING, "regrade.hooks"):
+        state = save(slow, output, 1, 2, 3, 4)
+
+    assert steps(state) == [1, 4]
+    assert "checkpoint-2 is not evaluated, because newer checkpoints wait" in caplog.text
+    command = "regrade evaluate --model {} --benchmark sums --answers 'my answers' --limit 8"
+    assert command.format(output / "checkpoint-3") in caplog.text
+    assert not (output / "regrade-kept").exists()
+
+
+def test_what_an_evaluation_printed_stays_beside_its_log(
+    hook: EvaluateCheckpoints, output: Path
+) -> None:
+    save(hook, output, 1)
+    printed = json.loads((output / "regrade-logs/checkpoint-1.json").read_text())
+    assert printed["answer_sets"][0]["benchmark"] == "sums"

@@ -1,0 +1,111 @@
+"""An evaluation ends with its training, however that ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+from transformers import TrainerState, TrainingArguments
+
+from regrade.checkpoints.training import EvaluateCheckpoints
+from regrade.processes.tree import is_running
+from tests.command_line import DEMO, ROOT
+from tests.processes.trees import wait_until
+
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """Return the running processes with a variable in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("MARK") == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+ENDINGS = {
+    "SIGTERM": lambda: os.kill(os.getpid(), signal.SIGTERM),
+    "SIGKILL": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "an error": lambda: os._exit(1),
+}
+
+
+@pytest.mark.parametrize(
+    ("ending", "holds_a_fork"), [*((ending, False) for ending in ENDINGS), ("SIGKILL", True)]
+)
+def test_no_evaluation_outlives_its_training(
+    quick: None, output: Path, ending: str, holds_a_fork: bool
+) -> None:
+    mark = f"{output}-{ending}-{holds_a_fork}"
+    pid = os.fork()
+    if pid == 0:  # the training
+        hook = EvaluateCheckpoints(["sums"], environment={"MARK": mark, "SECONDS": "600"})
+        arguments = TrainingArguments(output_dir=str(output), use_cpu=True)
+        hook.on_save(arguments, TrainerState(global_step=3), None)  # type: ignore[arg-type]
+        log = output / "regrade-logs/checkpoint-3.log"
+        wait_until(lambda: log.exists() and "started" in log.read_text())
+        if holds_a_fork and os.fork() == 0:  # as a DataLoader's workers do
+            time.sleep(15)
+            os._exit(0)
+        ENDINGS[ending]()
+    wait_until(lambda: bool(marked(mark)))
+    os.waitpid(pid, 0)
+
+    started = time.monotonic()
+    wait_until(lambda: not marked(mark))
+
+    assert time.monotonic() - started < 10
+    assert (output / "regrade-kept/tiny-run/checkpoint-3").is_dir(), "for the next start"
+
+
+@pytest.mark.slow
+@pytest.mark.vllm
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_real_evaluation_with_vllm_ends_with_its_training(tmp_path: Path, number: int) -> None:
+    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    del demo["model"]
+    config = tmp_path / "evaluation.yaml"
+    config.write_text(json.dumps({**demo, "datasets": demo["datasets"][:1]}))
+    hook = {"answers": str(tmp_path / "answers"), "arguments": ["--config", str(config)]}
+    command = [
+        sys.executable,
+        "-m",
+        "tests.checkpoints.training.trainings",
+        str(tmp_path),
+        json.dumps(hook),
+    ]
+    environment = {**os.environ, "REGRADE_SPOOL": str(tmp_path / "spool")}
+    with subprocess.Popen(
+        [*command, json.dumps({"max_steps": 1}), "real"], cwd=ROOT, env=environment
+    ) as training:
+        tree: set[psutil.Process] = set()
+
+        def has_an_engine() -> bool:
+            assert training.poll() is None
+            time.sleep(0.5)
+            tree.update(psutil.Process(training.pid).children(recursive=True))
+            return any("EngineCore" in " ".join(process.cmdline()) for process in alive(tree))
+
+        wait_until(has_an_engine, 400)
+        training.send_signal(number)
+        training.wait(30)
+        wait_until(lambda: not alive(tree), 30)
+
+    assert (tmp_path / "tiny-run/regrade-kept/tiny-run/checkpoint-1").is_dir()
+    assert not list((tmp_path / "answers").rglob("manifest.json")), "it ended before the evaluation"
+
+
+def alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    return [process for process in processes if is_running(process)]

@@ -1,0 +1,122 @@
+"""A training that resumes, and what an earlier process left in its folder."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from transformers import TrainerState, TrainingArguments
+
+from regrade.checkpoints.training import EvaluateCheckpoints
+from regrade.checkpoints.training.checkpoints import keep, kept_folder
+from regrade.checkpoints.training.resuming import left_over, saves_until, write_saves
+from tests.checkpoints.training.trainings import history, train
+
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
+
+
+def test_a_resumed_training_evaluates_what_was_left_and_goes_on_counting(
+    tmp_path: Path, quick: None
+) -> None:
+    hook = EvaluateCheckpoints(["sums"], every=2)
+    first, _ = train(tmp_path, hook, max_steps=3)
+    assert history(first) == {2: 0.02}
+    # As if the first process had been killed before it evaluated this checkpoint.
+    keep(tmp_path / "tiny-run/checkpoint-3")
+
+    second, reporter = train(tmp_path, EvaluateCheckpoints(["sums"], every=2), resume=True)
+
+    assert sorted(reporter.logged) == [3, 4], "3 was left, and 4 is the fourth save of the training"
+    assert history(second).keys() >= {3, 4}
+    assert not (tmp_path / "tiny-run/regrade-kept").exists()
+
+
+def begin(output: Path, state: TrainerState) -> EvaluateCheckpoints:
+    hook = EvaluateCheckpoints(["sums"])
+    arguments = TrainingArguments(output_dir=str(output), use_cpu=True)
+    hook.on_train_begin(arguments, state, None)  # type: ignore[arg-type]
+    hook.on_train_end(arguments, state, None)  # type: ignore[arg-type]
+    return hook
+
+
+def test_a_new_training_removes_what_an_older_one_left_and_says_so(
+    output: Path, quick: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    keep(output / "checkpoint-2")
+    state = TrainerState()
+
+    begin(output, state)
+
+    assert state.log_history == []
+    assert not (output / "regrade-kept").exists()
+    assert "removed" in caplog.text
+    assert "tiny-run/checkpoint-2" in caplog.text
+
+
+def test_a_resumed_training_logs_what_was_left_at_its_step(output: Path, quick: None) -> None:
+    keep(output / "checkpoint-2")
+    state = TrainerState(global_step=5)
+
+    begin(output, state)
+
+    assert [(log["step"], log["regrade/sums/accuracy"]) for log in state.log_history] == [(2, 0.02)]
+
+
+def test_steps_after_the_resumed_one_belong_to_another_branch(output: Path) -> None:
+    keep(output / "checkpoint-2")
+    keep(output / "checkpoint-4")
+
+    ours, others = left_over(output, 3, [])
+
+    assert [checkpoint.step for checkpoint in ours] == [2]
+    assert [folder.name for folder in others] == ["checkpoint-4"]
+
+
+@pytest.mark.parametrize(
+    ("logged", "belongs"), [([{"loss": 2.5}], True), ([{"loss": 2.4}], False), ([], False)]
+)
+def test_a_checkpoint_with_other_losses_belongs_to_another_training(
+    output: Path, logged: list[dict[str, float]], belongs: bool
+) -> None:
+    state = {"global_step": 2, "epoch": 0.5, "log_history": [{"loss": 2.5}]}
+    (output / "checkpoint-2/trainer_state.json").write_text(json.dumps(state))
+    keep(output / "checkpoint-2")
+
+    ours, _ = left_over(output, 6, [*logged, {"loss": 2.0}])
+
+    assert [(checkpoint.step, checkpoint.epoch) for checkpoint in ours] == [(2, 0.5)] * belongs
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{", '{"global_step": 3}'])
+def test_a_folder_without_its_state_is_removed(output: Path, content: str | None) -> None:
+    kept = keep(output / "checkpoint-2")
+    (kept / "trainer_state.json").unlink()
+    if content is not None:
+        (kept / "trainer_state.json").write_text(content)
+
+    assert left_over(output, 6, []) == ([], [kept])
+
+
+def test_saves_are_counted_up_to_the_resumed_step(tmp_path: Path) -> None:
+    write_saves(tmp_path, [10, 20, 30])
+
+    assert saves_until(tmp_path, 20) == [10, 20]
+    assert saves_until(tmp_path, 0) == []
+    assert saves_until(tmp_path / "elsewhere", 20) == []
+
+
+def test_a_damaged_list_of_saves_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_saves(tmp_path, [10])
+    (tmp_path / "regrade-logs/saves.json").write_text("[1")
+
+    with caplog.at_level(logging.WARNING, "regrade.hooks"):
+        assert saves_until(tmp_path, 20) == []
+    assert "saves.json' cannot be read" in caplog.text
+
+
+def test_the_folder_of_kept_checkpoints_has_the_trainings_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run").mkdir()
+    monkeypatch.chdir(tmp_path / "run")
+    assert kept_folder(Path()) == Path("regrade-kept/run")

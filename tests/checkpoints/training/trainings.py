@@ -1,0 +1,107 @@
+"""Short trainings of the demo model on the CPU, in this process or as a program: `python -m tests.checkpoints.training.trainings`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    Trainer,
+    TrainerCallback,
+    TrainerState,
+    TrainingArguments,
+)
+
+from regrade.checkpoints.training import EvaluateCheckpoints, callback
+from tests.command_line import DEMO
+
+# Replaces `regrade evaluate`: waits, opens the model, and prints a document of the same form.
+EVALUATE = """
+import json, os, pathlib, sys, time
+model = pathlib.Path(sys.argv[sys.argv.index("--model") + 1])
+print("started", file=sys.stderr, flush=True)
+time.sleep(float(os.environ.get("SECONDS", "0.2")))
+if "--fail" in sys.argv:
+    sys.exit("the engine ended: out of memory")
+size = (model / "model.safetensors").stat().st_size
+score = {"headline": True, "metrics": {"accuracy": int(model.name.split("-")[1]) / 100, "n": size}}
+if found := {"RANK", "WORLD_SIZE", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"} & set(os.environ):
+    sys.exit(f"the evaluation got variables of the training's ranks: {found}")
+print(json.dumps({"answer_sets": [{"benchmark": "sums", "scores": [score]}]}))
+"""
+
+
+def quick_command(model: Path | str, arguments: Any, deployment: Any) -> tuple[str, ...]:
+    """A command that takes the place of `regrade evaluate`."""
+    return (sys.executable, "-c", EVALUATE, "--model", str(model), *arguments)
+
+
+class Reporter(TrainerCallback):
+    """A reporter such as MLflow: it logs at the step of the state until training ends."""
+
+    def __init__(self) -> None:
+        self.logged: dict[int, dict[str, float]] = {}
+        self.ended = False
+
+    def on_log(self, args: Any, state: TrainerState, control: Any, logs: Any, **_: Any) -> None:
+        assert not self.ended
+        ours = {name: value for name, value in logs.items() if name.startswith("regrade/")}
+        if ours:
+            self.logged[state.global_step] = ours
+
+    def on_train_end(self, *_: Any, **__: Any) -> None:
+        self.ended = True
+
+
+def train(
+    home: Path, hook: EvaluateCheckpoints, *, resume: bool = False, **arguments: Any
+) -> tuple[Trainer, Reporter]:
+    """Train for a few steps in `home/tiny-run`, with a checkpoint at each step."""
+    tokenizer = AutoTokenizer.from_pretrained(DEMO / "regrade-demo")
+    model = AutoModelForCausalLM.from_pretrained(DEMO / "regrade-demo", dtype=torch.float32)
+    ids = tokenizer("Ann has 3 apples and buys 4 more.")["input_ids"]
+    reporter = Reporter()
+    chosen = {"max_steps": 4, "save_steps": 1, "report_to": "none", **arguments}
+    trainer = Trainer(
+        model=model,
+        args=TrainingArguments(
+            output_dir=str(home / "tiny-run"),
+            use_cpu=True,
+            per_device_train_batch_size=1,
+            learning_rate=1e-5,
+            disable_tqdm=True,
+            logging_steps=1,
+            save_strategy="steps",
+            **chosen,
+        ),
+        train_dataset=[{"input_ids": ids, "labels": ids}] * 8,
+        processing_class=tokenizer,
+        callbacks=[reporter],
+    )
+    hook.attach(trainer)
+    trainer.train(resume_from_checkpoint=resume or None)
+    return trainer, reporter
+
+
+def history(trainer: Trainer) -> dict[int, float]:
+    return {
+        logs["step"]: logs["regrade/sums/accuracy"]
+        for logs in trainer.state.log_history
+        if "regrade/sums/accuracy" in logs
+    }
+
+
+if __name__ == "__main__":
+    home, hook_arguments, training_arguments, quick = sys.argv[1:]
+    if quick == "quick":
+        callback.evaluation_command = quick_command
+    trained, _ = train(
+        Path(home),
+        EvaluateCheckpoints(**json.loads(hook_arguments)),
+        **json.loads(training_arguments),
+    )
+    rank = trained.args.process_index
+    Path(home, f"history-{rank}.json").write_text(json.dumps(history(trained)))

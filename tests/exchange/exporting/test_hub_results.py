@@ -1,0 +1,310 @@
+"""`regrade publish-results` against a Hub over HTTP: what is published, what is not, and whose entries stay."""
+
+import dataclasses
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from huggingface_hub import HfApi, parse_eval_result_entries
+
+from regrade.answers.base import Repository
+from regrade.answers.hub import HubRepository
+from regrade.answers.local import LocalRepository
+from regrade.answers.origin import SetDescription
+from regrade.answers.publishing import publish_answers
+from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.spool import Spool
+from regrade.cli.main import run
+from regrade.exchange.exporting.hub_results import TAKING_PART, LeftOut, TakingPart, hub_results
+from regrade.records.specification import (
+    AdapterIdentity,
+    BenchmarkIdentity,
+    ModelIdentity,
+    PromptIdentity,
+)
+from regrade.settings import SamplingParams
+from tests.builders import row, specification
+from tests.hub_server.fixtures import Hub
+from tests.stored import again, numbers, score
+
+TASK = "gsm8k"
+FILE = ".eval_results/gsm8k.yaml"
+
+
+def benchmark(name: str = "gsm8k", **changes: Any) -> BenchmarkIdentity:
+    fields: dict[str, Any] = {
+        "name": name,
+        "version": 1,
+        "source": "openai/gsm8k",
+        "source_revision": "c" * 40,
+        "config": "main",
+        "split": "test",
+    }
+    return BenchmarkIdentity(**(fields | changes))
+
+
+PROMPT = PromptIdentity(format="completion", template="{{ question }}", n_shots=8)
+
+
+@pytest.fixture(autouse=True)
+def short_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GSM8K has 40 questions here."""
+    part = TakingPart("openai/gsm8k", "gsm8k", 100.0, 40)
+    for name in ("gsm8k", "gsm8k_chat"):
+        monkeypatch.setitem(TAKING_PART, name, part)
+
+
+def publish_as(
+    repository: Repository, rows: list[dict[str, Any]], fields: dict[str, Any]
+) -> AnswerSet:
+    """Publish rows of a specification with other parts than `tests.builders` gives."""
+    described = SetDescription(
+        specification=specification().model_copy(update=fields),
+        n_samples=len({one["sample_id"] for one in rows}),
+        scorers=("number",),
+    )
+    with tempfile.TemporaryDirectory() as folder, Spool(Path(folder) / "spool") as spool:
+        spool.append(rows)
+        answers = publish_answers(repository, spool, described)
+    assert answers is not None
+    return answers
+
+
+class Team:
+    """A team with answers on the Hub, and a model there."""
+
+    def __init__(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hub, self.model = hub, f"{hub.user}/good-model"
+        self.api = HfApi(endpoint=hub.endpoint, token=hub.token)
+        self.api.create_repo(self.model)
+        self.answers = HubRepository(hub.repo_id, endpoint=hub.endpoint, token=hub.token)
+        monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+        monkeypatch.setenv("HF_TOKEN", hub.token)
+        monkeypatch.setenv("REGRADE_ANSWERS", self.answers.uri)
+
+    def evaluate(self, wrong: int = 10, **changes: Any) -> str:
+        rows = [row(n, f"#### {n + 1}") if n < wrong else row(n) for n in range(40)]
+        fields = {
+            "benchmark": benchmark(),
+            "prompt": PROMPT,
+            "model": ModelIdentity(name=self.model, kind="hub", revision="a" * 40),
+        }
+        answers = publish_as(self.answers, rows, fields | changes)
+        score(answers)
+        return answers.manifest.answer_set_id
+
+    def file(self, path: str = FILE, revision: str = "main") -> Any:
+        repo = self.hub.store.repos["models", self.model]
+        entry = repo.at(revision).tree.get(path)
+        return None if entry is None else yaml.safe_load(entry.content)
+
+
+@pytest.fixture
+def team(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Team:
+    return Team(hub, monkeypatch)
+
+
+def test_a_result_is_committed_with_its_source_error_and_settings(
+    team: Team, capfd: pytest.CaptureFixture[str]
+):
+    set_id = team.evaluate()
+    assert run(["publish-results", team.model, "--commit", "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    [entry] = parse_eval_result_entries(team.file())
+    assert (entry.dataset_id, entry.task_id, entry.value) == ("openai/gsm8k", "gsm8k", 75.0)
+    assert entry.dataset_revision == "c" * 40
+    head = team.answers.head()
+    assert entry.source_url is not None
+    assert entry.source_url.startswith(
+        f"{team.hub.endpoint}/datasets/{team.hub.repo_id}/tree/{head}/answers/gsm8k/"
+    )
+    assert entry.source_url.endswith(set_id)
+    assert entry.notes is not None
+    for part in ("standard error 6.93", "n = 40", "scorer number v2 (", "8-shot, completion"):
+        assert part in entry.notes
+    assert "/commit/" in document["url"]
+
+
+def test_gpqa_diamond_is_published_as_the_task_that_models_have_there(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+):
+    part = dataclasses.replace(TAKING_PART["gpqa_diamond"], questions=40)
+    monkeypatch.setitem(TAKING_PART, "gpqa_diamond", part)
+    team.evaluate(benchmark=benchmark("gpqa_diamond", source="Idavidrein/gpqa"))
+    assert run(["publish-results", team.model, "--commit"]) == 0
+    [entry] = parse_eval_result_entries(team.file(".eval_results/gpqa.yaml"))
+    assert (entry.dataset_id, entry.task_id, entry.value) == ("Idavidrein/gpqa", "diamond", 75.0)
+
+
+def test_nothing_is_written_unless_asked_for(team: Team, capfd: pytest.CaptureFixture[str]):
+    team.evaluate()
+    assert run(["publish-results", team.model]) == 0
+    out = capfd.readouterr().out
+    assert "value: 75.0" in out
+    assert "Nothing is written yet" in out
+    assert team.file() is None
+
+
+def test_a_pull_request_leaves_the_main_branch_as_it_is(
+    team: Team, capfd: pytest.CaptureFixture[str]
+):
+    team.evaluate()
+    assert run(["publish-results", team.model, "--pull-request"]) == 0
+    assert f"/{team.model}/discussions/1" in capfd.readouterr().out
+    assert team.file() is None
+    assert team.file(revision="refs/pr/1")[0]["value"] == 75.0
+
+
+def test_a_second_run_writes_nothing_and_a_new_result_replaces_ours(
+    team: Team, capfd: pytest.CaptureFixture[str]
+):
+    first = team.evaluate()
+    arguments = ["publish-results", team.model, "--commit"]
+    assert run([*arguments, "--answer-set", first]) == 0
+    before = team.hub.store.repos["models", team.model].branches["main"]
+    assert run([*arguments, "--answer-set", first]) == 0
+    assert "has these results already" in capfd.readouterr().out
+    assert team.hub.store.repos["models", team.model].branches["main"] == before
+    second = team.evaluate(wrong=4, sampling=SamplingParams(temperature=0.5))
+    assert run([*arguments, "--answer-set", second]) == 0
+    assert [entry["value"] for entry in team.file()] == [90.0]
+
+
+def test_entries_of_others_are_kept_and_replaced_only_on_request(
+    team: Team, capfd: pytest.CaptureFixture[str]
+):
+    team.evaluate()
+    task = {"id": "openai/gsm8k", "task_id": "gsm8k"}
+    near = f"{team.hub.endpoint}/datasets/{team.hub.repo_id}-2/tree/main"  # another repository
+    theirs = {"dataset": task, "value": 80.0, "source": {"url": near}}
+    other = {"dataset": {"id": "org/other", "task_id": "default"}, "value": 1.5}
+
+    def put(path: str, entries: list[Any]) -> None:
+        content = yaml.safe_dump(entries).encode()
+        team.api.upload_file(path_or_fileobj=content, path_in_repo=path, repo_id=team.model)
+
+    put(FILE, [other, theirs])
+    assert run(["publish-results", team.model, "--commit"]) == 2
+    assert "`--replace` replaces it" in capfd.readouterr().err
+    assert run(["publish-results", team.model, "--commit", "--replace"]) == 0
+    assert [entry["value"] for entry in team.file()] == [1.5, 75.0]
+    put(".eval_results/model-card.yaml", [theirs])
+    assert run(["publish-results", team.model, "--commit", "--replace"]) == 2
+    assert "remove that entry first" in capfd.readouterr().err
+
+
+def test_two_settings_of_a_benchmark_have_to_be_chosen_between(
+    team: Team, capfd: pytest.CaptureFixture[str]
+):
+    ids = [team.evaluate(), team.evaluate(sampling=SamplingParams(temperature=0.5))]
+    assert run(["publish-results", team.model]) == 2
+    err = capfd.readouterr().err
+    assert all(set_id in err for set_id in ids)
+    assert "`--answer-set`" in err
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"benchmark": benchmark("sums")}, "does not take part"),
+        ({"benchmark": benchmark(limit=40)}, "limit of 40"),
+        ({"benchmark": benchmark(source="local")}, "came from local"),
+        (
+            {"model": ModelIdentity(name="MODEL", kind="local", revision="a" * 64)},
+            "its model is 'MODEL' (local)",
+        ),
+        (
+            {
+                "model": ModelIdentity(
+                    name="MODEL", kind="hub", revision="a" * 40, quantization="fp8"
+                )
+            },
+            "was quantized (fp8)",
+        ),
+        (
+            {
+                "model": ModelIdentity(
+                    name="MODEL",
+                    kind="hub",
+                    revision="a" * 40,
+                    adapter=AdapterIdentity(name="org/lora", revision="d" * 40),
+                )
+            },
+            "has an adapter",
+        ),
+        (
+            {"engine": {"dtype": "float16", "rope_scaling": {"rope_type": "yarn"}}},
+            "(rope_scaling = {'rope_type': 'yarn'})",
+        ),
+    ],
+)
+def test_a_result_that_may_belong_to_something_else_is_not_published(
+    team: Team, changes: dict[str, Any], reason: str
+):
+    if "model" in changes:
+        changes = {"model": changes["model"].model_copy(update={"name": team.model})}
+        reason = reason.replace("MODEL", team.model)
+    team.evaluate(**changes)
+    head = str(team.answers.head())
+    [answers] = list_sets(team.answers, head)
+    results, [left] = hub_results(team.model, [answers])
+    assert not results
+    assert isinstance(left, LeftOut)
+    assert reason in left.reason
+
+
+def test_precision_and_the_parser_of_reasoning_are_the_models_own(team: Team):
+    team.evaluate(engine={"dtype": "float32", "reasoning_parser": "deepseek_r1"})
+    results, left = hub_results(team.model, list_sets(team.answers, str(team.answers.head())))
+    assert (len(results), left) == (1, ())
+
+
+def test_incomplete_failed_and_unscored_runs_are_not_published(team: Team):
+    fields = {
+        "benchmark": benchmark(),
+        "model": ModelIdentity(name=team.model, kind="hub", revision="a" * 40),
+    }
+    failed = row(39, "x", error="too long", error_permanent=True) | {"text": None}
+    cases = [
+        ([*numbers(0, 30)], "it has 30 questions"),
+        ([*numbers(0, 39), failed], "39 of 40 answers have a score"),
+        (numbers(0, 40), "no up-to-date scoring"),
+    ]
+    for number, (rows, reason) in enumerate(cases):
+        changes = fields | {"sampling": SamplingParams(seed=number, temperature=1.0)}
+        answers = publish_as(team.answers, rows, changes)
+        if number < 2:
+            score(answers)
+        _, [left] = hub_results(team.model, [again(answers)])
+        assert reason in left.reason
+
+
+def test_answers_in_a_folder_are_no_source(tmp_path: Path):
+    fields = {
+        "benchmark": benchmark(),
+        "model": ModelIdentity(name="org/model", kind="hub", revision="a" * 40),
+    }
+    answers = publish_as(LocalRepository(tmp_path / "answers"), numbers(0, 40), fields)
+    score(answers)
+    _, [left] = hub_results("org/model", [again(answers)])
+    assert "publish them to a repository on the Hub" in left.reason
+
+
+def test_a_token_that_may_not_write_is_named(
+    team: Team, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    team.evaluate()
+    monkeypatch.setenv("HF_TOKEN", team.hub.read_token)
+    assert run(["publish-results", team.model, "--commit"]) == 2
+    err = capfd.readouterr().err
+    assert "does not allow it (403)" in err
+    assert team.hub.read_token not in err
+
+
+@pytest.mark.parametrize("name", ["good-model", "a/b/c", "../x"])
+def test_a_name_that_is_no_model_is_refused(name: str, capfd: pytest.CaptureFixture[str]):
+    assert run(["publish-results", name]) == 2
+    assert "should be a model on the Hub" in capfd.readouterr().err

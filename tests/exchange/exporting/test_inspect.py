@@ -1,0 +1,181 @@
+"""`regrade export --format inspect`: read back by our importer, and opened by Inspect's own reader."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import AnswerSet
+from regrade.cli.main import run
+from regrade.exchange.importing.base import TableOptions
+from regrade.exchange.importing.files import SourceFile
+from regrade.exchange.importing.inspect_log import read
+from regrade.settings import SamplingParams
+from tests.builders import row
+from tests.command_line import ROOT
+from tests.exchange.exporting.test_every_eval_ever import mixed
+from tests.judged import graded
+from tests.stored import again, numbers, publish, score
+
+PEERS = ROOT / ".peers/bin/python"
+READER = """
+import json, sys
+from inspect_ai.log import read_eval_log, read_eval_log_sample, read_eval_log_sample_summaries
+path = sys.argv[1]
+log = read_eval_log(path)
+summaries = read_eval_log_sample_summaries(path)
+sample = read_eval_log_sample(path, id=log.samples[4].id, epoch=1)
+score = log.results.scores[0]
+print(json.dumps({
+    "status": log.status,
+    "model": log.eval.model,
+    "task": log.eval.task,
+    "samples": len(log.samples),
+    "summaries": len(summaries),
+    "total": log.results.total_samples,
+    "accuracy": score.metrics["accuracy"].value,
+    "stderr": score.metrics["stderr"].value,
+    "scored": score.scored_samples,
+    "value": sample.scores["number"].value,
+    "answer": sample.scores["number"].answer,
+    "text": sample.output.completion,
+    "input": log.samples[0].input,
+    "reasoning": [part.type for part in log.samples[0].output.message.content],
+    "error": log.samples[6].error.message,
+    "temperature": log.eval.model_generate_config.temperature,
+    "tokens": log.stats.model_usage[log.eval.model].output_tokens,
+}))
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> LocalRepository:
+    return LocalRepository(tmp_path / "answers")
+
+
+def exported(answers: AnswerSet, folder: Path) -> Path:
+    set_id = answers.manifest.answer_set_id
+    given = ["--format", "inspect", "--answers", answers.repository.uri]
+    assert run(["export", set_id, str(folder), *given]) == 0
+    [path] = folder.glob("*.eval")
+    return path
+
+
+def documents(path: Path) -> dict[str, Any]:
+    with ZipFile(path) as log:
+        return {name: json.loads(log.read(name)) for name in log.namelist()}
+
+
+def test_our_importer_reads_what_was_exported(repository: LocalRepository, tmp_path: Path):
+    rows = mixed()
+    answers = publish(repository, rows, sampling=SamplingParams(temperature=0.6))
+    file = score(answers)
+    imported = read(SourceFile(exported(answers, tmp_path / "out")), TableOptions())
+    assert (imported.model, imported.benchmark, imported.n_samples) == ("org/tiny", "sums", 7)
+    for before, after in zip(rows, imported.rows, strict=True):
+        assert (after.text or None) == before["text"]
+        assert after.reasoning == before["reasoning"]
+        assert after.target == before["target"]
+        assert after.error == before["error"]
+    assert [row.scores["number"].value for row in imported.rows[:6]] == [1, 1, 1, 1, 0, 0]
+    assert "number" not in imported.rows[6].scores
+    [original] = imported.originals
+    assert original.reported is not None
+    assert original.reported.value == file.summary.overall.accuracy
+
+
+def test_ids_that_are_no_file_names_are_replaced_and_kept_beside(
+    repository: LocalRepository, tmp_path: Path
+):
+    rows = [row(n) | {"sample_id": f"../{n}\n"} for n in range(2)]
+    answers = publish(repository, rows)
+    score(answers)
+    found = documents(exported(answers, tmp_path / "out"))
+    names = [name for name in found if name.startswith("samples/")]
+    assert names == ["samples/question-1_epoch_1.json", "samples/question-2_epoch_1.json"]
+    assert found[names[0]]["metadata"]["sample_id"] == "../0\n"
+
+
+def test_chats_are_messages_and_withheld_questions_are_left_out(
+    repository: LocalRepository, tmp_path: Path
+):
+    messages = json.dumps(
+        [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "SECRET?"}]
+    )
+    rows = [row(n, prompt=messages, prompt_kind="messages", question="SECRET?") for n in range(2)]
+    answers = publish(repository, rows)
+    score(answers)
+    found = documents(exported(answers, tmp_path / "out"))
+    sample = found["samples/sample-00000_epoch_1.json"]
+    assert [message["role"] for message in sample["messages"]] == ["system", "user", "assistant"]
+    manifest = answers.manifest.model_copy(update={"withheld": True})
+    content = manifest.model_dump_json().encode()
+    repository.commit({f"{answers.folder}/manifest.json": content}, "x", parent=repository.head())
+    path = exported(again(answers), tmp_path / "withheld")
+    with ZipFile(path) as log:
+        assert not [name for name in log.namelist() if b"SECRET" in log.read(name)]
+
+
+def test_an_incomplete_set_is_no_success(repository: LocalRepository, tmp_path: Path):
+    answers = publish(repository, numbers(0, 3), total=5)
+    score(answers)
+    header = documents(exported(answers, tmp_path / "out"))["header.json"]
+    assert header["status"] == "cancelled"
+    assert header["results"]["total_samples"] == 5
+
+
+@pytest.mark.slow  # `make test-slow` installs Inspect
+def test_inspect_opens_the_log(repository: LocalRepository, tmp_path: Path):
+    python = PEERS if PEERS.exists() else Path(sys.executable)
+    found = subprocess.run([python, "-c", "import inspect_ai"], capture_output=True, check=False)
+    if found.returncode:
+        pytest.skip("inspect_ai is not installed: infra/install-peers.sh")
+    answers = publish(repository, mixed(), sampling=SamplingParams(temperature=0.6))
+    file = score(answers)
+    path = exported(answers, tmp_path / "out")
+    done = subprocess.run(
+        [python, "-c", READER, path], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    overall = file.summary.overall
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "status": "success" if answers.manifest.state == "complete" else "cancelled",
+        "model": "org/tiny",
+        "task": "sums",
+        "samples": 7,
+        "summaries": 7,
+        "total": 7,
+        "accuracy": overall.accuracy,
+        "stderr": overall.accuracy_stderr,
+        "scored": 6,
+        "value": "I",
+        "answer": "9",
+        "text": "#### 9",
+        "input": "How many?",
+        "reasoning": ["reasoning", "text"],
+        "error": "server said no",
+        "temperature": 0.6,
+        "tokens": 35,
+    }
+
+
+def test_grades_are_shares_of_their_scale_as_inspect_reads_them(
+    repository: LocalRepository, tmp_path: Path
+):
+    found = documents(exported(graded(repository, "org/a", (1, 2, 3)), tmp_path / "out"))
+    scores = [summary["scores"]["judge"] for summary in found["summaries.json"]]
+    assert [score["value"] for score in scores[:3]] == ["I", 0.5, "C"]
+    assert [score["metadata"] for score in scores[:3]] == [
+        {"value on the scorer's scale": grade} for grade in (1, 2, 3)
+    ]
+    [score] = found["header.json"]["results"]["scores"]
+    assert score["metrics"]["accuracy"]["value"] == pytest.approx(0.5)
+    assert 0 < score["metrics"]["stderr"]["value"] < 0.1
+    told = found["header.json"]["eval"]
+    assert (told["model"], told["metadata"]["judged_model"]) == ("org/judge", "org/a")
+    assert told["metadata"]["by_labels_of_people"] == "uncalibrated"

@@ -1,0 +1,147 @@
+import gzip
+import json
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from regrade.exchange.importing import files
+from regrade.exchange.importing.files import ImportFileError, SourceFile, finite
+from tests.exchange.importing.writing import archive, jsonl
+
+MIB = 2**20
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_BYTES", 3 * MIB)
+    monkeypatch.setattr(files, "MAX_ROW_BYTES", MIB)
+
+
+def refused(path: Path, *says: str) -> None:
+    with pytest.raises(ImportFileError) as caught:
+        _ = SourceFile(path).rows
+    for part in (str(path), *says):
+        assert part in str(caught.value)
+
+
+def test_rows_come_from_json_lines_lists_and_parquet(tmp_path: Path):
+    rows = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    (tmp_path / "list.json").write_text(json.dumps(rows))
+    with gzip.open(tmp_path / "packed.jsonl.gz", "wt") as packed:
+        packed.write("\n\n".join(json.dumps(row) for row in rows))
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "table.parquet")
+
+    for name in ("list.json", "packed.jsonl.gz", "table.parquet"):
+        file = SourceFile(tmp_path / name)
+        assert [row.value for row in file.rows] == rows
+        assert file.columns == ("a", "b")
+
+
+def test_a_line_that_is_not_json_is_named_with_its_row(tmp_path: Path):
+    path = jsonl(tmp_path / "a.jsonl", {"a": 1}, {"a": 2})
+    path.write_text(path.read_text() + '{"a": \n')
+    refused(path, "row 2", "not JSON")
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"a": "\xff"}', b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}"]
+)
+def test_hostile_json_is_refused_by_row(tmp_path: Path, content: bytes):
+    (tmp_path / "a.jsonl").write_bytes(b'{"a": 1}\n' + content + b"\n")
+    refused(tmp_path / "a.jsonl", "row 1")
+
+
+def test_a_row_that_is_no_object_is_named(tmp_path: Path):
+    refused(jsonl(tmp_path / "a.jsonl", {"a": 1}, ["a"]), "row 1", "an object")
+
+
+def test_a_file_without_rows_says_so(tmp_path: Path):
+    refused(jsonl(tmp_path / "a.jsonl"), "no rows")
+
+
+def test_a_file_that_is_not_there_says_so(tmp_path: Path):
+    refused(tmp_path / "a.jsonl", "No such file")
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path):
+    (tmp_path / "a.jsonl").write_bytes(b'{"a": 1}\n{"a": "' + b"x" * (2 * MIB))
+    refused(tmp_path / "a.jsonl", "row 1", "more than 1 MiB")
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path):
+    with gzip.open(tmp_path / "a.json.gz", "wb") as packed:
+        for _ in range(200):
+            packed.write(b" " * MIB)
+    refused(tmp_path / "a.json.gz", "more than 3 MiB once decompressed")
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_zip_bomb_is_not_unpacked(tmp_path: Path):
+    path = archive(tmp_path / "a.zip", {"a.json": b" " * (200 * MIB)})
+    assert path.stat().st_size < MIB
+    refused(path, "'a.json'", "more than 3 MiB once decompressed")
+
+
+@pytest.mark.usefixtures("limits")
+def test_many_small_members_are_too_much_together(tmp_path: Path):
+    members = {f"samples/{i}.json": b'"' + b"x" * (MIB - 10) + b'"' for i in range(5)}
+    file = SourceFile(archive(tmp_path / "a.eval", members))
+    with pytest.raises(ImportFileError, match=r"'samples/3\.json' has more than"):
+        list(file.member_documents(file.members()))
+
+
+def test_names_of_members_are_never_paths(tmp_path: Path):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    names = ["../outside.json", "/tmp/outside.json", "a/../../outside.json"]
+    path = archive(inside / "a.zip", {name: [{"a": 1}] for name in names})
+    file = SourceFile(path)
+    found = list(file.member_documents(file.members()))
+    assert [content for _, content in found] == [[{"a": 1}]] * 3
+    assert [entry.name for entry in tmp_path.rglob("*")] == ["inside", "a.zip"]
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut", b"no archive at all"])
+def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes):
+    (tmp_path / "a.zip").write_bytes(content)
+    refused(tmp_path / "a.zip", "not a zip archive")
+
+
+def test_a_member_that_is_damaged_or_encrypted_is_refused(tmp_path: Path):
+    path = archive(tmp_path / "a.zip", {"a.json": [{"a": "x" * 1000}]})
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    damaged[40:44] = b"\xff\xff\xff\xff"
+    path.write_bytes(bytes(damaged))
+    refused(path, "cannot be read")
+
+    encrypted = bytearray(whole)
+    encrypted[6] |= 1
+    with zipfile.ZipFile(path, "r") as _:
+        encrypted[whole.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(bytes(encrypted))
+    refused(path, "not a zip archive that can be read", "encrypted")
+
+
+def test_what_is_no_parquet_is_refused(tmp_path: Path):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 no, it is not PAR1")
+    refused(tmp_path / "a.parquet", "not Parquet")
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_parquet_bomb_is_not_unpacked(tmp_path: Path):
+    table = pa.table({"a": pa.array(["x" * 20_000] * 5_000).dictionary_encode()})
+    pq.write_table(table.cast(pa.schema([("a", pa.string())])), tmp_path / "a.parquet")
+    assert (tmp_path / "a.parquet").stat().st_size < MIB
+    refused(tmp_path / "a.parquet", "more than 3 MiB once decompressed")
+
+
+def test_only_finite_numbers_and_truth_values_are_numbers():
+    assert [finite(value) for value in (True, 0, 0.5)] == [1.0, 0.0, 0.5]
+    for value in (None, "1", float("nan"), float("inf"), 10**400, [1]):
+        assert finite(value) is None

@@ -1,0 +1,103 @@
+"""Property test: for any value in any field, rows are built or a `UserError` names the file."""
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from regrade.exchange.importing.base import Columns, FormatName, TableOptions
+from regrade.exchange.importing.building import Names, build
+from regrade.exchange.importing.files import SourceFile
+from regrade.exchange.importing.importer import load_reader
+from regrade.settings.errors import UserError
+from tests.exchange.importing import (
+    test_handbook,
+    test_inspect_log,
+    test_lm_eval,
+    test_mmlu_pro,
+    test_table,
+    test_zeroeval,
+)
+from tests.exchange.importing.test_lighteval import detail
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.just("\ud800 \x1b[31m"),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+LOG = {**test_inspect_log.header(), "samples": [test_inspect_log.sample()]}
+RANKED = {"target": "0", "resps": [[["-1", "False"]], [["-2", "False"]]], "arguments": {}}
+FILES: list[tuple[FormatName, object]] = [
+    ("lm-eval", [test_lm_eval.sample(0, "0", 1.0)]),
+    ("lm-eval", [test_lm_eval.sample(0, "0", 1.0) | RANKED]),
+    ("inspect", LOG),
+    (
+        "opencompass",
+        {
+            "0": {
+                "origin_prompt": [{"role": "HUMAN", "prompt": "q"}],
+                "prediction": "a",
+                "gold": "4",
+            }
+        },
+    ),
+    ("zeroeval", [test_zeroeval.ROW]),
+    ("mmlu-pro", [test_mmlu_pro.row("B")]),
+    ("handbook", [test_handbook.ROW | {"accuracy": 2, "style": 3}]),
+    ("lighteval", [detail(["4"])]),
+    ("table", [test_table.ROW]),
+]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    for key, one in inner:
+        yield from places(one, (*path, key))
+
+
+@pytest.mark.parametrize(("name", "content"), FILES)
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_any_value_in_any_field_is_kept_or_refused(
+    tmp_path: Path, name: FormatName, content: object, data: st.DataObject
+):
+    changed = copy.deepcopy(content)
+    *way, last = data.draw(st.sampled_from(list(places(content))))
+    holder: Any = changed
+    for step in way:
+        holder = holder[step]
+    holder[last] = data.draw(JSON)
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(changed))
+    columns = test_table.COLUMNS if name == "table" else Columns()
+    try:
+        found = load_reader(name)(SourceFile(path), TableOptions(columns, None))
+        built = build(SourceFile(path), name, found, Names(model="m", benchmark="b"))
+    except UserError as error:
+        says = str(error)
+    else:
+        built.table.validate(full=True)
+        says = f"{path} {built.description.specification.answer_set_id}"
+    assert str(path) in says

@@ -1,0 +1,117 @@
+from pathlib import Path
+
+import pytest
+
+from regrade.exchange.importing import table
+from regrade.exchange.importing.base import Columns, ImportedSet, RowScore, TableOptions
+from regrade.exchange.importing.files import ImportFileError, SourceFile
+from regrade.settings.errors import SettingsError
+from tests.exchange.importing.writing import jsonl, parquet
+
+ROW = {
+    "q": "2+2?",
+    "sent": "Q: 2+2?",
+    "gold": "So it is\nA: 4",
+    "runs": {"big": {"text": "It is 4.", "right": True}},
+    "options": ["3", "4"],
+    "topic": "sums",
+}
+COLUMNS = Columns(
+    text="runs.big.text",
+    question="q",
+    prompt="sent",
+    target="gold",
+    choices="options",
+    subset="topic",
+    score="runs.big.right",
+)
+
+
+def read(path: Path, columns: Columns, target_after: str | None = None) -> ImportedSet:
+    return table.read(SourceFile(path), TableOptions(columns, target_after))
+
+
+def test_named_columns_are_read_wherever_they_are(tmp_path: Path):
+    for path in (jsonl(tmp_path / "a.jsonl", ROW), parquet(tmp_path / "a.parquet", [ROW])):
+        found = read(path, COLUMNS, "A:")
+        [row] = found.rows
+        assert (row.text, row.question, row.prompt) == ("It is 4.", "2+2?", "Q: 2+2?")
+        assert (row.target, row.choices, row.subset) == ("4", ("3", "4"), "sums")
+        assert row.scores == {"runs.big.right": RowScore(1.0)}
+        assert found.recorded["columns"]["text"] == "runs.big.text"
+        assert (found.model, found.benchmark) == (None, None)
+
+
+def test_what_is_not_named_is_not_known(tmp_path: Path):
+    [row] = read(jsonl(tmp_path / "a.jsonl", {"text": "4"}), Columns(text="text")).rows
+    assert (row.target, row.prompt, row.choices, row.subset, row.scores) == (None, None, (), "", {})
+
+
+def test_missing_numbers_of_pandas_are_missing(tmp_path: Path):
+    nan = float("nan")
+    path = parquet(tmp_path / "a.parquet", [{"a": "x", "gold": nan, "ok": nan, "final": nan}])
+    columns = Columns(text="a", target="gold", score="ok", extracted="final")
+    [row] = read(path, columns).rows
+    assert (row.target, row.scores) == (None, {"ok": RowScore(None)})
+
+
+def test_a_number_stays_a_number_and_a_text_a_text(tmp_path: Path):
+    path = jsonl(tmp_path / "a.jsonl", *({"a": "x", "gold": gold} for gold in (1, 1.5, "1", [1])))
+    found = read(path, Columns(text="a", target="gold"))
+    assert [row.target for row in found.rows] == [1, 1.5, "1", "[1]"]
+    found = read(path, Columns(text="a", target="gold"), "#")
+    assert [row.target for row in found.rows] == ["1", "1.5", "1", "[1]"]
+
+
+def test_extracted_answers_belong_to_the_answers_of_their_row(tmp_path: Path):
+    rows = [
+        {"a": ["x", "y"], "final": ["1", None]},
+        {"a": ["x", "y"], "final": "1"},
+        {"a": "x", "final": 1},
+    ]
+    found = read(jsonl(tmp_path / "a.jsonl", *rows), Columns(text="a", extracted="final"))
+    name = "final equals target"
+    assert [(one.name, one.by_target) for one in found.originals] == [(name, True)]
+    assert [row.scores.get(name) for row in found.rows] == [
+        RowScore(None, "1"),
+        RowScore(None, None),
+        None,
+        None,
+        RowScore(None, "1"),
+    ]
+
+
+def test_a_missing_answer_stays_missing(tmp_path: Path):
+    [row] = read(jsonl(tmp_path / "a.jsonl", {"text": None}), Columns(text="text")).rows
+    assert row.text is None
+
+
+def test_several_answers_in_one_row_are_repeats(tmp_path: Path):
+    found = read(
+        jsonl(tmp_path / "a.jsonl", {"text": ["4", "5"], "s": 1}), Columns(text="text", score="s")
+    )
+    assert [(row.index, row.repeat, row.text, row.scores) for row in found.rows] == [
+        (0, 0, "4", {}),
+        (0, 1, "5", {}),
+    ]
+
+
+def test_a_table_without_named_columns_says_which_there_are(tmp_path: Path):
+    with pytest.raises(SettingsError, match=r"--column\.text NAME.*Its columns: q, sent"):
+        read(jsonl(tmp_path / "a.jsonl", ROW), Columns())
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (Columns(text="answer"), "there is no field 'answer'. Fields: 'q', 'sent'"),
+        (Columns(text="runs"), "'runs' should be a text"),
+        (Columns(text="q", score="topic"), "'topic' should be true, false or a number"),
+        (Columns(text="q", choices="topic"), "'topic' should be a list of texts"),
+    ],
+)
+def test_a_column_that_does_not_fit_is_named_with_its_row(
+    tmp_path: Path, columns: Columns, says: str
+):
+    with pytest.raises(ImportFileError, match=f"row 0: {says}"):
+        read(jsonl(tmp_path / "a.jsonl", ROW), columns)

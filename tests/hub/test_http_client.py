@@ -1,0 +1,160 @@
+"""Our own requests, and the meaning of statuses."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from regrade.hub.http_client import Failure, NoResponseError, failure_of, retry_after, send
+from tests.http_server import Handler, serving
+
+CLOSED = "http://127.0.0.1:9/"
+
+
+class _Server(Handler):
+    def do_GET(self) -> None:
+        if self.path == "/moved":
+            self.reply(b"", 302, {"Location": "/long"})
+        elif self.path.startswith("/to?"):
+            self.reply(b"", 302, {"Location": self.path.removeprefix("/to?")})
+        elif self.path == "/long":
+            self.reply(b"x" * 1000)
+        elif self.path == "/slow":
+            time.sleep(0.5)
+            self.reply(b"late")
+        elif self.path == "/half":
+            self.send_response(200)
+            self.send_header("Content-Length", "100")
+            self.end_headers()
+            self.wfile.write(b"half")
+        else:
+            self.reply({"detail": "no"}, 503, {"Retry-After": "7"})
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        self.reply(self.headers["X-Test"].encode() + self.rfile.read(length))
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving(_Server) as address:
+        yield address
+
+
+@pytest.mark.parametrize(
+    ("status", "failure"),
+    [
+        (400, Failure.REFUSED),
+        (401, Failure.UNAUTHORIZED),
+        (403, Failure.FORBIDDEN),
+        (404, Failure.NOT_FOUND),
+        (408, Failure.TRANSIENT),
+        (413, Failure.REFUSED),
+        (422, Failure.REFUSED),
+        (429, Failure.TRANSIENT),
+        (500, Failure.TRANSIENT),
+        (503, Failure.TRANSIENT),
+        (529, Failure.TRANSIENT),
+    ],
+)
+def test_a_status_tells_whether_the_same_request_may_succeed(status: int, failure: Failure):
+    assert failure_of(status) is failure
+
+
+def test_a_response_has_status_headers_and_content(url: str):
+    response = send(f"{url}/busy", seconds=5)
+
+    assert (response.status, response.content) == (503, b'{"detail": "no"}')
+    assert retry_after(response.headers) == 7
+
+
+def test_a_redirect_is_followed(url: str):
+    assert send(f"{url}/moved", seconds=5).content == b"x" * 1000
+
+
+def test_a_server_to_which_a_request_is_redirected_gets_no_key(url: str):
+    keys: list[str | None] = []
+
+    class Other(Handler):
+        def do_GET(self) -> None:
+            keys.append(self.headers["Authorization"])
+            self.reply(b"here")
+
+    with serving(Other) as other:
+        headers = {"Authorization": "Bearer secret"}
+        assert send(other, seconds=5, headers=headers).content == b"here"
+        assert send(f"{url}/to?{other}", seconds=5, headers=headers).content == b"here"
+
+    assert keys == ["Bearer secret", None]
+
+
+def test_a_response_is_cut_at_its_limit(url: str):
+    assert send(f"{url}/long", seconds=5, most_bytes=10).content == b"x" * 10
+
+
+def test_a_body_makes_it_a_post(url: str):
+    assert send(url, seconds=5, headers={"X-Test": "a"}, body=b"bc").content == b"abc"
+
+
+def test_a_server_that_does_not_answer_in_time_is_no_response(url: str):
+    with pytest.raises(NoResponseError, match=r"nothing came for 0\.1 s"):
+        send(f"{url}/slow", seconds=0.1)
+
+
+def test_half_a_response_is_no_response(url: str):
+    with pytest.raises(NoResponseError, match="."):
+        send(f"{url}/half", seconds=5)
+
+
+def test_a_server_that_hangs_up_is_no_response():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def hang_up() -> None:
+            listening.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(NoResponseError, match="."):
+            send(f"http://127.0.0.1:{listening.getsockname()[1]}/", seconds=5)
+        thread.join()
+
+
+def test_a_header_that_cannot_be_sent_is_not_shown(url: str):
+    with pytest.raises(NoResponseError, match="a header has a character") as caught:
+        send(url, seconds=5, headers={"Authorization": "Bearer secret\n"})
+
+    assert "secret" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("address", [CLOSED, "http://a..b/", "http://", "nonsense", "http://[::"])
+def test_an_address_without_a_server_is_no_response(address: str):
+    with pytest.raises(NoResponseError, match="."):
+        send(address, seconds=5)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [("7", 7.0), (" 7 ", 7.0), ("1.5", 1.5), ("-3", 0.0), ("0", 0.0)]
+)
+def test_retry_after_may_be_seconds(value: str, seconds: float) -> None:
+    assert retry_after({"Retry-After": value}) == seconds
+
+
+def test_retry_after_may_be_a_date() -> None:
+    now = datetime.now(UTC)
+
+    later = {"Retry-After": format_datetime(now + timedelta(seconds=90), usegmt=True)}
+    earlier = {"Retry-After": format_datetime(now - timedelta(days=1), usegmt=True)}
+
+    assert retry_after(later) == pytest.approx(90, abs=5)
+    assert retry_after(earlier) == 0.0
+
+
+@pytest.mark.parametrize("value", ["", "soon", "nan", "inf", "Wed, 21 Oct 2015 07:28:00 -0000"])
+def test_anything_else_is_no_time_to_wait(value: str) -> None:
+    assert retry_after({"Retry-After": value}) is None
+    assert retry_after({}) is None

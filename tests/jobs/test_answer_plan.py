@@ -1,0 +1,104 @@
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+import pytest
+
+from regrade.answers.manifest import Session
+from regrade.jobs.plan import make_plan, request_seed
+from regrade.models import ResolvedModel
+from regrade.records.specification import BenchmarkIdentity
+from regrade.settings import PromptSettings, SamplingParams, SamplingSettings
+from regrade.settings.errors import SettingsError
+from tests.builders import session, specification
+from tests.sums import MODEL, SERVER, Sums, plan_of
+
+
+def test_what_is_set_by_hand_replaces_the_benchmarks_own_sampling_params():
+    assert plan_of(1).specification.sampling == SamplingParams(max_tokens=64, stop=("\n",))
+    chosen = plan_of(1, sampling=SamplingSettings(temperature=0.6)).specification.sampling
+    assert chosen == SamplingParams(temperature=0.6, max_tokens=64, stop=("\n",))
+
+
+def test_repeats_draw_from_different_seeds_and_the_same_ones_each_time():
+    hot = SamplingSettings(temperature=1.0)
+    plan = plan_of(2, repeats=3, sampling=hot)
+    seeds = [request.sampling.seed for request in plan.requests(plan.missing(set()))]
+    again = [request.sampling.seed for request in plan.requests(plan.missing(set()))]
+
+    assert len(set(seeds)) == 6
+    assert seeds == again
+    assert request_seed(0, "id-0", 0) == seeds[0]
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_the_number_of_answers_is_the_benchmarks_unless_it_is_set_or_decoding_is_greedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Sums, "repeats", 16)
+    warm, cold = SamplingSettings(temperature=0.7), SamplingSettings(temperature=0.0)
+
+    assert plan_of(2, repeats=None, sampling=warm).specification.repeats == 16
+    assert plan_of(2, repeats=3, sampling=warm).specification.repeats == 3
+    assert plan_of(2, repeats=None, sampling=cold).specification.repeats == 1
+
+
+def test_repeats_with_greedy_decoding_are_refused():
+    with pytest.raises(SettingsError, match="Set `--temperature` above 0"):
+        plan_of(2, repeats=3)
+
+
+def test_repeats_are_rendered_once():
+    plan = plan_of(3, repeats=4, sampling=SamplingSettings(temperature=1.0))
+    rendered = []
+    prompt = plan.benchmark.prompt
+    plan.benchmark.prompt = lambda sample: rendered.append(sample.id) or prompt(sample)
+
+    requests = [*plan.requests(plan.missing(set()))]
+
+    assert rendered == ["id-0", "id-1", "id-2"]
+    assert [request.key for request in requests] == [*range(12)]
+    assert requests[4].prompt == requests[7].prompt == prompt(plan.samples[1])
+
+
+def test_a_chat_prompt_needs_a_chat_template():
+    model = ResolvedModel(MODEL.identity, "org/tiny", None, False, 64)
+    with pytest.raises(SettingsError, match="has no chat template.*--format completion"):
+        make_plan(Sums(1), model, SERVER, sampling=None, prompt=PromptSettings(), repeats=1)
+
+
+def test_a_limit_above_the_number_of_questions_is_no_limit():
+    class Limited(Sums):
+        @property
+        def identity(self) -> BenchmarkIdentity:
+            return specification().benchmark.model_copy(update={"limit": 10})
+
+    def planned(n: int) -> int | None:
+        plan = make_plan(
+            Limited(n), MODEL, SERVER, sampling=None, prompt=PromptSettings(), repeats=1
+        )
+        return plan.specification.benchmark.limit
+
+    assert planned(9) is None
+    assert planned(10) == 10
+
+
+def test_cutting_prompts_is_part_of_the_specification():
+    cut = make_plan(
+        Sums(1), MODEL, SERVER, sampling=None, prompt=PromptSettings(truncate=True), repeats=1
+    )
+    assert cut.specification.answer_set_id != plan_of(1).specification.answer_set_id
+
+
+def test_a_day_that_the_template_prints_is_that_of_the_first_session_also_when_it_is_continued():
+    plan = replace(plan_of(2), prints_the_day=True)
+    first, later = session(prompt_day=date(2026, 3, 1)), session(9, prompt_day=date(2026, 3, 2))
+    before_it_was_kept = session(started_at=datetime(2026, 2, 5, 12, tzinfo=UTC))
+
+    def days(*sessions: Session) -> set[date | None]:
+        return {request.day for request in plan.requests(plan.missing(set()), sessions)}
+
+    assert days(first, later) == {date(2026, 3, 1)}
+    assert days(before_it_was_kept, later) == {date(2026, 2, 5)}
+    assert days() == {datetime.now().astimezone().date()}
+    assert plan.requests([], (first,)).day == date(2026, 3, 1)
+    assert plan_of(2).requests([], (first,)).day is None

@@ -1,0 +1,227 @@
+"""Stored answers that a plan continues, and rows that it asks again."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.origin import Origin, begin_session
+from regrade.answers.publishing import publish_answers
+from regrade.answers.spool import Spool, spool_folder
+from regrade.engines.base import BaseEngineSettings
+from regrade.engines.openai import OpenAIEngine
+from regrade.engines.vllm import VllmEngine
+from regrade.jobs.continuing import Remaining, remaining, stored_plan
+from regrade.jobs.plan import Plan, make_plan
+from regrade.records import Completion
+from regrade.records.columns import SCHEMA_VERSION, generation_row
+from regrade.settings import PromptSettings, Reuse, SamplingSettings
+from regrade.settings.errors import DamagedAnswersError
+from tests.builders import session
+from tests.sums import MODEL, SERVER, Sums, plan_of
+
+TOTAL = 4
+FAILED = {"text": None, "error": "500", "error_permanent": False}
+REFUSED = {"text": None, "error": "too long", "error_permanent": True}
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalRepository:
+    monkeypatch.setenv("REGRADE_SPOOL", str(tmp_path / "spool"))
+    return LocalRepository(tmp_path / "answers")
+
+
+def opened(plan: Plan, repository: LocalRepository) -> Spool:
+    return Spool(spool_folder(repository.uri, plan.specification.answer_set_id))
+
+
+def rows(plan: Plan, numbers: range, **changes: Any) -> list[dict[str, Any]]:
+    return [
+        generation_row(plan.samples[n], 0, Completion(n, "sent", text=str(n)), 1.0) | changes
+        for n in numbers
+    ]
+
+
+def store(
+    plan: Plan, repository: LocalRepository, *parts: list[dict[str, Any]], **settings: Any
+) -> None:
+    """Publish rows, each list of them by a session of its own."""
+    for number, part in enumerate(parts):
+        one = session(number).model_copy(update=settings)
+        with opened(plan, repository) as spool:
+            begin_session(spool, repository.uri, plan.description, one)
+            spool.append(part)
+            publish_answers(repository, spool, plan.description)
+
+
+def left(plan: Plan, repository: LocalRepository, **reuse: bool) -> tuple[list[int], Remaining]:
+    with opened(plan, repository) as spool:
+        found = remaining(plan, repository, spool, Reuse(**reuse))
+    return [sample.index for sample, _ in found.missing], found
+
+
+def test_nothing_is_asked_again_of_a_complete_set(repository: LocalRepository):
+    plan = plan_of(TOTAL)
+    store(plan, repository, rows(plan, range(TOTAL)))
+
+    assert left(plan, repository)[0] == []
+
+
+def test_failed_requests_are_sent_again_unless_they_are_to_be_kept(repository: LocalRepository):
+    plan = plan_of(TOTAL)
+    store(plan, repository, [*rows(plan, range(3)), *rows(plan, range(3, 4), **FAILED)])
+
+    assert left(plan, repository)[0] == [3]
+    assert left(plan, repository, keep_failed=True)[0] == []
+
+
+def test_a_request_that_cannot_succeed_is_not_sent_again(repository: LocalRepository):
+    plan = plan_of(TOTAL)
+    store(plan, repository, [*rows(plan, range(3)), *rows(plan, range(3, 4), **REFUSED)])
+
+    assert left(plan, repository)[0] == []
+
+
+def test_fresh_asks_for_all_answers_again(repository: LocalRepository):
+    plan = plan_of(TOTAL)
+    store(plan, repository, rows(plan, range(2)), rows(plan, range(2, 4)))
+
+    missing, found = left(plan, repository, fresh=True)
+
+    assert missing == list(range(TOTAL))
+    assert (len(found.replaced), found.fresh) == (2, True)
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_an_interrupted_fresh_run_goes_on_where_it_stopped(
+    repository: LocalRepository, again: bool
+):
+    plan = plan_of(TOTAL)
+    store(plan, repository, rows(plan, range(TOTAL)))
+    _, found = left(plan, repository, fresh=True)
+    with opened(plan, repository) as spool:  # and then the machine lost its power
+        begin_session(
+            spool,
+            repository.uri,
+            plan.description,
+            session(9),
+            replaced=found.replaced,
+            fresh=True,
+        )
+        spool.append(rows(plan, range(1)))
+
+    missing, then = left(plan, repository, fresh=again)
+
+    assert missing == [1, 2, 3]
+    assert (then.replaced, then.fresh) == (found.replaced, True)
+
+
+def test_what_was_in_a_damaged_shard_is_asked_again_and_nothing_else(repository: LocalRepository):
+    plan = plan_of(TOTAL)
+    store(plan, repository, rows(plan, range(2)), rows(plan, range(2, 4)))
+    stored = left(plan, repository)[1].stored
+    assert stored is not None
+    shard = stored.manifest.shards[1]
+    (repository.folder / stored.folder / shard.name).write_bytes(b"PAR1")
+
+    missing, found = left(plan, repository, heal=True)
+
+    assert missing == [2, 3]
+    assert (found.replaced, found.fresh) == ((shard.sha256,), False)
+
+
+def test_a_damaged_set_that_is_not_healed_says_how(repository: LocalRepository):
+    plan = plan_of(TOTAL)
+    store(plan, repository, rows(plan, range(2)))
+    stored = left(plan, repository)[1].stored
+    assert stored is not None
+    (repository.folder / stored.folder / stored.manifest.shards[0].name).unlink()
+
+    with pytest.raises(DamagedAnswersError, match="with `--heal` generates again what is lost"):
+        left(plan, repository)
+
+
+def planned(engine: BaseEngineSettings, sampling: SamplingSettings | None = None) -> Plan:
+    return make_plan(
+        Sums(TOTAL), MODEL, engine, sampling=sampling, prompt=PromptSettings(), repeats=1
+    )
+
+
+def of_version_1(plan: Plan) -> Plan:
+    assert plan.version_1 is not None
+    return replace(plan, specification=plan.version_1)
+
+
+def test_a_set_of_version_1_is_continued(repository: LocalRepository):
+    sampling = SamplingSettings(seed=3, stop=("b", "a"))  # version 1 kept what cannot matter
+    plan = planned(VllmEngine(dtype="float32"), sampling)
+    old = of_version_1(plan)
+    settings = {"kind": "vllm", "dtype": "auto", "extra": []}
+    store(old, repository, rows(old, range(2)), engine_settings=settings)
+
+    now = stored_plan(plan, repository, VllmEngine(dtype="float32"))
+
+    assert now.specification.answer_set_id == old.specification.answer_set_id
+    assert left(now, repository)[0] == [2, 3]
+    store(now, repository, rows(now, range(2, 4)), engine_settings=settings)
+    stored = left(now, repository)[1].stored
+    assert stored is not None
+    assert (stored.manifest.state, stored.manifest.schema_version) == ("complete", SCHEMA_VERSION)
+    assert stored.manifest.specification.specification_version == 1
+
+
+def test_a_set_of_version_1_of_another_engine_is_not_continued_and_that_is_said(
+    repository: LocalRepository, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO)
+    plan = planned(VllmEngine(dtype="float32"))
+    old = of_version_1(plan)
+    settings = {"kind": "vllm", "extra": ["load_format=dummy"]}
+    store(old, repository, rows(old, range(TOTAL)), engine_settings=settings)
+
+    assert stored_plan(plan, repository, VllmEngine(dtype="float32")) is plan
+    assert f"{old.specification.answer_set_id} is not continued" in caplog.text
+    assert "load_format" in caplog.text
+
+
+def test_a_spool_of_version_1_of_another_engine_is_not_continued(
+    repository: LocalRepository, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO)
+    plan = planned(VllmEngine(dtype="float32"))
+    old = of_version_1(plan)
+    dummy = {"engine_settings": {"kind": "vllm", "extra": ["load_format=dummy"]}}
+    with opened(old, repository) as spool:  # and then the machine lost its power
+        one = session(1).model_copy(update=dummy)
+        begin_session(spool, repository.uri, old.description, one)
+        spool.append(rows(old, range(2)))
+
+    assert stored_plan(plan, repository, VllmEngine(dtype="float32")) is plan
+    assert "load_format" in caplog.text
+
+
+def test_a_set_of_version_1_does_not_hide_that_of_version_2(repository: LocalRepository):
+    plan = planned(SERVER)
+    old = of_version_1(plan)
+    settings = OpenAIEngine().model_dump(mode="json")
+    store(old, repository, rows(old, range(1)), engine_settings=settings)
+    store(plan, repository, rows(plan, range(2)), engine_settings=settings)
+
+    assert stored_plan(plan, repository, SERVER) is plan
+
+
+def test_a_spool_of_version_1_is_published_with_its_session():
+    one = session(1).model_dump(mode="json", exclude={"id"})
+    plan = plan_of(1)
+    noted = {
+        "repository": "/answers",
+        "description": plan.description.model_dump(mode="json"),
+        "session": one | {"rows": 3, "generate_seconds": 2.0},
+    }
+
+    origin = Origin.model_validate(noted)
+
+    assert [(s.id, s.rows, s.generate_seconds) for s in origin.sessions] == [(None, 3, 2.0)]

@@ -1,0 +1,124 @@
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from regrade.answers.spool import Spool
+from regrade.engines.vllm import VllmEngine
+from regrade.jobs.generate import Progress, generate, session_of
+from regrade.records import Completion, Request
+from regrade.settings import GoodputLimits
+from regrade.settings.errors import EngineError
+from regrade.stats.speed import GoodputCount
+from tests.sums import Answering, Sums, plan_of
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    with Spool(tmp_path / "spool") as spool:
+        yield spool
+
+
+def test_every_sample_gets_exactly_one_row(spool: Spool):
+    plan = plan_of(7)
+    generate(plan.requests(plan.missing(set())), Answering(), spool, lambda progress: None)
+
+    (file,) = spool.seal()
+    assert file.rows == 7
+    assert spool.states().done == {(f"id-{n}", 0) for n in range(7)}
+
+
+def test_progress_is_told_only_of_rows_that_are_on_disk(spool: Spool):
+    plan = plan_of(6)
+    seen: list[tuple[int, int]] = []
+    generate(
+        plan.requests(plan.missing(set())),
+        Answering(),
+        spool,
+        lambda p: seen.append((p.done, len(spool.states().done))),
+    )
+    assert seen == [(2, 2), (4, 4), (6, 6)]
+
+
+def test_only_what_is_missing_is_asked(spool: Spool):
+    plan, engine = plan_of(5), Answering()
+    progress = generate(
+        plan.requests(plan.missing({("id-1", 0), ("id-3", 0)})), engine, spool, lambda p: None
+    )
+
+    assert [request.prompt[0]["content"][0] for request in engine.asked] == ["0", "2", "4"]
+    assert (progress.done, progress.new, progress.resumed) == (5, 3, 2)
+
+
+class Timed(Answering):
+    """An engine whose answer `k` takes k tenths of a second; the first fails."""
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        for batch in super().generate(requests):
+            yield [
+                Completion(c.key, "sent", error="no")
+                if c.key == 0
+                else replace(c, time_to_first_token=c.key / 20, latency=c.key / 10)
+                for c in batch
+            ]
+
+
+def test_goodput_counts_the_answers_of_a_session_and_failures_are_outside(spool: Spool):
+    plan, count = plan_of(6), GoodputCount(GoodputLimits(e2el=0.35))
+
+    generate(plan.requests(plan.missing(set())), Timed(), spool, lambda p: None, count)
+
+    goodput = count.result(seconds=2.0)
+    assert (goodput.answers, goodput.within, goodput.per_second) == (6, 3, 1.5)
+
+
+def test_an_engine_that_ends_early_is_an_error_and_what_it_gave_is_kept(spool: Spool):
+    plan = plan_of(5)
+    with pytest.raises(EngineError, match="2 of 5 requests unanswered"):
+        generate(plan.requests(plan.missing(set())), Answering(lose=2), spool, lambda p: None)
+    assert len(spool.states().done) == 3
+
+
+def test_an_answer_that_comes_twice_is_an_error(spool: Spool):
+    plan = plan_of(3)
+    with pytest.raises(EngineError, match="unknown or already answered"):
+        generate(
+            plan.requests(plan.missing(set())),
+            Answering(batch=1, repeat_one=True),
+            spool,
+            lambda p: None,
+        )
+
+
+def test_withheld_questions_reach_no_spool(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sums, "withheld", True)
+    plan = plan_of(3)
+
+    generate(plan.requests(plan.missing(set())), Answering(), spool, lambda progress: None)
+
+    (file,) = spool.seal()
+    stored = pq.read_table(file.path)
+    assert stored["prompt"].null_count == stored["question"].null_count == 3
+    assert plan.description.withheld
+    assert plan.withheld is not None
+    assert plan.withheld.lacks(3) == 0
+
+
+def test_time_left_is_unknown_before_the_first_answer():
+    assert Progress(10).seconds_left is None
+
+
+def test_a_session_records_no_path_of_an_adapter():
+    session = session_of(Answering(), VllmEngine(lora="/home/me/secret", max_num_seqs=8))
+
+    assert session.engine_settings["max_num_seqs"] == 8
+    assert "secret" not in session.model_dump_json()
+
+
+def test_a_session_records_the_day_that_its_prompts_print():
+    day = date(2026, 3, 1)
+    assert session_of(Answering(), VllmEngine(), day=day).prompt_day == day
+    assert session_of(Answering(), VllmEngine()).prompt_day is None

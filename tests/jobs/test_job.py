@@ -1,0 +1,92 @@
+import inspect
+from datetime import date
+from typing import Any
+
+import pytest
+
+from flows.evaluate_model import evaluate_model
+from flows.generate_answers import generate_answers
+from flows.judge_answers import judge_answers
+from flows.rescore_answers import rescore_answers
+from flows.score_answers import score_answers
+from regrade.jobs.job import EvaluationJob, GenerationJob, JudgeJob, ScoringJob, make_job
+from regrade.settings.errors import SettingsError
+
+
+@pytest.mark.parametrize(
+    ("flow", "kind"),
+    [
+        (generate_answers, GenerationJob),
+        (evaluate_model, EvaluationJob),
+        (score_answers, ScoringJob),
+        (rescore_answers, ScoringJob),
+        (judge_answers, JudgeJob),
+    ],
+)
+def test_every_parameter_of_a_flow_is_a_field_of_its_job(
+    flow: Any, kind: type[GenerationJob] | type[ScoringJob] | type[JudgeJob]
+) -> None:
+    parameters = set(inspect.signature(flow.fn).parameters)
+    fields = set(kind.model_fields)
+    assert parameters == fields if flow is not rescore_answers else parameters < fields
+
+
+@pytest.mark.parametrize("given", [{}, {"answers": None}, {"answers": ""}])
+def test_answers_go_to_the_default_repository_unless_one_is_named(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+) -> None:
+    monkeypatch.delenv("REGRADE_ANSWERS", raising=False)
+    assert make_job(ScoringJob, given).answers == "answers"
+    monkeypatch.setenv("REGRADE_ANSWERS", "elsewhere")
+    assert make_job(ScoringJob, given).answers == "elsewhere"
+    assert make_job(ScoringJob, {"answers": "here"}).answers == "here"
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "says"),
+    [
+        (
+            ScoringJob,
+            {"since": date(2026, 9, 2), "until": date(2026, 9, 1)},
+            "`--since 2026-09-02` is after `--until 2026-09-01`.",
+        ),
+        (
+            ScoringJob,
+            {"stale": True, "force": True},
+            "`--force` scores all answers again, `--stale` only those with outdated scores: choose one of the two.",
+        ),
+        (ScoringJob, {"scorers": "number"}, "scorers is unknown"),
+        (GenerationJob, {"model": "m"}, "nothing to evaluate"),
+        (
+            GenerationJob,
+            {"model": "m", "benchmarks": ["gsm8k"], "limit": 0},
+            "limit should be 1 or more, not 0",
+        ),
+    ],
+)
+def test_parameters_that_do_not_fit_are_told_in_one_line(
+    kind: Any, given: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(SettingsError) as error:
+        make_job(kind, given)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_same_day_is_a_period() -> None:
+    day = date(2026, 9, 1)
+    assert make_job(ScoringJob, {"since": day, "until": day}).since == day
+
+
+def test_the_files_of_questions_may_hold_their_tests():
+    job = make_job(
+        EvaluationJob,
+        {
+            "model": "m",
+            "benchmarks": ("livecodebench",),
+            "sources": [{"benchmark": "livecodebench", "path": "tests.parquet"}],
+            "scoring": {"sandbox": "landlock"},
+        },
+    )
+    assert job.scoring_options.sandbox == "landlock"
+    assert [source.path for source in job.scoring_options.sources] == ["tests.parquet"]

@@ -1,0 +1,296 @@
+"""Settings of a run with a model that reasons: template arguments, sampling, and refusals."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regrade.jobs.plan import Plan, make_plan
+from regrade.jobs.sampling import with_sampling
+from regrade.models import ResolvedModel
+from regrade.models.chat_template import ChatTemplate, RenderedInCode
+from regrade.records.specification import ModelIdentity, PromptIdentity
+from regrade.settings import PromptSettings, SamplingParams, SamplingSettings
+from regrade.settings.errors import SettingsError
+from tests.models.test_chat_template import BUDGETED, BY_SYSTEM, HYBRID, OPENED, PLAIN
+from tests.sums import MODEL, SERVER, Sums
+
+CARD = {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "do_sample": True}
+
+
+class Ranked(Sums):
+    method = "rank"
+
+
+class Completion(Sums):
+    @property
+    def prompt_identity(self) -> PromptIdentity:
+        return super().prompt_identity.model_copy(update={"format": "completion"})
+
+
+def model_with(template: str, **changes: Any) -> ResolvedModel:
+    chosen = {"max_position_embeddings": 40_960, "generation_config": CARD, **changes}
+    return replace(MODEL, chat_template=ChatTemplate(template, "qwen3"), **chosen)
+
+
+QWEN = model_with(HYBRID)
+
+
+def plan(
+    model: ResolvedModel = QWEN,
+    benchmark: Sums | None = None,
+    sampling: SamplingSettings | None = None,
+    **prompt: Any,
+) -> Plan:
+    return make_plan(
+        benchmark or Sums(1),
+        model,
+        SERVER,
+        sampling=sampling,
+        prompt=PromptSettings(**prompt),
+        repeats=1,
+    )
+
+
+def test_a_model_that_reasons_gets_its_own_sampling_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+):
+    caplog.set_level(logging.INFO, "regrade.plan")
+
+    chosen = plan().specification.sampling
+
+    assert chosen == SamplingParams(
+        temperature=0.7, top_p=0.8, top_k=20, max_tokens=30_720, stop=("\n",)
+    )
+    (line,) = caplog.messages
+    assert line.startswith(
+        "sums: the model reasons before it answers: temperature 0.7, max_tokens 30,720"
+    )
+    assert "--sampling benchmark" in line
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"do_sample": True}, {"temperature": 1.0}),  # like gpt-oss
+        ({"temperature": 0.6}, {"temperature": 0.6}),
+        ({"temperature": 0.6, "top_k": -1}, {"temperature": 0.6}),
+        ({"do_sample": False}, {"temperature": 0.6, "top_p": 0.95}),
+        ({}, {"temperature": 0.6, "top_p": 0.95}),
+    ],
+)
+def test_sampling_is_that_of_the_card_or_the_usual_one_and_never_a_mixture(
+    config: Any, expected: Any
+):
+    chosen = plan(model_with(HYBRID, generation_config=config)).specification.sampling
+
+    assert chosen == SamplingParams(**expected, max_tokens=30_720, stop=("\n",))
+
+
+def test_without_values_of_its_own_the_usual_ones_for_reasoning_hold():
+    bare = model_with(HYBRID, generation_config=None, max_position_embeddings=131_072)
+
+    chosen = plan(bare).specification.sampling
+
+    assert chosen is not None
+    assert (chosen.temperature, chosen.top_p, chosen.max_tokens) == (0.6, 0.95, 32_768)
+
+
+def test_a_model_that_does_not_reason_gets_the_benchmarks_sampling():
+    for model, prompt in ((model_with(PLAIN), {}), (QWEN, {"thinking": "off"})):
+        chosen = plan(model, **prompt).specification.sampling
+        assert chosen == SamplingParams(max_tokens=64, stop=("\n",))
+
+
+def test_what_is_set_by_hand_wins():
+    greedy = plan(sampling=SamplingSettings(temperature=0, max_tokens=99)).specification.sampling
+    benchmarks = plan(sampling=SamplingSettings(defaults="benchmark")).specification.sampling
+
+    assert greedy == SamplingParams(max_tokens=99, stop=("\n",))  # greedy: top_p has no effect
+    assert benchmarks == SamplingParams(max_tokens=64, stop=("\n",))
+
+
+def test_what_a_dataset_sets_is_set_by_hand():
+    dataset = SamplingParams(max_tokens=96, stop=("x",))
+    job = SamplingSettings(stop=("y",))
+
+    both = with_sampling(job, dataset)
+    alone = with_sampling(None, dataset)
+
+    assert both.model_dump(exclude_unset=True) == {"max_tokens": 96, "stop": ("y",)}
+    chosen = plan(sampling=alone).specification.sampling
+    assert chosen is not None
+    assert (chosen.max_tokens, chosen.stop, chosen.temperature) == (96, ("x",), 0.7)
+
+
+def test_the_models_sampling_can_be_chosen_for_any_model():
+    settings = SamplingSettings.model_validate("model")
+
+    chosen = plan(model_with(PLAIN), sampling=settings).specification.sampling
+
+    assert chosen == SamplingParams(
+        temperature=0.7, top_p=0.8, top_k=20, max_tokens=64, stop=("\n",)
+    )
+
+
+@pytest.mark.parametrize("config", [None, {"eos_token_id": 2}])
+def test_a_model_without_sampling_params_is_refused_if_they_are_wanted(config: Any):
+    model = model_with(PLAIN, generation_config=config)
+
+    with pytest.raises(SettingsError, match="has no 'generation_config.json' with sampling params"):
+        plan(model, sampling=SamplingSettings(defaults="model"))
+
+
+def test_a_value_that_vllm_cannot_use_is_named():
+    with pytest.raises(SettingsError, match="temperature should be 2 or less, not 7"):
+        plan(model_with(HYBRID, generation_config={"temperature": 7}))
+
+
+def test_a_model_that_states_no_sampling_decodes_greedily():
+    model = model_with(PLAIN, generation_config={"do_sample": False})
+
+    chosen = plan(model, sampling=SamplingSettings(defaults="model")).specification.sampling
+
+    assert chosen is not None
+    assert chosen.temperature == 0
+
+
+def test_the_id_is_that_of_the_template_arguments():
+    off = plan(thinking="off").specification
+    by_hand = plan(chat_template_args=("enable_thinking=false",)).specification
+
+    assert off.prompt.chat_template_args == {"enable_thinking": False}
+    assert off.answer_set_id == by_hand.answer_set_id
+    assert plan(thinking="on").specification.answer_set_id == plan().specification.answer_set_id
+    assert off.answer_set_id != plan().specification.answer_set_id
+
+
+def test_requests_carry_the_arguments():
+    (request,) = plan(thinking="off").requests([(Sums(1).samples()[0], 0)])
+
+    assert request.template_arguments == {"enable_thinking": False}
+
+
+def test_two_settings_that_switch_reasoning_contradict_each_other():
+    with pytest.raises(SettingsError, match="both switch the reasoning"):
+        plan(thinking="on", chat_template_args=("enable_thinking=false",))
+
+
+def test_letters_are_ranked_with_reasoning_switched_off(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "regrade.plan")
+
+    specification = plan(benchmark=Ranked(1)).specification
+
+    assert specification.prompt.chat_template_args == {"enable_thinking": False}
+    assert specification.prompt.labels == "turn"
+    assert "reasoning is switched off" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("template", "prompt"),
+    [
+        (OPENED, {}),
+        (HYBRID, {"thinking": "on"}),
+        (HYBRID, {"chat_template_args": ("enable_thinking=true",)}),
+    ],
+)
+def test_letters_after_an_open_thought_are_refused(template: str, prompt: dict):
+    with pytest.raises(SettingsError, match="ranks letters right after the prompt"):
+        plan(model_with(template), Ranked(1), **prompt)
+
+
+def test_a_system_message_that_switches_reasoning_off_is_read():
+    model = model_with(BY_SYSTEM)
+
+    assert plan(model).reasons
+    assert not plan(model, system="/no_think").reasons
+    assert plan(model, Ranked(1), system="/no_think").specification.prompt.labels == "turn"
+    with pytest.raises(SettingsError, match="Use `--system /no_think`, or `--format completion`"):
+        plan(model, Ranked(1))
+
+
+def test_completion_prompts_have_no_template(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "regrade.plan")
+
+    specification = plan(benchmark=Completion(1), thinking="off").specification
+
+    assert specification.prompt.chat_template_args == {}
+    assert specification.prompt.labels == "appended"
+    assert specification.sampling == SamplingParams(max_tokens=64, stop=("\n",))
+    assert "no effect on completion prompts" in caplog.text
+
+
+def test_a_budget_is_told_to_a_template_that_can_state_it():
+    budget = SamplingSettings(thinking_token_budget=512)
+
+    told = plan(model_with(BUDGETED), sampling=budget).specification
+    enforced = plan(sampling=budget).specification
+
+    assert told.prompt.chat_template_args == {"thinking_budget": 512}
+    assert enforced.prompt.chat_template_args == {}
+    for specification in (told, enforced):
+        assert specification.sampling is not None
+        assert specification.sampling.thinking_token_budget == 512
+        assert specification.answer_set_id != plan().specification.answer_set_id
+
+
+def test_a_budget_for_reasoning_that_is_switched_off_is_refused():
+    with pytest.raises(SettingsError, match="limits reasoning that `--thinking off` switches off"):
+        plan(sampling=SamplingSettings(thinking_token_budget=5), thinking="off")
+
+
+def test_the_words_that_yaml_takes_for_true_and_false_are_read():
+    assert PromptSettings.model_validate({"thinking": False}).thinking == "off"
+    assert PromptSettings.model_validate({"thinking": True}).thinking == "on"
+
+
+def test_the_sampling_of_a_served_models_card_is_not_known():
+    with pytest.raises(SettingsError, match="only its server knows"):
+        plan(served(), sampling=SamplingSettings(defaults="model"))
+
+
+def served(owner: str | None = "vllm") -> ResolvedModel:
+    identity = ModelIdentity(name="m", kind="served", revision="r")
+    return ResolvedModel(identity, "m", served_by=owner)
+
+
+def test_only_a_server_knows_its_template():
+    assert plan(served()).specification.prompt.chat_template_args == {}
+    off = plan(served(), thinking="off").specification.prompt.chat_template_args
+    assert off == {"enable_thinking": False, "thinking": False}
+
+
+def test_vllms_server_ranks_letters_without_reasoning():
+    ranked = plan(served(), Ranked(1)).specification.prompt
+    elsewhere = plan(served(None), Ranked(1)).specification.prompt
+
+    assert ranked.chat_template_args == {"enable_thinking": False, "thinking": False}
+    assert elsewhere.chat_template_args == {}  # it may refuse fields that it does not know
+
+
+def test_a_model_that_is_rendered_in_code_cannot_be_switched():
+    model = replace(QWEN, chat_template=RenderedInCode())
+
+    with pytest.raises(SettingsError, match="cannot switch reasoning on"):
+        plan(model, thinking="on")
+
+
+def test_a_template_of_ones_own_decides(tmp_path: Path):
+    file = tmp_path / "plain.jinja"
+    file.write_text(PLAIN)
+
+    chosen = plan(chat_template=str(file)).specification.sampling
+
+    assert chosen == SamplingParams(max_tokens=64, stop=("\n",))
+
+
+def test_a_template_of_ones_own_counts_where_vllm_renders_in_code(tmp_path: Path):
+    file = tmp_path / "opened.jinja"
+    file.write_text(OPENED)
+
+    chosen = plan(replace(QWEN, chat_template=RenderedInCode()), chat_template=str(file))
+
+    assert chosen.specification.sampling is not None
+    assert chosen.specification.sampling.temperature == 0.7

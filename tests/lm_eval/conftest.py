@@ -1,0 +1,27 @@
+"""The index of the folders that the tests need (that of all tasks takes seconds), and data of NLTK for IFEval."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from regrade.lm_eval.index import TaskEntry
+from tests.lm_eval.rows import tasks_of_folders
+from tests.scorers.instructions.nltk_folder import write_nltk_data
+
+
+@pytest.fixture(scope="session")
+def index() -> Mapping[str, TaskEntry]:
+    """Tasks of `FOLDERS`."""
+    return tasks_of_folders()
+
+
+@pytest.fixture
+def nltk_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """NLTK finds its data here and nowhere else, in processes that this one starts too."""
+    import nltk
+
+    folder = write_nltk_data(tmp_path / "nltk")
+    monkeypatch.setattr(nltk.data, "path", [str(folder)])
+    monkeypatch.setenv("NLTK_DATA", str(folder))
+    return folder

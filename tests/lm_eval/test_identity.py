@@ -1,0 +1,117 @@
+"""Identity of tasks: the content of all files that decide them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from regrade.lm_eval.identity import content_hash, task_files
+from regrade.lm_eval.index import TaskEntry, entries_of, task_index
+from regrade.lm_eval.package import tasks_folder
+from regrade.settings.errors import SettingsError, SourceError
+
+Index = Mapping[str, TaskEntry]
+
+
+def names_of(name: str, index: Index) -> set[str]:
+    return {
+        path.relative_to(tasks_folder().resolve()).as_posix() for path in task_files(name, index)
+    }
+
+
+def test_included_files_and_the_code_next_to_them_decide_a_task(index: Index) -> None:
+    assert names_of("mmlu_pro_math", index) == {
+        "mmlu_pro/mmlu_pro_math.yaml",
+        "mmlu_pro/_default_template_yaml",
+        "mmlu_pro/utils.py",
+    }
+
+
+def test_all_files_of_its_tasks_decide_a_group(index: Index) -> None:
+    found = names_of("mmlu_stem", index)
+
+    assert "mmlu/default/_mmlu_stem.yaml" in found
+    assert "mmlu/default/mmlu_abstract_algebra.yaml" in found
+    assert len(found) > 19
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    (tmp_path / "base_yaml").write_text("dataset_path: json\noutput_type: generate_until\n")
+    (tmp_path / "mine.yaml").write_text(
+        "task: mine\ninclude: base_yaml\ndoc_to_text: !function code.text\ndoc_to_target: a\n"
+    )
+    (tmp_path / "code.py").write_text("from . import more\n\ndef text(doc):\n    return doc['q']\n")
+    (tmp_path / "more.py").write_text("X = 1\n")
+    (tmp_path / "unused.py").write_text("Y = 1\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("file", ["base_yaml", "mine.yaml", "code.py", "more.py"])
+def test_a_change_of_any_of_them_is_another_task(own: Path, file: str) -> None:
+    index = {entry.name: entry for entry in entries_of(own)}
+    before = content_hash("mine", index, str(own))
+
+    with (own / file).open("a") as text:
+        text.write("\n# changed\n")
+
+    assert content_hash("mine", index, str(own)) != before
+
+
+def test_a_file_that_it_does_not_use_and_the_place_of_the_folder_change_nothing(
+    own: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    index = {entry.name: entry for entry in entries_of(own)}
+    before = content_hash("mine", index, str(own))
+    (own / "unused.py").write_text("Y = 2\n")
+    moved = tmp_path_factory.mktemp("other") / "tasks"
+    own.rename(moved)
+
+    index = {entry.name: entry for entry in entries_of(moved)}
+
+    assert content_hash("mine", index, str(moved)) == before
+
+
+def test_a_file_outside_of_both_folders_is_refused(own: Path) -> None:
+    (own / "tasks").mkdir()
+    (own / "tasks/one.yaml").write_text("task: one\ninclude: ../base_yaml\n")
+    index = {entry.name: entry for entry in entries_of(own / "tasks")}
+
+    with pytest.raises(SettingsError, match="base_yaml' decides a task, but is neither"):
+        content_hash("one", index, str(own / "tasks"))
+
+
+def test_a_folder_of_tasks_must_exist_and_hold_one(
+    tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regrade.lm_eval.index._installed", lambda: index)
+
+    with pytest.raises(SourceError, match="does not exist"):
+        task_index(str(tmp_path / "none"))
+    with pytest.raises(SourceError, match="no yaml file"):
+        task_index(str(tmp_path))
+
+
+@pytest.mark.slow
+def test_the_index_is_kept_and_holds_all_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regrade.lm_eval import index as module
+
+    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path))
+    module._installed.cache_clear()
+    built = task_index()
+    module._installed.cache_clear()
+    monkeypatch.setattr(module, "entries_of", lambda _: pytest.fail("built again"))
+    kept = task_index()
+    module._installed.cache_clear()
+
+    assert kept == built
+    assert len(kept) == 14_683
+    refused = [entry.refusal for entry in kept.values() if entry.refusal]
+    assert {kind: refused.count(kind) for kind in set(refused)} == {
+        "multimodal": 46,
+        "unsafe_code": 35,
+        "class": 30,
+        "custom_dataset": 45,
+    }

@@ -1,0 +1,179 @@
+"""Tasks generated once and scored later, in a process that has the repository and nothing else."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import list_sets
+from regrade.lm_eval.index import TaskEntry
+from regrade.lm_eval.plan import plan_tasks
+from tests.lm_eval import rows
+from tests.lm_eval.comparing import same, theirs
+from tests.lm_eval.stored import data_folder, harness_task, names_of, publish_task
+
+Index = Mapping[str, TaskEntry]
+pytestmark = pytest.mark.filterwarnings("ignore")
+"""Warnings of lm_eval's own run, which is the reference."""
+QUICK = (
+    "gsm8k",
+    "gsm8k_cot_self_consistency",
+    "mmlu_stem",
+    "arc_challenge@chat",
+    "winogrande",
+    "wikitext",
+    "lambada_openai",
+)
+
+
+@pytest.fixture(autouse=True)
+def _index(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole index takes seconds to build."""
+    monkeypatch.setattr("regrade.lm_eval.index._installed", lambda: index)
+    monkeypatch.setattr(datasets, "load_dataset", rows.load_dataset)
+    monkeypatch.setenv("DISABLE_MULTIPROC", "1")
+
+
+def _publish(specs: tuple[str, ...], index: Index, tmp_path: Path) -> LocalRepository:
+    repository = LocalRepository(tmp_path / "answers")
+    for spec in specs:
+        configs = plan_tasks(spec.partition("@")[0], index).configs
+        (path,) = {str(config["dataset_path"]) for config in configs.values()}
+        folder = data_folder(tmp_path, path, names_of(configs))
+        publish_task(harness_task(spec, folder), repository, tmp_path)
+    return repository
+
+
+def _score_elsewhere(repository: LocalRepository, tmp_path: Path) -> None:
+    environment = os.environ | {"REGRADE_CACHE": str(tmp_path / "cache")}
+    scoring = subprocess.run(
+        [sys.executable, "-m", "tests.lm_eval.score_elsewhere", str(tmp_path / "answers")],
+        cwd=Path(__file__).parents[2],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert scoring.returncode == 0, scoring.stderr[-3000:]
+
+
+@pytest.mark.usefixtures("nltk_data")
+@pytest.mark.parametrize(
+    "specs", [QUICK, pytest.param(tuple(rows.SLOW), marks=pytest.mark.slow)], ids=["quick", "all"]
+)
+def test_every_number_of_stored_answers_is_that_of_the_harness(
+    specs: tuple[str, ...], index: Index, tmp_path: Path
+) -> None:
+    repository = _publish(specs, index, tmp_path)
+
+    _score_elsewhere(repository, tmp_path)
+
+    sets = {
+        (
+            answers.manifest.specification.benchmark.name,
+            answers.manifest.specification.prompt.format,
+        ): answers
+        for answers in list_sets(repository, repository.head())
+    }
+    assert len(sets) == len(specs)
+    for spec in specs:
+        name, _, chat = spec.partition("@")
+        answers = sets[f"lm_eval:{name}", "chat" if chat else "completion"]
+        (file,) = answers.scores()
+        assert file.environment == {"lm_eval": "0.4.13"}
+        table = answers.score_table(file.label).to_pylist()
+        stored = [row for batch in answers.batches(["index"]) for row in batch.to_pylist()]
+        results = theirs(spec, index)
+        compared = 0
+        for row, number in zip(table, stored, strict=True):
+            metrics = json.loads(row["metrics"])
+            for sample in results["samples"][row["subset"]]:
+                if sample["doc_id"] != number["index"]:
+                    continue
+                for metric in sample["metrics"]:
+                    value = metrics[f"{metric},{sample['filter']}"]
+                    expected = json.loads(json.dumps(sample[metric], default=lambda v: v.tolist()))
+                    assert value in (expected, [expected]), (spec, row["sample_id"], metric)
+                    compared += 1
+        assert compared >= len(table)
+        _check_results(spec, file, results)
+
+
+def _check_results(spec: str, file: Any, results: Mapping[str, Any]) -> None:
+    """Compare the results of tasks and groups; means of a single task are in the summary."""
+    found = {(one.subset, one.name): (one.value, one.stderr) for one in file.aggregates}
+    single = len(results["samples"]) == 1
+    if single:
+        found |= {
+            ("", n): (m.value, m.stderr)
+            for n, m in file.summary.metrics.items()
+            if ("", n) not in found
+        }
+    for name, result in results["results"].items():
+        for key, value in result.items():
+            metric, comma, filter_name = key.rpartition(",")
+            if not comma or metric.endswith("_stderr"):
+                continue
+            stderr = result.get(f"{metric}_stderr,{filter_name}")
+            known = isinstance(stderr, int | float) and not math.isnan(stderr)
+            ours = found["" if single else name, key]
+            assert ours[0] == pytest.approx(value, rel=1e-13, abs=1e-15), (spec, name, key)
+            assert ours[1] == (pytest.approx(stderr, rel=1e-12) if known else None), (spec, key)
+
+
+def test_a_limit_chooses_among_the_requests_of_the_whole_split(
+    index: Index, tmp_path: Path
+) -> None:
+    folder = data_folder(tmp_path, "openai/gsm8k", ("main",))
+    whole, part = harness_task("gsm8k", folder), harness_task("gsm8k", folder, limit=3)
+
+    prompts = {sample.id: whole.prompt(sample) for sample in whole.samples()}
+    chosen = part.samples()
+    assert [sample.index for sample in chosen] == [0, 3, 6]
+    assert [part.prompt(sample) for sample in chosen] == [prompts[sample.id] for sample in chosen]
+    assert same(whole.sampling, part.sampling)
+
+
+def test_answers_are_not_scored_with_other_files(index: Index, tmp_path: Path) -> None:
+    from regrade.scoring.score import score_answers
+    from regrade.settings import ScoringOptions
+    from regrade.settings.errors import SettingsError
+
+    own = tmp_path / "own"
+    own.mkdir()
+    yaml = own / "mine.yaml"
+    text = (
+        "task: my_task\ndataset_path: json\ndataset_kwargs:\n  data_files:\n"
+        f"    test: {tmp_path / 'q.jsonl'}\n"
+        "test_split: test\noutput_type: generate_until\ndoc_to_text: '{{q}}'\ndoc_to_target: '{{a}}'\n"
+        "generation_kwargs: {until: ['X'], do_sample: false}\n"
+    )
+    yaml.write_text(text)
+    (tmp_path / "q.jsonl").write_text(
+        '{"q": "Capital?", "a": "Paris"}\n{"q": "Other?", "a": "Rome"}\n'
+    )
+    repository = LocalRepository(tmp_path / "answers")
+    from regrade.benchmarks import open_harness_task
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets, "load_dataset", rows.real_load_dataset)
+        benchmark = open_harness_task("lm_eval:my_task", path=str(own))
+        answers = publish_task(benchmark, repository, tmp_path)
+    options = ScoringOptions(lm_eval_path=str(own))
+
+    assert score_answers(answers, "lm_eval", options=options).file.summary.overall.n == 2
+
+    with pytest.raises(SettingsError, match="has no task 'my_task'"):
+        score_answers(answers, "lm_eval", force=True)
+    yaml.write_text(text + "metadata: {version: 2}\n")
+    with pytest.raises(SettingsError, match="not those with which the answers were generated"):
+        score_answers(answers, "lm_eval", force=True, options=options)

@@ -1,0 +1,121 @@
+"""The address of an answer in the team's viewer is printed beside each mention of it, and leads to its page."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.sets import AnswerSet
+from regrade.cli.main import run
+from regrade.comparing.comparison import CompareOptions
+from regrade.comparing.gate import gate
+from regrade.comparing.text import comparisons_markdown
+from regrade.comparing.together import compare_sides
+from regrade.comparing.verdict_text import gate_markdown
+from regrade.results.result_page import markdown_report
+from regrade.results.results import AnswerSetResult, Evaluation, score_result
+from regrade.scoring.score import score_answers
+from regrade.settings import GateSettings
+from tests.comparing.sides import answer
+from tests.pages.viewer.reading import Reader
+from tests.stored import again, score, tracked_as
+
+URL = "https://eval.example.org/view"
+
+
+@pytest.fixture
+def sides(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> tuple[AnswerSet, AnswerSet]:
+    """A baseline and a candidate in the repository that the team's viewer shows."""
+    base = answer(reader.repository, "org/base", wrong=(1, 2), total=40)
+    candidate = answer(reader.repository, "org/candidate", wrong=(2, 3), total=40)
+    for side in (base, candidate):
+        score(side)
+    monkeypatch.setenv("REGRADE_VIEW_URL", URL)
+    monkeypatch.setenv("REGRADE_ANSWERS", reader.repository.uri)
+    return again(base), again(candidate)
+
+
+def addresses(text: str) -> list[str]:
+    return re.findall(re.escape(URL) + r"[^\s)]*", text)
+
+
+def open_all(reader: Reader, found: list[str], least: int) -> None:
+    """Every address leads to a page of the viewer."""
+    assert len(found) >= least
+    under = Reader(reader.repository.folder, root="/view")
+    for address in found:
+        assert under.get(address.removeprefix(URL)).status == 200, address
+
+
+def test_show_names_the_address_of_each_answer(
+    reader: Reader, sides: tuple[AnswerSet, AnswerSet], capfd: pytest.CaptureFixture[str]
+):
+    assert run(["show", sides[1].manifest.answer_set_id, "--wrong"]) == 0
+    out, err = capfd.readouterr()
+    open_all(reader, addresses(out), 2)
+    assert f"regrade view {reader.repository.uri} {sides[1].manifest.answer_set_id}" in err
+    assert run(["show", sides[1].manifest.answer_set_id, "--wrong", "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    open_all(reader, [one["address"] for one in document["answers"]], 2)
+
+
+def test_compare_names_the_comparison_and_each_example(
+    reader: Reader, sides: tuple[AnswerSet, AnswerSet], capfd: pytest.CaptureFixture[str]
+):
+    assert run(["compare", "org/base", "org/candidate"]) == 0
+    open_all(reader, addresses(capfd.readouterr().out), 3)
+    options = CompareOptions(examples=2)
+    compared = compare_sides(
+        "org/base", "org/candidate", answers=reader.repository.uri, options=options
+    )
+    open_all(reader, addresses(comparisons_markdown(compared.comparisons)), 3)
+
+
+def test_the_report_of_a_gate_names_the_comparison(
+    reader: Reader,
+    sides: tuple[AnswerSet, AnswerSet],
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+):
+    settings = GateSettings(baseline="org/base")
+    report = gate(
+        "org/candidate", settings, answers=reader.repository.uri, benchmarks=(), examples=1
+    )
+    open_all(reader, addresses(gate_markdown(report)), 2)
+    with pytest.raises(SystemExit):
+        run(["gate", "org/candidate", "--baseline", "org/base"])
+    open_all(reader, addresses(capfd.readouterr().out), 1)
+
+
+def test_the_page_of_a_flow_run_names_the_answers(
+    reader: Reader, sides: tuple[AnswerSet, AnswerSet]
+):
+    answers = sides[0]
+    result = AnswerSetResult(
+        benchmark="sums",
+        model="org/base",
+        answer_set_id=answers.manifest.answer_set_id,
+        revision=answers.revision,
+        url=None,
+        rows=40,
+        expected_rows=40,
+        generated=0,
+        scores=(score_result(score_answers(answers, "number"), None),),
+        seconds={},
+    )
+    page = markdown_report(
+        Evaluation(answer_sets=(result,), repository=reader.repository.uri), None
+    )
+    open_all(reader, addresses(page), 2)
+
+
+def test_a_run_in_mlflow_has_the_address_as_a_tag(
+    reader: Reader, sides: tuple[AnswerSet, AnswerSet], monkeypatch: pytest.MonkeyPatch
+):
+    answers = sides[0]
+    file = score_answers(answers, "number").file
+    scoring = tracked_as(answers, file)
+    open_all(reader, [scoring.tags()["regrade.view"]], 1)
+    monkeypatch.setenv("REGRADE_ANSWERS", "hf://datasets/team/other")
+    assert "regrade.view" not in scoring.tags()

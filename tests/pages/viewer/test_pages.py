@@ -1,0 +1,562 @@
+"""The viewer's pages over HTTP: lists, filters, one answer, comparisons; errors are pages, too."""
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from regrade.pages.viewer.filters import AnswerFilters
+from regrade.settings import SamplingParams
+from tests.builders import row
+from tests.comparing.sides import answer
+from tests.pages.viewer.reading import Reader
+from tests.stored import commit_shards, numbers, publish, score, score_with_an_older_scorer
+
+DOCS = Path(__file__).parents[3] / "docs" / "viewing.md"
+HOSTILE = "</pre><script>alert(1)</script><b>x</b>\x1b[31m \u202eabc\u200b javascript:alert(1)"
+
+
+def scored(
+    reader: Reader, rows: list[dict[str, Any]], scorer: str = "number", **changes: Any
+) -> str:
+    """Publish and score rows; return the id of their set."""
+    answers = publish(reader.repository, rows, scorers=(scorer,), **changes)
+    score(answers, scorer)
+    return answers.manifest.answer_set_id
+
+
+def mixed() -> list[dict[str, Any]]:
+    """Right: 0-3, wrong: 4-6, unparsed: 7, truncated and wrong: 8, failed: 9."""
+    return [
+        *numbers(0, 4),
+        *(row(number, f"#### {number + 1}") for number in range(4, 7)),
+        row(7, "I do not know."),
+        row(8, "#### 1", finish_reason="length", completion_tokens=900, latency=9.0),
+        row(9, text="x", error="server said no") | {"text": None},
+    ]
+
+
+def verdicts(page: Any) -> list[str]:
+    return [re.sub(r" (even|odd)\b.*", "", text.split(" ", 1)[1]) for text in page.rows]
+
+
+def test_an_empty_repository_says_how_to_begin(reader: Reader):
+    page = reader.get("/")
+    assert page.status == 404
+    assert "regrade generate" in page.text
+
+
+def test_the_first_page_lists_sets_with_their_numbers(reader: Reader):
+    set_id = scored(reader, mixed(), model="org/tiny")
+    [line] = reader.page("/").rows
+    assert line.startswith(f"org/tiny {set_id[:8]} sums 44.4 ")
+    assert " number v2 9 1 1 1 " in line
+    assert f"/sets/{set_id}" in reader.page("/").links()
+
+
+def test_sets_of_one_benchmark_show_the_settings_that_tell_them_apart(reader: Reader):
+    for temperature in (0.0, 0.7):
+        scored(reader, numbers(0, 2), sampling=SamplingParams(temperature=temperature))
+    scored(reader, numbers(0, 2), benchmark="other")
+    lines = reader.page("/").rows
+    assert sorted("temperature 0.7" in line for line in lines) == [False, False, True]
+    assert sorted("temperature" in line for line in lines) == [False, True, True]
+
+
+def test_sets_are_filtered_and_sorted_by_the_address(reader: Reader):
+    scored(reader, [*numbers(0, 2), row(2, "#### 9")], model="org/middle")
+    scored(reader, numbers(0, 3), model="org/best")
+    answers = publish(reader.repository, numbers(0, 3), model="org/unscored", benchmark="other")
+    names = [line.split()[0] for line in reader.page("/?sort=accuracy").rows]
+    assert names == ["org/best", "org/middle", "org/unscored"]
+    assert [line.split()[0] for line in reader.page("/?q=BEST").rows] == ["org/best"]
+    assert len(reader.page(f"/?q={answers.manifest.answer_set_id[:6]}").rows) == 1
+    assert "not scored" in reader.page("/?benchmark=other").rows[0]
+    assert reader.get("/?benchmark=none").status == 400
+    assert reader.get("/?q=&sort=accuracy").location == "/?sort=accuracy"
+
+
+def test_answers_are_listed_with_verdict_read_and_target(reader: Reader):
+    set_id = scored(reader, mixed())
+    page = reader.page(f"/sets/{set_id}")
+    assert verdicts(page) == [
+        *["right"] * 4,
+        *["wrong"] * 3,
+        "unparsed",
+        "wrong truncated",
+        "failed",
+    ]
+    assert "What is 4?" in page.rows[4]
+    assert "#### 5" in page.rows[4]
+    assert "<mark>5</mark>" in page.html
+    assert "server said no" in page.rows[9]
+    assert "of 10 answers" in page.text
+
+
+@pytest.mark.parametrize(
+    ("query", "numbers_shown"),
+    [
+        ("verdict=right", [0, 1, 2, 3]),
+        ("verdict=wrong&verdict=unparsed", [4, 5, 6, 7, 8]),
+        ("verdict=failed", [9]),
+        ("truncated=yes", [8]),
+        ("truncated=no&verdict=wrong", [4, 5, 6]),
+        ("subset=odd&verdict=wrong", [5]),
+        ("q=DO+not+know", [7]),
+        ("q=is+3&within=question", [3]),
+        ("q=is+3&within=answer", [3]),
+        ("q=What&within=answer", []),
+        ("min_length=100", [8]),
+        ("max_length=100&verdict=wrong", [4, 5, 6]),
+        ("min_seconds=1.5", [8]),
+        ("max_seconds=1.5&verdict=wrong", [4, 5, 6]),
+        ("repeat=1", []),
+        ("repeat=0&verdict=failed", [9]),
+        ("max_length=0&verdict=wrong", []),
+        ("descending=yes&verdict=right", [3, 2, 1, 0]),
+        ("verdict=wrong&sort=length&descending=yes", [8, 4, 5, 6]),
+        ("verdict=wrong&sort=extracted", [8, 4, 5, 6]),
+        ("sort=seconds&descending=yes&verdict=wrong", [8, 4, 5, 6]),
+    ],
+)
+def test_filters_combine_and_sort(reader: Reader, query: str, numbers_shown: list[int]):
+    set_id = scored(reader, mixed())
+    page = reader.page(reader.get(f"/sets/{set_id}?{query}").location or f"/sets/{set_id}?{query}")
+    assert [int(line.split()[0]) for line in page.rows] == numbers_shown
+
+
+@pytest.mark.parametrize(
+    "sought", ["(", "[a", "\\", ".*", "\x00", "\u202e", "<b>", "%", "ẞ", "x" * 500]
+)
+def test_every_text_can_be_searched_and_means_itself(reader: Reader, sought: str):
+    set_id = scored(reader, [row(1, f"see {sought}\n#### 1"), row(2)])
+    address = reader.get(f"/sets/{set_id}?q={quote(sought)}")
+    page = reader.page(address.location or f"/sets/{set_id}?q={quote(sought)}")
+    assert [int(line.split()[0]) for line in page.rows] == [1]
+
+
+def test_a_chip_counts_what_it_would_show_and_adds_to_the_others(reader: Reader):
+    set_id = scored(reader, mixed())
+    page = reader.page(f"/sets/{set_id}?subset=odd")
+    assert "right 2 wrong 1 unparsed 1 failed 1" in page.text
+    wrong = page.keyed("w")
+    assert wrong == f"/sets/{set_id}?verdict=wrong&subset=odd"
+    assert (
+        reader.page(wrong).keyed("u") == f"/sets/{set_id}?verdict=wrong&verdict=unparsed&subset=odd"
+    )
+    assert reader.page(wrong).keyed("w") == f"/sets/{set_id}?subset=odd"
+
+
+def test_a_subset_with_an_empty_name_can_be_chosen(reader: Reader):
+    named, unnamed = numbers(0, 2), [row(n, subset="") for n in (2, 3)]
+    set_id = scored(reader, [*named, *unnamed])
+
+    page = reader.page(f"/sets/{set_id}")
+    (chosen,) = [link for link in page.links("subset=") if quote('""') in link]
+    shown = reader.page(chosen)
+
+    assert len(page.rows) == 4
+    assert [text.split()[0] for text in shown.rows] == ["2", "3"]
+    assert reader.get(f"/sets/{set_id}?subset=").location == f"/sets/{set_id}"  # all of them
+    other = scored(reader, [*named, *unnamed], model="org/other")
+    pairs = reader.page(f"/compare/{set_id}/{other}?subset={quote(chr(34) * 2)}")
+    assert len(pairs.rows) == 2
+
+
+def test_a_remembered_order_is_that_of_its_filters(reader: Reader):
+    set_id = scored(reader, [row(n, latency=float(n % 3)) for n in range(6)])
+
+    def order(query: str) -> list[str]:
+        return [text.split()[0] for text in reader.page(f"/sets/{set_id}?{query}").rows]
+
+    assert order("sort=seconds") == ["0", "3", "1", "4", "2", "5"]
+    assert order("sort=seconds&descending=yes") == ["2", "5", "1", "4", "0", "3"]
+    assert order("subset=even&sort=seconds") == ["0", "4", "2"]
+    assert order("sort=seconds") == ["0", "3", "1", "4", "2", "5"]
+
+
+def test_subsets_stand_beside_the_list_lowest_first(reader: Reader):
+    set_id = scored(reader, [*numbers(0, 4), row(4, "#### 9"), row(6, "#### 9")])
+    text = reader.page(f"/sets/{set_id}").text
+    assert "2 subsets, lowest first even 4 50.0" in text
+    assert text.index("even 4 50.0") < text.index("odd 2 100.0")
+
+
+def test_a_page_has_fifty_answers_and_leads_to_the_next(reader: Reader):
+    set_id = scored(reader, numbers(0, 120))
+    page = reader.page(f"/sets/{set_id}")
+    assert len(page.rows) == 50
+    assert page.keyed("p") is None
+    second = page.keyed("n")
+    assert second == f"/sets/{set_id}?page=2"
+    last = reader.page(str(reader.page(second).keyed("n")))
+    assert len(last.rows) == 20
+    assert last.keyed("n") is None
+    assert "first page" in reader.page(f"/sets/{set_id}?page=9").text
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("page=0", "`page=0` in the address should be a whole number from 1"),
+        ("page=abc", "should be a whole number"),
+        ("verdict=good", "should be one of right,"),
+        ("subset=none", "should be a subset of this answer set"),
+        ("min_seconds=nan", "should be a number from 0"),
+        ("sort=<b>", "`sort=<b>` in the address should be one of number"),
+        ("scorer=x", "should be one of number-2-"),
+        ("q=a&q=b", "should be given once"),
+        ("repeat=-1", "should be a whole number"),
+        ("q=" + "x" * 501, "should be 500 characters or shorter"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_named(reader: Reader, query: str, problem: str):
+    set_id = scored(reader, numbers(0, 3))
+    page = reader.get(f"/sets/{set_id}?{query}")
+    assert page.status == 400
+    assert problem in page.text
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/sets/ffff",
+        "/sets/SET/answer?sample=none",
+        "/sets/SET/answer",
+        "/sets/SET/answer?sample=sample-00001&number=7",
+        "/sets/SET?at=ffffffff",
+        "/sets/SET?against=ffff&change=any",
+        "/compare/SET/ffff",
+        "/compare/SET/SET/question?sample=none",
+        "/nothing",
+        "/static/../app.py",
+        "/static/nothing.css",
+    ],
+)
+def test_what_is_not_there_is_not_found(reader: Reader, address: str):
+    set_id = scored(reader, numbers(0, 3))
+    assert reader.get(address.replace("SET", set_id)).status == 404
+
+
+def test_the_first_digits_of_an_id_lead_to_the_set(reader: Reader):
+    set_id = scored(reader, numbers(0, 3))
+    assert (
+        reader.get(f"/sets/{set_id[:6]}?verdict=right").location == f"/sets/{set_id}?verdict=right"
+    )
+
+
+def test_every_state_of_the_list_survives_its_address():
+    full = AnswerFilters(
+        verdict=("wrong", "unparsed"), truncated="no", subset="a&b", q="ü ?", within="answer",
+        min_length=1, max_length=2, min_seconds=0.5, max_seconds=1.25, repeat=1, against="ab", change="worse",
+        sort="length", descending=True, page=3, scorer="number-2-x", format="markdown", at="abcd",
+    )  # fmt: skip
+    assert len(full.pairs()) == len(asdict(full))
+    from starlette.datastructures import QueryParams
+
+    params = QueryParams(full.query)
+    assert AnswerFilters.of({name: params.getlist(name) for name in params}) == full
+
+
+def test_one_answer_shows_everything_that_is_stored_of_it(reader: Reader):
+    sent = "<|im_start|>user\nWhat is 5?<|im_end|>\n<|im_start|>assistant\n"
+    changes = {
+        "question": "What is five?",
+        "prompt": sent,
+        "reasoning": "five it is",
+        "doc": json.dumps({"tests": ["assert f(1) == 2"]}),
+        "time_to_first_token": 0.125,
+    }
+    set_id = scored(reader, [row(5, "It is\n#### 6") | changes])
+    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00005&number=0")
+    for part in (
+        "wrong question 5 · odd",
+        "read 6 target 5",
+        "What is five?",
+        "user <|im_start|> user What is 5? <|im_end|>",
+        "Thought five it is",
+        "assert f(1) == 2",
+        "prompt tokens 5 completion tokens 7",
+        "seconds to first token 0.12",
+        "All scorings of this answer number v2 wrong 6 0",
+    ):
+        assert part in page.text
+    assert '<mark id="read">6</mark>' in page.html
+    assert '<details class="thought">' in page.html  # folded
+
+
+def test_a_thought_in_the_text_is_folded_and_the_answer_still_marked(reader: Reader):
+    text = "<think>maybe #### 9</think>So\n#### 5"
+    set_id = scored(reader, [row(5, text)])
+    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00005")
+    thought, answer = page.html.split("<h2>Answer")
+    assert "maybe #### 9" in thought.split('class="thought"')[1]
+    assert 'So\n#### <mark id="read">5</mark>' in answer
+
+
+def test_a_thought_that_never_ends_is_open(reader: Reader):
+    set_id = scored(reader, [row(5, "<think>and so on")])
+    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00005")
+    assert "Thought that never ended" in page.text
+    assert '<details class="thought" open>' in page.html
+
+
+def test_next_and_previous_keep_the_filters(reader: Reader):
+    set_id = scored(reader, mixed())
+    page = reader.page(reader.page(f"/sets/{set_id}?verdict=wrong").links("answer")[0])
+    assert "1 of 4" in page.text
+    assert page.keyed("k") is None
+    following = page.keyed("j")
+    assert following is not None
+    assert "verdict=wrong" in following
+    assert "sample-00005" in following
+    assert reader.page(following).keyed("b") == f"/sets/{set_id}?verdict=wrong"
+    outside = reader.page(f"/sets/{set_id}/answer?sample=sample-00001&number=0&verdict=wrong")
+    assert "not in the filtered list" in outside.text
+
+
+def test_letters_have_their_log_probabilities(reader: Reader):
+    changes = {
+        "text": None,
+        "target": "B",
+        "choices": ["red", "<b>blue</b>"],
+        "label_logprobs": [-2.0, -0.5],
+        "label_method": "single_token",
+    }
+    answers = publish(
+        reader.repository, [row(1) | changes], method="rank", sampling=SamplingParams(max_tokens=1)
+    )
+    score(answers, "choice_logprob")
+    page = reader.page(f"/sets/{answers.manifest.answer_set_id}/answer?sample=sample-00001")
+    assert "A red -2.000 18.2 %" in page.text
+    assert "B <b>blue</b> -0.500 81.8 % target, read" in page.text
+
+
+def test_repeats_and_other_models_stand_below_the_answer(reader: Reader):
+    rows = [row(1, f"#### {1 + repeat}", repeat=repeat) for repeat in range(3)]
+    set_id = scored(reader, rows, repeats=3, sampling=SamplingParams(temperature=1.0))
+    other = scored(reader, [row(1, "#### 8")], model="org/other")
+    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00001&number=1")
+    assert "repeat 0 right 1" in page.text
+    assert "repeat 2 wrong 3" in page.text
+    assert "by other models org/other wrong 8" in page.text
+    assert f"/compare/{set_id}/{other}/question?sample=sample-00001" in page.links()
+
+
+def test_one_of_several_repeats_can_be_chosen(reader: Reader):
+    rows = [row(n, f"#### {n + repeat}", repeat=repeat) for n in range(3) for repeat in range(2)]
+    set_id = scored(reader, rows, repeats=2, sampling=SamplingParams(temperature=1.0))
+    assert len(reader.page(f"/sets/{set_id}").rows) == 6
+    second = reader.page(f"/sets/{set_id}?repeat=1")
+    assert [text.split()[:2] for text in second.rows] == [[str(n), "r1"] for n in range(3)]
+    first = reader.page(f"/sets/{set_id}?repeat=0")
+    assert [text.split()[:2] for text in first.rows] == [[str(n), "r0"] for n in range(3)]
+
+
+def test_all_scorings_of_an_answer_are_shown_and_can_be_chosen(reader: Reader):
+    answers = publish(reader.repository, numbers(0, 3))
+    old = score_with_an_older_scorer(answers, lambda _: {"value": 0.0, "extracted": "77"})
+    score(answers)
+    set_id = answers.manifest.answer_set_id
+    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00001")
+    assert "number v2 right 1 1" in page.text
+    assert "number v0 stale wrong 77 0" in page.text
+    assert len(reader.page(f"/sets/{set_id}?verdict=wrong&scorer={old.label}").rows) == 3
+    assert len(reader.page(f"/sets/{set_id}?verdict=wrong").rows) == 0
+
+
+def test_an_answer_without_a_scoring_can_be_read(reader: Reader):
+    answers = publish(reader.repository, mixed())
+    set_id = answers.manifest.answer_set_id
+    page = reader.page(f"/sets/{set_id}")
+    assert f"regrade score --answer-set {set_id}" in page.text
+    assert "failed 1 not scored 9" in page.text
+    assert "not scored question 1" in reader.page(page.links("sample-00001")[0]).text
+
+
+def test_answers_that_changed_against_another_set_are_a_filter(reader: Reader):
+    set_id = scored(reader, mixed())
+    other = scored(reader, [*numbers(0, 3), row(3, "#### 9"), *numbers(4, 6)], model="org/other")
+    worse = reader.page(f"/sets/{set_id}?against={other}&change=worse")
+    assert [int(line.split()[0]) for line in worse.rows] == [4, 5]
+    better = reader.page(f"/sets/{set_id}?against={other}&change=better")
+    assert [int(line.split()[0]) for line in better.rows] == [3]
+    any_change = reader.page(f"/sets/{set_id}?against={other}&change=any")
+    assert len(any_change.rows) == 3
+    unscored = publish(
+        reader.repository, numbers(0, 3), model="org/unscored"
+    ).manifest.answer_set_id
+    page = reader.get(f"/sets/{set_id}?against={unscored}&change=worse")
+    assert page.status == 404
+    assert "has no scoring like this one" in page.text
+    strangers = scored(reader, numbers(500, 503), model="org/strangers")
+    assert (
+        "no question in common" in reader.get(f"/sets/{set_id}?against={strangers}&change=any").text
+    )
+
+
+def test_a_comparison_has_the_numbers_of_compare_and_every_question(reader: Reader):
+    base = answer(reader.repository, "org/base", wrong=(1, 2, 3, 9), total=40)
+    candidate = answer(reader.repository, "org/candidate", wrong=(2, 3, 4, 5, 6), total=40)
+    ids = base.manifest.answer_set_id, candidate.manifest.answer_set_id
+    page = reader.page(f"/compare/{ids[0]}/{ids[1]}")
+    assert "90.00 % A 87.50 % B -2.50 points" in page.text
+    assert "right to wrong 3 wrong to right 2 both wrong, the same 2 both right 33" in page.text
+    lost = reader.page(str(page.keyed("w")))
+    assert len(lost.rows) == 3
+    assert "right to wrong" in lost.rows[0]
+    question = reader.page(lost.links("question")[0])
+    assert "1 of 3" in question.text
+    assert "read 4" in question.text
+    assert "read 5" in question.text
+    changed = reader.page(str(question.keyed("d")))
+    assert '<span class="diff">' in changed.html
+
+
+def test_wrong_in_another_way_is_told_from_wrong_in_the_same_way(reader: Reader):
+    base = publish(reader.repository, [row(1, "#### 8"), row(2, "#### 8")], model="org/a")
+    other = publish(reader.repository, [row(1, "#### 8"), row(2, "#### 9")], model="org/b")
+    page = reader.page(f"/compare/{base.manifest.answer_set_id}/{other.manifest.answer_set_id}")
+    assert "both wrong, differently 1 both wrong, the same 1" in page.text
+
+
+def test_every_key_is_explained_on_the_pages_and_in_the_docs(reader: Reader):
+    base = answer(reader.repository, "org/base", wrong=(1, 2, 9), total=120)
+    other = answer(reader.repository, "org/other", wrong=(3,), total=120)
+    for answers in (base, other):
+        score(answers)
+    set_id = base.manifest.answer_set_id
+    versus = f"/compare/{set_id}/{other.manifest.answer_set_id}"
+    listed = reader.page(f"/sets/{set_id}?verdict=right&page=2")
+    pages = [
+        listed,
+        reader.page(f"/sets/{set_id}?verdict=wrong"),
+        reader.page(listed.links("answer")[0]),
+        reader.page(versus),
+        reader.page(reader.page(versus).links("question")[0]),
+    ]
+    used = {key for page in pages for key in re.findall(r'data-key="(.)"', page.html)}
+    explained = {*re.findall(r"<kbd>(.)</kbd>", listed.html)}
+    documented = re.search(r"## Keys\n(.*?)\n## ", DOCS.read_text(), re.DOTALL)
+    assert documented is not None
+    assert used == {*"bdhjkmnpuwx"}
+    assert used | {"/", "?"} == explained
+    assert explained == {*re.findall(r"`(.)`", documented[1])}
+
+
+def test_sets_that_differ_in_more_than_the_model_are_compared_only_when_asked(reader: Reader):
+    base = answer(reader.repository, "org/a", right=30, total=40)
+    other = answer(reader.repository, "org/b", right=20, total=40, temperature=0.7)
+    address = f"/compare/{base.manifest.answer_set_id}/{other.manifest.answer_set_id}"
+    page = reader.page(address)
+    assert "not comparable as they are: temperature" in page.text
+    [allow] = [link for link in page.links() if "allow=sampling" in link]
+    assert "75.00 % A 50.00 % B" in reader.page(allow).text
+
+
+def test_two_chosen_sets_lead_to_their_comparison(reader: Reader):
+    first, second = (scored(reader, numbers(0, 3), model=f"org/{name}") for name in "ab")
+    chosen = reader.get(f"/compare?base={first[:6]}&candidate={second}")
+    assert chosen.location == f"/compare/{first}/{second}"
+    assert reader.get(f"/compare?base={first}").status == 400
+
+
+@pytest.mark.parametrize(
+    "column", ["question", "prompt", "text", "reasoning", "target", "error", "subset", "sample_id"]
+)
+def test_a_hostile_text_is_shown_and_is_no_markup_on_any_page(reader: Reader, column: str):
+    rows = [row(1), row(2) | {column: HOSTILE}, row(3, "#### 8")]
+    base = scored(reader, rows, "exact")
+    others = [{**one, "text": "#### 9"} for one in rows]
+    other = scored(reader, others, "exact", model="<b>evil</b>\u202e")
+    addresses = [
+        "/",
+        f"/sets/{base}",
+        f"/sets/{base}?q=alert",
+        f"/compare/{base}/{other}",
+        *reader.page(f"/sets/{base}").links("answer"),
+        *reader.page(f"/compare/{base}/{other}").links("question"),
+    ]
+    addresses += [f"{link}&format=markdown" for link in addresses if "answer" in link]
+    for address in addresses:
+        page = reader.page(address)
+        assert "<script>alert" not in page.html, address
+        assert "<b>x</b>" not in page.html, address
+        assert "<b>evil" not in page.html, address
+        assert "\u202e" not in page.html, address
+        assert "\u200b" not in page.html, address
+        assert "\x1b" not in page.html, address
+        assert 'href="javascript' not in page.html
+
+
+def test_a_long_text_is_cut_unless_all_of_it_is_asked_for(reader: Reader):
+    set_id = scored(reader, [row(1, "a" * 70_000 + "\n#### 1")])
+    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00001&number=0")
+    assert "10,007 more characters" in page.text
+    [whole] = set(page.links("full=yes"))
+    assert "a" * 70_000 in reader.page(whole).html
+
+
+def test_a_question_side_by_side_folds_thoughts_and_cuts_long_texts(reader: Reader):
+    thinking = [row(1, "<think>Is it 8?</think>It is #### 8")]
+    base = scored(reader, thinking, model="org/a")
+    other = scored(reader, [row(1, "a" * 70_000 + "\n#### 9")], model="org/b")
+    [address] = reader.page(f"/compare/{base}/{other}").links("question")
+    for view in ("", "&view=difference"):
+        page = reader.page(address + view)
+        thought, answer = re.findall(r"<pre[^>]*>(.*?)</pre>", page.html, re.DOTALL)[1:3]
+        assert "Is it 8?" in thought
+        assert "<think>" not in answer
+        assert "10,007 more characters" in page.text
+        [whole] = set(page.links("full=yes"))
+        assert "a" * 70_000 in reader.page(whole).html
+    assert "It is #### <mark>8</mark>" in reader.page(address).html
+
+
+def test_damaged_answers_are_named(reader: Reader):
+    set_id = scored(reader, numbers(0, 3))
+    other = scored(reader, numbers(0, 3), model="org/other")
+    [shard] = (reader.repository.folder / "answers/sums/org--tiny" / set_id).glob("*.parquet")
+    shard.write_bytes(b"not a shard")
+    page = reader.get(f"/sets/{set_id}")
+    assert page.status == 500
+    assert shard.name in page.text
+    assert reader.page(f"/sets/{other}").status == 200
+
+
+def test_a_pinned_address_shows_what_was_there_then(reader: Reader):
+    set_id = scored(reader, numbers(0, 3))
+    before = reader.repository.head()
+    scored(reader, numbers(0, 3), model="org/later")
+    assert len(reader.page(f"/?at={before}").rows) == 1
+    assert len(reader.page("/").rows) == 2
+    assert f"at={before}" in reader.page(f"/sets/{set_id}?at={before}").links("verdict=")[0]
+
+
+def test_new_answers_show_up_while_the_viewer_runs(reader: Reader):
+    scored(reader, numbers(0, 3))
+    assert len(reader.page("/").rows) == 1
+    scored(reader, numbers(0, 3), model="org/later")
+    assert len(reader.page("/").rows) == 2
+
+
+def test_a_prefix_with_a_path_is_in_every_link(reader: Reader):
+    set_id = scored(reader, mixed())
+    under = Reader(reader.repository.folder, root="/view")
+    for address in ("/", f"/sets/{set_id}"):
+        links = [link for link in under.page(address).links() if link.startswith("/")]
+        assert links
+        assert all(link.startswith("/view/") for link in links)
+
+
+def test_scores_in_another_order_are_those_of_their_answers(reader: Reader):
+    answers = publish(reader.repository, [*numbers(0, 3), row(3, "#### 9")])
+    score(answers)
+    reversed_set = commit_shards(answers, [row(3, "#### 9"), *reversed(numbers(0, 3))])
+    page = reader.page(f"/sets/{reversed_set.manifest.answer_set_id}?verdict=wrong")
+    assert [int(line.split()[0]) for line in page.rows] == [3]
+    assert "stale" in page.text

@@ -1,0 +1,22 @@
+"""Hostile replies of a judge: reading takes bounded time, and a reply that is no verdict is never one."""
+
+import time
+
+import pytest
+
+from regrade.records.rubrics import RUBRICS, open_rubric
+from regrade.records.rubrics.facts import rubric_facts
+from regrade.records.rubrics.reading import read_verdict
+from tests.scorers.test_hostile import MEGABYTE, PIECES, SECONDS
+
+
+@pytest.mark.parametrize("name", RUBRICS)
+def test_a_megabyte_of_anything_is_no_verdict_within_bounded_time(name: str) -> None:
+    rubric = rubric_facts(open_rubric(name))
+    for piece in (*PIECES, "!", "{", '{"verdict": ', "verdict: ", "```json\n", "[["):
+        much = piece * (MEGABYTE // len(piece))
+        for text in (much, f"verdict: {much}x", f"```json\n{much}\n```", f"x\ngrade = {much}A"):
+            started = time.process_time()
+            reading = read_verdict(text, rubric, criteria=2)
+            assert time.process_time() - started < SECONDS, piece
+            assert reading is None, (piece, text[:20])

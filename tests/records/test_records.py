@@ -1,0 +1,32 @@
+import re
+from pathlib import Path
+
+import pyarrow as pa
+
+from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
+
+FORMAT = (Path(__file__).parents[2] / "docs" / "answer-format.md").read_text()
+TYPES = {"string": pa.string(), "int32": pa.int32(), "bool": pa.bool_(), "double": pa.float64()}
+
+
+def documented(heading: str) -> list[tuple[str, pa.DataType, bool]]:
+    section = FORMAT.split(f"## {heading}")[1].split("\n## ")[0]
+    columns = []
+    for name, kind in re.findall(r"^\| `(\w+)` \| ([^|]+) \|", section, re.MULTILINE):
+        words = kind.replace(", required", "").strip()
+        scalar = TYPES[words.removeprefix("list of ")]
+        of_type = pa.list_(pa.field("element", scalar)) if words.startswith("list of") else scalar
+        columns.append((name, of_type, "required" not in kind))
+    return columns
+
+
+def of_schema(schema: pa.Schema) -> list[tuple[str, pa.DataType, bool]]:
+    return [(field.name, field.type, field.nullable) for field in schema]
+
+
+def test_the_generation_columns_are_documented_one_by_one():
+    assert documented("Answers") == of_schema(GENERATION_SCHEMA)
+
+
+def test_the_score_columns_are_documented_one_by_one():
+    assert documented("Scores") == of_schema(SCORING_SCHEMA)

@@ -1,0 +1,171 @@
+from typing import Any
+
+import pytest
+
+from regrade.records.specification import (
+    AdapterIdentity,
+    BenchmarkIdentity,
+    ModelIdentity,
+    PromptIdentity,
+    Specification,
+    effective_sampling,
+    model_family,
+    specification_id,
+    training_step,
+    version_1,
+)
+from regrade.settings import SamplingParams
+from tests.builders import specification
+
+DEFAULTS = {
+    Specification: {"specification_version": 2, "repeats": 1, "engine": {}},
+    ModelIdentity: {"quantization": None, "adapter": None},
+    BenchmarkIdentity: {"config": None, "limit": None, "parameters": {}},
+    PromptIdentity: {
+        "system": None,
+        "chat_template": None,
+        "chat_template_args": {},
+        "truncate": False,
+        "labels": "appended",
+    },
+    SamplingParams: {
+        "temperature": 0.0,
+        "max_tokens": 512,
+        "top_p": 1.0,
+        "top_k": 0,
+        "min_p": 0.0,
+        "stop": (),
+        "repetition_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "seed": 0,
+        "thinking_token_budget": None,
+    },
+}
+
+
+def test_the_same_specification_gives_the_same_id_in_every_process():
+    # Written down: an id that moves would generate every answer again.
+    assert specification().answer_set_id == "d7020a414bc9320e"
+
+
+def test_a_specification_of_version_1_keeps_its_id():
+    stored = version_1(specification(), SamplingParams())
+
+    assert stored is not None
+    assert stored.answer_set_id == "0e75cd64640223eb"
+    assert "engine" not in stored.model_dump()
+    again = Specification.model_validate_json(stored.model_dump_json())
+    assert again.answer_set_id == "0e75cd64640223eb"
+
+
+@pytest.mark.parametrize("model", DEFAULTS, ids=lambda model: model.__name__)
+def test_a_default_never_changes_because_ids_leave_it_out(model: type[Specification]):
+    fields = {
+        name: field.get_default(call_default_factory=True)
+        for name, field in model.model_fields.items()
+        if not field.is_required()
+    }
+    known = DEFAULTS[model]
+    assert {name: fields[name] for name in known} == known
+
+
+def test_a_field_at_its_default_is_no_part_of_the_id():
+    stored = specification().model_dump(mode="json")
+    for part, name in (("sampling", "min_p"), ("prompt", "truncate"), ("benchmark", "parameters")):
+        del stored[part][name]
+    del stored["engine"], stored["repeats"]
+
+    assert specification_id(stored) == specification().answer_set_id
+
+
+@pytest.mark.parametrize("part", [None, "sampling", "model"])
+def test_a_field_that_this_version_does_not_know_changes_the_id(part: str | None):
+    stored: dict[str, Any] = specification().model_dump(mode="json")
+    (stored[part] if part else stored)["added_later"] = 1
+
+    assert specification_id(stored) != specification().answer_set_id
+
+
+def test_every_part_of_the_specification_changes_the_id():
+    ids = {
+        specification().answer_set_id,
+        specification(benchmark="other").answer_set_id,
+        specification(model="org/other").answer_set_id,
+        specification(sampling=SamplingParams(seed=1)).answer_set_id,
+        specification(sampling=SamplingParams(max_tokens=513)).answer_set_id,
+        specification(repeats=2).answer_set_id,
+        specification(method="rank").answer_set_id,
+        specification(engine={"dtype": "float16"}).answer_set_id,
+        specification(engine={"load_format": "dummy"}).answer_set_id,
+        *(_adapted(revision).answer_set_id for revision in ("1", "2")),
+    }
+    assert len(ids) == 11
+
+
+def _adapted(revision: str) -> Specification:
+    adapter = AdapterIdentity(name="adapter", revision=revision)
+    model = specification().model.model_copy(update={"adapter": adapter})
+    return specification().model_copy(update={"model": model})
+
+
+def test_a_model_without_an_adapter_is_stored_as_before_there_were_any():
+    assert "adapter" not in specification().model_dump()["model"]
+    assert _adapted("1").model_dump()["model"]["adapter"] == {"name": "adapter", "revision": "1"}
+    again = Specification.model_validate_json(_adapted("1").model_dump_json())
+    assert again.answer_set_id == _adapted("1").answer_set_id
+
+
+def test_version_1_knew_no_adapters():
+    assert version_1(_adapted("1"), SamplingParams()) is None
+
+
+def test_a_served_model_was_not_identified_by_version_1():
+    served = ModelIdentity(name="m", kind="served", revision="root=/ckpt/3")
+
+    assert version_1(specification().model_copy(update={"model": served}), None) is None
+
+
+@pytest.mark.parametrize(
+    "changes", [{"seed": 7}, {"top_p": 0.5}, {"top_k": 3}, {"min_p": 0.1}], ids=str
+)
+def test_greedy_decoding_ignores_what_only_sampling_uses(changes: dict[str, Any]):
+    greedy, sampled = (
+        SamplingParams.model_validate({"temperature": temperature, **changes})
+        for temperature in (0.0, 0.7)
+    )
+
+    assert effective_sampling(greedy, "generate") == SamplingParams()
+    assert effective_sampling(sampled, "generate") == sampled
+
+
+def test_the_order_of_stop_texts_does_not_matter():
+    one = effective_sampling(SamplingParams(stop=("b", "a", "b")), "generate")
+    other = effective_sampling(SamplingParams(stop=("a", "b")), "generate")
+
+    assert one == other
+    assert one.stop == ("a", "b")
+
+
+def test_ranking_does_not_sample():
+    one = effective_sampling(SamplingParams(temperature=1, max_tokens=3), "rank")
+    assert one == effective_sampling(SamplingParams(), "rank")
+
+
+def test_a_model_name_is_one_component_of_a_path():
+    assert specification(model="org/name").folder.split("/")[1] == "org--name"
+
+
+def test_no_model_name_leads_out_of_its_folder():
+    for name in ("..", "../..", "/etc/passwd", "a/../../b", ".", "-\n", "名前"):
+        folder = specification(model=name).folder
+        assert folder.count("/") == 2
+        assert ".." not in folder.split("/")
+        assert "" not in folder.split("/")
+
+
+def test_a_checkpoint_is_told_from_the_training_it_belongs_to():
+    assert training_step("run-7/checkpoint-1500") == 1500
+    assert model_family("run-7/checkpoint-1500") == "run-7"
+    assert training_step("org/name") is None
+    assert model_family("org/name") == "org/name"

@@ -1,0 +1,94 @@
+"""Results beside the accuracy are on every page that a person reads, and in MLflow."""
+
+from pathlib import Path
+
+import pytest
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.scorefile import ScoreFile
+from regrade.answers.sets import AnswerSet
+from regrade.cli.terminal import print_evaluation
+from regrade.results.other_results import MOST_ROWS, other_rows
+from regrade.results.result_page import markdown_report
+from regrade.results.results import AnswerSetResult, Evaluation, score_result
+from regrade.scoring.score import Scored, score_answers
+from regrade.stats.named import Aggregate, NamedMetric
+from tests.builders import row
+from tests.stored import publish, tracked_as
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> AnswerSet:
+    return publish(LocalRepository(tmp_path / "answers"), [row(n) for n in range(4)])
+
+
+def with_results(answers: AnswerSet, aggregates: tuple[Aggregate, ...]) -> ScoreFile:
+    file = score_answers(answers, "number").file
+    named = {"prompt_strict": NamedMetric(value=0.75, stderr=0.25, n=4)}
+    summary = file.summary.model_copy(update={"metrics": named})
+    return file.model_copy(update={"summary": summary, "aggregates": aggregates})
+
+
+def evaluation(answers: AnswerSet, *aggregates: Aggregate) -> Evaluation:
+    scored = Scored(answers, with_results(answers, aggregates), None)
+    result = AnswerSetResult(
+        benchmark="sums",
+        model="org/tiny",
+        answer_set_id=answers.manifest.answer_set_id,
+        revision="c" * 40,
+        url=None,
+        rows=4,
+        expected_rows=4,
+        generated=0,
+        scores=(score_result(scored, None),),
+        seconds={},
+    )
+    return Evaluation(answer_sets=(result,), repository=answers.repository.uri)
+
+
+PERPLEXITY = Aggregate(subset="wikitext", name="word_perplexity,none", value=24.25, n=62)
+
+
+def test_terminal_and_page_show_them_on_their_own_scale(
+    answers: AnswerSet, capsys: pytest.CaptureFixture[str]
+):
+    both = evaluation(answers, PERPLEXITY)
+    print_evaluation(both)
+    table, page = capsys.readouterr().out, markdown_report(both, None)
+
+    for text in (table, page):
+        assert "0.7500 ± 0.2500" in text
+        assert "24.2500" in text
+    assert "word_perplexity,none" in table
+
+
+def test_without_them_there_is_no_second_table(
+    answers: AnswerSet, capsys: pytest.CaptureFixture[str]
+):
+    scored = score_answers(answers, "number")
+    plain = evaluation(answers)
+    result = plain.answer_sets[0].model_copy(update={"scores": (score_result(scored, None),)})
+    print_evaluation(plain.model_copy(update={"answer_sets": (result,)}))
+
+    assert "result" not in capsys.readouterr().out
+
+
+def test_a_long_list_ends_with_the_number_of_those_left_out(answers: AnswerSet):
+    many = (Aggregate(subset=f"part {n}", name="acc", value=0.5, n=1) for n in range(MOST_ROWS + 2))
+
+    rows = list(other_rows(evaluation(answers, *many)))
+
+    assert len(rows) == MOST_ROWS + 1
+    assert rows[-1][2] == "3 more: `--json`"
+
+
+def test_mlflow_has_them_under_names_that_it_accepts(answers: AnswerSet):
+    file = with_results(answers, (PERPLEXITY,))
+    scoring = tracked_as(answers, file, other_results=file.other_results)
+
+    results = scoring.results()
+
+    assert results["other/prompt_strict"] == 0.75
+    assert results["other/prompt_strict_stderr"] == 0.25
+    assert results["other/wikitext/word_perplexity_none"] == 24.25
+    assert "other/wikitext/word_perplexity_none_stderr" not in results

@@ -1,0 +1,114 @@
+from regrade.stats.speed import GIB
+from regrade.tuning.plan.plan import Choice, Margin, MemoryPlan, SplitPlan, Target
+from regrade.tuning.plan.text import (
+    COLUMNS,
+    fact_lines,
+    headline,
+    plan_markdown,
+    plan_rows,
+    refused_lines,
+)
+
+FITTING = SplitPlan(
+    tensor=2,
+    pipeline=1,
+    data=4,
+    weights=(30 * GIB,),
+    kv_cache=(35 * GIB,),
+    kv_cache_needed=(GIB,),
+    tokens=284976,
+    concurrency=69.5,
+)
+LACKING = SplitPlan(
+    tensor=1,
+    pipeline=2,
+    data=4,
+    weights=(61 * GIB, 60 * GIB),
+    kv_cache=(-GIB, -2 * GIB),
+    kv_cache_needed=(GIB, GIB),
+    tokens=0,
+    concurrency=0.0,
+    lacking=3 * GIB,
+)
+REFUSED = SplitPlan(tensor=3, pipeline=1, data=1, refused="The model has 32 attention heads.")
+
+
+def plan(*splits: SplitPlan, chosen: SplitPlan | None = FITTING, **changes) -> MemoryPlan:
+    choice = None
+    if chosen is not None:
+        sizes = {"tensor": chosen.tensor, "pipeline": chosen.pipeline, "data": chosen.data}
+        choice = Choice(**sizes, reason="it fits.")
+    fields = {
+        "model": "org/model",
+        "revision": "a" * 40,
+        "parameters": 32_762_123_264,
+        "method": "vllm",
+        "vllm": "0.32.0",
+        "target": Target(gpu="h100", gpus=8, memory=80 * GIB, usable=73 * GIB),
+        "dtype": "bfloat16",
+        "max_model_len": 4096,
+        "length_source": "as given",
+        "margin": Margin(bytes=8 * GIB, measured=False, source="8.0 GiB assumed."),
+        "splits": splits,
+        "choice": choice,
+        "advice": "it fits.",
+    }
+    return MemoryPlan(**(fields | changes))
+
+
+def test_a_row_has_the_sizes_of_a_gpu_and_the_requests_of_all_copies():
+    (row,) = plan_rows(plan(FITTING, REFUSED))
+
+    assert dict(zip(COLUMNS, row, strict=True)) == {
+        "split": "TP 2 x PP 1 x DP 4",
+        "weights per GPU": "30.0 GiB",
+        "KV cache per GPU": "35.0 GiB",
+        "tokens per copy": "284,976",
+        "at once per copy": "69.5",
+        "at once in all": "278.0",
+        "fits": "yes, begin with this",
+    }
+
+
+def test_what_does_not_fit_says_by_how_much():
+    (row,) = plan_rows(plan(LACKING, chosen=None))
+
+    assert row[1] == "60.0 GiB to 61.0 GiB"
+    assert row[2] == "none"
+    assert row[-1] == "no, 3.0 GiB per GPU too little"
+
+
+def test_splits_that_are_refused_for_the_same_reason_share_a_line():
+    other = REFUSED.model_copy(update={"tensor": 6})
+
+    assert refused_lines(plan(FITTING, REFUSED, other)) == [
+        "TP 3 x PP 1 x DP 1, TP 6 x PP 1 x DP 1: The model has 32 attention heads."
+    ]
+
+
+def test_the_headline_is_the_first_choice_or_that_nothing_fits():
+    assert (
+        headline(plan(FITTING))
+        == "org/model on 8 x h100 of 80.0 GiB: begin with TP 2 x PP 1 x DP 4"
+    )
+    assert headline(plan(LACKING, chosen=None)) == "org/model does not fit on 8 x h100 of 80.0 GiB"
+
+
+def test_an_estimate_says_that_it_is_one():
+    assert "(by vLLM 0.32.0)" in fact_lines(plan(FITTING))[0]
+    assert "(by an estimate)" in fact_lines(plan(FITTING, method="estimate"))[0]
+
+
+def test_a_model_without_kv_cache_shows_none():
+    split = FITTING.model_copy(update={"tokens": None, "concurrency": None})
+
+    (row,) = plan_rows(plan(split))
+
+    assert row[3:6] == ("-", "-", "-")
+
+
+def test_names_of_models_are_no_markup_on_the_page():
+    page = plan_markdown(plan(FITTING, model="org/<img src=x>"))
+
+    assert "<img" not in page
+    assert "| TP 2 x PP 1 x DP 4 | 30.0 GiB |" in page

@@ -1,0 +1,52 @@
+"""The page of a sweep: tables, conclusions with a correction for the number of points, and plots."""
+
+from regrade.stats.curves import curve_chart
+from regrade.tuning.sweep.text import notes, plots, result_rows, sentences, sweep_page
+from tests.tuning.sweep.made import paired_test, point, sweep
+
+
+def test_a_difference_is_told_only_if_it_survives_the_correction_for_all_points():
+    many = sweep(point(0, 1), *(point(n, 2**n, test=paired_test(0.02)) for n in range(1, 5)))
+    one = sweep(point(0, 1), point(1, 4, test=paired_test(0.02), speed_up=3.0))
+    assert any("No point's accuracy differs" in text for text in sentences(many, "sums"))
+    told = list(sentences(one, "sums"))
+    assert told[0].startswith("Fastest: extra=a|b<script>, in_flight=4, 3.00 times as fast")
+    assert "in_flight=4 is worse than at the first point: -10.00 points (p = 0.0200" in told[1]
+
+
+def test_a_failed_point_is_a_row_with_its_reason_below_and_has_no_place_in_plots():
+    found = sweep(point(0, 1), point(1, 4, failure="out of memory"), point(2, 16))
+    rows = list(result_rows(found, "sums"))
+    assert [row[2] for row in rows] == ["80.0 ± 4.0 %", "failed", "80.0 ± 4.0 %"]
+    assert list(notes(found, "sums")) == ["extra=a|b<script>, in_flight=4: out of memory"]
+    assert len({len(row) for row in rows}) == 1
+    (throughput, per_user, cost) = plots(found)
+    assert [place.x for place in throughput.curves[0].places] == [1, 16]
+    assert [(place.x, place.y) for place in per_user.curves[0].places] == [(30.0, 25.0)] * 2
+    assert len(cost.curves) == 2
+    for plot in (throughput, per_user, cost):
+        assert curve_chart(plot.curves, plot.axes).startswith(b"\x89PNG")
+
+
+def test_without_all_answers_of_the_first_point_there_is_no_speed_up():
+    for first in (
+        point(0, 1, failure="out of memory"),
+        point(0, 1, failed=3, speed_up=None),
+    ):
+        told = list(sentences(sweep(first, point(1, 4, speed_up=None)), "sums"))
+        assert told[0].startswith("No speed-up: the first point, extra=a|b<script>, in_flight=1,")
+        assert not any(text.startswith("Fastest") for text in told)
+
+
+def test_a_point_that_lacks_answers_is_not_the_fastest():
+    found = sweep(point(0, 1), point(1, 4, failed=90, speed_up=None), point(2, 16, speed_up=2.0))
+    assert next(sentences(found, "sums")).startswith("Fastest: extra=a|b<script>, in_flight=16")
+    (_, _, cost) = plots(found)
+    assert [curve.places[0].x for curve in cost.curves] == [0.1, 1.0, 0.1]  # seconds per answer
+
+
+def test_untrusted_texts_stay_text_on_the_page():
+    page = sweep_page(sweep(point(0, 1), point(1, 4)), {"throughput": "throughput.png"})
+    assert "<script>" not in page
+    assert "](throughput.png)" in page
+    assert "accuracy-over-cost" not in page  # no image of it was given

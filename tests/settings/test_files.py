@@ -1,0 +1,65 @@
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from regrade.settings.files import atomic_write, file_sha256
+
+
+def _write(path: Path, content: bytes) -> None:
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    _write(tmp_path / "a", b"long content")
+    _write(tmp_path / "a", b"short")
+
+    assert (tmp_path / "a").read_bytes() == b"short"
+    assert file_sha256(tmp_path / "a") == hashlib.sha256(b"short").hexdigest()
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_an_error_while_writing_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    _write(tmp_path / "a", b"old")
+
+    with pytest.raises(OSError, match="full"), atomic_write(tmp_path / "a") as file:
+        file.write(b"half of the n")
+        raise OSError("the disk is full")
+
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_writers_at_the_same_time_leave_one_whole_file(tmp_path: Path) -> None:
+    contents = [bytes([number]) * 1000 for number in range(100)]
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda content: _write(tmp_path / "a", content), contents))
+
+    assert (tmp_path / "a").read_bytes() in contents
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_file_is_on_disk_before_it_replaces_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        steps.append("folder" if name == tmp_path.name else "file")
+        fsync(descriptor)
+
+    def replaced(path: Path, target: Path) -> Path:
+        steps.append("replace")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    _write(tmp_path / "a", b"content")
+
+    assert steps == ["file", "replace", "folder"]
