@@ -105,7 +105,8 @@ def render_card(existing: str | None, sets: Sequence[CardRow | KeptRow]) -> str:
 
 
 def _with_section(text: str, section: str) -> str:
-    if sections := list(_SECTION.finditer(text)):
+    front = _FRONT.match(text)  # our marks inside of it are a person's
+    if sections := list(_SECTION.finditer(text, front.end() if front else 0)):
         return text[: sections[-1].start()] + section + text[sections[-1].end() :]
     return text + "\n" * (2 - min(2, len(text) - len(text.rstrip("\n")))) + section + "\n"
 

@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from regrade.answers.overview import BEGIN, END, CardRow, render_card
@@ -170,6 +170,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 NAMES = st.one_of(TEXT, st.sampled_from([BEGIN, END, "a|b", "---", "x_y", "_x_"]))
 
 
+@example(text=["---\n", BEGIN, "\n---\n", END], names=[])
 @given(
     text=st.lists(st.one_of(TEXT, st.sampled_from([BEGIN, END, "\n", "---\n", "tags:\n- a\n"]))),
     names=st.lists(NAMES, max_size=4),

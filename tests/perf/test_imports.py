@@ -32,6 +32,8 @@ def names_in(file: Path) -> frozenset[str]:
                 found.add(name)
             case ast.Name(id=name, ctx=ast.Store()):
                 found.add(name)
+            case ast.ImportFrom(module=str(module), names=[ast.alias(name="*")]):
+                found.update(names_in(file_of(module) or file))
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 found.update(alias.asname or alias.name for alias in names)
     return frozenset(found)
