@@ -1,6 +1,5 @@
 """Every script of perf/ runs; the sizes are too small for meaningful figures."""
 
-import importlib.util
 import json
 import os
 import shutil
@@ -202,14 +201,3 @@ def test_metering_switches_the_measurements_of_one_engine(tmp_path: Path) -> Non
     assert all(row["fastest"] > 0 for row in found["modes"])
     assert [part["part"] for part in found["inside"]] == ["regrade's meter", "vLLM's statistics"]
     assert all(part["seconds"] > 0 and 0 < part["share"] < 0.5 for part in found["inside"])
-
-
-def test_the_simulation_of_tune_comes_close_to_the_grid_in_four_starts(results: Path) -> None:
-    rows = rows_of(results, "tune_simulation", "--surfaces", "40")
-
-    first = rows[0]
-    assert first["search"] == "tune, plan knows"
-    assert float(first["starts"]) <= 4
-    assert float(first["median of best"]) >= 0.95
-    has_optuna = importlib.util.find_spec("optuna") is not None
-    assert any(row["search"] == "TPE" for row in rows) == has_optuna
