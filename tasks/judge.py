@@ -30,14 +30,14 @@ from regrade.records.rubrics.base import Rubric
 from regrade.settings.errors import RepositoryError, SettingsError
 from regrade.settings.project_folder import VERSION
 from tasks.plan import as_work, find_missing
-from tasks.retries import RETRIED
+from tasks.step import DELAYS, retried
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.judge")
 _ID = re.compile(r"[0-9a-f]{4,16}")
 
 
-@task(name="plan", task_run_name="plan {judge}", **RETRIED)
+@task(name="plan", task_run_name="plan {judge}", **retried(*DELAYS))
 def plan_judging(job: JudgeJob, judge: str) -> list[Work]:
     """Resolve a judge, find the answers and make questions of them.
 

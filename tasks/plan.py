@@ -15,13 +15,13 @@ from regrade.jobs.shares import Share
 from regrade.scorers import JUDGE
 from regrade.scoring.score import check_scorers
 from regrade.settings.errors import SettingsError
-from tasks.retries import RETRIED
+from tasks.step import DELAYS, retried
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.plan")
 
 
-@task(name="plan", task_run_name="plan", **RETRIED)
+@task(name="plan", task_run_name="plan", **retried(*DELAYS))
 def plan_answers(job: GenerationJob) -> list[Work]:
     """Resolve the model, open benchmarks and repository, and check the input.
 

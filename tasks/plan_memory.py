@@ -9,10 +9,10 @@ from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.plan.planner import make_memory_plan
 from regrade.tuning.plan.request import PlanRequest
 from regrade.tuning.plan.text import headline, plan_markdown
-from tasks.retries import RETRIED
+from tasks.step import DELAYS, retried
 
 
-@task(name="plan", task_run_name="plan", **RETRIED)
+@task(name="plan", task_run_name="plan", **retried(*DELAYS))
 def plan_memory(request: PlanRequest) -> MemoryPlan:
     """Return the plan, after showing it on the flow run's page."""
     plan = make_memory_plan(request, log=log_file("plan"))

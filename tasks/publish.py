@@ -10,13 +10,13 @@ from regrade.answers import publishing
 from regrade.answers.manifest import Manifest
 from regrade.answers.origin import read_origin
 from regrade.settings.errors import RegradeError
-from tasks.retries import PUBLISHING_RETRIED
+from tasks.step import PUBLISHING_DELAYS, retried
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.publish")
 
 
-@task(name="publish", task_run_name="publish {work.title}", **PUBLISHING_RETRIED)
+@task(name="publish", task_run_name="publish {work.title}", **retried(*PUBLISHING_DELAYS))
 def publish_answers(work: Work) -> None:
     """Publish the rows of the spool; remove the spool if the answer set is then complete."""
     started = monotonic()

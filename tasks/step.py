@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, c
 from regrade.settings.errors import HubError, RegradeError, TrackingError
 
 if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State, TaskRun
     from prefect.futures import PrefectFuture
     from prefect.tasks import Task
 
@@ -63,8 +64,6 @@ class Step(Generic[_P, _R]):
     def _task(self) -> "Task[_P, _R]":
         from prefect import task  # noqa: PLC0415 - as the module says
 
-        from tasks.retries import retried  # noqa: PLC0415 - imports Prefect
-
         options = retried(*self._delays)
         return task(name=self._name, task_run_name=self._run_name, **options)(self._function)
 
@@ -91,6 +90,20 @@ def step(
         delays: Seconds before each retry after an error that may pass.
     """
     return lambda function: Step(function, name, run_name or name, delays)
+
+
+def retried(*delays: float) -> dict[str, Any]:
+    """Return the options of a Prefect task that retries after these delays, in seconds."""
+    from prefect.cache_policies import NO_CACHE  # noqa: PLC0415 - as the module says
+
+    if not delays:
+        return {"cache_policy": NO_CACHE}
+    return {
+        "cache_policy": NO_CACHE,
+        "retries": len(delays),
+        "retry_delay_seconds": list(delays),
+        "retry_condition_fn": _failed_temporarily,
+    }
 
 
 def error_of(started: "Started[Any]") -> BaseException | None:
@@ -125,6 +138,10 @@ def hidden(value: _T) -> _T:
 def may_pass(error: object) -> bool:
     """Return True for a temporary error of the Hub or an error of MLflow: the same call may succeed later."""
     return (isinstance(error, HubError) and error.retryable) or isinstance(error, TrackingError)
+
+
+def _failed_temporarily(_task: "Task[Any, Any]", _run: "TaskRun", state: "State[Any]") -> bool:
+    return may_pass(state.result(raise_on_failure=False))
 
 
 @cache

@@ -12,8 +12,7 @@ from regrade.tracking.sweep import PointRun, TrackedSweep, track_sweep
 from regrade.tuning.sweep.points import IN_FLIGHT, SweepJob, short
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
 from regrade.tuning.sweep.text import sweep_page
-from tasks.retries import RETRIED
-from tasks.step import hidden
+from tasks.step import DELAYS, hidden, retried
 
 logger = logging.getLogger("regrade.track")
 _METRICS = (
@@ -48,7 +47,7 @@ def track_points(sweep: SweepResult, job: SweepJob) -> SweepResult:
     )
 
 
-@task(name="track", task_run_name="track the sweep", **RETRIED)
+@task(name="track", task_run_name="track the sweep", **retried(*DELAYS))
 def track_in_mlflow(uri: str, sweep: SweepResult, model: str, answers: str) -> TrackedSweep:
     """Track a sweep as a parent run with a child per point.
 

@@ -15,7 +15,7 @@ from cyclopts import App, Group, Parameter
 from cyclopts.exceptions import CycloptsError
 from cyclopts.help import DefaultFormatter
 
-from regrade.cli.environment import set_defaults
+from regrade.processes.environment import set_defaults
 from regrade.processes.importing import quick_imports
 from regrade.processes.shutdown import KEPT, end_on_signals, exit_code, exit_now
 from regrade.settings.errors import COULD_NOT_RUN, RegradeError, UserError

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from regrade.cli.environment import set_defaults
-from regrade.processes.environment import TELEMETRY_OFF
+from regrade.processes.environment import TELEMETRY_OFF, set_defaults
 from tests.command_line import ROOT
 
 ASSIGNMENT = re.compile(rf"\b({'|'.join(TELEMETRY_OFF)})(?:=|: *)[\"']?(\w+)")
