@@ -87,10 +87,10 @@ def normalised(text: str, *, folder: Path, commits: Collection[str] = ()) -> str
 
 
 def without_seconds(text: str) -> str:
-    """Return a page of the terminal without the numbers in the table of seconds, which this run took."""
+    """Return a page of the terminal without numbers and widths in the table of seconds, which this run took."""
     return re.sub(
         r"^seconds .*?(?=\n\n|\n-- |\Z)",
-        lambda table: re.sub(r"\d+\.\d", "s.s", table[0]),
+        lambda table: re.sub(r"\d+\.\d", "s.s", re.sub(" {2,}", "  ", table[0])),
         text,
         flags=re.MULTILINE | re.DOTALL,
     )
