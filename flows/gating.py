@@ -93,7 +93,7 @@ def promote(
         NotFirstError: If `first`, and there is an alias now; it is not moved.
     """
     repository = sets[0].repository
-    if incomplete := [one for one in sets if one.manifest.state != "complete"]:
+    if incomplete := [answer_set for answer_set in sets if answer_set.manifest.state != "complete"]:
         return (
             f"alias {alias} not moved: {incomplete[0].manifest.specification.title} is incomplete"
         )

@@ -111,9 +111,9 @@ def watch_models(
 
     known = set() if gate.promote else _baselines(gate, job)
 
-    def parameters(one: Found) -> Mapping[str, Any]:
-        settings = gate.of(one.name)
-        evaluation = {**passed, "model": one.model}
+    def parameters(revision: Found) -> Mapping[str, Any]:
+        settings = gate.of(revision.name)
+        evaluation = {**passed, "model": revision.model}
         if not gate.promote and settings.baseline not in known:
             return evaluation  # nothing to compare with yet
         chosen = settings.model_dump(mode="json", exclude_defaults=True)
@@ -127,8 +127,8 @@ def watch_models(
     if problems:
         raise OperationError("; ".join(str(problem) for problem in problems))
     return {
-        status: sum(one.status == status for one in watched)
-        for status in {one.status for one in watched}
+        status: sum(revision.status == status for revision in watched)
+        for status in {revision.status for revision in watched}
     }
 
 
@@ -178,7 +178,7 @@ def _look(
     ]
     for look in looks:
         try:
-            found |= {one.model: one for one in look}
+            found |= {revision.model: revision for revision in look}
         except RegradeError as error:
             logger.error("%s", error)  # noqa: TRY400 - raised at the end
             problems.append(error)
@@ -191,15 +191,21 @@ def _model(name: str, settle: float) -> Iterator[Found]:
 
 
 def _report(watched: list[Watched]) -> None:
-    for one in watched:
-        if one.status in ("started", "not written"):
-            note = f": {one.note}" if one.note else ""
-            logger.info("%s %s%s", one.found.short, one.status, note)
+    for revision in watched:
+        if revision.status in ("started", "not written"):
+            note = f": {revision.note}" if revision.note else ""
+            logger.info("%s %s%s", revision.found.short, revision.status, note)
     rows = [
-        (one.found.title, one.found.revision[:12], one.status, one.note, one.url or "")
-        for one in watched
+        (
+            revision.found.title,
+            revision.found.revision[:12],
+            revision.status,
+            revision.note,
+            revision.url or "",
+        )
+        for revision in watched
     ]
-    started = sum(one.status == "started" for one in watched)
+    started = sum(revision.status == "started" for revision in watched)
     show(
         WATCHED_KEY,
         "\n".join(markdown_table(COLUMNS, rows, text=COLUMNS)),

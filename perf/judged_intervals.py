@@ -19,7 +19,7 @@ import numpy as np
 from perf.measuring import report
 from regrade.stats.corrected import (
     Calibration,
-    JudgedAnswers,
+    LabelledVerdicts,
     corrected_difference,
     corrected_mean,
     rogan_gladen,
@@ -65,7 +65,7 @@ def share(rng: np.random.Generator, row: tuple[Any, ...]) -> Simulated:
     true, sensitivity, specificity, n, m = row
     right, verdict = _judged(rng, np.full(n, true), sensitivity, specificity)
     label = _labelled(rng, right, m)
-    answers = JudgedAnswers(verdict, label, np.arange(n))
+    answers = LabelledVerdicts(verdict, label, np.arange(n))
     elsewhere, found = _judged(rng, np.full(m, true), sensitivity, specificity)
     is_right = elsewhere == 1
     calibration = Calibration(
@@ -87,7 +87,7 @@ def steps(rng: np.random.Generator, row: tuple[Any, ...]) -> Simulated:
     value = rng.choice([1.0, 2.0, 3.0], n, p=shares)
     change = rng.choice([0.0, 1.0, -1.0], n, p=(0.7, 0.22, 0.08))
     verdict = np.clip(value + change, 1, 3)
-    answers = JudgedAnswers(verdict, _labelled(rng, value, m), np.arange(n), span=2.0)
+    answers = LabelledVerdicts(verdict, _labelled(rng, value, m), np.arange(n), span=2.0)
     return float(np.dot([1, 2, 3], shares)), _intervals(answers)
 
 
@@ -98,7 +98,7 @@ def repeats(rng: np.random.Generator, row: tuple[Any, ...]) -> Simulated:
     hard = np.repeat(rng.random(n) < 0.2, k)  # questions that the judge does not understand
     right = (rng.random(n * k) < difficulty).astype(np.float64)
     verdict = np.where(hard, 1.0, right)
-    answers = JudgedAnswers(verdict, _labelled(rng, right, m), np.repeat(np.arange(n), k))
+    answers = LabelledVerdicts(verdict, _labelled(rng, right, m), np.repeat(np.arange(n), k))
     return 2 / 3, _intervals(answers)
 
 
@@ -110,8 +110,8 @@ def difference(rng: np.random.Generator, row: tuple[Any, ...]) -> Simulated:
     candidate, candidate_verdict = _judged(rng, difficulty + 0.05, 0.97, 0.70)
     first = rng.permutation(n)[:m]
     second = first if which == "same" else rng.permutation(n)[:m]
-    left = JudgedAnswers(base_verdict, _at(base, first), np.arange(n))
-    right = JudgedAnswers(candidate_verdict, _at(candidate, second), np.arange(n))
+    left = LabelledVerdicts(base_verdict, _at(base, first), np.arange(n))
+    right = LabelledVerdicts(candidate_verdict, _at(candidate, second), np.arange(n))
     corrected = corrected_difference(left, right)
     change = candidate_verdict - base_verdict
     error = clustered_standard_error(change, left.cluster)
@@ -187,7 +187,7 @@ def _at(truth: FloatArray, chosen: IntArray) -> FloatArray:
     return label
 
 
-def _intervals(answers: JudgedAnswers) -> dict[str, Interval]:
+def _intervals(answers: LabelledVerdicts) -> dict[str, Interval]:
     error = clustered_standard_error(answers.verdict, answers.cluster)
     known = answers.label[~np.isnan(answers.label)]
     mean = float(answers.verdict.mean())

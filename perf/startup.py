@@ -76,8 +76,8 @@ class Repetition:
 
 def verdict(repetitions: Sequence[Repetition], goal: float) -> str:
     """Return `yes`, `no`, or `open` if every repetition had other work beside it."""
-    calm = [one for one in repetitions if one.others <= CALM]
-    if statistics.median(one.seconds for one in calm or repetitions) <= goal:
+    calm = [repetition for repetition in repetitions if repetition.others <= CALM]
+    if statistics.median(repetition.seconds for repetition in calm or repetitions) <= goal:
         return "yes"
     return "no" if calm else "open"
 
@@ -119,7 +119,7 @@ def prefect_server(environment: dict[str, str]) -> Iterator[tuple[str, psutil.Pr
 def cpu_of(process: psutil.Process) -> float:
     """Return the CPU seconds of a process and its children."""
     tree = [process, *process.children(recursive=True)]
-    return float(sum(sum(one.cpu_times()[:2]) for one in tree))
+    return float(sum(sum(running.cpu_times()[:2]) for running in tree))
 
 
 def fixed_cost(
@@ -217,9 +217,9 @@ def main() -> int:
     rows = [
         {
             "what": name,
-            "seconds": spread([one.seconds for one in repetitions]),
-            "CPU, s": spread([one.cpu_seconds for one in repetitions]),
-            "other work, cores": spread([one.others for one in repetitions]),
+            "seconds": spread([repetition.seconds for repetition in repetitions]),
+            "CPU, s": spread([repetition.cpu_seconds for repetition in repetitions]),
+            "other work, cores": spread([repetition.others for repetition in repetitions]),
             "goal": GOALS[name],
             "reached": verdict(repetitions, GOALS[name]),
         }

@@ -72,8 +72,10 @@ def main(arguments: list[str]) -> int:
             python("-m", "perf.viewing", "--make", folder, str(size))
             command = ("-m", "perf.viewing", "--measure", folder)
             found = [python(*command).document for _ in range(PROCESSES)]
-        peak = _median(one["peak_mib"] for one in found)
-        pages = [_middle(same) for same in zip(*(one["pages"] for one in found), strict=True)]
+        peak = _median(measured["peak_mib"] for measured in found)
+        pages = [
+            _middle(same) for same in zip(*(measured["pages"] for measured in found), strict=True)
+        ]
         for page in [*pages, {"page": "peak of the process", "MiB": peak}]:
             most = {"MiB": MOST_MIB} if "MiB" in page else goal(page["page"], size)
             shown = ", ".join(f"{value} {column}" for column, value in most.items())

@@ -22,7 +22,7 @@ from regrade.judging.choosing import (
     rubric_of,
     waits_for_judge,
 )
-from regrade.judging.questions import Judged, JudgedAnswers
+from regrade.judging.questions import Judged, JudgeQuestions
 from regrade.judging.reusing import known_rows
 from regrade.judging.self_test import self_test
 from regrade.records.rubrics import open_rubric
@@ -66,7 +66,7 @@ def plan_judging(job: JudgeJob, judge: str) -> list[Work]:
 
 def questions_of(
     job: JudgeJob, repository: Repository, asked: Rubric | None
-) -> list[JudgedAnswers]:
+) -> list[JudgeQuestions]:
     """Return the questions of each answer set that a job names.
 
     Args:
@@ -79,8 +79,8 @@ def questions_of(
         SettingsError: If a rubric does not fit the answers.
     """
 
-    def questions(of: Judged, rubric: Rubric, baseline: Judged | None = None) -> JudgedAnswers:
-        return JudgedAnswers(
+    def questions(of: Judged, rubric: Rubric, baseline: Judged | None = None) -> JudgeQuestions:
+        return JudgeQuestions(
             of,
             rubric,
             baseline=baseline,

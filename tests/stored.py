@@ -36,7 +36,7 @@ def publish(
     **changes: Any,
 ) -> AnswerSet:
     """Publish rows, each sequence of them as a shard of its own."""
-    n_samples = total or len({one["sample_id"] for rows in shards for one in rows})
+    n_samples = total or len({row["sample_id"] for rows in shards for row in rows})
     described: SetDescription = description(n_samples, **changes)
     found: AnswerSet | None = None
     for rows in shards:

@@ -66,7 +66,7 @@ def _read_row(index: int, row: Mapping[str, Any]) -> Question:
     if not isinstance(arguments, list) or len(arguments) != len(names):
         found = len(arguments) if isinstance(arguments, list) else repr(arguments)
         raise RowError(index, f"there are {len(names)} instructions, but kwargs is {found}")
-    given = [_arguments(index, one) for one in arguments]
+    given = [_arguments(index, fields) for fields in arguments]
     instructions = [
         {"id": name.strip(), "kwargs": kwargs} for name, kwargs in zip(names, given, strict=True)
     ]

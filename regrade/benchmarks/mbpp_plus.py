@@ -75,9 +75,9 @@ class MbppPlus(PublishedBenchmark):
 def _read_row(index: int, row: Mapping[str, Any]) -> Question:
     prompt, code = text_of(index, row, "prompt"), text_of(index, row, "code")
     tests, imports = row["test_list"], row["test_imports"] or []
-    if not isinstance(tests, list) or not tests or not all(isinstance(one, str) for one in tests):
+    if not isinstance(tests, list) or not tests or not all(isinstance(test, str) for test in tests):
         raise RowError(index, f"test_list is {tests!r}; expected a list of tests")
-    if not isinstance(imports, list) or not all(isinstance(one, str) for one in imports):
+    if not isinstance(imports, list) or not all(isinstance(line, str) for line in imports):
         raise RowError(index, f"test_imports is {imports!r}; expected a list of imports")
     called = [name for name in _FUNCTION.findall(code) if re.search(rf"\b{name}\s*\(", tests[0])]
     if not called:

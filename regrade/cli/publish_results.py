@@ -50,14 +50,14 @@ def publish_results(
     if damaged:
         raise damaged[0]
     chosen = [
-        one
-        for one in found
-        if not benchmark or one.manifest.specification.benchmark.name in benchmark
+        result
+        for result in found
+        if not benchmark or result.manifest.specification.benchmark.name in benchmark
     ]
     results, left_out = hub_results(model, chosen)
     if not results:
         reasons = "; ".join(
-            f"{one.benchmark} {one.answer_set_id[:8]}: {one.reason}" for one in left_out
+            f"{left.benchmark} {left.answer_set_id[:8]}: {left.reason}" for left in left_out
         )
         raise SettingsError(
             f"No result of '{model}' can be published. {reasons or 'There are no such answers.'}"
@@ -70,8 +70,13 @@ def publish_results(
 
     def draw() -> None:
         rows = [
-            (one.benchmark, f"{one.value:.2f} of {one.part.scale:g}", one.part.dataset, one.notes)
-            for one in results
+            (
+                result.benchmark,
+                f"{result.value:.2f} of {result.part.scale:g}",
+                result.part.dataset,
+                result.notes,
+            )
+            for result in results
         ]
         print_table(
             ("benchmark", "value", "leaderboard", "notes"),
@@ -79,8 +84,8 @@ def publish_results(
             headings=("benchmark",),
             lists=("notes",),
         )
-        for one in left_out:
-            line = f"{one.benchmark} {one.answer_set_id[:8]}: {one.reason}"
+        for left in left_out:
+            line = f"{left.benchmark} {left.answer_set_id[:8]}: {left.reason}"
             stdout.print(f"[yellow]left out[/] {plain(line)}")
         for path, content in planned.files.items():
             stdout.print(f"[bold]{plain(path)}[/]\n{plain(content)}")
@@ -97,8 +102,8 @@ def publish_results(
         "model": model,
         "repository": repository.uri,
         "revision": revision,
-        "results": [asdict(one) for one in results],
-        "left_out": [asdict(one) for one in left_out],
+        "results": [asdict(result) for result in results],
+        "left_out": [asdict(left) for left in left_out],
         "files": planned.files,
         "url": url,
     }

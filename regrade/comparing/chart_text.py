@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from regrade.comparing.costs import UNITS
 from regrade.comparing.text import p_text
-from regrade.comparing.tradeoff import Choice, PairedDifference, Tradeoff
+from regrade.comparing.tradeoff import PairedDifference, PricedModel, Tradeoff
 from regrade.stats.curves import Axes, Curve, Place
 
 TEXT_COLUMNS = ("model", "", "devices")
@@ -30,7 +30,7 @@ def choice_rows(tradeoff: Tradeoff, currency: str) -> Iterator[tuple[str, ...]]:
         )
 
 
-def cost_text(tradeoff: Tradeoff, choice: Choice, currency: str) -> str:
+def cost_text(tradeoff: Tradeoff, choice: PricedModel, currency: str) -> str:
     """Return the cost of a question with its unit."""
     units = {"seconds": " s", "tokens": " tokens", "money": f" {currency}"}
     return f"{choice.cost:,.4g}{units[tradeoff.over]}"

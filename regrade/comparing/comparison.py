@@ -35,7 +35,7 @@ from regrade.settings import Difference, ScoringOptions
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 from regrade.stats.corrected import (
     Corrected,
-    JudgedAnswers,
+    LabelledVerdicts,
     corrected_difference,
     corrected_mean,
 )
@@ -97,7 +97,7 @@ def correct(
     return Correction(f"PPI++, {labelled}", change, (left.value, right.value))
 
 
-def _judged(side: ScoredSide, paired_ids: Strings, paired_clusters: IntArray) -> JudgedAnswers:
+def _judged(side: ScoredSide, paired_ids: Strings, paired_clusters: IntArray) -> LabelledVerdicts:
     """Return verdicts and labels of the paired questions, as shares of the scale; questions have the cluster of their pair."""
     verdicts = verdicts_of(side.answers, side.file, side.scores)
     labels = random_labels(verdicts, stored_labels(side.answers, verdicts.scheme.scale))
@@ -105,7 +105,9 @@ def _judged(side: ScoredSide, paired_ids: Strings, paired_clusters: IntArray) ->
     rows = [place for place, (sample_id, _) in enumerate(verdicts.keys) if sample_id in cluster]
     clusters = np.array([cluster[verdicts.keys[row][0]] for row in rows], np.int64)
     scale = side.file.scale
-    return JudgedAnswers(scale.shares(verdicts.value[rows]), scale.shares(labels[rows]), clusters)
+    return LabelledVerdicts(
+        scale.shares(verdicts.value[rows]), scale.shares(labels[rows]), clusters
+    )
 
 
 # Examples of questions that one side answered right and the other wrong, with both answers.

@@ -19,7 +19,7 @@ from regrade.stats.significance import holm
 LEVEL = 0.05
 
 
-class Choice(Part):
+class PricedModel(Part):
     """A model, or a quantisation of one, with its accuracy and its cost on a benchmark."""
 
     name: str
@@ -69,7 +69,7 @@ class Tradeoff(Part):
 
     benchmark: str
     over: Over
-    choices: tuple[Choice, ...]
+    choices: tuple[PricedModel, ...]
     pairs: tuple[PairedDifference, ...]
     left_out: tuple[str, ...] = ()
     """Answer sets without a place in the chart, and pairs that cannot be compared, with the reason."""
@@ -154,7 +154,7 @@ def _tradeoff(
     options: CompareOptions,
 ) -> Tradeoff:
     left_out: list[str] = []
-    placed: list[tuple[Candidate, Choice]] = []
+    placed: list[tuple[Candidate, PricedModel]] = []
     for candidate in candidates(sets, costs, options.scorer):
         choice = _choice(candidate, over, prices)
         if isinstance(choice, str):
@@ -204,7 +204,7 @@ def pareto_front(places: Sequence[tuple[float, float]]) -> set[int]:
     }
 
 
-def _choice(candidate: Candidate, over: Over, prices: Prices) -> Choice | str:
+def _choice(candidate: Candidate, over: Over, prices: Prices) -> PricedModel | str:
     """Return the choice without its place on the front, or the reason why it has none in the chart."""
     specification, set_id = candidate.answers.manifest.specification, key_of(candidate.answers)[1]
     if candidate.scorer == JUDGE and judge_run(specification) is None:
@@ -222,7 +222,7 @@ def _choice(candidate: Candidate, over: Over, prices: Prices) -> Choice | str:
             else f"its {over} are not known"
         )
     labelled = calibrate(candidate.answers, file, scored.table)
-    return Choice(
+    return PricedModel(
         name=candidate.name,
         model=model,
         answer_set_id=set_id,

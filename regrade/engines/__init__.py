@@ -1,1 +1,1 @@
-"""Engines, which turn prompts into completions. Each module here defines one engine."""
+"""Engines turn prompts into completions: a module for each engine."""

@@ -33,7 +33,7 @@ class OpenAIEngine(ServerSettings, BaseEngineSettings):
         )
 
     def identity(self, model: "ResolvedModel", *, truncate: bool) -> dict[str, Any]:  # noqa: ARG002
-        """Return nothing: only the server decides what the model computes; see `resolve_served`."""
+        """Return no settings, because only the server decides what the model computes; see `resolve_served`."""
         return {}
 
     def open(

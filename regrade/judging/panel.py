@@ -134,7 +134,9 @@ def panel(
             )
     read = {name: verdicts(judge_set) for name, judge_set in kept.items()}
     by_judge = {name: _by_answer(found) for name, found in read.items()}
-    keys = sorted({(one.sample_id, one.repeat) for found in read.values() for one in found})
+    keys = sorted(
+        {(reading.sample_id, reading.repeat) for found in read.values() for reading in found}
+    )
     rows = tuple(
         PanelRow(*key, {judge: found[key] for judge, found in by_judge.items() if key in found})
         for key in keys
@@ -166,7 +168,9 @@ def one_run_each(judge_sets: Sequence[AnswerSet], judged: AnswerSet) -> list[Ans
         for judge_set in judge_sets
         if (of := runs[judge_set.folder].judged) is not None and is_unchanged(judged, of)
     ]
-    fitting.sort(key=lambda one: (one.manifest.n_samples, one.manifest.state == "complete"))
+    fitting.sort(
+        key=lambda answers: (answers.manifest.n_samples, answers.manifest.state == "complete")
+    )
     of_each = {name_of(judge_set): judge_set for judge_set in fitting}
     groups: list[tuple[tuple[object, ...], dict[str, AnswerSet]]] = []
     for judge_set in fitting:
@@ -202,11 +206,15 @@ def panels_at(
     sets, _ = readable_sets(repository, revision)
     found = []
     for question in wanted:
-        runs = [one for one in sets if (run := _run(one)) and _question(run) == question]
+        runs = [
+            answer_set
+            for answer_set in sets
+            if (run := _run(answer_set)) and _question(run) == question
+        ]
         baseline = run_of(runs[0]).baseline if runs else None
-        if baseline is not None and not any(_is_same(one, baseline) for one in sets):
+        if baseline is not None and not any(_is_same(answer_set, baseline) for answer_set in sets):
             continue  # the other side's answers were changed
-        judged = [one for one in sets if _is_judged_by(runs, one)]
+        judged = [answer_set for answer_set in sets if _is_judged_by(runs, answer_set)]
         chosen = one_run_each(runs, judged[0]) if judged else []
         if len(chosen) > 1:
             found.append((panel(chosen), chosen))
@@ -246,10 +254,10 @@ def _by_answer(found: Sequence[Verdict]) -> dict[Key, float]:
 
 
 def _agreements(rows: Sequence[PanelRow], judges: Sequence[str]) -> Iterator[Agreement]:
-    for one, other in combinations(judges, 2):
-        both = [row.values for row in rows if one in row.values and other in row.values]
+    for judge, other in combinations(judges, 2):
+        both = [row.values for row in rows if judge in row.values and other in row.values]
         if both:
-            yield Agreement((one, other), _share(v[one] == v[other] for v in both), len(both))
+            yield Agreement((judge, other), _share(v[judge] == v[other] for v in both), len(both))
 
 
 def _share(flags: Iterator[bool]) -> float:

@@ -98,7 +98,7 @@ class Judged:
     groups: Mapping[str, tuple[str, ...]] | None = None
 
 
-class JudgedAnswers:
+class JudgeQuestions:
     """Benchmark `judge:<rubric>:<judged benchmark>`: a question for each judged answer, with its sample id."""
 
     version = VERSION

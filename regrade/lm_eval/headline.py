@@ -30,7 +30,7 @@ def headline(
     if PUBLISHED.get(task) in known:
         return PUBLISHED[task]
     return next(
-        (key for key in known if all(_is_share(one.metrics.get(key)) for one in scores)), None
+        (key for key in known if all(_is_share(score.metrics.get(key)) for score in scores)), None
     )
 
 

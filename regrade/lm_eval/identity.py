@@ -86,7 +86,10 @@ def _included(path: Path) -> tuple[Path, ...]:
     if not isinstance(content, dict):
         return ()
     includes = content.get("include") or []
-    files = [path.parent / one for one in (includes if isinstance(includes, list) else [includes])]
+    files = [
+        path.parent / include
+        for include in (includes if isinstance(includes, list) else [includes])
+    ]
     for function in _functions(content):
         module = function.rpartition(".")[0].replace(".", "/")
         files.append(path.parent / f"{module}.py")

@@ -187,7 +187,7 @@ def _prompt(context: str) -> Prompt:
 def _target(target: object, choices: Sequence[str]) -> str:
     """Return a target as text for people; the task's own code reads the document."""
     if isinstance(target, list):
-        return "\n".join(_target(one, choices) for one in target)
+        return "\n".join(_target(part, choices) for part in target)
     if isinstance(target, int) and 0 <= target < len(choices):
         return choices[target]
     return str(target)

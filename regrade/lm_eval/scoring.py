@@ -88,7 +88,7 @@ class TaskScores:
         from regrade.lm_eval.opened import open_stored_task
 
         ordered = sorted(questions, key=lambda question: question.doc_id)
-        task = open_stored_task(self.plan.configs[name], [one.document for one in ordered])
+        task = open_stored_task(self.plan.configs[name], [answer.document for answer in ordered])
         task.multiple_input, task.multiple_target = multiple_inputs, multiple_targets
         with quiet(), seeded():
             try:
@@ -97,8 +97,8 @@ class TaskScores:
                 raise not_loaded(name, error) from error
         raw: dict[tuple[str, str], list[Any]] = defaultdict(list)
         for filter_name in scores[0].filtered:
-            for one in scores:
-                for key, value in one.metrics.items():
+            for score in scores:
+                for key, value in score.metrics.items():
                     metric, _, its_filter = key.rpartition(",")
                     if its_filter == filter_name:
                         raw[metric, its_filter].append(value)

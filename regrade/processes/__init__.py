@@ -1,1 +1,1 @@
-"""Supervised processes, shutdown, and threads that repeat an action."""
+"""Processes: supervision, shutdown, slots, limits, the sandbox, guards of local web servers, metrics."""

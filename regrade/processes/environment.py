@@ -27,9 +27,9 @@ CHILD_VARIABLES = (
     "TMPDIR",
     "VIRTUAL_ENV",
 )
-"""Variables of this process that a child process needs that only computes."""
+"""Variables of this process that a child process gets which only computes."""
 _PREFECT = {
-    # A run meets a lost server at several points; by default each of them waits for more than a minute.
+    # A run calls a lost server at several points; by default each call retries for more than a minute.
     "PREFECT_CLIENT_MAX_RETRIES": "3",
     # Otherwise Prefect prints a page-long traceback for every event the server rejects.
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
@@ -38,7 +38,7 @@ _PREFECT = {
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
 _PATIENT = {
-    # Two minutes for each request, also of the flow runs: as in prefect.yaml, whose variables a worker's own override.
+    # Two minutes for each request, also of flow runs: as in prefect.yaml, whose variables the worker's override.
     "PREFECT_CLIENT_MAX_RETRIES": "6",
     "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500",
     "PREFECT_LOGGING_EXTRA_LOGGERS": "regrade",
@@ -51,9 +51,9 @@ def set_defaults(*, patient: bool = False) -> None:
     Must run before Prefect, MLflow or huggingface_hub is imported.
 
     Args:
-        patient: For a worker, which outlives restarts of its server.
+        patient: Retry for longer: for a worker, which survives restarts of its server.
     """
-    # jsonschema, which Prefect imports, would build a grammar for a second, to check a format that nothing here uses.
+    # jsonschema, which Prefect imports, would take a second to build the grammar of a format that is not used.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     for name, value in (LIBRARY_DEFAULTS | (_PATIENT if patient else _PREFECT)).items():
         os.environ.setdefault(name, value)

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def quick_imports() -> Iterator[None]:
-    """Import without collecting garbage: nearly all that modules make stays, and looking through it takes a fifth of the time.
+    """Import without garbage collection: nearly all objects of modules stay, and searching them takes a fifth of the time.
 
-    These objects then belong to the oldest generation, which is looked through only now and then.
+    The objects then belong to the oldest generation, which is searched rarely.
     """
     collects = gc.isenabled()
     gc.disable()

@@ -1,7 +1,7 @@
 """Child processes that compute one value at a time, each value within limits of CPU time, time and memory.
 
 For computations on untrusted input that may not end, or may take all memory, such as algebra. A value beyond a limit is
-`Stopped`; its process is killed and replaced, and the other values do not notice. The function is trusted: this is no
+`Stopped`; its process is killed and replaced, without effect on other values. The function is trusted: this is no
 sandbox.
 
 Each worker is a supervisor that has imported the function, and a fork of it that computes (`limited_child`). The kernel
@@ -38,9 +38,9 @@ class Limits:
     """Limits of a single value."""
 
     cpu_seconds: float
-    """CPU time. It decides: unlike the time, it depends little on what else runs on the machine."""
+    """CPU time, the limit that matters: unlike elapsed time, it depends little on other processes."""
     seconds: float
-    """Time by the clock, for a computation that waits; several times `cpu_seconds`."""
+    """Elapsed time, for a computation that waits; several times `cpu_seconds`."""
     memory: int
     """Resident memory of the process, in bytes."""
 
@@ -61,7 +61,7 @@ def available_cores() -> int:
 
 
 class LimitedProcesses:
-    """Worker processes for a function. Use as a context manager; its end kills what still runs."""
+    """Worker processes for a function. Use as a context manager; its end kills running computations."""
 
     def __init__(
         self, function: str, limits: Limits, *, processes: int, warm_up: Sequence[object] = ()
@@ -72,8 +72,8 @@ class LimitedProcesses:
             function: `module:name` of a function from a JSON value to a JSON value.
             limits: Limits of each value.
             processes: Number of workers.
-            warm_up: Values computed once by each worker, without limits, so that each process that computes begins with
-                what they import and cache.
+            warm_up: Values computed once by each worker, without limits, so that its processes start with the imports
+                and caches.
 
         Raises:
             OperationError: If the function cannot be imported.
@@ -171,10 +171,10 @@ class _Worker:
         return result
 
     def end(self) -> None:
-        """Kill the supervisor; what it forked ends with it."""
+        """Kill the supervisor, and with it its forks."""
         self._process.kill()
         self._process.wait()
-        self._connection.close()  # after a thread that waits for an answer has seen the end
+        self._connection.close()  # once a thread that waits for an answer has noticed the end
 
     def _receive(self) -> dict[str, Any]:
         try:

@@ -1,7 +1,7 @@
 """The process of a worker of `limited`: `python -m regrade.processes.limited_child MODULE:NAME SOCKET OPTIONS`.
 
-It imports the function, warms it up, forks a process that computes, and forks the next one when that was killed. Both use the same
-socket: the fork answers, and the supervisor reports a fork's death in place of the answer.
+It imports the function, warms it up, and forks a process that computes; if that is killed, it forks the next one. Both
+use the same socket: the fork answers, and the supervisor reports the death of a fork instead of the answer.
 """
 
 import importlib
@@ -20,9 +20,9 @@ import orjson
 from regrade.processes.supervisor import end_with_parent
 
 _WATCH = 0.05
-"""Seconds between two looks at the memory of the process that computes."""
+"""Seconds between two checks of the memory of the process that computes."""
 _ADDRESS_SPACE = 4
-"""Address space that a process may reserve, as a multiple of the memory that it may use: a bound that the kernel keeps."""
+"""Address space of a process, as a multiple of the memory that it may use; the kernel enforces this limit."""
 _KILLED: dict[int, str] = {signal.SIGPROF: "cpu", signal.SIGALRM: "time"}
 _PAGE = resource.getpagesize()
 
@@ -111,7 +111,7 @@ def _compute_all(
 
 
 def _limit_time(cpu_seconds: float, seconds: float) -> None:
-    """Let the kernel end this process after these times; 0: never. Both signals keep their default, which is to end it."""
+    """Make the kernel end this process after these times; 0: never. Both signals keep their default action, the end."""
     signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
     signal.setitimer(signal.ITIMER_REAL, seconds)
 

@@ -1,4 +1,4 @@
-"""The HTTP endpoint that Prometheus scrapes: off by default, on loopback unless told otherwise."""
+"""The HTTP endpoint that Prometheus scrapes: off by default, on loopback unless another address is set."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ from regrade.settings.project_folder import VERSION
 
 logger = logging.getLogger("regrade.metrics")
 PORT_VARIABLE = "REGRADE_METRICS_PORT"
-"""Environment variable with the port, or a range such as 9464-9467, of which the first free one is taken."""
+"""Environment variable with a port, or a range such as 9464-9467 whose first free port is used."""
 HOST_VARIABLE = "REGRADE_METRICS_HOST"
 """Environment variable with the address to listen on; 127.0.0.1 if it is not set."""
 LOOPBACK = "127.0.0.1"
@@ -141,7 +141,7 @@ def _start(
 
 
 def _own_names_only(app: _App) -> _App:
-    """Return the WSGI application, closed to pages that reach it by DNS rebinding: those send another host."""
+    """Return the WSGI application. It refuses other host names, which a page sends that uses DNS rebinding."""
 
     def guarded(environ: "WSGIEnvironment", respond: "StartResponse") -> Iterable[bytes]:
         host = str(environ.get("HTTP_HOST", LOOPBACK))
@@ -153,7 +153,7 @@ def _own_names_only(app: _App) -> _App:
     return guarded
 
 
-# Metrics in Prometheus' data model, read from the evaluation at each scrape: nothing is counted twice.
+# Metrics in Prometheus' data model, computed from the evaluation at each scrape, without counters of their own.
 
 LABELS = ("benchmark", "model", "answer_set")
 Value = Callable[[AnswerSetState], float | None]
@@ -206,11 +206,11 @@ class EvaluationCollector(Collector):
     """Collector of an evaluation's answer sets."""
 
     def __init__(self, states: Callable[[], Sequence[AnswerSetState]]) -> None:
-        """Keep the function that returns the states; it is called at each scrape, from another thread."""
+        """Take the function that returns the states; it is called at each scrape, from another thread."""
         self._states = states
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: the metrics need no check against those of other collectors."""
+        """Return no metrics: they need no check against those of other collectors."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""State of an answer set that is being generated, as Prometheus asks for it."""
+"""State of an answer set that is being generated, for Prometheus."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class AnswerSetState:
     stored: int
     """Answers from earlier runs, and those that other machines have published meanwhile."""
     answers: int = 0
-    """Answers of this run that are on disk, also those that failed."""
+    """Answers of this run on disk, failed ones included."""
     failed: int = 0
     """Answers whose request failed and may succeed if it is sent again."""
     refused: int = 0
@@ -23,7 +23,7 @@ class AnswerSetState:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     in_engine: int = 0
-    """Requests that the engine has and has not answered."""
+    """Requests that the engine is working on."""
     spool_rows: int = 0
     """Answers on disk that are not published."""
     spool_bytes: int = 0

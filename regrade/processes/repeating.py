@@ -76,5 +76,5 @@ class RepeatingThread:
     def _call(self, action: Callable[[], None]) -> None:
         try:
             action()
-        except Exception:  # an error would end the thread, and nobody would notice
+        except Exception:  # an error would silently end the thread
             logger.exception("%s failed", self._thread.name)

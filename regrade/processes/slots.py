@@ -1,4 +1,4 @@
-"""Slots of this machine: at most n of them are held at the same time, other processes wait for one.
+"""Slots of this machine: at most n are held at the same time; other processes wait.
 
 A slot is a file that is locked with flock(2). Child processes that inherit its descriptor hold it as well; the kernel
 frees it when the last holder has ended, even by SIGKILL.
@@ -15,7 +15,7 @@ from pathlib import Path
 from regrade.settings.errors import OperationError
 
 POLL = 0.2
-"""Seconds between two attempts of the process that waits longest."""
+"""Seconds between two attempts of the process that has waited longest."""
 
 
 class Slot:
@@ -61,15 +61,15 @@ def machine_folder(name: str) -> Path:
 
 
 def take_slot(folder: Path, n: int, holder: str, on_wait: Callable[[str], None]) -> Slot:
-    """Return a slot; if none is free, wait for one in the order of arrival.
+    """Return a slot; if no slot is free, wait in the order of arrival.
 
-    Call it on the main thread, where a signal whose handler raises interrupts the wait; in the microseconds before the wait begins, only
-    a second one does.
+    Call it on the main thread, where a signal whose handler raises interrupts the wait; in the microseconds before the
+    wait begins, only a second signal does.
 
     Args:
         folder: Folder of the slots.
         n: Number of slots.
-        holder: Description of this process for those that wait.
+        holder: Description of this process for waiting processes.
         on_wait: Called with the descriptions of the holders, when the wait begins and when they change.
     """
     files = [_open(folder / f"slot-{number}") for number in range(n)]
@@ -111,6 +111,6 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _holders(files: Sequence[int]) -> str:
-    """Return the descriptions that the holders wrote; a killed process leaves its own behind until the next one."""
+    """Return the descriptions that the holders wrote; that of a killed process remains until the next holder writes."""
     found = (os.pread(descriptor, 4096, 0).decode(errors="replace") for descriptor in files)
     return ", ".join(filter(None, found))

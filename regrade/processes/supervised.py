@@ -91,7 +91,7 @@ class SupervisedProcess:
             os.close(self._lifeline)
             self._lifeline = None
             if not self.has_ended(0.2):
-                self._supervisor.terminate()  # a fork of this process may hold the lifeline as well
+                self._supervisor.terminate()  # a fork of this process may hold the lifeline, too
             if not self.has_ended(self._grace + 10):
                 self._supervisor.kill()
                 self.has_ended(10)

@@ -12,7 +12,7 @@ owner's end. This signal also arrives when only the thread ends that started the
 is compared.
 """
 
-# Start the command as early as possible: no slow imports here. argparse takes as long as all the others together.
+# Start the command as early as possible: no slow imports. argparse takes as long as all these together.
 import os
 import selectors
 import signal
@@ -65,7 +65,7 @@ def _wake_on_signals() -> int:
     """Return a descriptor from which the numbers of received signals are read."""
 
     def ignore(number: int, frame: FrameType | None) -> None:
-        """Do nothing: the number arrives through the wakeup descriptor."""
+        """Do nothing, because the number arrives through the wakeup descriptor."""
 
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -77,7 +77,7 @@ def _wake_on_signals() -> int:
 
 
 def _start(command: Sequence[str], channel: str | None) -> "subprocess.Popen[bytes]":
-    """Start the command with a lifeline of this process; hand the channel over to it."""
+    """Start the command with a lifeline of this process, and pass the channel on."""
     lifeline, _ = os.pipe()  # only this process holds the write end, until it ends
     variables = {LIFELINE_VARIABLE: str(lifeline)}
     if channel is not None:
@@ -92,7 +92,7 @@ def _start(command: Sequence[str], channel: str | None) -> "subprocess.Popen[byt
 
 
 def end_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when its parent ends, on Linux.
+    """Make the kernel kill this process when its parent ends (Linux only).
 
     Args:
         parent: Process id of the parent, which may have ended before the call.

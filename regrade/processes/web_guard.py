@@ -1,7 +1,7 @@
-"""Guard of a web server that has no login for pages: only its own pages and programs may use it.
+"""Guard of a web server without login: only its own pages and programs may use it, not pages of other sites.
 
-A server on 127.0.0.1 is within reach of every page that is open in a browser on the same machine. The headers `Host` and
-`Origin` tell such requests from those of programs and of the server's own pages, and a page cannot set them:
+Every page that is open in a browser can reach a server on 127.0.0.1 of the same machine. Its requests are recognised by
+the headers `Host` and `Origin`, which a page cannot set:
 https://cheatsheetseries.owasp.org/cheatsheets/Cross-Site_Request_Forgery_Prevention_Cheat_Sheet.html
 """
 
@@ -17,7 +17,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 class OwnPagesOnly:
-    """An ASGI application that answers 403 to requests of other pages; all else goes on to the wrapped application.
+    """An ASGI application that answers 403 to requests of other sites' pages, and passes all others to the wrapped application.
 
     The middleware of the servers is not enough: Starlette's CORS only keeps a page from reading an answer and ignores
     websockets, Prefect has no check of the host, and MLflow allows every page on localhost.

@@ -49,7 +49,7 @@ class Corrected:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedAnswers:
+class LabelledVerdicts:
     """Verdicts on all answers of one side, and labels of a random part of them."""
 
     verdict: FloatArray
@@ -74,7 +74,7 @@ class JudgedAnswers:
         return len(np.unique(self.cluster[~np.isnan(self.label)]))
 
 
-def corrected_mean(answers: JudgedAnswers) -> Corrected | None:
+def corrected_mean(answers: LabelledVerdicts) -> Corrected | None:
     """Return the prediction-powered mean of the labels; None with fewer than `MIN_LABELLED` labelled questions.
 
     Estimate: PPI++ (Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453). Verdicts count with the weight that makes the
@@ -91,7 +91,7 @@ def corrected_mean(answers: JudgedAnswers) -> Corrected | None:
     return Corrected(side.value, _error([side]), side.clusters - 2, side.labelled)
 
 
-def corrected_difference(base: JudgedAnswers, candidate: JudgedAnswers) -> Corrected | None:
+def corrected_difference(base: LabelledVerdicts, candidate: LabelledVerdicts) -> Corrected | None:
     """Return the prediction-powered difference of two sides under one judge, candidate minus baseline.
 
     Both sides have the same questions, by `cluster`, so that their errors are paired: what both share cancels out. The labels
@@ -126,7 +126,7 @@ class _Side:
         )
 
 
-def _side(answers: JudgedAnswers) -> _Side | None:
+def _side(answers: LabelledVerdicts) -> _Side | None:
     rows = np.flatnonzero(~np.isnan(answers.label))
     n_clusters = answers.labelled_clusters
     if n_clusters < MIN_LABELLED:

@@ -102,7 +102,11 @@ def test_the_originals_score_stands_beside_ours(
     sets: list[AnswerSet], name: tuple[str, str]
 ) -> None:
     rows, expected, theirs, reported, ours = WHOLE[name]
-    [entry] = [one for one in sets if name_of(one) == name and not is_cancelled(one)]
+    [entry] = [
+        answer_set
+        for answer_set in sets
+        if name_of(answer_set) == name and not is_cancelled(answer_set)
+    ]
     manifest = entry.manifest
 
     assert (manifest.rows, manifest.n_samples) == (rows, expected)
@@ -144,7 +148,7 @@ def test_rows_are_graded_as_the_original_graded_them_but_for_known_ones(
 
 
 def test_the_cancelled_log_keeps_its_score(sets: list[AnswerSet]) -> None:
-    [entry] = [one for one in sets if is_cancelled(one)]
+    [entry] = [answer_set for answer_set in sets if is_cancelled(answer_set)]
     [file] = entry.scores()
     assert file.summary.overall.accuracy == pytest.approx(2 / 3)
     assert score_answers(entry, "exact").file.summary.overall.accuracy == pytest.approx(2 / 3)
@@ -199,7 +203,7 @@ def test_the_command_line_grades_what_it_imported(
         100,
     )
     [listed] = regrade("list", "--answers", answers, "--json").document["answer_sets"]
-    assert {one["scorer"]: one["accuracy"] for one in listed["scores"]} == {
+    assert {scoring["scorer"]: scoring["accuracy"] for scoring in listed["scores"]} == {
         "exact": 0.63,
         "original": 0.63,
     }

@@ -37,7 +37,7 @@ def run(
     """Generate rows in a session of their own and publish them."""
     with Spool(folder / f"spool-{number}") as spool:
         begin_session(spool, repository.uri, description(TOTAL), session(number), **origin)
-        spool.append([one | {"finished_at": 10.0 * number + n} for n, one in enumerate(rows, 1)])
+        spool.append([row | {"finished_at": 10.0 * number + n} for n, row in enumerate(rows, 1)])
         answers = publish_answers(repository, spool, description(TOTAL))
     assert answers is not None
     return answers
@@ -143,7 +143,7 @@ def test_a_session_whose_rows_were_all_there_is_left_out(
     run(repository, tmp_path, [row(0), row(1)])
     answers = run(repository, tmp_path, [row(1), row(0)], number=1)
 
-    assert [one.rows for one in answers.manifest.sessions] == [2]
+    assert [session.rows for session in answers.manifest.sessions] == [2]
 
 
 def test_answers_that_are_generated_anew_replace_the_old_ones(
@@ -199,7 +199,7 @@ def test_a_shard_that_is_gone_is_replaced_by_what_is_generated_again(
 
     assert kept in healed.manifest.shards
     assert (healed.manifest.state, len(texts(healed))) == ("complete", TOTAL)
-    assert [one.rows for one in healed.manifest.sessions] == [2, 2]
+    assert [session.rows for session in healed.manifest.sessions] == [2, 2]
     assert verified(repository) == []
 
 

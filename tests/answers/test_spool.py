@@ -380,7 +380,7 @@ def test_files_that_cannot_be_removed_after_publishing_do_no_harm(
     with Spool(folder) as spool:
         spool.append([row(1)])
         published = spool.seal()
-        spool.release(one.path for one in published)
+        spool.release(shard.path for shard in published)
         spool.remove()
 
 

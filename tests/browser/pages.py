@@ -98,7 +98,7 @@ class Pages:
         def shown(browser: webdriver.Chrome) -> WebElement | None:
             try:
                 found = browser.find_elements(By.XPATH, xpath)
-                return next((one for one in found if one.is_displayed()), None)
+                return next((element for element in found if element.is_displayed()), None)
             except StaleElementReferenceException:
                 return None
 

@@ -195,7 +195,7 @@ def test_of_grades_from_1_to_3_the_worst_is_wrong_and_the_best_right(
         given = [set_id, "--answers", repository.uri, "--limit", "60", "--json", *filters]
         assert run(["show", *given]) == 0
         document = json.loads(capfd.readouterr().out)
-        return document["matching"], {one["value"] for one in document["answers"]}
+        return document["matching"], {answer["value"] for answer in document["answers"]}
 
     assert matching("--verdict", "wrong") == (20, {1.0})
     assert matching("--verdict", "partly right") == (20, {2.0})

@@ -227,12 +227,12 @@ def test_a_question_that_is_asked_twice_is_paired_in_order(repository: LocalRepo
         twice = [row(n // 2) for n in range(20)]
         return [
             {
-                **one,
+                **answer,
                 "sample_id": f"{prefix}-{n if prefix == 'a' else 99 - n:02d}",
                 "index": n,  # the order of the questions, not that of the ids
-                "text": "#### 99" if n == wrong else one["text"],
+                "text": "#### 99" if n == wrong else answer["text"],
             }
-            for n, one in enumerate(twice)
+            for n, answer in enumerate(twice)
         ]
 
     base = publish(repository, rows("a", wrong=4), model="org/a")

@@ -83,7 +83,7 @@ def test_without_a_gate_it_compares_and_gives_no_verdict(
     found = compare_models("one", "other", answers=repository.uri)
 
     assert isinstance(found, Comparisons)
-    assert [one.right_to_wrong for one in found.compared] == [1]
+    assert [comparison.right_to_wrong for comparison in found.compared] == [1]
     answer(repository, "org/third", right=5, benchmark="products")
     with pytest.raises(SettingsError, match="benchmark name: 'sums' against 'products'"):
         compare_models("one", "third", answers=repository.uri)

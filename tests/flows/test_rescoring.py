@@ -67,7 +67,7 @@ def test_what_is_stale_is_graded_again_and_what_changed_is_shown_everywhere(
 
     (only,) = ran.document["answer_sets"]
     assert only["answer_set_id"] == sums.manifest.answer_set_id
-    assert [one["scorer"] for one in only["scores"]] == ["number"]
+    assert [scoring["scorer"] for scoring in only["scores"]] == ["number"]
     said = " ".join(ran.err.split())
     assert "number v0 -> v2: 66.7 % -> 100.0 %, 2 wrong to right, 0 right to wrong" in said
     assert "number-0-00000000" in stored(sums)  # the old score is kept
@@ -80,13 +80,15 @@ def test_what_is_stale_is_graded_again_and_what_changed_is_shown_everywhere(
         json={"artifacts": {"key": {"any_": ["diff"]}}},
         auth=Login(),
     ).json()
-    pages = [one["data"] for one in found if sums.manifest.answer_set_id in one["data"]]
+    pages = [
+        artifact["data"] for artifact in found if sums.manifest.answer_set_id in artifact["data"]
+    ]
     assert len(pages) == 1
     assert "The scorer changed" in pages[0]
 
     with connect(f"sqlite:///{tmp_path / 'mlflow.db'}") as client:
         tags = client.get_run(only["mlflow_run_id"]).data.tags
-        artifacts = {one.path for one in client.list_artifacts(only["mlflow_run_id"])}
+        artifacts = {artifact.path for artifact in client.list_artifacts(only["mlflow_run_id"])}
     assert tags["regrade.change"].startswith("number v0 -> v2")
     assert "2 wrong to right" in tags["mlflow.note.content"]
     assert "diff.md" in artifacts
@@ -115,7 +117,11 @@ def test_answers_without_a_prompt_are_graded_again_like_the_others(
         json={"artifacts": {"key": {"any_": ["diff"]}}},
         auth=Login(),
     ).json()
-    (page,) = (one["data"] for one in found if imported.manifest.answer_set_id in one["data"])
+    (page,) = (
+        artifact["data"]
+        for artifact in found
+        if imported.manifest.answer_set_id in artifact["data"]
+    )
     assert "prompt:\n\n    -\n" in page
 
 
@@ -147,11 +153,15 @@ def test_a_comparison_that_cannot_be_shown_costs_no_score(
     assert isinstance(evaluation, Evaluation)
     assert {result.benchmark for result in evaluation.answer_sets} == {"sums", "products"}
     assert len(stored(sums)) == len(stored(other)) == 2
-    (warning,) = (one for one in caplog.records if "not compared with the previous" in one.message)
+    (warning,) = (
+        record for record in caplog.records if "not compared with the previous" in record.message
+    )
     assert sums.manifest.answer_set_id in warning.message
     assert str(error) in warning.message
     assert bool(warning.exc_info) == isinstance(error, TypeError)  # a bug is not hidden
-    assert any("products" in one.message and "v0 -> v2" in one.message for one in caplog.records)
+    assert any(
+        "products" in record.message and "v0 -> v2" in record.message for record in caplog.records
+    )
 
 
 @pytest.mark.slow

@@ -16,5 +16,5 @@ def test_points_with_the_same_answer_set_id_are_told_apart():
     )
     work: Any = SimpleNamespace(state=state)
     points = [RunningPoint(point, works=[work]) for point in make_job(SweepJob, given).points()]
-    found = [one.answer_set for one in states(points)]
+    found = [counted.answer_set for counted in states(points)]
     assert found == ["in_flight-1/0123", "in_flight-4/0123"]

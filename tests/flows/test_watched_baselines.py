@@ -32,7 +32,7 @@ def gate_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     passed: list[Mapping[str, Any]] = []
 
     def start_runs(_: object, found: Sequence[Found], parameters: Parameters, **more: Any) -> Any:
-        passed.extend(parameters(one) for one in found)
+        passed.extend(parameters(revision) for revision in found)
         assert more["watcher"] == "watched by watch-models"
         return []
 

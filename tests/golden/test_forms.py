@@ -12,8 +12,8 @@ from tests.command_line import ROOT
 from tests.golden.golden import matches_golden
 
 ENTRYPOINTS = {
-    str(one["name"]): str(one["entrypoint"])
-    for one in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+    str(deployment["name"]): str(deployment["entrypoint"])
+    for deployment in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
 }
 
 

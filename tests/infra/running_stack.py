@@ -178,7 +178,7 @@ class Stack:
         """State and log of a flow run, for the message of a failing test."""
         asked = {"logs": {"flow_run_id": {"any_": [flow_run_id]}}, "sort": "TIMESTAMP_ASC"}
         lines = httpx.post(f"{self.api}/logs/filter", json=asked, auth=self.auth, timeout=30).json()
-        messages = [one["message"] for one in lines]
+        messages = [line["message"] for line in lines]
         return "\n".join([str(self.flow_run(flow_run_id)["state"]), *messages])
 
     def artifacts(self, flow_run_id: str) -> list[dict[str, Any]]:
@@ -194,7 +194,10 @@ class Stack:
         state = self.flow_run(flow_run_id)["state_type"]
         assert state in {"SCHEDULED", "PENDING", "RUNNING"}, self.told(flow_run_id)
         artifacts = self.artifacts(flow_run_id)
-        return max([one["data"] or 0.0 for one in artifacts if one["type"] == "progress"] or [0.0])
+        return max(
+            [artifact["data"] or 0.0 for artifact in artifacts if artifact["type"] == "progress"]
+            or [0.0]
+        )
 
     def set_state(self, flow_run_id: str, kind: str, name: str) -> None:
         body = {"state": {"type": kind, "name": name}}
@@ -210,8 +213,8 @@ class Stack:
         found = self.mlflow("experiments/search", max_results=100)["experiments"]
         ids = [experiment["experiment_id"] for experiment in found]
         runs = self.mlflow("runs/search", experiment_ids=ids, max_results=100).get("runs", [])
-        kept = [one for run in runs for one in run["data"].get("metrics", [])]
-        return sorted(float(one["value"]) for one in kept if one["key"] == name)
+        kept = [metric for run in runs for metric in run["data"].get("metrics", [])]
+        return sorted(float(metric["value"]) for metric in kept if metric["key"] == name)
 
     def kill(self, name: str, *, alone: bool = False) -> None:
         """Kill the process group of a part, or only its process if `alone`."""

@@ -31,9 +31,9 @@ def steps(workflow: Path) -> list[dict[str, Any]]:
 
 def scripts() -> Iterator[tuple[str, str]]:
     for workflow in WORKFLOWS:
-        for one in steps(workflow):
-            if "run" in one:
-                yield f"{workflow.name}: {one['name']}", one["run"]
+        for step in steps(workflow):
+            if "run" in step:
+                yield f"{workflow.name}: {step['name']}", step["run"]
     for name, job in load(CI / "gitlab.yml").items():
         if isinstance(job, dict) and "script" in job:
             yield f"gitlab.yml: {name}", "\n".join(job["script"])
@@ -75,13 +75,13 @@ def test_each_script_is_bash(script: str):
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_actions_are_pinned_and_inputs_reach_scripts_through_the_environment(workflow: Path):
-    for one in steps(workflow):
-        if "uses" in one:
-            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", one["uses"])
+    for step in steps(workflow):
+        if "uses" in step:
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"])
         else:
-            assert "${{" not in one["run"]  # a model's name is no shell code
+            assert "${{" not in step["run"]  # a model's name is no shell code
     pins = re.findall(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", workflow.read_text(), re.MULTILINE)
-    assert len(pins) == sum("uses" in one for one in steps(workflow))
+    assert len(pins) == sum("uses" in step for step in steps(workflow))
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
@@ -144,7 +144,7 @@ def test_the_report_to_hand_on_is_attached_by_a_job_on_github(workflow: Path):
     ]
     (written,) = [Path(words[words.index("--html") + 1]).name for words in verdicts]
     (kept,) = [
-        one["with"]["path"] for one in steps(workflow) if one.get("name") == "Keep the reports"
+        step["with"]["path"] for step in steps(workflow) if step.get("name") == "Keep the reports"
     ]
     assert written in [Path(line).name for line in kept.split()]
 

@@ -118,7 +118,7 @@ def test_every_secret_comes_from_the_environment_and_must_be_there():
     for name in SECRETS:
         used = re.findall(r"\$\{" + name + r"[^}]*\}", FILE.read_text())
         assert used
-        assert all(one.startswith("${" + name + ":?set " + name) for one in used)
+        assert all(use.startswith("${" + name + ":?set " + name) for use in used)
     text = json.dumps(SERVICES)
     assert "PASSWORD:-" not in text
     assert not re.search(r"://[^/\"@]*:[^/\"@]*@", text)  # no password in an address
@@ -127,7 +127,7 @@ def test_every_secret_comes_from_the_environment_and_must_be_there():
 def test_the_file_with_prometheus_and_grafana_follows_the_specification_and_publishes_on_loopback():
     file = yaml.safe_load((ROOT / "infra/compose.monitoring.yaml").read_text())
     jsonschema.Draft202012Validator(schema()).validate(file)
-    published = [port for one in file["services"].values() for port in one.get("ports", [])]
+    published = [port for service in file["services"].values() for port in service.get("ports", [])]
     assert len(published) == 2
     assert all(port.startswith("${REGRADE_BIND:-127.0.0.1}:") for port in published)
     assert set(file["services"]) - set(SERVICES) == {"prometheus", "grafana"}
@@ -192,7 +192,7 @@ def test_the_upgrade_gives_each_command_its_own_password_and_prints_none(tmp_pat
         )
         stub.chmod(0o755)
     secrets = {"MLFLOW_DATABASE_PASSWORD": "first secret", "PREFECT_DATABASE_PASSWORD": "second"}
-    command = [one.replace("$$", "$") for one in upgrade["command"]]
+    command = [word.replace("$$", "$") for word in upgrade["command"]]
     environment = {**upgrade["environment"], **secrets, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert (tmp_path / "mlflow.password").read_text() == "first secret"
@@ -255,7 +255,7 @@ def base_images(dockerfile: Path) -> list[str]:
     text = dockerfile.read_text()
     values = dict(re.findall(r"^ARG (\w+)=(.+)$", text, re.MULTILINE))
     found = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
-    return [re.sub(r"\$\{(\w+)\}", lambda match: values[match[1]], one) for one in found]
+    return [re.sub(r"\$\{(\w+)\}", lambda match: values[match[1]], pattern) for pattern in found]
 
 
 def test_the_gpu_image_has_the_vllm_that_we_test_with():
@@ -266,6 +266,6 @@ def test_the_gpu_image_has_the_vllm_that_we_test_with():
 def test_what_the_images_copy_is_not_ignored():
     wanted = [line[1:] for line in (ROOT / ".dockerignore").read_text().split() if line[0] == "!"]
     assert {"flows", "infra", "regrade", "tasks", "requirements", "prefect.yaml"} <= set(wanted)
-    assert all((ROOT / one).exists() for one in wanted)
+    assert all((ROOT / path).exists() for path in wanted)
     ignored = (ROOT / ".dockerignore").read_text().split()
     assert "infra/.env" in ignored

@@ -23,7 +23,7 @@ from tests.processes.test_endpoint import STATE
 from tests.server_process import free_port
 
 
-@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=[one.name for one in DASHBOARDS])
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=[source.name for source in DASHBOARDS])
 def test_the_files_are_those_that_the_panels_make(dashboard: Dashboard):
     assert path(dashboard).read_text() == text(dashboard), "run `python -m infra.grafana`"
 
@@ -31,8 +31,8 @@ def test_the_files_are_those_that_the_panels_make(dashboard: Dashboard):
 def test_panels_and_queries_do_not_overlap_or_repeat():
     for dashboard in DASHBOARDS:
         document = json.loads(path(dashboard).read_text())
-        places = [(one["gridPos"]["x"], one["gridPos"]["y"]) for one in document["panels"]]
-        titles = [one["title"] for one in document["panels"]]
+        places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in document["panels"]]
+        titles = [panel["title"] for panel in document["panels"]]
         assert len({*places}) == len(places) == len({*titles})
 
 

@@ -52,7 +52,9 @@ def test_the_images_have_the_command_regrade(tmp_path: Path):
 def test_all_that_is_kept_lies_in_folders_of_the_images_user_and_on_volumes(dockerfile: str):
     text = (IMAGES / dockerfile).read_text()
     (made,) = re.findall(r"install --directory --owner regrade (.+)", text)
-    volumes = {one.split(":")[1] for one in COMPOSE["services"][SERVICES[dockerfile]]["volumes"]}
+    volumes = {
+        volume.split(":")[1] for volume in COMPOSE["services"][SERVICES[dockerfile]]["volumes"]
+    }
     kept = {name: value for name, value in variables(dockerfile).items() if "/data/" in value}
     assert {"HF_HOME", "REGRADE_SPOOL", "REGRADE_ANSWERS"} <= set(kept)
     assert volumes <= set(made.split()), "a new volume gets the owner of the image's folder"
@@ -69,7 +71,7 @@ def test_compiled_kernels_and_models_survive_a_container_and_a_job():
     (container,) = job["job_configuration"]["job_manifest"]["spec"]["template"]["spec"][
         "containers"
     ]
-    mounted = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     caches = variables("gpu.Dockerfile")
     for name in ("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_HOME", "HF_HOME"):
         assert caches[name].startswith(f"{mounted['data']}/"), name
@@ -111,9 +113,9 @@ def test_the_images_lists_are_complete_for_every_python(python: str, lists: tupl
         "python_version": python.rpartition(".")[0],
     }
     chosen = {
-        canonicalize_name(one.name): one
-        for one in locked(*lists)
-        if one.marker is None or one.marker.evaluate(environment)
+        canonicalize_name(requirement.name): requirement
+        for requirement in locked(*lists)
+        if requirement.marker is None or requirement.marker.evaluate(environment)
     }
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = {"regrade": project["dependencies"]}
@@ -122,12 +124,14 @@ def test_the_images_lists_are_complete_for_every_python(python: str, lists: tupl
             needed[name] = requires(name) or []
     problems = []
     for name, texts in needed.items():
-        for one in map(Requirement, texts):
-            if one.marker is None or one.marker.evaluate(environment | {"extra": ""}):
-                found = chosen.get(canonicalize_name(one.name))
+        for requirement in map(Requirement, texts):
+            if requirement.marker is None or requirement.marker.evaluate(
+                environment | {"extra": ""}
+            ):
+                found = chosen.get(canonicalize_name(requirement.name))
                 if found is None:
-                    problems.append(f"{name} needs {one}, which is missing")
-                elif not one.specifier.contains(next(iter(found.specifier)).version, True):
-                    problems.append(f"{name} needs {one}, the list has {found}")
+                    problems.append(f"{name} needs {requirement}, which is missing")
+                elif not requirement.specifier.contains(next(iter(found.specifier)).version, True):
+                    problems.append(f"{name} needs {requirement}, the list has {found}")
     assert problems == []
     assert len(needed) > 100

@@ -19,7 +19,9 @@ VERSION = "1.33"
 def job(**given: Any) -> dict[str, Any]:
     """The manifest with the pool's defaults, without the two keys that Prefect's worker requires in the wrong place."""
     variables = template()["variables"]["properties"]
-    values = {name: one["default"] for name, one in variables.items() if "default" in one}
+    values = {
+        name: variable["default"] for name, variable in variables.items() if "default" in variable
+    }
     values |= {"name": "evaluate", "command": ["prefect", "flow-run", "execute"], **given}
     manifest = apply_values(template()["job_configuration"]["job_manifest"], values)
     pod = manifest["spec"]["template"]["spec"]
@@ -53,7 +55,7 @@ def test_the_job_gets_the_gpus_that_were_asked_for():
 
 def test_secrets_are_references_and_the_engine_gets_time_to_end():
     pod = pod_of(job())
-    variables = {one["name"]: one for one in pod["containers"][0]["env"]}
+    variables = {variable["name"]: variable for variable in pod["containers"][0]["env"]}
     for name in ("HF_TOKEN", "PREFECT_API_AUTH_STRING", "MLFLOW_TRACKING_PASSWORD"):
         assert "value" not in variables[name]
         assert variables[name]["valueFrom"]["secretKeyRef"]["name"] == "regrade"
@@ -160,7 +162,9 @@ def test_a_tag_that_was_pushed_again_is_pulled():
 def test_the_volume_is_the_one_that_the_jobs_mount_on_any_node():
     claim = yaml.safe_load(TEMPLATE.with_name("volume.yaml").read_text())
     kubernetes_validate.validate(claim, VERSION, strict=True)
-    (mounted,) = [one for one in pod_of(job())["volumes"] if "persistentVolumeClaim" in one]
+    (mounted,) = [
+        volume for volume in pod_of(job())["volumes"] if "persistentVolumeClaim" in volume
+    ]
     assert claim["metadata"]["name"] == mounted["persistentVolumeClaim"]["claimName"]
     assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
 
@@ -181,7 +185,9 @@ def test_each_pod_of_the_indexed_job_finds_its_share():
     assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 3, 3)
     (container,) = pod_of(manifest)["containers"]
     assert container["resources"]["limits"]["nvidia.com/gpu"] == 2
-    environment = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    environment = {
+        variable["name"]: variable["value"] for variable in container["env"] if "value" in variable
+    }
     shares = [
         Share.parse("auto", {**environment, "JOB_COMPLETION_INDEX": str(index)})
         for index in range(3)

@@ -45,7 +45,9 @@ def test_all_parts_run_and_a_second_start_finds_them(stack: Stack):
 def test_a_run_from_the_api_is_evaluated_and_tracked(stack: Stack, evaluated: dict[str, Any]):
     assert evaluated["state_type"] == "COMPLETED", stack.told(evaluated["id"])
     assert evaluated["work_pool_name"] == "gpu"
-    (result,) = [one for one in stack.artifacts(evaluated["id"]) if one["type"] == "markdown"]
+    (result,) = [
+        artifact for artifact in stack.artifacts(evaluated["id"]) if artifact["type"] == "markdown"
+    ]
     assert "demo-arithmetic" in result["data"]
     assert max(stack.metrics("accuracy/demo-arithmetic")) > 0.5
     # The server writes the artifacts of the run to its disk.
@@ -91,17 +93,27 @@ def test_no_process_listens_or_connects_beyond_this_machine(stack: Stack):
     connections = []
     for process in stack.everything():
         with suppress(psutil.NoSuchProcess):  # a flow run that has just ended
-            connections += [(process.name(), one) for one in process.net_connections("inet")]
-    listening = {one.laddr.ip for _, one in connections if one.status == psutil.CONN_LISTEN}
+            connections += [
+                (process.name(), connection) for connection in process.net_connections("inet")
+            ]
+    listening = {
+        connection.laddr.ip
+        for _, connection in connections
+        if connection.status == psutil.CONN_LISTEN
+    }
     assert listening == {"127.0.0.1"}, connections
-    assert {one.raddr.ip for _, one in connections if one.raddr} <= {"127.0.0.1"}, connections
+    assert {connection.raddr.ip for _, connection in connections if connection.raddr} <= {
+        "127.0.0.1"
+    }, connections
 
 
 def test_stored_answers_are_scored_again_in_the_cpu_pool(stack: Stack, evaluated: dict[str, Any]):
     scored = stack.finish(stack.start_run("score-answers", {"force": True, "intact": True}))
     assert scored["state_type"] == "COMPLETED", stack.told(scored["id"])
     assert scored["work_pool_name"] == "cpu"
-    (result,) = [one for one in stack.artifacts(scored["id"]) if one["type"] == "markdown"]
+    (result,) = [
+        artifact for artifact in stack.artifacts(scored["id"]) if artifact["type"] == "markdown"
+    ]
     assert "demo-choice" in result["data"]
 
 
@@ -124,7 +136,11 @@ def test_a_worse_model_is_called_worse_in_the_cpu_pool(
     assert compared["state_type"] == "COMPLETED", stack.told(compared["id"])
     assert compared["work_pool_name"] == "cpu"
     assert compared["state"]["message"].startswith("regression"), stack.told(compared["id"])
-    pages = [one["data"] for one in stack.artifacts(compared["id"]) if one["type"] == "markdown"]
+    pages = [
+        artifact["data"]
+        for artifact in stack.artifacts(compared["id"])
+        if artifact["type"] == "markdown"
+    ]
     assert any("demo-arithmetic" in page for page in pages)
 
 
@@ -137,7 +153,7 @@ def test_the_script_of_a_ci_job_says_regression_of_a_worse_model_only(
 ):
     promoted = job("regrade promote regrade-demo", stack, tmp_path, "")
     assert promoted.code == 0, promoted.err
-    (step,) = [one for one in steps(CI / workflow) if one.get("name") == words]
+    (step,) = [found for found in steps(CI / workflow) if found.get("name") == words]
     script = step["run"].replace(
         "--benchmark gsm8k_chat --benchmark mmlu",
         f"--limit {N} --config {DEMO / 'demo.yaml'}",  # nothing here comes from the Hub
@@ -228,7 +244,7 @@ def test_a_flow_run_is_not_root_and_reads_no_secret_of_the_stack(
 
     def process() -> psutil.Process | None:
         found = stack.below("worker-cpu")
-        return next((one for one in found if _is_flow_run(one)), None)
+        return next((run for run in found if _is_flow_run(run)), None)
 
     started = wait_until(process, 60, lambda: stack.told(flow_run))
     assert set(started.uids()) == {user.pw_uid}

@@ -57,7 +57,7 @@ def test_a_page_of_another_origin_neither_reads_nor_changes_mlflow(
         read = attacker.request("get", f"{address}/get?experiment_id=0")
         assert read["type"] == "error", read
         known = stack.mlflow("experiments/search", max_results=1000)["experiments"]
-        assert not {one["name"] for one in known} & set(experiments.values())
+        assert not {entry["name"] for entry in known} & set(experiments.values())
 
 
 def test_a_name_that_is_rebound_to_this_machine_is_refused(stack: Stack, tmp_path: Path):

@@ -166,8 +166,8 @@ def test_a_large_log_is_rotated_while_its_part_writes_on(
         part.write(b"last\n")
     assert path.read_text() == "last\n"
     kept = sorted(place.logs.iterdir())
-    assert [one.name for one in kept] == ["prefect.log", *(f"prefect.log.{n}" for n in (1, 2, 3))]
-    assert [one.read_text()[5] for one in kept[1:]] == ["5", "4", "3"]
+    assert [log.name for log in kept] == ["prefect.log", *(f"prefect.log.{n}" for n in (1, 2, 3))]
+    assert [log.read_text()[5] for log in kept[1:]] == ["5", "4", "3"]
 
 
 def test_old_logs_of_engines_are_deleted(place: Layout):

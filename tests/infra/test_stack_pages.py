@@ -70,7 +70,7 @@ def test_a_run_from_the_form_is_watched_cancelled_and_continued_to_its_result(
 
 def submit(pages: Pages, hub: Hub, *, max_num_seqs: int) -> None:
     """Fill in the form and submit it."""
-    before = {one["id"] for one in pages.runs()}
+    before = {run["id"] for run in pages.runs()}
     pages.open_form("evaluate-model")
     pages.fill("Model", "infra/demo/regrade-demo")
     pages.choose("Benchmarks", "gsm8k_chat")
@@ -87,7 +87,7 @@ def submit(pages: Pages, hub: Hub, *, max_num_seqs: int) -> None:
     pages.fill("Benchmark", "gsm8k_chat")
     pages.fill("Path", "infra/demo/data/arithmetic.jsonl")
     pages.press("Submit")
-    wait_until(lambda: {one["id"] for one in pages.runs()} - before, PATIENCE, "no run was created")
+    wait_until(lambda: {run["id"] for run in pages.runs()} - before, PATIENCE, "no run was created")
 
 
 def watch(pages: Pages, flow_run: dict[str, Any], stack: Stack) -> None:
@@ -118,7 +118,7 @@ def cancel(pages: Pages, flow_run: dict[str, Any], stack: Stack) -> None:
         auth=pages.login,
         timeout=60,
     ).json()
-    when = {one["name"]: datetime.fromisoformat(one["timestamp"]) for one in states}
+    when = {entry["name"]: datetime.fromisoformat(entry["timestamp"]) for entry in states}
     assert state(pages, flow_run) == "CANCELLED", stack.told(flow_run["id"])
     seconds = (when["Cancelled"] - when["Cancelling"]).total_seconds()
     tell(f"cancelled in {seconds:.1f} s")

@@ -187,7 +187,9 @@ def test_a_backup_of_a_running_stack_has_no_password_and_is_for_its_owner_only(
 ):
     assert backed_up.file.stat().st_mode & 0o777 == 0o600
     content = backed_up.file.read_bytes()
-    assert not [one for one in passwords(stack.place).values() if one.encode() in content]
+    assert not [
+        password for password in passwords(stack.place).values() if password.encode() in content
+    ]
     again = stack.command("backup", backed_up.file)
     assert (again.code, again.err.strip()) == (1, f"{backed_up.file} exists. Name a new file.")
     assert "Stop it first" in stack.command("restore", backed_up.file).err

@@ -39,7 +39,7 @@ def test_the_rest_is_walked_in_blocks_whose_order_differs_between_machines():
         neighbours = sum(after == before + 1 for before, after in itertools.pairwise(rest))
         assert neighbours >= len(rest) * (1 - 2 / BLOCK)
     firsts = [{*rest[: 10 * BLOCK]} for rest in rests]
-    assert all(one != other for one in firsts for other in firsts if one is not other)
+    assert all(first != other for first in firsts for other in firsts if first is not other)
 
 
 def test_the_order_of_a_share_is_the_same_each_time():

@@ -86,8 +86,8 @@ def test_a_judge_that_ran_twice_counts_once_with_the_most_questions_and_then_the
 
     chosen = one_run_each([*three, twice, few], answers)
 
-    assert [one.manifest.answer_set_id for one in chosen] == [
-        one.manifest.answer_set_id for one in (twice, *three[1:])
+    assert [judge_set.manifest.answer_set_id for judge_set in chosen] == [
+        judge_set.manifest.answer_set_id for judge_set in (twice, *three[1:])
     ]
     assert [row.values["one@r1"] for row in panel(chosen).rows] == [0.0] * 4
     assert one_run_each([*three, twice], commit_shards(answers, numbers(0, 4))) == []
@@ -124,7 +124,7 @@ def test_the_panels_of_a_repository_are_found_by_one_of_their_runs(
     head = str(repository.head())
     candidates(tmp_path / "answers", ["x", "y"], model="org/other")
     alone = judged(tmp_path, "one", "AB", answer_sets=("org/other",))
-    plain = [one for one in list_sets(repository, head) if not is_judge_set(one)]
+    plain = [answers for answers in list_sets(repository, head) if not is_judge_set(answers)]
 
     [(found, runs)] = panels_at(repository, str(repository.head()), [three[1], three[2]])
 

@@ -8,7 +8,7 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.judging.choosing import judged
-from regrade.judging.questions import JudgedAnswers
+from regrade.judging.questions import JudgeQuestions
 from regrade.records import Sample
 from regrade.records.rubrics import open_rubric
 from regrade.records.rubrics.base import Rubric
@@ -19,12 +19,12 @@ from tests.judging.scripted import FENCED, candidates
 from tests.stored import publish
 
 
-def questions(answers: Any, rubric: str | Rubric = "correct", **options: Any) -> JudgedAnswers:
+def questions(answers: Any, rubric: str | Rubric = "correct", **options: Any) -> JudgeQuestions:
     chosen = open_rubric(rubric) if isinstance(rubric, str) else rubric
-    return JudgedAnswers(judged(answers), chosen, prompt=PromptSettings(), **options)
+    return JudgeQuestions(judged(answers), chosen, prompt=PromptSettings(), **options)
 
 
-def fences(benchmark: JudgedAnswers, sample: Sample) -> dict[str, str]:
+def fences(benchmark: JudgeQuestions, sample: Sample) -> dict[str, str]:
     [message] = benchmark.prompt(sample)
     assert not isinstance(message, str)
     return {found["name"]: found["text"] for found in FENCED.finditer(message["content"])}
@@ -124,7 +124,7 @@ def test_repeats_of_an_answer_and_of_the_judge_are_repeats_of_one_sample(tmp_pat
 def test_a_pair_is_asked_in_both_orders(tmp_path: Path):
     candidate = candidates(tmp_path / "a", ["mine 1", "mine 2"])
     baseline = candidates(tmp_path / "b", ["theirs 1"])
-    benchmark = JudgedAnswers(
+    benchmark = JudgeQuestions(
         judged(candidate),
         open_rubric("pairwise"),
         baseline=judged(baseline),
@@ -203,7 +203,7 @@ def test_a_template_that_cannot_be_filled_is_refused(tmp_path: Path, template: s
 
 def test_an_answer_is_never_cut_for_a_judge(tmp_path: Path):
     with pytest.raises(SettingsError, match="A judge must see whole answers"):
-        JudgedAnswers(
+        JudgeQuestions(
             judged(candidates(tmp_path, ["It is 1."])),
             open_rubric("correct"),
             prompt=PromptSettings(truncate=True),

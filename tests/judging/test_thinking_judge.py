@@ -14,7 +14,7 @@ from regrade.engines.base import Engine, PromptRendering
 from regrade.jobs.generate import generate, session_of
 from regrade.jobs.plan import Plan, make_plan
 from regrade.judging.choosing import judged
-from regrade.judging.questions import JudgedAnswers
+from regrade.judging.questions import JudgeQuestions
 from regrade.judging.readings import verdicts
 from regrade.models import ResolvedModel
 from regrade.records.columns import GENERATION_SCHEMA
@@ -40,7 +40,7 @@ BUDGET = 6
 def planned(answers: AnswerSet, model: ResolvedModel, folder: Path, explanation: int) -> Plan:
     file = folder / f"rubric-{explanation}.jinja"
     file.write_text(RUBRIC % (explanation, explanation))
-    benchmark = JudgedAnswers(judged(answers), open_rubric(str(file)), prompt=PromptSettings())
+    benchmark = JudgeQuestions(judged(answers), open_rubric(str(file)), prompt=PromptSettings())
     sampling = SamplingSettings(thinking_token_budget=BUDGET, max_tokens=200)
     return make_plan(benchmark, model, FAST, sampling=sampling, prompt=PromptSettings(), repeats=1)
 
@@ -77,7 +77,7 @@ def test_a_judge_that_thinks_does_so_freely_and_then_gives_a_verdict(
         assert str(session.structured_outputs).startswith("xgrammar")
         assert session.reasoning_parser == "qwen3"
         check(judge_set)
-    bare, explained = ([row["text"] for row in closed(one)] for one in sets)
+    bare, explained = ([row["text"] for row in closed(answer_set)] for answer_set in sets)
     assert set(bare) <= {"yes", "no"}
     assert all(text.startswith('{"explanation": "') for text in explained)
 

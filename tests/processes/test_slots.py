@@ -56,9 +56,9 @@ def start(tmp_path: Path) -> Iterator[Callable[[str], Process]]:
         return started[-1]
 
     yield process
-    for one in started:
-        one.process.kill()
-        one.process.communicate()
+    for holder in started:
+        holder.process.kill()
+        holder.process.communicate()
 
 
 def test_the_next_process_waits_and_is_told_who_holds_the_slot(start: Callable[[str], Process]):

@@ -164,7 +164,7 @@ def test_an_answer_without_a_target_is_missing_and_the_others_are_scored(
     assert scored.table["value"].to_pylist() == [None, 1.0, 0.0, None]
     assert scored.table["outcome"].to_pylist() == ["failed", "scored", "scored", "failed"]
     assert scored.table["truncated"].to_pylist() == [False, False, False, True]
-    assert scored.table["sample_id"].to_pylist() == [one["sample_id"] for one in rows]
+    assert scored.table["sample_id"].to_pylist() == [answer["sample_id"] for answer in rows]
     overall = scored.file.summary.overall
     assert (overall.accuracy, overall.n, overall.failed) == (0.5, 2, 2)
 

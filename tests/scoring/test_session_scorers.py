@@ -46,13 +46,13 @@ class Length:
         longest = max(len(text) for text in batch["text"].to_pylist())
         rows = [
             {
-                **{name: one[name] for name in ("sample_id", "repeat", "subset")},
-                "value": len(one["text"]) / longest if len(one["text"]) > 1 else 0.0,
-                "outcome": "scored" if len(one["text"]) > 1 else "timeout",
+                **{name: row[name] for name in ("sample_id", "repeat", "subset")},
+                "value": len(row["text"]) / longest if len(row["text"]) > 1 else 0.0,
+                "outcome": "scored" if len(row["text"]) > 1 else "timeout",
                 "truncated": False,
-                "metrics": orjson.dumps({"letters": len(one["text"])}).decode(),
+                "metrics": orjson.dumps({"letters": len(row["text"])}).decode(),
             }
-            for one in batch.to_pylist()
+            for row in batch.to_pylist()
         ]
         return pa.RecordBatch.from_pylist(rows, schema=SCORING_SCHEMA)
 
@@ -124,7 +124,7 @@ def test_other_values_have_a_mean_with_its_error(repository: LocalRepository, sc
     letters = scored.file.summary.metrics["letters"]
     assert (letters.value, letters.n) == (3.0, 4)
     assert letters.stderr == pytest.approx(1.1547 / 2, abs=1e-4)
-    assert [(one.name, one.value) for one in scored.file.other_results] == [
+    assert [(result.name, result.value) for result in scored.file.other_results] == [
         ("letters", 3.0),
         ("rows", 4.0),
     ]
@@ -170,7 +170,7 @@ def test_a_measured_answer_has_no_value_and_is_not_missing(
     class Perplexity(Length):
         def _score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
             rows = super()._score(batch).to_pylist()
-            changed = [one | {"value": None, "outcome": "measured"} for one in rows]
+            changed = [row | {"value": None, "outcome": "measured"} for row in rows]
             return pa.RecordBatch.from_pylist(changed, schema=SCORING_SCHEMA)
 
     monkeypatch.setattr(scoring, "load_scorer", lambda _: Perplexity())

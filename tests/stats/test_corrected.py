@@ -4,7 +4,7 @@ import pytest
 from regrade.stats.corrected import (
     MIN_LABELLED,
     Calibration,
-    JudgedAnswers,
+    LabelledVerdicts,
     corrected_difference,
     corrected_mean,
     rogan_gladen,
@@ -13,11 +13,11 @@ from regrade.stats.corrected import (
 
 def judged(
     rng: np.random.Generator, n: int, m: int, sensitivity: float, specificity: float
-) -> JudgedAnswers:
+) -> LabelledVerdicts:
     right = rng.random(n) < 0.7
     verdict = np.where(right, rng.random(n) < sensitivity, rng.random(n) > specificity)
     label = np.where(np.arange(n) < m, right, np.nan)
-    return JudgedAnswers(verdict.astype(float), label, np.arange(n))
+    return LabelledVerdicts(verdict.astype(float), label, np.arange(n))
 
 
 def test_with_a_binary_verdict_it_weighs_each_verdict_by_its_share() -> None:
@@ -45,7 +45,7 @@ def test_it_is_the_mean_of_the_labels_if_all_answers_are_labelled() -> None:
 def test_a_judge_that_knows_nothing_leaves_the_labels() -> None:
     rng = np.random.default_rng(2)
     label = np.where(np.arange(500) < 100, rng.random(500) < 0.6, np.nan)
-    constant = JudgedAnswers(np.ones(500), label, np.arange(500))
+    constant = LabelledVerdicts(np.ones(500), label, np.arange(500))
 
     assert corrected_mean(constant).value == pytest.approx(np.nanmean(label))
 
@@ -64,7 +64,7 @@ def test_a_judge_without_an_error_among_the_labels_still_has_an_uncertain_mean()
     verdict = (np.arange(1000) % 2).astype(float)
     label = np.where(np.arange(1000) < 100, verdict, np.nan)
 
-    low, high = corrected_mean(JudgedAnswers(verdict, label, np.arange(1000))).interval()
+    low, high = corrected_mean(LabelledVerdicts(verdict, label, np.arange(1000))).interval()
 
     of_verdicts = 2 * 1.96 * 0.5 / np.sqrt(1000)
     assert high - low > 1.2 * of_verdicts
@@ -76,7 +76,7 @@ def test_fewer_labelled_questions_than_needed_give_no_figure() -> None:
     label[:50] = 1
     questions = np.minimum(np.arange(100) // 10, MIN_LABELLED - 2)
 
-    assert corrected_mean(JudgedAnswers(verdict, label, questions)) is None
+    assert corrected_mean(LabelledVerdicts(verdict, label, questions)) is None
 
 
 def test_answers_to_one_question_are_not_independent() -> None:
@@ -85,8 +85,8 @@ def test_answers_to_one_question_are_not_independent() -> None:
     wrong = np.repeat(rng.random(100) < 0.2, 5)
     label = np.where(np.arange(500) < 200, np.where(wrong, 1 - verdict, verdict), np.nan)
 
-    alone = corrected_mean(JudgedAnswers(verdict, label, np.arange(500)))
-    grouped = corrected_mean(JudgedAnswers(verdict, label, np.repeat(np.arange(100), 5)))
+    alone = corrected_mean(LabelledVerdicts(verdict, label, np.arange(500)))
+    grouped = corrected_mean(LabelledVerdicts(verdict, label, np.repeat(np.arange(100), 5)))
 
     assert grouped.value == pytest.approx(alone.value)
     assert grouped.stderr > 1.7 * alone.stderr
@@ -95,10 +95,10 @@ def test_answers_to_one_question_are_not_independent() -> None:
 def test_a_difference_is_paired() -> None:
     rng = np.random.default_rng(4)
     right = rng.random(800) < 0.6
-    same = JudgedAnswers(
+    same = LabelledVerdicts(
         right.astype(float), np.where(np.arange(800) < 200, right, np.nan), np.arange(800)
     )
-    apart = JudgedAnswers(same.verdict, same.label, np.arange(800) + 800)
+    apart = LabelledVerdicts(same.verdict, same.label, np.arange(800) + 800)
 
     paired, independent = corrected_difference(same, same), corrected_difference(same, apart)
 
@@ -111,8 +111,8 @@ def test_a_judge_that_likes_a_side_more_is_corrected() -> None:
     right = (rng.random(4000) < 0.5).astype(float)
     flattered = np.where(rng.random(4000) < 0.3, 1.0, right)
     label = np.where(np.arange(4000) < 1000, right, np.nan)
-    base = JudgedAnswers(right, label, np.arange(4000))
-    candidate = JudgedAnswers(flattered, label, np.arange(4000))
+    base = LabelledVerdicts(right, label, np.arange(4000))
+    candidate = LabelledVerdicts(flattered, label, np.arange(4000))
 
     difference = corrected_difference(base, candidate)
 

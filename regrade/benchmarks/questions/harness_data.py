@@ -107,7 +107,7 @@ class HarnessData:
 
         files = options.get("data_files")
         named = files if isinstance(files, dict) else {"train": files}
-        pinned = {split: self._pinned(one) for split, one in named.items()}
+        pinned = {split: self._pinned(place) for split, place in named.items()}
         others = {key: value for key, value in options.items() if key != "data_files"}
         try:
             splits: Splits = load_dataset(builder, data_files=pinned, **others)

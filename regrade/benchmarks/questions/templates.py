@@ -104,9 +104,9 @@ class _Environment(ImmutableSandboxedEnvironment):
         if operator == "**" and isinstance(left, int) and isinstance(right, int):
             size = left.bit_length() * right
         elif operator == "*":
-            for one, times in ((left, right), (right, left)):
-                if isinstance(times, int) and isinstance(one, Sized):
-                    size = len(one) * times
+            for factor, times in ((left, right), (right, left)):
+                if isinstance(times, int) and isinstance(factor, Sized):
+                    size = len(factor) * times
         if size > MAX_REPEATED:
             raise TemplateValueError(f"the result of `{operator}` would be too large")
         return super().call_binop(context, operator, left, right)

@@ -63,7 +63,7 @@ def check_aliases(template: str, found: Sequence[Found]) -> None:
     """
     if "{model}" not in template:
         return
-    names = sorted({one.name for one in found})
+    names = sorted({revision.name for revision in found})
     counts = Counter(alias_of(template, name) for name in names)
     for alias, count in counts.items():
         if count > 1:

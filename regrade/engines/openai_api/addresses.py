@@ -1,4 +1,4 @@
-"""Addresses of several servers with the same model: the one with the fewest requests in flight gets the next request."""
+"""Choose one of several servers with the same model: the one with the fewest requests in flight."""
 
 import logging
 import time
@@ -49,17 +49,17 @@ class Addresses:
         return self._all[0]
 
     def next(self, tried: Collection[Address] = ()) -> Address | None:
-        """Return the address for a request: awake rather than resting, then with the fewest requests in flight.
+        """Return the address for a request: one that does not rest, if possible, with the fewest requests in flight.
 
         Args:
-            tried: Addresses that the request has failed at; None if these are all.
+            tried: Addresses at which the request has failed; if these are all, the result is None.
         """
         now = time.monotonic()
         left = [address for address in self._all if address not in tried]
         return min(left, key=lambda a: (max(0.0, a.rests_until - now), a.in_flight), default=None)
 
     def rest(self, address: Address, problem: str, seconds: float | None = None) -> None:
-        """Send no requests to an address for some time, unless no other works."""
+        """Send no requests to an address for some time, unless all others fail, too."""
         now = time.monotonic()
         if len(self._all) > 1 and address.rests_until <= now:
             logger.warning(

@@ -44,13 +44,13 @@ def sampling_body(sampling: SamplingParams, *, is_vllm: bool) -> Body:
 
 
 def structure_body(structure: Structure | None, *, is_vllm: bool, chat: bool) -> Body:
-    """Return the fields that ask for an answer of a form.
+    """Return the request fields that keep an answer to a form.
 
-    vLLM's server knows choices and patterns (https://docs.vllm.ai/en/latest/features/structured_outputs.html); other servers
-    know a JSON schema (https://platform.openai.com/docs/guides/structured-outputs), for chats only.
+    vLLM's server knows choices and patterns (https://docs.vllm.ai/en/latest/features/structured_outputs.html);
+    other servers know a JSON schema (https://platform.openai.com/docs/guides/structured-outputs), for chats only.
 
     Raises:
-        RefusedError: If the server cannot be asked for it.
+        RefusedError: If the server has no field for it.
     """
     if structure is None:
         return {}
@@ -113,7 +113,7 @@ class ChunkTimes:
     latency: float
     """Until the response had ended."""
     chunks: tuple[float, ...] = ()
-    """Until each chunk with text; none if the answer was not streamed, or is empty."""
+    """Until each chunk with text; empty if the answer was not streamed, or has no text."""
 
     @property
     def first(self) -> float | None:
@@ -145,7 +145,7 @@ def is_stopped_thought(response: Mapping[str, Any]) -> bool:
 
 
 def reasoning_of(message: Mapping[str, Any]) -> str | None:
-    """Return the reasoning before an answer, if the server tells it apart."""
+    """Return the reasoning before an answer, if the server separates it."""
     reasoning: str | None = message.get("reasoning_content") or message.get("reasoning")
     return reasoning
 
@@ -174,7 +174,7 @@ def completion(
     except ValueError as error:
         raise RefusedError(None, str(error)) from error
     reasoning = reasoning_of(message)
-    # A server that could apply them to the reasoning was not told the stop texts.
+    # Stop texts are not sent to a server that could apply them to the reasoning.
     cut = _before_stop(text, request.sampling.stop) if reasoning else text
     return Completion(
         **prompt_fields(request),
@@ -190,7 +190,7 @@ def completion(
 
 
 def _before_stop(text: str, stop: Sequence[str]) -> str:
-    """Return the text before the first stop text; white space between reasoning and answer ends nothing."""
+    """Return the text before the first stop text; white space between reasoning and answer is no stop text."""
     stops = "|".join(map(re.escape, stop))
     found = re.compile(stops).search(text, len(text) - len(text.lstrip())) if stops else None
     return text if found is None else text[: found.start()]

@@ -81,7 +81,7 @@ _TOPS = (20, 5, 1)
 """Numbers of likeliest tokens to request: vLLM's limit, OpenAI's limit, the minimum."""
 
 _GLANCE = 1.0
-"""Seconds between two looks whether requests were withdrawn."""
+"""Seconds between two checks for withdrawn requests."""
 
 _T = TypeVar("_T")
 
@@ -103,7 +103,7 @@ class OpenAIClient:
             settings: Addresses and limits.
             model: The served model.
             rendering: Rules by which prompts are rendered.
-            structure: Form of a planned answer; None if none has one.
+            structure: Form of a planned answer; None if no planned answer has a form.
 
         Raises:
             SettingsError: If prompts should be cut.
@@ -133,7 +133,7 @@ class OpenAIClient:
 
     @property
     def speed(self) -> Speed | None:
-        """Measurements of the last `generate` that was read to its end; None before it, or without an answer."""
+        """Measurements of the last finished call of `generate`; None before it, or if it had no answer."""
         return self._speed
 
     @property
@@ -150,7 +150,7 @@ class OpenAIClient:
 
     @property
     def in_flight(self) -> int | None:
-        """Most requests at a time; None: `max_concurrency`."""
+        """Most requests in flight; None: `max_concurrency`."""
         return self._in_flight
 
     def limit(self, in_flight: int | None) -> None:
@@ -221,7 +221,7 @@ class OpenAIClient:
                     try:
                         future = finished.get(timeout=_GLANCE)
                     except queue.Empty:
-                        continue  # others may have answered all that is left
+                        continue  # other machines may have answered the rest
                 else:
                     future = finished.get()
                 unanswered -= len(running.pop(future))
@@ -303,7 +303,7 @@ class OpenAIClient:
         return completions
 
     async def _post_generating(self, group: Sequence[Request], body: bodies.Body) -> dict[str, Any]:
-        """Request answers. Stop texts end what follows the reasoning of a chat, and never the reasoning itself."""
+        """Request answers. Stop texts end the answer after the reasoning of a chat, never the reasoning itself."""
         if isinstance(group[0].prompt, str) or "stop" not in body:
             return await self._post_streaming(group, body)
         whole = {name: value for name, value in body.items() if name != "stop"}
@@ -311,7 +311,7 @@ class OpenAIClient:
             response = await self._post_streaming(group, body)
             if not bodies.is_stopped_thought(response):
                 return response
-            self._stops_thoughts = True  # a server applies stop texts to all that the model writes
+            self._stops_thoughts = True  # a server applies stop texts to the reasoning as well
         return await self._post_streaming(group, whole)
 
     async def _rank(self, group: list[Request]) -> list[Completion]:
@@ -398,7 +398,7 @@ class OpenAIClient:
                 self._top = min(self._top, fewer[0])
 
     async def _post_streaming(self, group: Sequence[Request], body: bodies.Body) -> dict[str, Any]:
-        """Request an answer that comes in pieces, so that the timeout counts from the last one."""
+        """Request a streamed answer, so that the timeout begins anew with each piece."""
         while True:
             streaming, *less = self._streaming
             try:

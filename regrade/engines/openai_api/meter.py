@@ -1,4 +1,4 @@
-"""Measurements by the client of a server: of whole answers, and of the chunks in which they arrive."""
+"""Measure a server from the client's side: whole answers, and the chunks in which they arrive."""
 
 import time
 from itertools import pairwise
@@ -8,7 +8,7 @@ from regrade.stats.speed import Durations, OtherSide, Speed
 
 
 class ClientMeter:
-    """Measures the answers of one `generate`. Rankings of labels are single steps, and are not measured."""
+    """Measures the answers of one call of `generate`, except rankings of labels, which are single steps."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -31,7 +31,7 @@ class ClientMeter:
 
         Args:
             times: Its times.
-            tokens: Its number of tokens; None if the server told none, or only that of several answers together.
+            tokens: Its number of tokens; None if the server reported none, or only the sum of several answers.
         """
         self._requests += 1
         self._spreads["e2el"].add([times.latency])
@@ -44,7 +44,7 @@ class ClientMeter:
             self._spreads["tpot"].add([(last - first) / (tokens - 1)])
 
     def speed(self, other_side: OtherSide | None) -> Speed | None:
-        """Return the measurements; None without an answer.
+        """Return the measurements; None if there was no answer.
 
         Args:
             other_side: Measurements of the server; left out if they are not of the same requests.
@@ -52,7 +52,7 @@ class ClientMeter:
         if not self._requests:
             return None
         if other_side is not None and other_side.requests != self._requests:
-            other_side = None  # others used the server as well
+            other_side = None  # another client used the server as well
         seconds = time.monotonic() - self._started
         return Speed(
             measured_by="client",

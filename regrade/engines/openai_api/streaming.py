@@ -1,4 +1,4 @@
-"""Read a streamed answer of an OpenAI-compatible server, and put its pieces together.
+"""Read a streamed answer of an OpenAI-compatible server and join its pieces.
 
 Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html, one JSON object for each event.
 """
@@ -27,7 +27,7 @@ def as_text(content: object) -> str:
     """Return the content of an answer, or of a piece of it; empty for None.
 
     Raises:
-        ValueError: If it is no text, such as a list of parts: an answer that is not understood must not count as empty.
+        ValueError: If it is not text but, for example, a list of parts, which must not count as an empty answer.
     """
     if content is None or isinstance(content, str):
         return content or ""
@@ -36,7 +36,7 @@ def as_text(content: object) -> str:
 
 @dataclass
 class _Choice:
-    """Answer to one prompt, as far as it has come."""
+    """The part of an answer that has arrived."""
 
     chunks: list[float] = field(default_factory=list)
     """Time of each piece with text, by `time.monotonic`."""
@@ -67,7 +67,7 @@ class StreamedResponse:
     """Response to a request of one or several prompts."""
 
     ended: bool = False
-    """The server said that nothing follows."""
+    """The server has sent the event `[DONE]`."""
     usage: dict[str, Any] = field(default_factory=dict)
     choices: dict[int, _Choice] = field(default_factory=dict)
 
@@ -83,14 +83,14 @@ class StreamedResponse:
 
     @property
     def is_whole(self) -> bool:
-        """True if nothing is missing at the end of the connection."""
+        """True if the response is complete."""
         finished = [choice.finish_reason is not None for choice in self.choices.values()]
         return bool(finished) and (self.ended or all(finished))
 
     def document(self, *, chat: bool, started: float) -> dict[str, Any]:
-        """Return the response as it is without streaming, with `chunks` in each choice that has text.
+        """Return the response as if it were not streamed.
 
-        `chunks` are the times of its pieces, in seconds since the request was sent.
+        Choices with text also have `chunks`: the times of their pieces, in seconds since the request was sent.
 
         Args:
             chat: Answers are messages.

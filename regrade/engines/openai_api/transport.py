@@ -28,11 +28,11 @@ from regrade.settings.errors import EngineError
 _LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds, if the server names none."""
 _CONNECT_SECONDS = 30.0
-"""Longest time to connect, in seconds: a machine that is gone does not refuse a connection."""
+"""Longest time to connect, in seconds; a machine that is switched off does not refuse a connection."""
 _LONGEST_RETRY_AFTER = 300.0
 """Longest wait that a server may request (`Retry-After`), in seconds."""
 _ENDING_TOKENS = 16
-"""Tokens at the end of a prompt in which the beginning of a thought is looked for."""
+"""Tokens at the end of a prompt that are searched for the beginning of a thought."""
 _SPACES = " \n\N{LATIN CAPITAL LETTER C WITH DOT ABOVE}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}\N{LOWER ONE EIGHTH BLOCK}"
 """White space, also as byte-level and SentencePiece tokens write it."""
 Send = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
@@ -52,7 +52,7 @@ class RefusedError(Exception):
 
     @property
     def too_long(self) -> bool:
-        """True if the request exceeds the context; servers say so only in words."""
+        """True if the request exceeds the context, which servers report only in the message."""
         return self.status in (400, 413, 422) and _CONTEXT.search(self.message) is not None
 
 
@@ -65,7 +65,7 @@ class _RetryableError(Exception):
     wait: float | None = None
     """Seconds to wait before the retry, as requested by the server."""
     moves: bool = True
-    """Another server may answer the request at once."""
+    """The request may go to another server at once."""
 
 
 class Server:
@@ -107,11 +107,11 @@ class Server:
         return await self._retried(self._whole, path, body)
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request for a streamed answer; return the response put together, as `post` would.
+        """Send a request for a streamed answer, and return the joined response, like `post`.
 
-        Choices have `chunks` besides, the times of their pieces in seconds, and the response has `seconds`, its own duration:
-        both begin when the request was sent for the last time. An answer that breaks off is asked for again. A server that
-        does not stream may answer at once.
+        Choices also have `chunks`, the times of their pieces in seconds, and the response has `seconds`, its duration.
+        Both begin when the request was sent for the last time: an answer that breaks off is requested again. A server
+        that does not stream may answer in one piece.
 
         Raises:
             RefusedError, SettingsError, EngineError: See `post`.
@@ -139,7 +139,7 @@ class Server:
         return response
 
     async def _somewhere(self, send: Send, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request to one server, and to the next while that one fails; each gets it once."""
+        """Send a request to one server after another until one answers; each gets it once."""
         tried: list[Address] = []
         failure: _RetryableError | None = None
         while (address := self._addresses.next(tried)) is not None:
@@ -177,7 +177,7 @@ class Server:
             return None
 
     async def prompt_ending(self, body: Mapping[str, Any]) -> str | None:
-        """Return the end of a chat as a vLLM server renders it, without white space after it; None if it cannot tell.
+        """Return the end of a chat as a vLLM server renders it, without trailing white space; None if it does not report it.
 
         Args:
             body: `model`, `messages` and the fields of the chat template.

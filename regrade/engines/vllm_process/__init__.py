@@ -1,1 +1,1 @@
-"""vLLM in a worker process, with the owner's side (`engine.py`) and the worker's (`worker.py`)."""
+"""vLLM in a worker process: the owner's side begins in `engine.py`, the worker's in `worker.py`."""

@@ -73,8 +73,8 @@ class AdaptedEngine:
 def adapter_arguments(folder: str, *, is_cpu: bool) -> dict[str, Any]:
     """Return vLLM's engine arguments for an adapter.
 
-    On a CPU, vLLM 0.32 fails at requests with log-probabilities of the prompt if its output layer may have an adapter.
-    There, only the kinds of layers that the adapter has are made ready for it.
+    On a CPU, vLLM 0.32 fails at requests with log-probabilities of the prompt if the output layer may have an adapter.
+    On a CPU, only the kinds of layers that the adapter changes are therefore prepared.
 
     Raises:
         SettingsError: If the adapter has a rank or features that vLLM does not support.
@@ -112,8 +112,8 @@ _MERGE = "Merge it into its base model, and evaluate the merged model."
 def load_adapter(engine: AdapterEngine, folder: str, max_model_len: int) -> AdaptedEngine:
     """Load an adapter, and return the engine that applies it to every request.
 
-    vLLM ignores weights of an adapter whose names are those of no layer, without a word. An adapter of another model
-    would so get the base model's answers; a prompt with and without the adapter shows it.
+    vLLM silently ignores weights of an adapter that match no layer, so that with an adapter of another model the base
+    model would answer. A prompt is therefore compared with and without the adapter.
 
     Raises:
         SettingsError: If the adapter does not fit the model's layers.
@@ -125,7 +125,7 @@ def load_adapter(engine: AdapterEngine, folder: str, max_model_len: int) -> Adap
         engine.add_lora(request)
     except EngineDeadError:
         raise
-    except Exception as error:  # the engine's process raises any kind, and sends it here as text
+    except Exception as error:  # the engine's process can raise any error; it arrives here as text
         raise SettingsError(
             f"vLLM cannot apply the adapter in '{folder}' to this model: {' '.join(str(error).split())}"
         ) from error
@@ -133,8 +133,7 @@ def load_adapter(engine: AdapterEngine, folder: str, max_model_len: int) -> Adap
     without, with_adapter = (_probe(engine, tokens, adapter) for adapter in (None, request))
     if without == with_adapter and not _is_zero(Path(folder)):
         raise SettingsError(
-            f"The adapter in '{folder}' changes nothing: the names of its weights are those of no layer of this model. "
-            "Is it an adapter of another model?"
+            f"The adapter in '{folder}' changes nothing: its weights match no layer of this model. Is it an adapter of another model?"
         )
     names = _names(Path(folder))
     return AdaptedEngine(engine, request, has_head=any("lm_head" in name for name in names))

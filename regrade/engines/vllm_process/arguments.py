@@ -35,10 +35,10 @@ def model_config(arguments: "EngineArgs") -> "ModelConfig":
 def engine_config(
     arguments: "EngineArgs", max_model_len: int, *, chunked_prefill: bool | None = None
 ) -> "VllmConfig":
-    """Return the configuration that vLLM's `LLM` has for the same arguments: sizes of batches depend on the usage.
+    """Return the configuration of vLLM's `LLM` for these arguments; the usage decides the sizes of batches.
 
     Args:
-        arguments: Arguments of the engine; they stay as they are.
+        arguments: Arguments of the engine; they are not changed.
         max_model_len: Context length in tokens.
         chunked_prefill: Value of `enable_chunked_prefill` if it is not set. None: vLLM's default.
 
@@ -58,8 +58,8 @@ def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "Engin
     """Return vLLM's engine arguments for the settings and `engine.extra`.
 
     Raises:
-        SettingsError: If vLLM does not know an extra argument, or has a setting for it, or rejects a value or the
-            adapter.
+        SettingsError: If vLLM does not know an extra argument, if a setting exists for it, or if vLLM rejects a value
+            or the adapter.
     """
     from regrade.engines.vllm_process.internals import EngineArgs
 
@@ -95,10 +95,10 @@ def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "Engin
 
 
 def keep_to_forms(arguments: "EngineArgs") -> None:
-    """Set how answers are kept to a form, except for what the user has set.
+    """Set the options of structured outputs that the user has not set.
 
     Raises:
-        SettingsError: If vLLM rejects what the user has set.
+        SettingsError: If vLLM rejects the user's options.
     """
     given: object = arguments.structured_outputs_config
     fields = given if isinstance(given, Mapping) else {}
@@ -106,10 +106,9 @@ def keep_to_forms(arguments: "EngineArgs") -> None:
 
 
 def share_short_contexts(arguments: "EngineArgs", model: "ModelConfig") -> None:
-    """On a CPU, let passes over the same context share it through the prefix cache also if it is short.
+    """On a CPU, let passes over the same short context share it through the prefix cache.
 
-    vLLM's block of 128 tokens there is longer than many contexts. What the user has set stays, and so does the default of
-    models whose attention has a block of its own.
+    vLLM's default block of 128 tokens is longer than many contexts. A value of the user is kept, and so is the default of models whose attention has its own block size.
     """
     if arguments.block_size is None and not model.use_mla and not model.is_hybrid:
         arguments.block_size = _SMALL_BLOCK

@@ -33,7 +33,7 @@ class TemplateVariables:
 
 @dataclass(frozen=True, slots=True)
 class RenderedChat:
-    """A chat up to where the model answers; `error` is set if the model's template rejects it."""
+    """A rendered chat up to the model's answer; `error` is set if the template rejects it."""
 
     text: str
     ids: Tokens
@@ -41,14 +41,14 @@ class RenderedChat:
 
 
 class Chat(Protocol):
-    """Turns chats into tokens."""
+    """Renders chats of a model and tokenises them."""
 
     @property
     def template(self) -> str | None:
         """Text of the Jinja template; None if vLLM renders in code."""
 
     def render(self, chats: Sequence[Messages], variables: TemplateVariables) -> list[RenderedChat]:
-        """Return chats up to where the model answers, in the same order."""
+        """Return the chats, each rendered up to the model's answer, in the same order."""
 
     def answered(
         self,
@@ -57,7 +57,7 @@ class Chat(Protocol):
         answers: Sequence[str],
         variables: TemplateVariables,
     ) -> list[Tokens]:
-        """Return the tokens of a chat with each of these answers, as the model's own turn would begin with it."""
+        """Return the tokens of a chat with each of these answers as the beginning of the model's turn."""
 
 
 def open_chat(
@@ -66,7 +66,7 @@ def open_chat(
     *,
     chat_template: str | None,
 ) -> Chat | None:
-    """Return the way in which a model's chats are rendered; None if the model has none.
+    """Return the renderer of a model's chats; None if the model has no chats.
 
     Args:
         model: The model's configuration.
@@ -118,7 +118,7 @@ class TemplateChat:
         self.template = template
         self._content_parts = content_parts
         self._spaces: dict[str, str] = {}
-        # A tokenizer with a method of its own may write other tokens than those of its text.
+        # A tokenizer that overrides the method may return other tokens than those of its text.
         own = inspect.unwrap(type(tokenizer).apply_chat_template)
         self._from_text = own.__module__ == "transformers.tokenization_utils_base"
 
@@ -130,7 +130,7 @@ class TemplateChat:
                 rendered.append((self._before_answer(messages, variables, tokenize=False), None))
             except jinja2.TemplateError as error:
                 rendered.append(("", f"The chat template rejects the messages: {error}"))
-        if self._from_text:  # what `apply_chat_template(tokenize=True)` does, for all chats at once
+        if self._from_text:  # like `apply_chat_template(tokenize=True)`, for all chats at once
             ids = self._tokenize([text for text, _ in rendered])
         else:
             ids = [
@@ -170,7 +170,7 @@ class TemplateChat:
         except jinja2.TemplateError:
             return ""
         if not text.startswith(rendered.text):
-            return ""  # it writes earlier turns in another way than the one to come
+            return ""  # the template writes earlier turns differently from the last one
         before, found, _ = text[len(rendered.text) :].partition(answer)
         return before if found and not before.strip() else ""
 
@@ -201,7 +201,7 @@ class TemplateChat:
 
 
 class CodeChat:
-    """Chats by vLLM's renderer in code, such as Mistral's own tokenizers and DeepSeek-V3.2. None prints the day."""
+    """Chats by vLLM's renderer in code, such as for Mistral's tokenizers and DeepSeek-V3.2; no renderer prints the day."""
 
     template: str | None = None
 
@@ -239,7 +239,10 @@ class CodeChat:
         return sequences
 
     def _text(self, ids: Tokens) -> str:
-        """Return the text of tokens. Special tokens are decoded apart: SentencePiece shows its marks beside them."""
+        """Return the text of tokens.
+
+        Special tokens are decoded separately, because SentencePiece shows its marks beside them.
+        """
         special = set(self._tokenizer.all_special_ids)
         return "".join(
             self._tokenizer.decode([*run], skip_special_tokens=not is_special)
@@ -261,7 +264,7 @@ class CodeChat:
 
 
 def _opening(messages: Messages) -> dict[str, bool]:
-    """Return the options that open the model's turn, or continue it if the last message begins it."""
+    """Return the options to open the model's turn, or to continue it if the last message is its beginning."""
     begun = bool(messages) and messages[-1]["role"] == "assistant"
     return {
         "add_generation_prompt": not begun,

@@ -1,4 +1,4 @@
-"""Tokens of contexts and continuations by the rules of lm-evaluation-harness, so that its log-probabilities are ours.
+"""Tokens of contexts and continuations by the rules of lm-evaluation-harness, for equal log-probabilities.
 
 A continuation's tokens are those of context and continuation as one text, from the number of the context's tokens on; white
 space at the end of the context belongs to the continuation (`_encode_pair` in `lm_eval/api/model.py`). An empty context is

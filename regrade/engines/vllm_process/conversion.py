@@ -27,7 +27,7 @@ def params_of(request: Prepared, reader: ReasoningReader | None) -> "SamplingPar
 
     Args:
         request: The request.
-        reader: Will separate the reasoning of the answer; None: there is none.
+        reader: Will separate the reasoning of the answer; None if it has none.
     """
     from regrade.engines.vllm_process.internals import RequestOutputKind, SamplingParams
 
@@ -81,7 +81,7 @@ def completion_of(
     Args:
         request: The request.
         outputs: Finished outputs of its parts, in order: one, or one for each label.
-        reader: Will separate the reasoning of the answer; None: there is none.
+        reader: Will separate the reasoning of the answer; None if it has none.
     """
     answers = [output.outputs[0] for output in outputs]
     aborted = next((a for a in answers if a.finish_reason not in ("stop", "length")), None)
@@ -128,7 +128,7 @@ def _label_logprobs(
     is_greedy = [True] * count
     parts = zip(ranking.sequences, ranking.starts, ranking.owners, outputs, strict=True)
     for sequence, start, owner, output in parts:
-        # From the end: on a GPU, the list begins after the tokens that were cached.
+        # Counted from the end, because on a GPU the list begins after the cached tokens.
         scored = sequence[start:]
         prompt: Any = (output.prompt_logprobs or [])[-len(scored) :] if scored else []
         for token, at in zip(scored, prompt, strict=True):
@@ -155,7 +155,7 @@ def failed(request: Prepared, error: str) -> WireCompletion:
 
 
 def withdrawn(request: Prepared) -> WireCompletion:
-    """Return the report that a request was withdrawn."""
+    """Return the completion of a withdrawn request."""
     return {"key": request.key, "withdrawn": True}
 
 

@@ -47,8 +47,8 @@ def lower_priority() -> None:
 def check_rotation(model: "ModelConfig") -> None:
     """Refuse latent attention with plain rotary positions, on a CPU.
 
-    vLLM's models hand its queries over as (tokens, heads, size), and the CPU kernel of vLLM 0.32 takes them for one head each. Models
-    with scaled positions (YaRN, as DeepSeek's own) use another implementation, which is right.
+    vLLM's models pass queries of shape (tokens, heads, size), which the CPU kernel of vLLM 0.32 reads as one head each.
+    Models with scaled positions (YaRN, such as DeepSeek's) use another implementation, which is correct.
 
     Raises:
         SettingsError: If vLLM would compute wrong answers for the model.
@@ -69,11 +69,12 @@ def check_rotation(model: "ModelConfig") -> None:
 CORES_VARIABLE = "VLLM_CPU_OMP_THREADS_BIND"
 """vLLM's environment variable: cores of each process, such as `0,1|2,3`; a value of the user is kept."""
 SIMULATED = "VLLM_CPU_SIM_MULTI_NUMA"
-"""vLLM's environment variable: not `0` if vLLM itself shares the cores of one node; it then allows no other way."""
+"""vLLM's environment variable; unless it is `0`, vLLM shares the cores of one node by its own rule and allows no
+other."""
 
 
 class LogicalCPU(Protocol):
-    """What vLLM knows of a logical CPU; several of one physical core are its hardware threads."""
+    """A logical CPU as vLLM describes it; several of one physical core are its hardware threads."""
 
     id: int
     physical_core: int
@@ -105,7 +106,7 @@ def one_per_core(cpus: Sequence[LogicalCPU]) -> list[int]:
 
 
 def binding(cores: Sequence[int], processes: int) -> str:
-    """Return the cores of each process in vLLM's form, as many for each; a core serves several if they are too few."""
+    """Return the cores of each process in vLLM's form, equally many for each; with too few cores, processes share one."""
     each = max(len(cores) // processes, 1)
     return "|".join(
         ",".join(str(cores[(process * each + n) % len(cores)]) for n in range(each))

@@ -81,7 +81,7 @@ class DataParallelEngine:
         params: "SamplingParams",
         lora_request: "LoRARequest | None",
     ) -> None:
-        """Put the answer, the request's error or the engine's end; `step` waits for exactly one of them."""
+        """Queue the answer, the request's error or the end of the engine; `step` waits for exactly one of them."""
         from regrade.engines.vllm_process.internals import EngineDeadError
 
         try:

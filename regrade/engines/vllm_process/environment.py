@@ -30,7 +30,7 @@ _DEFAULTS = {
 PASSED_ON = "REGRADE_ENGINE_VARIABLES"
 """Environment variable with the names of further variables for the engine, separated by commas."""
 
-# An allow list: a model may bring code of its own (`trust_remote_code`), and nobody can list all the credentials that the
+# An allow list: a model may bring its own code (`trust_remote_code`), and nobody can list all the credentials that the
 # environment of a team's worker or CI job holds. What engines need is known: it has the prefixes of the libraries and drivers
 # below. A variable that is missing here fails visibly, a credential that is missing in a deny list does not.
 _NAMES = frozenset(
@@ -116,7 +116,7 @@ def worker_environment(
 ) -> dict[str, str]:
     """Return the variables of the supervisor and the worker; variables of the user override defaults.
 
-    They are those that engines need, and no credentials: not those of Prefect, MLflow, databases, clouds or CI.
+    Only variables that engines need are passed on, and no credentials of Prefect, MLflow, databases, clouds or CI.
 
     Args:
         current: The variables of this process.

@@ -83,7 +83,7 @@ RUNS_CODE = frozenset(
         "worker_extension_cls",
     ]
 )
-"""Arguments that run code of the model, or code that their value names, or that trust another machine."""
+"""Arguments that run code of the model or code named by their value, or that trust another machine."""
 
 
 def refuse_code(extra: Mapping[str, Any]) -> None:
@@ -134,7 +134,7 @@ def deciding(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_exact(speculative: object) -> bool:
-    """Return True if drafted tokens are accepted as the model itself would sample them."""
+    """Return True if drafted tokens are accepted only as the model itself would sample them."""
     return isinstance(speculative, Mapping) and (
         speculative.get("rejection_sample_method", "standard") in ("standard", "block")
     )

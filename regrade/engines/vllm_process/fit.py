@@ -1,4 +1,4 @@
-"""Worker side: refuse a model that cannot fit before its weights are read, and note the memory that it took."""
+"""Worker side: refuse a model that cannot fit, before its weights are read, and record the memory that it took."""
 
 import logging
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Memory that a model needs, in bytes for a GPU of each pipeline stage."""
+    """Memory that a model needs, in bytes, on a GPU of each pipeline stage."""
 
     weights: tuple[int, ...]
     kv_cache: tuple[int, ...]
@@ -32,11 +32,11 @@ class Need:
 def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
     """Return the memory that the model needs; None if vLLM's classes cannot compute it.
 
-    Only what cannot fit is refused: activations and CUDA graphs, which only a start can measure, count as nothing.
+    Activations and CUDA graphs count as 0, because only a start can measure them: no model that fits is refused.
 
     Args:
         config: Configuration of the engine, which stays as it is.
-        by_memory: vLLM chooses the length by the memory that is left.
+        by_memory: vLLM chooses the length by the remaining memory.
 
     Raises:
         SettingsError: If the weights alone, or with the KV cache of one request, exceed the memory.
@@ -95,8 +95,8 @@ def memory_at_start(config: "VllmConfig", need: Need | None) -> EngineMemory:
     """Return the memory of a loaded engine.
 
     Args:
-        config: Its configuration, in which vLLM notes the size of the KV cache.
-        need: What the model needs; None if that is not known.
+        config: Its configuration, in which vLLM records the size of the KV cache.
+        need: Memory that the model needs; None if it is not known.
     """
     from regrade.engines.vllm_process.internals import current_platform
 

@@ -1,4 +1,4 @@
-"""Worker side: compute a value in a fork of this process, which has imported vLLM and stays as it is."""
+"""Worker side: compute a value in a fork of this process, which has imported vLLM and is not changed."""
 
 import os
 import select
@@ -15,7 +15,7 @@ SECONDS = 300.0
 
 
 class ForkFailedError(Exception):
-    """The computation raised an error, took too long, or its process crashed; the text says which."""
+    """The computation raised an error, took too long, or its process crashed; see the text."""
 
 
 def in_fork(compute: Callable[[], Any], *, seconds: float = SECONDS) -> Any:  # noqa: ANN401 - any JSON value
@@ -71,7 +71,8 @@ def _compute(compute: Callable[[], Any], writer: int) -> None:
             data = data[os.write(writer, data) :]
         status = 0
     finally:
-        os._exit(status)  # without flushing: another thread may have held the lock of the buffer
+        # This does not flush buffers: another thread may have held their lock at the fork.
+        os._exit(status)
 
 
 def _read(reader: int, deadline: float) -> bytes:

@@ -124,7 +124,7 @@ MEMBERS: Mapping[type, str] = {
 def planning_names() -> SimpleNamespace:
     """Return the names with which a model is built on torch's meta device and its KV cache is laid out.
 
-    They are apart from those that an engine needs: an engine works without them.
+    They are listed separately, because an engine works without them.
 
     Raises:
         ImportError: If vLLM lacks one of them.
@@ -179,7 +179,7 @@ def cpus() -> tuple[int, list[Any]]:
 
 
 PARALLEL_GROUPS = ("_WORLD", "_TP", "_PP", "_DP", "_EP", "_DCP", "_PCP", "_EPLB")
-"""Groups of processes in `vllm.distributed.parallel_state`, which a model asks for its share of the work."""
+"""Groups of processes in `vllm.distributed.parallel_state`, from which a model gets its share of the work."""
 
 
 def unknown() -> list[str]:

@@ -43,7 +43,7 @@ class QueuedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A queued change of the most requests at a time, between two rounds."""
+    """A queued change of the limit of requests in flight, between two rounds."""
 
     running: int
 
@@ -100,9 +100,9 @@ class Loop:
             engine: The engine.
             queued: Requests and limits; None only wakes the loop.
             finished: Completions by round. Those of chats are not read yet if there is a `reader`.
-            max_running: Most requests that vLLM has at a time.
+            max_running: Most requests in flight at vLLM.
             reader: Separates the reasoning of chat answers.
-            see: Called with the seconds from handing each request to vLLM until its answer arrived here.
+            see: Called with the seconds from passing each request to vLLM until its answer arrived here.
         """
         self._engine = engine
         self._queued = queued
@@ -119,7 +119,7 @@ class Loop:
         """Rounds and keys."""
 
     def withdraw(self, round_: int, keys: list[int]) -> None:
-        """Drop requests of a round, wherever they are; each that is not finished is reported as withdrawn.
+        """Drop requests of a round, queued or running; each unfinished one is reported as withdrawn.
 
         May be called from any thread.
         """
@@ -187,7 +187,7 @@ class Loop:
                 self._finished.put((running.round, [withdrawn(running.request)]))
 
     def _limit(self, running: int) -> None:
-        """Apply a limit; a prompt of an earlier round must not be cheaper than it was then."""
+        """Apply a limit, and empty the prefix cache, which would make the prompts of earlier rounds cheaper."""
         self._max_running = running
         if not self._engine.reset_prefix_cache():
             logger.warning("vLLM did not empty its prefix cache: requests were still running")

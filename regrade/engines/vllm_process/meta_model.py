@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import VllmConfig
 
 _PLENTY = 1 << 50
-"""Memory in which any request fits, in bytes: the layout for it tells what one request needs."""
+"""Memory in which any request fits, in bytes; its layout shows the need of one request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class Layout:
     """A KV cache as vLLM lays it out."""
 
     needed: tuple[int, ...]
-    """Bytes for one request of the greatest length, and vLLM's reserved block, for a GPU of each stage."""
+    """Bytes for one request of the greatest length and vLLM's reserved block, on a GPU of each stage."""
     bytes_per_block: tuple[int, ...]
     blocks_per_request: int
     """Blocks of a request of the greatest length."""
     tokens: int | None
-    """Capacity of an engine; None without a memory."""
+    """Capacity of an engine; None if no memory was given."""
     concurrency: float | None
     """Requests of the greatest length at the same time."""
 
@@ -52,7 +52,8 @@ def build_stages(config: "VllmConfig", *, for_gpu: bool = False) -> list[Stage]:
 
     Args:
         config: The configuration.
-        for_gpu: On a machine without a GPU, build layers of quantised weights also if only a GPU, or another CPU, can compute them.
+        for_gpu: On a machine without a GPU, build layers of quantised weights even if only a GPU, or another CPU, can
+            compute them.
 
     Raises:
         Exception: Any error of vLLM, which refuses splits in many places.
@@ -148,7 +149,7 @@ def _configs(
 
 
 class _Group:
-    """Stands in for a group of processes that was never started: only sizes and positions are asked for."""
+    """Stands in for a group of processes that was never started; only its size and positions are used."""
 
     def __init__(self, size: int, position: int, device: object) -> None:
         self.world_size, self.rank_in_group = size, position
@@ -167,7 +168,7 @@ class _Group:
 
 @contextlib.contextmanager
 def _all_kernels() -> Iterator[None]:
-    """Let vLLM's layers for FP8 and MXFP4 see a CPU with AMX, without which its CPU build refuses them.
+    """Report a CPU with AMX to vLLM's layers for FP8 and MXFP4, which its CPU build refuses otherwise.
 
     Only shapes are built; nothing is computed.
     """
@@ -183,7 +184,7 @@ def _all_kernels() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stand_ins(vllm: SimpleNamespace, config: "VllmConfig", stage: int) -> Iterator[None]:
-    """Let vLLM's models see the first process of a pipeline stage."""
+    """Make vLLM's models build the part of the first process of a pipeline stage."""
     import torch
 
     from regrade.engines.vllm_process.internals import PARALLEL_GROUPS

@@ -1,4 +1,4 @@
-"""Worker side: measurements inside the engine, from the statistics that vLLM has after each step."""
+"""Worker side: measurements inside the engine, from vLLM's statistics after each step."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import IterationStats, SchedulerStats
 
 PATIENCE = 1.0
-"""Seconds to wait for the statistics of the last answers: `AsyncLLM` records them after it hands the answers out."""
+"""Seconds to wait for the statistics of the last answers, which `AsyncLLM` records after it returns the answers."""
 
 
 class Meter:
@@ -45,7 +45,7 @@ class Meter:
                 self._add_tokens(iteration_stats)
 
     def see(self, seconds: float) -> None:
-        """Add an end-to-end latency that the client of vLLM measured, by its own clock: the loop that feeds it."""
+        """Add an end-to-end latency that vLLM's client, the loop, measured by its own clock."""
         with self._lock:
             self._seen.add([seconds])
 
@@ -64,7 +64,7 @@ class Meter:
             self._start()
 
     def take(self, requests: int) -> Speed:
-        """Return the measurements since the last call, and begin again.
+        """Return the measurements since the last call, and reset them.
 
         Args:
             requests: Requests whose answers have arrived; their measurements are waited for, up to `PATIENCE`.
@@ -89,14 +89,14 @@ class Meter:
         return speed
 
     def _other_side(self) -> OtherSide | None:
-        """Return the client's measurements of the same requests; None if its requests were others."""
+        """Return the client's measurements of the same requests; None if it measured other requests."""
         seen = self._seen.spread()
         if seen is None or seen.n != self._requests:
             return None
         return OtherSide(by="client", requests=seen.n, e2el=seen.mean)
 
     def _add_step(self, stats: "SchedulerStats", ended: int, copy: int) -> None:
-        # vLLM counts after the step, without those that it finished; other copies of the model as they were left.
+        # vLLM counts after the step, without the requests that it finished; other copies keep their last count.
         waiting = stats.num_waiting_reqs + stats.num_skipped_waiting_reqs
         others = [left for index, left in self._left.items() if index != copy]
         running = stats.num_running_reqs + ended + sum(left[0] for left in others)

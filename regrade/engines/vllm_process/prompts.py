@@ -20,7 +20,7 @@ from regrade.engines.vllm_process.labels import Choices, LabelTokens, Tokens
 WireRequest = Mapping[str, Any]
 """A `Request` as JSON; `prompt` is a text, or a list of messages."""
 _THOUGHT = "<think>"
-"""The usual begin of a thought; see `Prompts`."""
+"""The usual beginning of a thought; see `Prompts`."""
 _OPENS_A_THOUGHT = (
     "The chat template opens a thought, so that no label can follow the prompt. Use `--thinking off` or "
     "`--format completion`."
@@ -32,7 +32,7 @@ Ranking = Tokens | Choices | Continuations
 
 
 class Tokenizer(Protocol):
-    """The methods that are used of a tokenizer of transformers or vLLM."""
+    """The methods of a tokenizer of transformers or vLLM that are used here."""
 
     @property
     def bos_token_id(self) -> int | None:
@@ -64,9 +64,9 @@ class Prepared:
     truncated: bool = False
     error: str | None = None
     error_permanent: bool = False
-    """The request cannot be answered by this model with these prompts, whatever the engine's settings."""
+    """No setting of the engine would let this model answer the request."""
     greedy: bool = False
-    """Greedy decoding is compared with the labels."""
+    """Compare greedy decoding with the labels."""
     contexts: tuple[str, ...] | None = None
     """Text before each label, if it is not the same for all of them."""
     structure: Mapping[str, Any] | None = None
@@ -81,7 +81,7 @@ class Prepared:
 
     @property
     def passes(self) -> int:
-        """Number of labels with a pass of their own; the windows of a text are those of one."""
+        """Number of labels that need a separate pass; the windows of a text count as one label."""
         return 0 if self.separate is None else len(set(self.separate.owners))
 
     @property
@@ -113,8 +113,8 @@ class Prompts:
             tokenizer: The model's tokenizer.
             chat: Renders its chats; None if the model has none.
             thought: Text with which its thoughts begin. None: the usual one.
-            window: Context length in tokens in which long texts are ranked part by part; the default is lm_eval's own for a
-                model that names none.
+            window: Context length in tokens in which long texts are ranked part by part; the default is lm_eval's for a
+                model without a limit.
         """
         self._tokenizer, self._chat, self._thought = tokenizer, chat, thought or _THOUGHT
         self._window = window
@@ -126,7 +126,7 @@ class Prompts:
         return self._chat is not None
 
     def prepare(self, requests: Sequence[WireRequest]) -> list[Prepared]:
-        """Return the requests in the same order, with text and token ids; nothing is cut yet."""
+        """Return the requests in the same order, with text and token ids, not cut yet."""
         prepared: dict[int, Prepared] = {}
         for is_chat in (False, True):
             group = [r for r in requests if isinstance(r["prompt"], list) is is_chat]
@@ -169,7 +169,7 @@ class Prompts:
                     partial(self._continued, run, rendered),
                 )
                 if isinstance(ranking, Choices) and ranking.start < 1:
-                    error = "The tokenizer writes the prompt in another way with a label after it."
+                    error = "The tokenizer splits the prompt differently when a label follows."
         return Prepared(
             request["key"],
             rendered.text,
@@ -184,7 +184,7 @@ class Prompts:
         )
 
     def _ranked(self, request: WireRequest, run: "_Run", rendered: RenderedChat) -> Prepared:
-        """Return a request that ranks continuations, or a whole text, as lm-evaluation-harness does."""
+        """Return a request that ranks continuations or a whole text by the rules of lm-evaluation-harness."""
         is_chat, labels = not isinstance(run.prompt, str), request["labels"]
         contexts, error = [rendered.text] * len(labels), None
         if request["contexts"]:
@@ -206,7 +206,7 @@ class Prompts:
             return prepared
         needs_first = request["ranking"] == "text" or "" in contexts
         if needs_first and first_token is None:
-            return _impossible(prepared, "The tokenizer has no token with which a text begins.")
+            return _impossible(prepared, "The tokenizer has no token for the beginning of a text.")
         encode = self._tokenize if not is_chat else self._tokenize_alone
         if request["ranking"] == "text":
             [tokens] = encode(labels)
@@ -222,9 +222,7 @@ class Prompts:
             if len(set(contexts)) == 1 and (single := in_one_pass(found)) is not None:
                 return replace(prepared, ids=single[0], ranking=single[1])
         if not found.starts or min(found.starts) < 1:
-            return _impossible(
-                prepared, "Nothing stands before the text to rank, or the text is empty."
-            )
+            return _impossible(prepared, "The text to rank is empty, or no text precedes it.")
         return replace(prepared, ids=found.sequences[0][: found.starts[0]], ranking=found)
 
     def _contexts(self, prompts: Sequence[Any], run: "_Run") -> tuple[list[str], str | None]:

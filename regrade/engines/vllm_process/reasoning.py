@@ -23,7 +23,7 @@ logger = logging.getLogger("regrade.engine")
 HARMONY = "openai_gptoss"
 """Parser of gpt-oss, whose channels can be read only from tokens: https://cookbook.openai.com/articles/openai-harmony."""
 _USUAL = ("<think>", "</think>")
-"""Texts that begin and end a thought of models whose parser does not tell them, such as Hunyuan's."""
+"""Texts that begin and end a thought of models whose parser does not name them, such as Hunyuan's."""
 _ANSWERING = ("final", "commentary")
 """Channels of an answer, whose names are text."""
 _OF_MODEL_TYPE: Mapping[str, str] = {
@@ -79,7 +79,7 @@ def open_reader(
     *,
     chat_template: str | None = None,
 ) -> "ReasoningReader | None":
-    """Return the reader of reasoning that a setting names, or that fits the model; None without one.
+    """Return the reader of reasoning that the setting names or that fits the model; None if there is none.
 
     Args:
         setting: vLLM's name of a parser, `auto` or `none`.
@@ -99,7 +99,7 @@ def open_reader(
     try:
         reader = ReasoningReader(name, tokenizer)
     except SettingsError as error:  # a model of this type without reasoning
-        logger.info("the reasoning is not told apart: %s", error)
+        logger.info("the reasoning is not separated from the answer: %s", error)
         return None
     # Some models write the marks of a thought as plain text, such as Olmo 3.
     marks = (
@@ -110,7 +110,7 @@ def open_reader(
 
 @dataclass(frozen=True, slots=True)
 class UnreadAnswer:
-    """Parts of an answer, besides its text, that a `ReasoningReader` needs."""
+    """Parts of an answer that a `ReasoningReader` needs besides its text."""
 
     stop: tuple[str, ...]
     """Texts that end the answer after its reasoning."""
@@ -157,7 +157,7 @@ class ReasoningReader:
             return
         parser = ReasoningParserManager.get_reasoning_parser(name)
         try:
-            # `_has_reasoning` finds the answers that are none, prompt by prompt.
+            # `_has_reasoning` finds answers without reasoning, prompt by prompt.
             switched_on = {"enable_thinking": True, "thinking": True}
             self._parser: ReasoningParser = parser(tokenizer, chat_template_kwargs=switched_on)
         except (RuntimeError, ValueError, KeyError) as error:
@@ -172,7 +172,7 @@ class ReasoningReader:
         )
 
     def read(self, completion: dict[str, Any]) -> dict[str, Any]:
-        """Return a completion whose text and reasoning are apart. The text of an unended thought is empty.
+        """Return a completion with text and reasoning separated. The text is empty if the reasoning never ended.
 
         Args:
             completion: Fields of a `Completion`, and an `UnreadAnswer` as `unread`.
@@ -186,7 +186,7 @@ class ReasoningReader:
             kept = {name: value for name, value in read.items() if name not in failed}
             return kept | {
                 "error": f"vLLM's reasoning parser '{self.name}' cannot read the answer: {error!r}",
-                "error_permanent": True,  # it would be generated again with the same seed
+                "error_permanent": True,  # the same seed would generate it again
             }
         cut = _cut(text, unread.stop, after_reasoning=reasoning is not None)
         read |= {"text": cut, "reasoning_open": is_open}
@@ -211,16 +211,16 @@ class ReasoningReader:
         if not self._has_reasoning(completion["prompt"], text):
             return None, text, False
         no_request: Any = None
-        # Not all parsers know that a thought may have been opened by the prompt.
+        # Some parsers do not know that the prompt may have opened the thought.
         opened = text if self.start is None or self.start in text else self.start + text
         reasoning, content = self._parser.extract_reasoning(opened, no_request)
         if reasoning is not None and self.start is not None:
-            reasoning = reasoning.removeprefix(self.start)  # not all parsers take the mark away
+            reasoning = reasoning.removeprefix(self.start)  # some parsers leave the mark
         if self.end is not None and self.end not in text:
             return reasoning or text, "", True
         start, end = _USUAL
         if self.end is None and text.lstrip().startswith(start) and end not in text:
-            return text.lstrip().removeprefix(start), "", True  # the parser takes it for the answer
+            return text.lstrip().removeprefix(start), "", True  # the parser takes it as answer
         return reasoning, content or "", False
 
     def _has_reasoning(self, prompt: str, text: str) -> bool:
@@ -240,7 +240,7 @@ def _is_special(tag: str, tokenizer: "TokenizerLike") -> bool:
 
 
 def _cut(text: str, stop: Sequence[str], *, after_reasoning: bool) -> str:
-    """Return the text before the first of the stop texts; white space between reasoning and answer ends nothing."""
+    """Return the text before the first of the stop texts; white space between reasoning and answer is no stop text."""
     begin = len(text) - len(text.lstrip()) if after_reasoning else 0
     found = [place for end in stop if end and (place := text.find(end, begin)) >= 0]
     return text[: min(found)] if found else text

@@ -1,4 +1,4 @@
-"""Worker side: the first message of the owner, and errors that the owner raises instead of the worker."""
+"""Worker side: receive the owner's first message, and send it the errors that it should raise."""
 
 import importlib.util
 import signal
@@ -22,7 +22,7 @@ def serve_owner(serve: Callable[[Channel, Message], int]) -> int:
 
     Args:
         serve: Serves the owner until it closes the channel, and returns the exit status. It gets the channel and the message
-            `open`. An error in the settings becomes an error of the owner.
+            `open`. The owner raises errors in the settings.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C
     end_with_supervisor(GRACE)

@@ -1,4 +1,4 @@
-"""Owner side: the engine slot, so that engines of this machine that need the same GPUs run one after the other."""
+"""Owner side: the engine slot, by which engines that need the same GPUs run one after the other."""
 
 import hashlib
 import os
@@ -22,7 +22,7 @@ def take_engine_slot(model: str, on_progress: Callable[[str], None]) -> Slot | N
     """Wait for an engine slot and return it; None if the number of engines is not limited.
 
     Args:
-        model: Model of the engine, for those that wait.
+        model: Model of the engine, shown to waiting processes.
         on_progress: Called with a stage that begins with `WAITING`, if no slot is free.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Worker side: answers that must have a form, by vLLM's structured outputs.
+"""Worker side: keep answers to a form by vLLM's structured outputs.
 
 https://docs.vllm.ai/en/latest/features/structured_outputs.html
 """
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     )
 
 _OURS: Mapping[str, Any] = {"backend": "xgrammar", "disable_any_whitespace": True}
-"""Fields of vLLM's `structured_outputs_config`. The default `auto` chooses a backend that another version of vLLM may not choose.
-Without the second, a weak model fills JSON with white space until its tokens are used up; the same option of a request has no
-effect (0.32)."""
+"""Fields of vLLM's `structured_outputs_config`. The backend is named because the default `auto` may choose another one
+in another version of vLLM. Without the second option, a weak model fills JSON with white space until it runs out of
+tokens; as an option of a request it has no effect (0.32)."""
 
 
 def structured_outputs_config(given: Mapping[str, Any]) -> "StructuredOutputsConfig":

@@ -1,4 +1,4 @@
-"""Worker side: tokenise the planned requests, if possible while the model is loaded, and choose its context by them."""
+"""Worker side: tokenise the planned requests, if possible while the model loads, and choose its context length."""
 
 import pickle
 import tempfile
@@ -14,8 +14,7 @@ from regrade.engines.vllm_process.prompts import Prepared, Prompts, WireRequest
 from regrade.settings.errors import SettingsError
 
 # Worker side: the owner's planned requests, tokenised before the model is loaded.
-#
-# Their lengths determine the context. The token ids are what is later sent to vLLM; until then they are in a
+# Their lengths determine the context. The token ids are sent to vLLM later; until then they are in a
 # temporary file, so that memory does not grow with the number of requests.
 
 
@@ -33,13 +32,13 @@ class Summary:
     ranked: bool = False
     """A request ranks labels."""
     passes: bool = False
-    """A request ranks labels in a pass each, which share the context through the prefix cache."""
+    """A request ranks labels in separate passes, which share the context through the prefix cache."""
     budgeted: bool = False
     """A request has a budget for its reasoning."""
     structured: bool = False
     """An answer has a form."""
     structured_after_reasoning: bool = False
-    """An answer has a form, and reasoning without it before."""
+    """An answer has a form, and free reasoning before it."""
     first_error: str | None = None
 
     @property
@@ -96,18 +95,18 @@ class PromptsAhead:
 
 
 MANY = 20_000
-"""Planned requests from which the model is loaded while they are tokenised, which takes seconds."""
+"""Number of planned requests from which on the model loads while they are tokenised, which takes seconds."""
 AS_MEMORY_ALLOWS = -1
-"""vLLM's `max_model_len` for the longest context, up to the model's own, of which the KV cache holds one sequence."""
+"""vLLM's `max_model_len` for the longest context that the model allows and of which the KV cache holds one sequence."""
 _T = TypeVar("_T")
 
 
 class Tokenising:
     """The planned requests, tokenised in a thread. `summary` and `context` are what the model is loaded with.
 
-    If the context is given, the model is loaded meanwhile. With many requests it is too, in the context that memory allows;
-    not if prompts are cut to the context, and not for sampling on a CPU, where vLLM then computes each prompt at once and
-    needs a small context. Else the longest request decides, so that all of them are tokenised first.
+    If the context is given, the model loads meanwhile. With many requests it also does, with the context that memory
+    allows, unless prompts are cut to the context, or are sampled on a CPU, where vLLM computes each prompt at once and
+    needs a small context. Otherwise the longest request decides, so that all of them are tokenised first.
     """
 
     def __init__(
@@ -129,7 +128,7 @@ class Tokenising:
             is_cpu: vLLM computes on the CPU.
 
         Raises:
-            SettingsError: If the requests that are known so far cannot be answered.
+            SettingsError: If one of the first requests cannot be answered.
         """
         self._explicit: int | None = open_message["settings"]["max_model_len"]
         self._truncate: bool = open_message["rendering"]["truncate"]
@@ -153,7 +152,7 @@ class Tokenising:
             max_model_len: Context length in tokens with which the model was loaded.
 
         Raises:
-            SettingsError: If the context, or the way in which the model was loaded, does not fit them.
+            SettingsError: If the requests do not fit the context, or the options with which the model was loaded.
         """
         ahead = self._ahead.result()
         self._chosen(ahead.summary.needs)
@@ -172,14 +171,14 @@ class Tokenising:
 
 
 def _as_messages(sample: Sequence[WireRequest]) -> Iterator[Message]:
-    """Yield the messages with which the owner would plan these requests."""
+    """Yield the messages in which the owner would send these requests ahead."""
     requests = [{**request, "key": number} for number, request in enumerate(sample)]
     yield {"type": "ahead", "stream": 0, "requests": requests}
     yield {"type": "load"}
 
 
 def _in_thread(call: Callable[[], _T]) -> Future[_T]:
-    """Start a call in a thread that does not hold up the end of the process, and return its future result."""
+    """Start a call in a daemon thread, and return the future of its result."""
     future: Future[_T] = Future()
 
     def run() -> None:

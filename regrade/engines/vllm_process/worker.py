@@ -23,7 +23,7 @@ from regrade.engines.vllm_process.reasoning import ReasoningReader
 from regrade.engines.vllm_process.serve import serve_owner
 
 _MESSAGES_AHEAD = 64
-"""Most messages of the owner that wait; with 256 requests each, they are some 16 MB."""
+"""Most queued messages of the owner; with 256 requests each, they take some 16 MB."""
 
 
 def serve(channel: Channel, open_message: Message) -> int:
@@ -91,13 +91,13 @@ def _wait_for_engine_core() -> int:
     while ended.exitcode is None and time.monotonic() < deadline:
         time.sleep(
             0.01
-        )  # vLLM's monitor may reap it at the same time, and stores the status a moment later
+        )  # vLLM's monitor may reap the process at the same time, and stores the status a moment later
     code = ended.exitcode or 1
     return code if code > 0 else 128 - code
 
 
 def _receive(channel: Channel, messages: queue.Queue[Message]) -> int:
-    """Queue the owner's messages until it closes the channel; it can send some while this process imports vLLM."""
+    """Queue the owner's messages until it closes the channel, so that it can send while this process imports vLLM."""
     while (message := channel.receive()) is not None:
         messages.put(message)
     return 0

@@ -348,8 +348,10 @@ def _files(places: Sequence[Path | str], downloads: Path) -> Iterator[tuple[Sour
         if not path.is_dir():
             yield SourceFile(path), False
             continue
-        found = (one for one in sorted(path.rglob("*")) if one.is_file() and not one.is_symlink())
-        yield from ((SourceFile(one), True) for one in found if not one.match(READ_BESIDE))
+        found = (
+            entry for entry in sorted(path.rglob("*")) if entry.is_file() and not entry.is_symlink()
+        )
+        yield from ((SourceFile(entry), True) for entry in found if not entry.match(READ_BESIDE))
 
 
 def _publish(repository: Repository, sets: Sequence[Built]) -> list[tuple[AnswerSet, Built, bool]]:

@@ -125,7 +125,7 @@ def _scores(record: Record, columns: Columns, n_answers: int) -> Sequence[RowSco
         scores = [RowScore(value, _text(extracted))]
     elif columns.extracted is not None:
         each = extracted if isinstance(extracted, list) else [extracted]
-        scores = [RowScore(None, _text(one)) for one in each]
+        scores = [RowScore(None, _text(answer)) for answer in each]
     else:
         scores = []
     return scores if len(scores) == n_answers else [None] * n_answers

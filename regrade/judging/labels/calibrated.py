@@ -14,7 +14,7 @@ from regrade.stats.agreement import Agreement, agreement, alpha_of
 from regrade.stats.corrected import (
     MIN_LABELLED,
     Calibration,
-    JudgedAnswers,
+    LabelledVerdicts,
     corrected_mean,
     rogan_gladen,
 )
@@ -91,7 +91,7 @@ def calibrated(
     """
     compared = _compared(verdicts, labels)
     random = random_labels(verdicts, labels)
-    corrected = corrected_mean(judged_answers(verdicts, random))
+    corrected = corrected_mean(labelled_verdicts(verdicts, random))
     if corrected is not None:
         ends = (corrected.value, *corrected.interval())
         value, low, high = (_within(verdicts.scheme.scale, end) for end in ends)
@@ -129,10 +129,10 @@ def random_labels(verdicts: Verdicts, labels: StoredLabels) -> FloatArray:
     return random
 
 
-def judged_answers(verdicts: Verdicts, labels: FloatArray) -> JudgedAnswers:
+def labelled_verdicts(verdicts: Verdicts, labels: FloatArray) -> LabelledVerdicts:
     """Return verdicts and labels as the correction takes them."""
     span = verdicts.scheme.scale.span
-    return JudgedAnswers(verdicts.value, labels, verdicts.cluster, span)
+    return LabelledVerdicts(verdicts.value, labels, verdicts.cluster, span)
 
 
 def _compared(verdicts: Verdicts, labels: StoredLabels) -> Calibrated:

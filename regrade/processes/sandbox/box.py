@@ -18,9 +18,9 @@ from regrade.processes.sandbox.interpreter import credentials
 from regrade.settings.errors import SandboxError
 
 START_SECONDS = 60.0
-"""Time for a sandbox to start, on a busy machine too."""
+"""Longest time in seconds until a sandbox has started, even on a busy machine."""
 _MODULES = (frames, plain, kernel, programs, judging, runner)
-"""Modules that run inside, each after those that it imports."""
+"""Modules that run inside, in an order of import."""
 _PACKAGES = ("regrade", "regrade.processes.sandbox", "regrade.processes.sandbox.inside")
 _BOOTSTRAP = """
 import sys, types
@@ -43,7 +43,7 @@ for name in {packages}:
 from regrade.processes.sandbox.inside import runner
 runner.main()
 """
-"""Makes the modules importable from their sources: a module that a program does not need is not compiled."""
+"""Makes the modules importable from their sources, so that only modules in use are compiled."""
 
 
 class OutOfTimeError(Exception):
@@ -55,7 +55,7 @@ class Backend(Protocol):
 
     @property
     def setup(self) -> dict[str, Any]:
-        """Part of the set-up that the runner applies to itself."""
+        """Options of the backend for the runner, which applies them to itself."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -132,12 +132,12 @@ class Box:
 
     def close(self) -> None:
         """End the sandbox and everything in it."""
-        with suppress(ProcessLookupError):  # it has ended; its id is not given away before `wait`
+        with suppress(ProcessLookupError):  # it has ended; its id stays reserved until `wait`
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
-                with suppress(BrokenPipeError):  # what was not sent yet
+                with suppress(BrokenPipeError):  # the rest was not sent yet
                     pipe.close()
         for descriptor in (self._requests, self._results):
             if descriptor >= 0:
@@ -145,7 +145,7 @@ class Box:
         self._requests = self._results = -1
 
     def request(self, do: str, **content: object) -> None:
-        """Ask for something; `inside/runner.py` has the requests."""
+        """Send a request to the runner; see `inside/runner.py`."""
         self._send({"do": do, **content})
 
     def send_input(self, content: bytes) -> None:
@@ -168,10 +168,12 @@ class Box:
         return _read(self._control, time.monotonic() + seconds)
 
     def call(self, text: str, seconds: float) -> None:
-        """Send a call, or an answer to one, to the program. Nothing is sent if it has ended; `result` says so.
+        """Send a call, or an answer to a call, to the program.
+
+        If it has ended, nothing is sent, and `result` returns None.
 
         Raises:
-            OutOfTimeError: If the program does not take it in time.
+            OutOfTimeError: If the program does not read it in time.
         """
         data, deadline = memoryview(frame_of(text.encode())), time.monotonic() + seconds
         while data:
@@ -193,7 +195,7 @@ class Box:
         Raises:
             OutOfTimeError: If neither happens in time.
             ClosedError: If the program or the sandbox has ended within a message.
-            ValueError: If the program wrote something else, or more.
+            ValueError: If the program wrote something other than a message, or a larger one.
         """
         deadline = time.monotonic() + seconds
         first = self._ready(deadline)
@@ -211,7 +213,7 @@ class Box:
         return self._process.stdout.fileno()
 
     def _ready(self, deadline: float) -> list[int]:
-        """Return which of the pipes from the program and from the runner can be read."""
+        """Return the pipes, of the program's and the runner's, that can be read."""
         left = max(0.0, deadline - time.monotonic())
         ready, _, _ = select.select([self._results, self._control], [], [], left)
         if not ready:

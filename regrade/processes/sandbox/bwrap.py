@@ -47,12 +47,12 @@ class Bubblewrap:
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
-        """Do nothing: a sandbox needs no files outside."""
+        """Do nothing, because bubblewrap needs no files outside."""
         yield
 
     @property
     def setup(self) -> dict[str, Any]:
-        """Part of the set-up that the runner applies to itself."""
+        """Options of the backend for the runner, which applies them to itself."""
         return {
             "landlock": None,
             "folder": _SCRATCH,

@@ -18,7 +18,7 @@ Verdict = Literal["passed", "failed", "timeout"]
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """A call of a program that raised."""
+    """The exception of a call."""
 
     error: str
     """Name of the exception's type."""
@@ -36,7 +36,7 @@ class CalledProgram:
         self._deadline = 0.0
 
     def call(self, text: str) -> bytes | Verdict:
-        """Return the answer to a call, or the verdict if there is none and will be none."""
+        """Return the answer to a call, or the verdict if there will be no answer."""
         if self._ended is not None:
             return self._ended
         limits = self._sandbox.limits
@@ -71,7 +71,7 @@ class CalledProgram:
 
 
 def is_cpu_limit(report: Mapping[str, Any] | None, seconds: int) -> bool:
-    """True if the kernel ended a process because of its CPU time: by SIGXCPU, by SIGKILL if it handled that."""
+    """True if the kernel ended a process because of its CPU time: by SIGXCPU, or by SIGKILL if it handled SIGXCPU."""
     if report is None:
         return False
     ended_by: int | None = report["signal"]
@@ -93,7 +93,7 @@ def _is_answer(answer: bytes) -> bool:
 
 
 def value_in(answer: bytes) -> Value | Raised:
-    """Return the value of a call's answer; an `Opaque` if its form is none that the sandbox writes."""
+    """Return the value of a call's answer; an `Opaque` if it does not have the sandbox's form."""
     content = json.loads(answer)
     if "raised" in content:
         return Raised(str(content["raised"]))

@@ -13,7 +13,7 @@ from typing import Any
 from regrade.settings.errors import SandboxError
 
 NOBODY = 65534
-"""User and group as which programs run if regrade runs as root."""
+"""User and group of programs if regrade runs as root."""
 OLDEST = (3, 9)
 PACKAGES = ("numpy",)
 """Packages, beside the standard library, that programs and tests can import."""

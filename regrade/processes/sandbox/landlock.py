@@ -51,7 +51,7 @@ class Landlock:
 
     @property
     def setup(self) -> dict[str, Any]:
-        """Part of the set-up that the runner applies to itself."""
+        """Options of the backend for the runner, which applies them to itself."""
         readable = [path for path in (*_SYSTEM, self._interpreter.prefix) if Path(path).exists()]
         uid = NOBODY if os.geteuid() == 0 else os.getuid()
         return {
@@ -90,7 +90,7 @@ class Landlock:
 
 
 def _tasks_of(uid: int) -> int:
-    """Threads of a user's processes: the kernel's limit counts them all."""
+    """Number of threads of all processes of a user, which the kernel's limit counts together."""
     total = 0
     for process in psutil.process_iter(["uids", "num_threads"]):
         uids = process.info["uids"]

@@ -10,8 +10,8 @@ class Limits:
     """Resource limits of one program; scores depend on them."""
 
     test_cpu_seconds: int = 6
-    """CPU time of one case: a call, or a run with one input; and of tests that share a process with the program. The kernel
-    counts whole seconds."""
+    """CPU time of one case (a call, or a run with one input), and of tests that share a process with the program. The
+    kernel counts whole seconds."""
     call_cpu_seconds: int = 2
     """CPU time of one call in tests, of which a question has up to thousands."""
     program_cpu_seconds: int = 60
@@ -21,7 +21,7 @@ class Limits:
     memory_mib: int = 2048
     """Address space of the program."""
     file_mib: int = 16
-    """Largest file; 0 where no file may be written."""
+    """Largest file; 0 if no file may be written."""
     scratch_mib: int = 64
     """All files together."""
     output_mib: int = 16

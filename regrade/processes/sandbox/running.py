@@ -17,7 +17,7 @@ from regrade.processes.sandbox.sandbox import Sandbox
 from regrade.settings.errors import SandboxError
 
 _PLANS = 64
-"""Plans of tests that are kept: answers to the same question follow each other."""
+"""Number of cached plans of tests; answers to the same question follow each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Suite:
 
 
 class Runner:
-    """Runs programs one after the other. Keeps a sandbox in which tests are judged, apart from all programs."""
+    """Runs programs one after the other, and keeps a separate sandbox for their tests."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox, self._limits = sandbox, sandbox.limits
@@ -114,7 +114,7 @@ class Runner:
         """Return the verdict of each suite of tests, up to the first that is not passed.
 
         The tests call the program from another sandbox. Only tests that need more than calls, such as classes of the
-        program, share a process with it; what this means is in docs/code.md.
+        program, share a process with it; docs/code.md describes the consequences.
 
         Args:
             sources: Parts of the program, executed in this order in the same namespace.
@@ -220,7 +220,7 @@ class Runner:
     def _judged_inside(self, sources: Sequence[str], tests: Suite) -> Verdict:
         """Return the verdict of tests in the same process as the program.
 
-        The process tells that it passed by a nonce on a pipe of its own, after the last test.
+        After the last test, the process writes a nonce to a separate pipe, which shows that it passed.
         """
         nonce = secrets.token_hex(16)
         wall = self._limits.test_cpu_seconds * self._limits.wall_factor

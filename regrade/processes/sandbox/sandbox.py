@@ -45,7 +45,7 @@ class Sandbox:
 def open_backend(
     name: SandboxName, interpreter: Interpreter, limits: Limits, processes: int = 1
 ) -> Bubblewrap | Landlock:
-    """Return a kind of sandbox, without testing that it holds.
+    """Return a kind of sandbox, without a test that it holds.
 
     Raises:
         SandboxError: If it is not installed here.
@@ -62,7 +62,7 @@ def open_sandbox(
     """Open a kind of sandbox, after a test that shows that it holds.
 
     Args:
-        name: Kind of the sandbox. There is no other without asking for it, and no way to do without.
+        name: Kind of the sandbox. No other kind is used instead, and programs never run without a sandbox.
         limits: Limits of a program. None: the defaults.
         processes: Programs that may run at the same time.
 

@@ -34,7 +34,7 @@ _PROBES = {
     "become root": "import os; os.setuid(0)",
     "read the environment of regrade": "import os; assert any(not name.startswith(%(variables)r) for name in os.environ)",
 }
-"""Acts that no program may be able to do, by name: each raises in a sandbox that holds."""
+"""Forbidden acts by name; each raises an error in a sandbox that holds."""
 
 _PROGRAM = """
 import json
@@ -54,10 +54,10 @@ print(json.dumps(found))
 
 
 def check(sandbox: "Sandbox", name: str) -> None:
-    """Run programs that try what is forbidden, and an endless one.
+    """Run programs that try forbidden acts, and an endless program.
 
     Raises:
-        SandboxError: If a program could do what is forbidden, or if the sandbox does not start.
+        SandboxError: If a forbidden act succeeds, or if the sandbox does not start.
     """
     limits = sandbox.limits
     with tempfile.NamedTemporaryFile(prefix="regrade-probe-") as secret:

@@ -1,8 +1,8 @@
 """System call filter (seccomp) of an untrusted program, as a BPF program.
 
-The filter forbids what starts processes, opens sockets, reaches other processes, mounts, or talks to parts of the kernel
-that programs do not need. It is loaded inside the sandbox by the process that becomes the program; `SELF` stands for its
-process id until then. Numbers: https://gpages.juszkiewicz.com.pl/syscalls-table/syscalls.html
+The filter forbids calls that start processes, open sockets, reach other processes, mount file systems, or use parts of
+the kernel that programs do not need. It is loaded inside the sandbox by the process that becomes the program; `SELF`
+stands for its process id until then. Numbers: https://gpages.juszkiewicz.com.pl/syscalls-table/syscalls.html
 """
 
 import errno
@@ -56,7 +56,7 @@ _OWNERS = {(72, 25): (8, 10, 15), (16, 29): (0x8901, 0x8902)}
 """fcntl and ioctl, and their operations by which the kernel signals another process when a pipe is ready: Landlock forbids
 that only since Linux 6.12."""
 _PRCTL, _PDEATHSIG = (157, 167), 1
-"""prctl, and its operation that would let the program live on when its parent ends."""
+"""prctl, and its operation by which the program would outlive its parent."""
 
 
 def seccomp_filter(machine: str | None = None) -> bytes:
@@ -89,7 +89,9 @@ def seccomp_filter(machine: str | None = None) -> bytes:
     program += [refuse, allow]
     for numbers, operations in _OWNERS.items():
         last = len(operations) - 1
-        checks = [_jump(0x15, one, last - n, n == last) for n, one in enumerate(operations)]
+        checks = [
+            _jump(0x15, operation, last - n, n == last) for n, operation in enumerate(operations)
+        ]
         program += [_jump(0x15, numbers[column], 0, len(checks) + 3), _load(24)]
         program += [*checks, refuse, allow]
     for numbers in _OWN_PROCESS:

@@ -43,7 +43,7 @@ def test_the_oldest_waiting_checkpoint_makes_room(
     gate.through.release(5)
     background.finish()
 
-    assert [one.step for one in dropped if one is not None] == skipped
+    assert [evaluation.step for evaluation in dropped if evaluation is not None] == skipped
     assert gate.steps == evaluated
     assert background.unfinished() == 0
 

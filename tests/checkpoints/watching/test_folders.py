@@ -40,9 +40,13 @@ def test_checkpoints_come_in_the_order_of_their_steps(training: Path):
 
     found = look(training)
 
-    assert [Path(one.model).name for one in found] == ["final", "checkpoint-500", "checkpoint-1000"]
-    assert {one.name for one in found} == {"run-7"}
-    assert {one.waits_for for one in found} == {None}
+    assert [Path(revision.model).name for revision in found] == [
+        "final",
+        "checkpoint-500",
+        "checkpoint-1000",
+    ]
+    assert {revision.name for revision in found} == {"run-7"}
+    assert {revision.waits_for for revision in found} == {None}
 
 
 def test_a_checkpoint_is_left_until_every_file_is_whole(training: Path):

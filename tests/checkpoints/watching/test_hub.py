@@ -76,8 +76,11 @@ def test_an_organisation_is_all_of_its_models_on_every_page(
     found = list(of_organisation(hub.user, "*"))
     instruct = list(of_organisation(hub.user, "*-instruct"))
 
-    assert {one.name: one.revision for one in found} == commits
-    assert [one.name.partition("/")[2] for one in instruct] == ["a-instruct", "c-instruct"]
+    assert {revision.name: revision.revision for revision in found} == commits
+    assert [revision.name.partition("/")[2] for revision in instruct] == [
+        "a-instruct",
+        "c-instruct",
+    ]
 
 
 def test_an_unknown_model_is_told(hub: Hub, api: HfApi):

@@ -15,13 +15,13 @@ def assert_measured(speed: Speed | None, completions: list[Completion]) -> None:
     assert speed.itl is not None
     assert speed.e2el is not None
     assert (speed.measured_by, speed.requests, speed.ttft.n, speed.e2el.n) == ("engine", n, n, n)
-    tokens = [one.completion_tokens or 0 for one in completions]
+    tokens = [completion.completion_tokens or 0 for completion in completions]
     assert speed.itl.n == sum(tokens) - n  # every token but the first of each answer
-    ttft = [one.time_to_first_token or 0.0 for one in completions]
-    latency = [one.latency or 0.0 for one in completions]
+    ttft = [completion.time_to_first_token or 0.0 for completion in completions]
+    latency = [completion.latency or 0.0 for completion in completions]
     assert speed.ttft.mean == pytest.approx(np.mean(ttft), rel=0.05, abs=0.002)
     assert speed.e2el.mean == pytest.approx(np.mean(latency), rel=0.05, abs=0.002)
-    decoding = sum(one - first for one, first in zip(latency, ttft, strict=True))
+    decoding = sum(last - first for last, first in zip(latency, ttft, strict=True))
     assert speed.itl.mean * speed.itl.n == pytest.approx(decoding, rel=0.01)
     assert speed.other_side is not None
     assert (speed.other_side.by, speed.other_side.requests) == ("client", n)

@@ -116,8 +116,8 @@ def test_letters_are_ranked_in_one_pass(tokenizer: Any) -> None:
 
     single = in_one_pass(found)
 
-    if all(len(one) == 1 for one in tokens):
-        assert single == (found.sequences[0][:-1], [one[0] for one in tokens])
+    if all(len(token) == 1 for token in tokens):
+        assert single == (found.sequences[0][:-1], [token[0] for token in tokens])
     else:
         assert single is None
 

@@ -227,7 +227,7 @@ def test_a_label_that_changes_the_whole_prompt_fails_its_row_alone(small: Small)
 
     (ranked,) = prompts.prepare([request(0, chat(("user", "q")), ("A", "B"))])
 
-    assert "in another way with a label" in str(ranked.error)
+    assert "splits the prompt differently" in str(ranked.error)
     assert ranked.error_permanent
 
 

@@ -70,7 +70,7 @@ def test_results_and_samples_are_valid_and_say_what_the_scoring_says(
     interval = details["uncertainty"]["confidence_interval"]
     assert (interval["lower"], interval["upper"]) == (metrics.accuracy_low, metrics.accuracy_high)
     assert (details["details"]["failed"], details["details"]["unparsed"]) == ("1", "1")
-    names = [one["evaluation_name"] for one in result["evaluation_results"]]
+    names = [entry["evaluation_name"] for entry in result["evaluation_results"]]
     assert names == ["sums", "sums/even", "sums/odd"]
     arguments = overall["generation_config"]["generation_args"]
     assert (arguments["temperature"], arguments["max_tokens"]) == (0.6, 512)
@@ -127,9 +127,9 @@ def test_repeats_have_their_averages(repository: LocalRepository, tmp_path: Path
     score(answers)
     result, samples = exported(answers, tmp_path / "out")
     values = {
-        one["metric_config"]["metric_name"]: one["score_details"]["score"]
-        for one in result["evaluation_results"]
-        if one["evaluation_name"] == "sums"
+        entry["metric_config"]["metric_name"]: entry["score_details"]["score"]
+        for entry in result["evaluation_results"]
+        if entry["evaluation_name"] == "sums"
     }
     assert (values["avg@2"], values["pass@2"]) == (0.75, 1.0)
     assert sorted(values) == ["avg@2", "maj@2", "pass@2"]
@@ -188,9 +188,11 @@ def test_verdicts_are_results_of_the_judged_model_and_name_their_judge(
         "org/a",
         False,
     )
-    told = {(one["evaluation"]["score"], one["evaluation"]["is_correct"]) for one in samples}
+    told = {
+        (sample["evaluation"]["score"], sample["evaluation"]["is_correct"]) for sample in samples
+    }
     assert told == {(1, False), (2, False), (3, True)}
-    assert {one["model_id"] for one in samples} == {"org/a"}
+    assert {sample["model_id"] for sample in samples} == {"org/a"}
     assert samples[0]["output"]["raw"] == ["It is 0.\n#### 0"]  # the answer, not the judge's reply
     assert samples[0]["answer_attribution"][0]["source"] == "verdict of the judge"
     assert "token_usage" not in samples[0]

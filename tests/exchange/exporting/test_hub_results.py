@@ -63,7 +63,7 @@ def publish_as(
     """Publish rows of a specification with other parts than `tests.builders` gives."""
     described = SetDescription(
         specification=specification().model_copy(update=fields),
-        n_samples=len({one["sample_id"] for one in rows}),
+        n_samples=len({row["sample_id"] for row in rows}),
         scorers=("number",),
     )
     with tempfile.TemporaryDirectory() as folder, Spool(Path(folder) / "spool") as spool:

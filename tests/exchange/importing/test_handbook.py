@@ -41,7 +41,7 @@ def test_scores_of_the_judge_keep_their_scale(tmp_path: Path):
     judged = [ROW | {"accuracy": 3, "style": 1}, ROW | {"accuracy": None, "style": 2}]
     found = read(parquet(tmp_path / "m-results.parquet", judged))
 
-    assert [(one.name, one.low, one.high) for one in found.originals] == [
+    assert [(original.name, original.low, original.high) for original in found.originals] == [
         ("accuracy", 1, 3),
         ("style", 1, 3),
     ]

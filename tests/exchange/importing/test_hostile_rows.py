@@ -71,8 +71,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         if isinstance(value, list)
         else ()
     )
-    for key, one in inner:
-        yield from places(one, (*path, key))
+    for key, field_value in inner:
+        yield from places(field_value, (*path, key))
 
 
 @pytest.mark.parametrize(("name", "content"), FILES)

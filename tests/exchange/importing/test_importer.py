@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_imported(
     good, other = table(tmp_path / "a.jsonl"), table(tmp_path / "z.jsonl", 4)
     imports = imported(repository, good, broken(tmp_path / "b.jsonl"), other)
 
-    assert [one.place for one in imports.sets] == [str(good), str(other)]
+    assert [answer_set.place for answer_set in imports.sets] == [str(good), str(other)]
     [error] = imports.failed
     assert "b.jsonl', row 0: 'right' should be" in str(error)
     assert len(list_sets(repository, imports.revision)) == 2
@@ -131,7 +131,9 @@ def test_a_second_file_is_added_to_a_repository_with_answers(
     assert second.revision != first.revision
     assert [entry.manifest.rows for entry in list_sets(repository, second.revision)] == [2, 1]
     card = (repository.folder / "README.md").read_text()
-    assert all(one.sets[0].answers.manifest.answer_set_id in card for one in (first, second))
+    assert all(
+        imports.sets[0].answers.manifest.answer_set_id in card for imports in (first, second)
+    )
 
 
 def test_a_file_that_an_earlier_version_read_differently_keeps_its_stored_rows(
@@ -210,7 +212,9 @@ def test_several_scorings_of_one_file_are_kept_apart(repository: LocalRepository
     [entry] = list_sets(repository, imports.revision)
 
     names = {
-        one.original.name: one.summary.overall.accuracy for one in entry.scores() if one.original
+        score.original.name: score.summary.overall.accuracy
+        for score in entry.scores()
+        if score.original
     }
     assert names == {"exact_match,strict-match": 0.0, "exact_match,flexible-extract": 1.0}
 
@@ -253,7 +257,7 @@ def test_a_folder_gives_what_is_known_and_names_the_rest(
     (folder / "outside.jsonl").symlink_to(table(tmp_path / "secret.jsonl"))
 
     imports = import_files(repository, [folder])
-    assert [one.format for one in imports.sets] == ["lm-eval"]
+    assert [answer_set.format for answer_set in imports.sets] == ["lm-eval"]
     assert imports.skipped == (str(folder / "LICENSE"),)
 
 

@@ -96,7 +96,7 @@ def test_scores_are_read_as_inspect_reads_them(tmp_path: Path):
         [row] = log(tmp_path, sample(value=value)).rows
         assert row.scores["match"].value == expected
     [row] = log(tmp_path, sample(value={"style": 1, "truth": 0})).rows
-    assert {name: one.value for name, one in row.scores.items()} == {
+    assert {name: score.value for name, score in row.scores.items()} == {
         "match/style": 1.0,
         "match/truth": 0.0,
     }

@@ -62,7 +62,7 @@ def test_what_the_results_tell_is_taken_from_beside_the_samples(tmp_path: Path):
     assert (found.n_samples, found.limit, found.n_shots, found.format) == (4, 4, 5, "chat")
     assert (found.config, found.split) == ("main", "test")
     assert found.recorded["dataset"] == "org/sums"
-    assert [one.reported for one in found.originals] == [Reported(0.5, 0.25, 4)]
+    assert [original.reported for original in found.originals] == [Reported(0.5, 0.25, 4)]
 
 
 def test_one_answer_read_by_two_filters_is_one_row_with_two_scores(tmp_path: Path):
@@ -78,7 +78,7 @@ def test_one_answer_read_by_two_filters_is_one_row_with_two_scores(tmp_path: Pat
     found = read(path)
 
     assert [(row.index, row.text) for row in found.rows] == [(0, "It is 7."), (1, "#### 1")]
-    assert [one.name for one in found.originals] == [
+    assert [original.name for original in found.originals] == [
         "exact_match,strict-match",
         "exact_match,flexible-extract",
     ]
@@ -258,7 +258,7 @@ def test_choices_that_were_ranked_keep_their_log_probabilities(tmp_path: Path):
         (-2.5, -0.5, -3.0),
         None,
     )
-    assert {name: one.value for name, one in row.scores.items()} == {
+    assert {name: score.value for name, score in row.scores.items()} == {
         "acc,none": 1.0,
         "acc_norm,none": 0.0,
     }

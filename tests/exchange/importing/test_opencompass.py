@@ -50,7 +50,7 @@ def test_messages_get_the_roles_that_chat_templates_know(tmp_path: Path):
     prompt = [{"role": "HUMAN", "prompt": "2+2?"}, {"role": "BOT", "prompt": ""}]
     found = read(document(tmp_path / "a.json", {"0": {"origin_prompt": prompt, "prediction": "4"}}))
     [row] = found.rows
-    assert [one["role"] for one in json.loads(row.prompt or "")] == ["user", "assistant"]
+    assert [message["role"] for message in json.loads(row.prompt or "")] == ["user", "assistant"]
     assert (found.format, row.prompt_kind, row.target) == ("chat", "messages", None)
 
 

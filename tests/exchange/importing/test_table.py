@@ -71,7 +71,7 @@ def test_extracted_answers_belong_to_the_answers_of_their_row(tmp_path: Path):
     ]
     found = read(jsonl(tmp_path / "a.jsonl", *rows), Columns(text="a", extracted="final"))
     name = "final equals target"
-    assert [(one.name, one.by_target) for one in found.originals] == [(name, True)]
+    assert [(original.name, original.by_target) for original in found.originals] == [(name, True)]
     assert [row.scores.get(name) for row in found.rows] == [
         RowScore(None, "1"),
         RowScore(None, None),

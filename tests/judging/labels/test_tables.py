@@ -145,7 +145,7 @@ def test_results_of_several_judges_name_the_judge(
         evaluation(judge(answers, lambda number, _: "A" if number < 40 else "B", model=model))
         for model in ("org/one", "org/two")
     ]
-    sets = [one.answer_sets[0] for one in found]
+    sets = [result.answer_sets[0] for result in found]
     names = ("org/one", "org/two")
     both = Evaluation(
         answer_sets=tuple(

@@ -54,7 +54,10 @@ class Server:
         return self.call("GET", f"/deployments/name/{name}/{name}")
 
     def automations(self) -> dict[str, Any]:
-        return {one["name"]: one for one in self.call("POST", "/automations/filter", {})}
+        return {
+            automation["name"]: automation
+            for automation in self.call("POST", "/automations/filter", {})
+        }
 
     def runs(self, name: str) -> list[dict[str, Any]]:
         return list(self.call("POST", "/flow_runs/filter", {"flows": {"name": {"any_": [name]}}}))
@@ -75,7 +78,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         found = Server(url)
         first = regrade("deploy", "--json", PREFECT_API_URL=url)
         assert first.code == 0, first.out + first.err
-        states = {(one["kind"], one["state"]) for one in first.document["objects"]}
+        states = {(item["kind"], item["state"]) for item in first.document["objects"]}
         assert states == {(kind, "created") for kind in ("pool", "deployment", "automation")}
         yield found
 
@@ -93,8 +96,8 @@ def test_deploying_again_changes_nothing_and_says_so(server: Server) -> None:
     assert f"{SCORE}: unchanged" in said
     assert "stays" not in said
     after = server.deployment("score-answers"), server.automations()
-    for one in (before[0], after[0]):
-        one.pop("updated")
+    for settings in (before[0], after[0]):
+        settings.pop("updated")
     assert after == before
 
 
@@ -130,7 +133,7 @@ def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Ser
         assert kept["parameters"] == {"benchmark": "gsm8k"}
         assert kept["global_concurrency_limit"]["limit"] == 3
         assert kept["description"] == "Ours"
-        assert [one["active"] for one in kept["schedules"]] == [True]
+        assert [schedule["active"] for schedule in kept["schedules"]] == [True]
         assert not server.automations()["score published answers"]["enabled"]
         assert server.call("GET", "/work_pools/gpu")["concurrency_limit"] == 2
 
@@ -140,7 +143,7 @@ def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Ser
     reset = server.deployment("score-answers")
     assert reset["parameters"] == {}
     assert reset["global_concurrency_limit"] is None
-    assert [one["active"] for one in reset["schedules"]] == [False]
+    assert [schedule["active"] for schedule in reset["schedules"]] == [False]
     assert server.automations()["score published answers"]["enabled"]
     server.call("PATCH", "/work_pools/gpu", {"concurrency_limit": 4})
 
@@ -153,7 +156,10 @@ def test_a_schedule_that_a_person_added_stays(server: Server) -> None:
 
     server.deploy()
 
-    crons = [one["schedule"]["cron"] for one in server.deployment("rescore-answers")["schedules"]]
+    crons = [
+        schedule["schedule"]["cron"]
+        for schedule in server.deployment("rescore-answers")["schedules"]
+    ]
     assert crons == ["0 4 * * 0"]
 
 
@@ -267,12 +273,12 @@ def test_scoring_what_was_published_starts_no_further_scoring(
 
     repository = LocalRepository(tmp_path / "answers")
     answers = publish(repository, numbers(0, 3))
-    earlier = {one["id"] for one in server.runs("score-answers")}
+    earlier = {known["id"] for known in server.runs("score-answers")}
     with temporary_settings({PREFECT_API_URL: server.url}):
         answers_published([answers])
 
     def new() -> list[dict[str, Any]]:
-        return [one for one in server.runs("score-answers") if one["id"] not in earlier]
+        return [run for run in server.runs("score-answers") if run["id"] not in earlier]
 
     (flow_run,) = soon(new)
     assert flow_run["parameters"]["revision"] == answers.revision

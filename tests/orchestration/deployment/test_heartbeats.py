@@ -46,7 +46,9 @@ def test_a_run_that_fell_silent_has_crashed(prefect_server: str):
     ):
         # The server is shared: the runs of later tests may be silent for longer.
         (automation,) = (
-            one for one in api.post("/automations/filter", json={}).json() if one["name"] == name
+            entry
+            for entry in api.post("/automations/filter", json={}).json()
+            if entry["name"] == name
         )
         stack.callback(api.delete, f"/automations/{automation['id']}")
         flow = api.post("/flows/", json={"name": "silent"}).json()

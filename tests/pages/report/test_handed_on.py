@@ -52,7 +52,7 @@ def evaluation_run(answers: AnswerSet, uri: str) -> str:
 
 def artifact(uri: str, run_id: str, tmp_path: Path) -> str:
     client = MlflowClient(uri)
-    assert "report.html" in {one.path for one in client.list_artifacts(run_id)}
+    assert "report.html" in {artifact.path for artifact in client.list_artifacts(run_id)}
     return Path(client.download_artifacts(run_id, "report.html", str(tmp_path))).read_text()
 
 

@@ -103,7 +103,7 @@ def test_the_number_of_answers_is_the_limit_spread_over_kinds_and_sets(
     assert len(report.examples) == limit
     if limit == 50:
         assert [e.kind for e in report.examples].count("unparsed") == 10
-        counts = [sum(e.answer_set_id == one for e in report.examples) for one in ids]
+        counts = [sum(e.answer_set_id == set_id for e in report.examples) for set_id in ids]
         assert counts == [25, 25]
         numbers_shown = [e.number for e in report.examples if e.answer_set_id == ids[0]]
         assert numbers_shown[0] == 0
@@ -354,11 +354,11 @@ def test_a_judges_verdicts_are_named_by_the_judged_model_and_grades_by_their_sca
     }
     report = made(repository, sets["org/b"], base=sets["org/a"])
     [flip, *_] = report.examples
-    assert (flip.kind, [one.verdict for one in flip.answers]) == (
+    assert (flip.kind, [answer.verdict for answer in flip.answers]) == (
         "right to wrong",
         ["right", "wrong"],
     )
-    assert [one.model for one in flip.answers] == [
+    assert [answer.model for answer in flip.answers] == [
         "org/a (judge org/judge)",
         "org/b (judge org/judge)",
     ]

@@ -57,7 +57,7 @@ def test_show_names_the_address_of_each_answer(
     assert f"regrade view {reader.repository.uri} {sides[1].manifest.answer_set_id}" in err
     assert run(["show", sides[1].manifest.answer_set_id, "--wrong", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
-    open_all(reader, [one["address"] for one in document["answers"]], 2)
+    open_all(reader, [answer["address"] for answer in document["answers"]], 2)
 
 
 def test_compare_names_the_comparison_and_each_example(

@@ -119,7 +119,7 @@ def shown(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sh
 def set_of(shown: Shown, model: str) -> str:
     """Path of the list of a model's answers."""
     shown.open("/")
-    link = next(one for one in shown.all("a.open") if one.text == model)
+    link = next(element for element in shown.all("a.open") if element.text == model)
     return str(link.get_attribute("href")).removeprefix(shown.address)
 
 
@@ -242,7 +242,7 @@ def test_pages_can_be_read_without_script(shown: Shown):
     shown.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         shown.open(path)
-        next(one for one in shown.all("a.chip") if one.text.startswith("wrong")).click()
+        next(chip for chip in shown.all("a.chip") if chip.text.startswith("wrong")).click()
         assert "verdict=wrong" in shown.path
         shown.one("[data-search]").send_keys("house", Keys.ENTER)
         shown.until(lambda: "q=house" in shown.path, "the form is not sent")

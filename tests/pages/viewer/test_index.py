@@ -20,8 +20,8 @@ def scores(keys: list[tuple[str, int]]) -> pa.Table:
         for number, (sample, repeat) in enumerate(keys)
     ]
     filled = [
-        {field.name: one.get(field.name) for field in SCORING_SCHEMA} | {"truncated": False}
-        for one in rows
+        {field.name: row.get(field.name) for field in SCORING_SCHEMA} | {"truncated": False}
+        for row in rows
     ]
     return pa.Table.from_pylist(filled, schema=SCORING_SCHEMA)
 
@@ -69,13 +69,13 @@ def test_the_order_is_the_stable_one_of_numpy(keys: list[float]):
 
 def test_what_was_read_is_in_alphabetic_order_and_nothing_comes_last(reader: Reader):
     read = ["30", None, "4", "30", "-1", None, "200"]
-    texts = ["nothing" if one is None else f"#### {one}" for one in read]
+    texts = ["nothing" if value is None else f"#### {value}" for value in read]
     set_id = stored_set(reader.repository, texts)
 
     def order(query: str) -> list[int]:
         return [int(text.split()[0]) for text in reader.page(f"/sets/{set_id}?{query}").rows]
 
-    given = [number for number, one in enumerate(read) if one is not None]
+    given = [number for number, value in enumerate(read) if value is not None]
     upwards = sorted(given, key=lambda number: str(read[number]))
     assert order("sort=extracted") == [*upwards, 1, 5]
     downwards = sorted(upwards, key=lambda number: str(read[number]), reverse=True)

@@ -471,7 +471,7 @@ def test_two_chosen_sets_lead_to_their_comparison(reader: Reader):
 def test_a_hostile_text_is_shown_and_is_no_markup_on_any_page(reader: Reader, column: str):
     rows = [row(1), row(2) | {column: HOSTILE}, row(3, "#### 8")]
     base = scored(reader, rows, "exact")
-    others = [{**one, "text": "#### 9"} for one in rows]
+    others = [{**answer, "text": "#### 9"} for answer in rows]
     other = scored(reader, others, "exact", model="<b>evil</b>\u202e")
     addresses = [
         "/",

@@ -47,9 +47,9 @@ def test_an_answer_is_right_if_it_follows_all_instructions(tmp_path: Path):
     assert scored.table is not None
     found = scored.table.to_pylist()
 
-    assert [one["value"] for one in found] == [1.0, 0.0, 0.0, 0.0]
-    assert [one["outcome"] for one in found] == ["scored", "scored", "scored", "unparsed"]
-    assert [one["extracted"] for one in found] == [
+    assert [score["value"] for score in found] == [1.0, 0.0, 0.0, 0.0]
+    assert [score["outcome"] for score in found] == ["scored", "scored", "scored", "unparsed"]
+    assert [score["extracted"] for score in found] == [
         "punctuation:no_comma, length_constraints:number_words",
         "length_constraints:number_words",
         "length_constraints:number_words",
@@ -80,7 +80,7 @@ def test_the_four_numbers_of_the_paper_are_stored(tmp_path: Path):
     assert file.summary.overall.accuracy == 0.25
     metrics = file.summary.metrics
     assert (metrics["prompt_strict"].value, metrics["prompt_loose"].value) == (0.25, 0.5)
-    by_name = {one.name: (one.value, one.n) for one in file.aggregates}
+    by_name = {result.name: (result.value, result.n) for result in file.aggregates}
     assert by_name == {"instruction_strict": (2 / 5, 5), "instruction_loose": (3 / 5, 5)}
 
 

@@ -42,9 +42,9 @@ def test_a_function_gives_right_wrong_and_unparsed():
 
     found = scored(last_word, *rows)
 
-    assert [one["value"] for one in found] == [1.0, 0.0, 0.0]
-    assert [one["outcome"] for one in found] == ["scored", "scored", "unparsed"]
-    assert [one["extracted"] for one in found] == ["It is 1", "It is 3", None]
+    assert [score["value"] for score in found] == [1.0, 0.0, 0.0]
+    assert [score["outcome"] for score in found] == ["scored", "scored", "unparsed"]
+    assert [score["extracted"] for score in found] == ["It is 1", "It is 3", None]
 
 
 def test_the_description_is_the_first_paragraph_of_the_docstring():
@@ -73,14 +73,14 @@ def test_a_function_is_not_called_for_an_answer_that_does_not_exist():
 
     found = scored(never, failed, unfinished)
 
-    assert [one["outcome"] for one in found] == ["failed", "unfinished"]
-    assert [one["value"] for one in found] == [None, 0.0]
+    assert [score["outcome"] for score in found] == ["failed", "unfinished"]
+    assert [score["value"] for score in found] == [None, 0.0]
 
 
 def test_an_answer_with_an_unknown_target_is_missing_if_the_function_reads_the_target():
     found = scored(last_word, row(1, "It is 1"), row(2, "It is 2") | {"target": None})
 
-    assert [one["outcome"] for one in found] == ["scored", "failed"]
+    assert [score["outcome"] for score in found] == ["scored", "failed"]
 
 
 def test_a_function_gets_all_accepted_targets():
@@ -89,7 +89,7 @@ def test_a_function_gets_all_accepted_targets():
 
     rows = [row(1, "Rome") | {"target": '["Roma", "Rome"]'}, row(2, "Rome") | {"target": "Roma"}]
 
-    assert [one["value"] for one in scored(any_of, *rows)] == [1.0, 0.0]
+    assert [score["value"] for score in scored(any_of, *rows)] == [1.0, 0.0]
     assert FunctionScorer("mine", any_of).targets == "texts"
 
 
@@ -122,14 +122,14 @@ def test_a_function_of_log_probabilities_scores_ranked_choices():
     ]
 
     assert method_of(FunctionScorer("mine", sure)) == "rank"
-    assert [one["value"] for one in scored(sure, *rows)] == [1.0, 0.0]
+    assert [score["value"] for score in scored(sure, *rows)] == [1.0, 0.0]
 
 
 def test_a_parameter_with_a_default_stays_at_its_default():
     def near(answer: str, target: str, tolerance: float = 1.0) -> bool:
         return abs(float(answer) - float(target)) <= tolerance
 
-    assert [one["value"] for one in scored(near, row(1, "2"), row(2, "4"))] == [1.0, 0.0]
+    assert [score["value"] for score in scored(near, row(1, "2"), row(2, "4"))] == [1.0, 0.0]
 
 
 def test_a_score_says_what_was_read():
@@ -203,8 +203,8 @@ def test_a_function_over_columns_returns_a_value_for_each_row(convert: Callable[
 
     found = scored(lambda batch: convert(is_short(batch)), *rows)
 
-    assert [one["value"] for one in found] == [1.0, 0.0, None]
-    assert [one["outcome"] for one in found] == ["scored", "scored", "failed"]
+    assert [score["value"] for score in found] == [1.0, 0.0, None]
+    assert [score["outcome"] for score in found] == ["scored", "scored", "failed"]
 
 
 @pytest.mark.parametrize(

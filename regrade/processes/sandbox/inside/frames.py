@@ -19,7 +19,7 @@ def write_frame(descriptor: int, content: bytes) -> None:
 
 
 def frame_of(content: bytes) -> bytes:
-    """Return a message as it is written."""
+    """Return the bytes of a message."""
     return b"%08x" % len(content) + content
 
 
@@ -30,7 +30,7 @@ def read_frame(
 
     Args:
         descriptor: Pipe to read from.
-        read: Reads up to a number of bytes; returns none if the pipe is closed.
+        read: Reads up to a number of bytes; returns b"" if the pipe is closed.
         largest: Largest message that is accepted, in bytes.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Tests of a question, judged in a sandbox of their own: the program's functions are called in another sandbox.
+"""Run the tests of a question in one sandbox, and the program whose functions they call in another.
 
-The program sees arguments only, never an expected value, and its results arrive as plain values, so that it can neither
-read what is expected nor bring an object that equals everything.
+The program sees arguments only, and its results arrive as plain values, so that it can neither read expected values nor
+return an object that equals everything.
 """
 
 import ast
@@ -34,7 +34,7 @@ class _Unsupported(BaseException):
 
 
 def plan(tests: str, entry_point: "str | None") -> "dict[str, Any]":
-    """Return how tests are judged.
+    """Return a plan of the tests.
 
     Returns:
         `names`: The names that the tests expect of the program.
@@ -75,7 +75,7 @@ def plan(tests: str, entry_point: "str | None") -> "dict[str, Any]":
 
 
 def _absent_modules(tree: ast.Module) -> str:
-    """Return the modules that the tests import and that do not exist here, unless they handle that themselves."""
+    """Return the modules that the tests import and that do not exist here, unless the tests handle the error."""
     handled = {
         id(node)
         for block in ast.walk(tree)
@@ -98,7 +98,7 @@ def _is_function(node: ast.AST, name: str) -> bool:
 
 
 def _missing(tree: ast.Module) -> "set[str]":
-    """Return the names that are read but not made anywhere in the tests, and are not Python's own."""
+    """Return the names that the tests use but do not define, except builtins."""
     read: set[str] = set()
     made = {*dir(builtins), "__name__", "__file__", *_NUMBERS}
     for node in ast.walk(tree):
@@ -164,7 +164,7 @@ def _inputs(tree: ast.Module) -> Sequence[Any]:
 
 
 def judge(code: CodeType, request: Mapping[str, Any]) -> None:
-    """Execute tests, whose calls of the program are answered from what is known or through the pipe.
+    """Execute tests; their calls of the program are answered from known answers or through the pipe.
 
     Args:
         code: Compiled tests.

@@ -22,18 +22,18 @@ def _checked(result: int, doing: str) -> int:
 
 
 def protect() -> None:
-    """Take this process's memory and descriptors away from other processes of the same user; end with the parent."""
+    """Hide this process's memory and descriptors from other processes of the same user; end with the parent."""
     _checked(_LIBC.prctl(_SET_DUMPABLE, 0, 0, 0, 0), "prctl(PR_SET_DUMPABLE)")
     _checked(_LIBC.prctl(_SET_PDEATHSIG, 9, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
 
 
 def give_up_privileges() -> None:
-    """Set `no_new_privs`: no later program gets privileges by being executed."""
+    """Set `no_new_privs`: executing a program gives no privileges."""
     _checked(_LIBC.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(PR_SET_NO_NEW_PRIVS)")
 
 
 def filter_system_calls(program: bytes, own: int) -> None:
-    """Load a BPF program for this process and all its threads, for ever.
+    """Load a BPF program for this process and all its threads, irrevocably.
 
     Args:
         program: Instructions of 8 bytes each.
@@ -56,7 +56,7 @@ def landlock_version() -> int:
 
 
 def restrict_files(readable: Sequence[str], listed: Sequence[str], devices: Sequence[str]) -> None:
-    """Forbid this process and its descendants all use of files by path, with exceptions (Landlock), for ever.
+    """Forbid this process and its descendants all use of files by path, with exceptions (Landlock), irrevocably.
 
     Args:
         readable: Files and folders that may be read and executed, with all in them.

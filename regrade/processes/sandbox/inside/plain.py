@@ -1,7 +1,7 @@
 """JSON form of plain Python values, which keeps their types: arguments and results cross the sandbox in it.
 
 JSON's own values stand for themselves. Other values are an object with a single key, the kind: `{"tuple": [...]}`.
-A value of any other type becomes `Opaque`, which equals nothing.
+A value of another type becomes `Opaque`, which is equal to no value.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 Value = Any
 """Any value of Python."""
 Form = Any
-"""A value as JSON has it."""
+"""A value in its JSON form."""
 
 _SAFE_INTEGER = 1 << 53
 _ITERATORS = ("map", "filter", "zip", "generator", "dict_keys", "dict_values", "dict_items")
@@ -29,7 +29,7 @@ class NotPlainError(ValueError):
 
 
 class Opaque:
-    """A value that cannot be sent, such as an object of a program's own class. Equal to nothing."""
+    """A value that cannot be sent, such as an object of a program's class. It is equal to no value."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -78,7 +78,7 @@ def value_of(form: Form) -> Value:
 
 
 def encoded(value: Value, depth: int = 0) -> Form:
-    """Return the JSON form of a value; subclasses of plain types count as their base, as `==` has it."""
+    """Return the JSON form of a value; subclasses of plain types count as their base, as for `==`."""
     if depth > _DEEPEST:
         raise NotPlainError("nested too deeply")
     if value is None or value is True or value is False:
@@ -120,7 +120,7 @@ def encoded(value: Value, depth: int = 0) -> Form:
 
 
 def decoded(form: Form) -> Value:
-    """Return the value of a JSON form. Raises errors of many types if it is none."""
+    """Return the value of a JSON form. Raises errors of many types for other JSON."""
     if isinstance(form, list):
         return [decoded(item) for item in form]
     if not isinstance(form, dict):
@@ -160,7 +160,7 @@ def _array(content: Form) -> Value:
     import numpy as np  # noqa: PLC0415 - only where a program returned an array
 
     kind, items = content
-    if not _NUMBERS.fullmatch(kind):  # other types may ask for any amount of memory
+    if not _NUMBERS.fullmatch(kind):  # other types could reserve any amount of memory
         return Opaque("ndarray")
     return np.array(decoded(items), dtype=kind)
 

@@ -16,7 +16,7 @@ REQUESTS, VERDICTS = 3, 4
 
 
 def become_untrusted(setup: Mapping[str, Any], cpu_seconds: int, hard_cpu_seconds: int) -> None:
-    """Apply the limits and the system call filter to this process, for ever."""
+    """Apply the limits and the system call filter to this process, irrevocably."""
     kernel.protect()
     mib = 1 << 20
     for limit, value in (
@@ -43,7 +43,7 @@ def _set_limit(limit: int, soft: int, hard: int) -> None:
 
 
 def allow_cpu(seconds: int) -> None:
-    """Allow this process so many more seconds of CPU time; the kernel ends it after that."""
+    """Allow this process some more seconds of CPU time, after which the kernel ends it."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     soft = int(used.ru_utime + used.ru_stime + seconds + 1)
@@ -103,7 +103,7 @@ def _call(variables: "dict[str, Any]", instances: "dict[str, Any]", call: Value)
     name, arguments, keywords = call
     owner, _, method = name.rpartition(".")
     if owner not in variables and method in variables:
-        owner, name = "", method  # a function where a class was asked for
+        owner, name = "", method  # a function although a class was expected
     if not owner:
         return variables[name](*arguments, **keywords)
     if owner not in instances:

@@ -23,7 +23,7 @@ from regrade.processes.sandbox.inside.frames import ClosedError, read_frame, wri
 CONTROL_IN, CONTROL_OUT = 0, 1
 _HIGHEST_DESCRIPTOR = 256
 _COMPILED_TESTS = 4
-"""Tests kept compiled: answers to the same question follow each other."""
+"""Number of cached compiled tests; answers to the same question follow each other."""
 
 
 def main() -> None:
@@ -110,12 +110,12 @@ class Server:
         cpu_seconds: int,
         pipes: "tuple[int, int] | None" = None,
     ) -> int:
-        """Start a process that becomes untrusted and does `action`.
+        """Start a process that confines itself and runs `action`.
 
         Args:
             action: Runs with the program's limits.
             cpu_seconds: CPU time after which the process gets SIGXCPU, and a second later SIGKILL.
-            pipes: Input and output of a script; None: none, but the pipes for calls and verdicts.
+            pipes: Input and output of a script; None: the pipes for calls and verdicts instead.
         """
         pid = os.fork()
         if pid:
@@ -169,7 +169,7 @@ class Server:
 
 
 def _collect(reading: int, most: int, deadline: float) -> "tuple[bytes, str | None]":
-    """Return a script's output, and why reading it was given up, if it was."""
+    """Return a script's output, and the reason if reading it was given up."""
     parts: list[bytes] = []
     size = 0
     while True:
