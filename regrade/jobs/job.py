@@ -25,6 +25,7 @@ from regrade.settings import (
     registry,
 )
 from regrade.settings.errors import SettingsError
+from regrade.settings.marks import PATH
 from regrade.settings.problems import one_line, sentence
 from regrade.settings.view_address import default_answers as default_answers
 
@@ -40,13 +41,13 @@ else:  # a broken engine raises an error only if its `kind` is given
     ]
 
 
-Answers = Annotated[str, BeforeValidator(lambda answers: answers or default_answers())]
+Answers = Annotated[str, BeforeValidator(lambda answers: answers or default_answers()), PATH]
 
 
 class EngineJob(Settings):
     """Answers of a model to generate, whatever it is asked."""
 
-    model: str = Field(min_length=1)
+    model: Annotated[str, PATH] = Field(min_length=1)
     sampling: SamplingSettings | None = None
     prompt: PromptSettings = PromptSettings()
     engine: EngineSettings = VllmEngine()
@@ -119,13 +120,13 @@ class JudgeSettings(Settings):
 
     model_config = ConfigDict(title="Judge")
 
-    judges: tuple[str, ...] = Field(min_length=1)
+    judges: Annotated[tuple[str, ...], PATH] = Field(min_length=1)
     """Models that judge, one after the other; each makes an answer set of its own."""
-    rubric: str | None = None
+    rubric: Annotated[str | None, PATH] = None
     """`accuracy_style`, `correct`, `criteria`, `pairwise`, or the path of a Jinja file. Default: the benchmark's."""
-    baseline: str | None = None
+    baseline: Annotated[str | None, PATH] = None
     """Other side of the rubric `pairwise`: answer set id, model or alias."""
-    criteria: str | None = None
+    criteria: Annotated[str | None, PATH] = None
     """YAML or JSON file for the rubric `criteria`. Default: the criteria are stored with the questions."""
     limit: int | None = Field(None, ge=1)
     """Number of questions whose answers are judged, spread evenly. Default: all."""
@@ -144,12 +145,12 @@ class JudgeSettings(Settings):
 class JudgeJob(JudgeSettings):
     """Stored answers to judge: answer sets, judges, rubric and answer repository."""
 
-    answer_sets: tuple[str, ...] = ()
+    answer_sets: Annotated[tuple[str, ...], PATH] = ()
     self_test: bool = False
     answers: Answers = Field(default_factory=default_answers)
     reuse: Reuse = Reuse()
     scoring: ScoringOptions = ScoringOptions()
-    tracking_uri: str | None = None
+    tracking_uri: Annotated[str | None, PATH] = None
 
     def of(self, judge: str) -> EngineJob:
         """Return the job of one judge."""
@@ -171,7 +172,7 @@ class EvaluationJob(GenerationJob):
     judge: JudgeSettings | None = None
     gate: GateSettings | None = None
     scoring: ScoringOptions = ScoringOptions()
-    tracking_uri: str | None = None
+    tracking_uri: Annotated[str | None, PATH] = None
     machines: int | None = Field(None, ge=1, le=1000)
 
     @model_validator(mode="after")
@@ -214,18 +215,18 @@ class ScoringJob(Settings):
     """Stored answers to score: repository, filters and scorer."""
 
     answers: Answers = Field(default_factory=default_answers)
-    model: str | None = None
+    model: Annotated[str | None, PATH] = None
     benchmark: str | None = None
     answer_set: str | None = None
     revision: str | None = None
-    scorer: str | None = None
+    scorer: Annotated[str | None, PATH] = None
     since: date | None = None
     until: date | None = None
     stale: bool = False
     intact: bool = False
     force: bool = False
     scoring: ScoringOptions = ScoringOptions()
-    tracking_uri: str | None = None
+    tracking_uri: Annotated[str | None, PATH] = None
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

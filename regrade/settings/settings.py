@@ -23,6 +23,7 @@ from pydantic_core import CoreSchema
 
 from regrade.settings import registry
 from regrade.settings.errors import UnknownNameError
+from regrade.settings.marks import PATH
 
 
 def _known_scorer(name: str) -> str:
@@ -43,6 +44,7 @@ else:  # Pydantic accepts, and the form offers, only installed names
         Literal[_SCORERS] | str,
         AfterValidator(_known_scorer),
         WithJsonSchema({"enum": list(_SCORERS), "type": "string"}),
+        PATH,
     ]
     """Also `path/to/file.py:name`, which the form does not offer: a worker may lack the file."""
     EngineName = Literal[registry.names("engine")]
@@ -167,7 +169,7 @@ class PromptSettings(Settings):
     """`chat` uses the model's chat template, `completion` is plain text. Default: the benchmark's format."""
     system: str | None = None
     """System message (chat), or text at the start of the prompt (completion)."""
-    chat_template: str | None = None
+    chat_template: Annotated[str | None, PATH] = None
     """File with a Jinja chat template to use instead of the model's."""
     chat_template_args: tuple[str, ...] = ()
     """Arguments of the chat template, each `name=value`, such as `reasoning_effort=high`."""
@@ -182,7 +184,7 @@ class DatasetBenchmark(Settings):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
     """Name of the benchmark, in lower case."""
-    path: str
+    path: Annotated[str, PATH]
     """Hub dataset (`org/name`), file or folder."""
     config: str | None = None
     """Configuration of a Hub dataset."""
@@ -210,7 +212,7 @@ class DatasetBenchmark(Settings):
     """Number of worked examples before the question, from `shots_split`."""
     shots_split: str = "train"
     """Split with the worked examples."""
-    shots_path: str | None = None
+    shots_path: Annotated[str | None, PATH] = None
     """File with the worked examples, if the dataset is a single file."""
     shot_answer: str = "{{ target }}"
     """Jinja template of a worked example's answer. It can use the row's columns, `target` and, with choices, `label`."""
@@ -225,7 +227,7 @@ class HarnessTasks(Settings):
 
     tasks: tuple[Annotated[str, Field(pattern=HARNESS_TASK)], ...] = ()
     """Names of tasks, groups or tags, such as `arc_challenge`; `regrade benchmarks --lm-eval` lists them."""
-    path: str | None = None
+    path: Annotated[str | None, PATH] = None
     """Folder with yaml files of tasks of your own."""
 
     @property
@@ -239,7 +241,7 @@ class SourceOverride(Settings):
 
     benchmark: SourceName
     """Benchmark whose source is replaced."""
-    path: str
+    path: Annotated[str, PATH]
     """File with the questions, or folder with a file per split (`test.*`, `train.*`, `dev.*`)."""
 
 
@@ -253,7 +255,7 @@ class ScoringOptions(Settings):
     default; `landlock` needs neither and isolates less. The sandbox is part of the scoring's label."""
     processes: int | None = Field(None, ge=1)
     """Answers that are scored at the same time; all cores if it is not set."""
-    lm_eval_path: str | None = None
+    lm_eval_path: Annotated[str | None, PATH] = None
     """Folder with yaml files of your own tasks of lm-evaluation-harness."""
     min_coverage: float = Field(0.95, ge=0, le=1)
     """Smallest share of judged answers with a verdict for which a judge's score is the headline number."""
@@ -331,7 +333,7 @@ class GateSettings(Settings):
 
     model_config = ConfigDict(title="Gate")
 
-    baseline: str = Field("baseline", min_length=1)
+    baseline: Annotated[str, PATH] = Field("baseline", min_length=1)
     """Answer set id, model, or alias (`regrade promote` moves the alias `baseline`)."""
     max_drop: float = Field(1.0, ge=0, lt=100)
     """Largest accepted drop of accuracy, in percentage points."""
@@ -347,7 +349,7 @@ class GateSettings(Settings):
     """Intended differences between candidate and baseline; any other difference is an error."""
     error_rate: float = Field(5.0, gt=0, lt=50)
     """Largest rate of false regressions, and of false passes, in percent."""
-    base_answers: str | None = None
+    base_answers: Annotated[str | None, PATH] = None
     """Answer repository of the baseline, if it is not the candidate's."""
     promote: bool = False
     """Move the alias `baseline` to the model if the verdict is pass. An alias that does not exist yet is created without a

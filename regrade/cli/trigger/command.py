@@ -1,6 +1,6 @@
 """`regrade trigger`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Group, Parameter
 
@@ -9,6 +9,7 @@ from regrade.cli.options import TrackingUri
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import show_logs
 from regrade.cli.trigger.options import RUN, Following, from_this_folder
+from regrade.jobs.job import EvaluationJob
 from regrade.processes.shutdown import exit_now
 from regrade.settings import GateSettings
 
@@ -44,8 +45,7 @@ def trigger(
     Exit codes: 0 started, or with `--wait` done and no regression; 1 regression; 2 cannot tell; 3 could not be run;
     4 cancelled; 5 not in time.
     """
-    given = (options or GenerationOptions()).parameters(needs_model=False)
-    chosen: dict[str, Any] = from_this_folder(given)
+    chosen = (options or GenerationOptions()).parameters(needs_model=False)
     if tracking_uri is not None:
         chosen["tracking_uri"] = tracking_uri
     if gate is not None:
@@ -53,6 +53,8 @@ def trigger(
             **(chosen.get("gate") or {}),
             **gate.model_dump(mode="json", exclude_unset=True),
         }
+    schema = EvaluationJob.model_json_schema()
+    chosen = from_this_folder(chosen, schema, root=schema)
     # `regrade trigger --help` does not need Prefect, whose import takes a second.
     from regrade.cli.trigger.run import trigger_run  # noqa: PLC0415
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from regrade.cli.output import Output
 from regrade.cli.terminal import stdout
-from regrade.cli.trigger.options import Following, fitting
+from regrade.cli.trigger.options import Following, fitting, from_this_folder
 from regrade.comparing.junit import junit_run
 from regrade.orchestration.remote.client import connected, page
 from regrade.orchestration.remote.follow import Follower, StartedRun
@@ -52,7 +52,8 @@ def trigger_run(
             following.html.unlink(missing_ok=True)
         with connected(following.patience) as server:
             deployed = server.deployment(deployment)
-            parameters = fitting(chosen, params, deployed.parameter_openapi_schema or {})
+            schema = deployed.parameter_openapi_schema or {}
+            parameters = from_this_folder(fitting(chosen, params, schema), schema, root=schema)
             # `end_on_signals` would end this process before the run is cancelled
             signal.set_wakeup_fd(-1)
             try:

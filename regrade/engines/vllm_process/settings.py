@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field
 
 from regrade.settings import Settings
 from regrade.settings.errors import SettingsError
+from regrade.settings.marks import PATH
 
 _SECRET = re.compile(
     r"(?:^|[^a-z])(?:token|\w*key|\w*secret\w*|\w*passw(?:or)?d|\w*credentials?)\W*[=:]",
@@ -52,7 +53,7 @@ class VllmSettings(Settings):
     """Most tokens processed in a step. Default: chosen by vLLM."""
     quantization: str | None = None
     """Quantization method, such as `fp8`. Default: the checkpoint's."""
-    lora: str | None = None
+    lora: Annotated[str | None, PATH] = None
     """LoRA adapter (PEFT) for the model: a folder, or a name on the Hub (`org/name`, or `org/name@revision`)."""
     kv_cache_dtype: str = "auto"
     """Precision of the KV cache."""
