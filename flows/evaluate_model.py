@@ -7,7 +7,6 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows import generating
-from flows import parameters as p
 from flows.gating import (
     NotFirstError,
     check_baseline,
@@ -20,9 +19,9 @@ from flows.generating import SCORED_ELSEWHERE, finish_unscored, is_to_be_scored,
 from flows.judging import check_rubric, judge_job, judge_sets
 from flows.result import report
 from flows.scoring import Scorings, own_scorers, publish, score, track
-from regrade.jobs.job import EvaluationJob, make_job
+from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.artifacts import name_run
-from regrade.orchestration.form import form
+from regrade.orchestration.form import form, takes
 from regrade.pages.report.gathering import Request
 from regrade.pages.report.tracked import ARTIFACT, log_report
 from regrade.results.results import Evaluation, check_answered
@@ -79,37 +78,11 @@ def hand_on(scorings: Scorings, tracking_uri: str | None, gate: GateSettings | N
 logger = logging.getLogger("regrade.gate")
 
 
-@form()
+@form
 @flow(name="evaluate-model", flow_run_name=run_name)
-def evaluate_model(
-    model: p.Model,
-    benchmarks: p.Benchmarks = (),
-    limit: p.Limit = None,
-    sampling: p.Sampling = None,
-    engine: p.Engine = None,
-    answers: p.Answers = None,
-    prompt: p.Prompt = None,
-    repeats: p.Repeats = None,
-    datasets: p.Datasets = None,
-    lm_eval: p.LmEval = None,
-    sources: p.Sources = None,
-    reuse: p.Reuse = None,
-    share: p.Share = None,
-    goodput: p.Goodput = None,
-    scorer: p.Scorer = None,
-    scoring: p.Scoring = None,
-    judge: p.Judge = None,
-    gate: GateSettings | None = None,
-    price: p.Price = None,
-    tracking_uri: p.TrackingUri = None,
-    machines: p.Machines = None,
-) -> Evaluation | State[Any]:
-    """Evaluate a model: generate the missing answers, then publish, score and track them.
-
-    Args:
-        gate: Baseline and limits for a verdict whether the model is worse. None: no verdict.
-    """
-    job = make_job(EvaluationJob, locals())
+@takes(EvaluationJob)
+def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
+    """Evaluate a model: generate the missing answers, then publish, score and track them."""
     if job.scorer is not None:
         load_scorer(job.scorer)  # fails before anything is generated
     if job.judge is not None:

@@ -10,11 +10,10 @@ from time import monotonic
 from prefect import flow
 
 from flows import generating
-from flows import parameters as p
 from flows.generating import loaded_engine, plan, publish
 from regrade.jobs.job import make_job
 from regrade.orchestration.artifacts import TUNING_KEY, show
-from regrade.orchestration.form import form
+from regrade.orchestration.form import form, takes
 from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.results.display import log_file
 from regrade.settings.errors import SettingsError
@@ -22,7 +21,7 @@ from regrade.settings.project_folder import VERSION
 from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.plan.planner import make_memory_plan
 from regrade.tuning.plan.request import PlanRequest
-from regrade.tuning.search.job import LatencyLimits, TuneJob, TuneResult
+from regrade.tuning.search.job import TuneJob, TuneResult
 from regrade.tuning.search.lookup import key_of
 from regrade.tuning.search.records import TrialRecord, Tuning, TuningKey, keep
 from regrade.tuning.search.search import TOKENS, search
@@ -42,46 +41,11 @@ def run_name() -> str:
     return f"tune {generating.run_name()}"
 
 
-@form(
-    limits={"title": "Limits on latency"},
-    starts={"title": "Engine starts", "minimum": 1},
-    most_in_flight={"title": "Most requests in flight", "minimum": 1},
-)
+@form
 @flow(name="tune-settings", flow_run_name=run_name)
-def tune_settings(
-    model: p.Model,
-    benchmarks: p.Benchmarks = (),
-    limits: LatencyLimits | None = None,
-    starts: int | None = None,
-    most_in_flight: int | None = None,
-    limit: p.Limit = None,
-    sampling: p.Sampling = None,
-    engine: p.Engine = None,
-    answers: p.Answers = None,
-    prompt: p.Prompt = None,
-    repeats: p.Repeats = None,
-    datasets: p.Datasets = None,
-    lm_eval: p.LmEval = None,
-    sources: p.Sources = None,
-    reuse: p.Reuse = None,
-) -> TuneResult:
-    """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept.
-
-    Args:
-        benchmarks: The benchmark whose questions are answered; one, here or under "Benchmarks of your own".
-        limits: Largest accepted latencies. None: only throughput counts.
-        starts: Most engine starts. None: 4.
-        most_in_flight: Most requests in flight to try. None: as many as fit, up to 1,024.
-        limit: Number of questions, spread evenly over the benchmark. None: all.
-        sampling: Decoding settings. None: the defaults of the benchmark, or the model's if it reasons before it answers.
-        engine: Engine settings that stay as they are. None: vLLM on the worker's machine with its defaults.
-        prompt: Prompt settings: format, examples, system message. None: the defaults of the benchmark.
-        repeats: Answers per question; more than one needs a temperature above 0. None: the number of the benchmark.
-        datasets: A benchmark of your own: a dataset on the Hub or in a file, with a prompt template.
-        lm_eval: Task of lm-evaluation-harness to run as benchmark. None: none.
-        sources: Files or folders to use instead of the benchmark's dataset on the Hub.
-    """
-    job = make_job(TuneJob, locals())
+@takes(TuneJob)
+def tune_settings(job: TuneJob) -> TuneResult:
+    """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
     job = job.model_copy(update={"engine": job.engine.model_copy(update={"tuned": False})})
     with plan(job) as (work,):
         key = key_of(work.plan, job.limits.model_dump(exclude_none=True))

@@ -25,7 +25,7 @@ from regrade.settings import (
     registry,
 )
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import PATH
+from regrade.settings.marks import ABSENT, FIRST, INDECISIVE, PATH, Absent
 from regrade.settings.problems import one_line, sentence
 from regrade.settings.view_address import default_answers as default_answers
 
@@ -41,30 +41,67 @@ else:  # a broken engine raises an error only if its `kind` is given
     ]
 
 
-Answers = Annotated[str, BeforeValidator(lambda answers: answers or default_answers()), PATH]
+Answers = Annotated[
+    str,
+    BeforeValidator(lambda answers: answers or default_answers()),
+    Field(
+        title="Answer repository",
+        description="Answer repository, `hf://datasets/org/name` or a folder. Default: `REGRADE_ANSWERS` where it runs, else "
+        "`./answers`.",
+    ),
+    PATH,
+]
+TrackingUri = Annotated[
+    str | None,
+    Field(
+        title="MLflow",
+        description="MLflow server or database. Default: `MLFLOW_TRACKING_URI` where it runs, else SQLite beside the answers.",
+    ),
+    PATH,
+    INDECISIVE,
+]
+Scoring = Annotated[
+    ScoringOptions,
+    Field(
+        description="How scorers run that need processes or a sandbox. Default: on all cores, in bubblewrap."
+    ),
+]
 
 
 class EngineJob(Settings):
     """Answers of a model to generate, whatever it is asked."""
 
     model: Annotated[str, PATH] = Field(min_length=1)
+    """Model on the Hub (`org/name` or `org/name@revision`), or the folder of a checkpoint."""
     sampling: SamplingSettings | None = None
-    prompt: PromptSettings = PromptSettings()
+    """Decoding settings. Default: those of each benchmark, or the model's if it reasons before it answers."""
     engine: EngineSettings = VllmEngine()
-    reuse: Reuse = Reuse()
-    goodput: GoodputLimits | None = None
+    """Engine that generates the answers. Default: vLLM on this machine, or the worker's, with its defaults."""
     answers: Answers = Field(default_factory=default_answers)
-    price: TokenPrice | None = None
+    prompt: PromptSettings = PromptSettings()
+    """Prompts: format, examples, system message. Default: those of each benchmark."""
+    reuse: Reuse = Reuse()
+    """Use of stored answers. Default: they are kept, and failed requests are sent again."""
+    price: Annotated[TokenPrice | None, INDECISIVE] = None
+    """Price of the model's tokens. Default: no cost is shown."""
+    goodput: Annotated[GoodputLimits | None, INDECISIVE] = None
+    """Longest latencies of the answers that count as goodput, such as `ttft:2,tpot:0.05,e2el:30`. Default: it is not
+    measured."""
 
 
 class BenchmarkChoice(Settings):
-    """Benchmarks to ask, and what is asked of them."""
+    """Benchmarks to ask, and their questions."""
 
-    benchmarks: tuple[BenchmarkName, ...] = ()
-    datasets: tuple[DatasetBenchmark, ...] = ()
-    lm_eval: HarnessTasks = HarnessTasks()
-    sources: tuple[SourceOverride, ...] = ()
-    limit: int | None = Field(None, ge=1)
+    benchmarks: Annotated[tuple[BenchmarkName, ...], FIRST] = ()
+    """Benchmarks to run; at least one, here or among the benchmarks of your own."""
+    limit: Annotated[int | None, FIRST] = Field(None, ge=1, title="Questions per benchmark")
+    """Number of questions of each benchmark, spread evenly over it. Default: all."""
+    datasets: tuple[DatasetBenchmark, ...] = Field((), title="Benchmarks of your own")
+    """Further benchmarks: a dataset on the Hub or in a file, with a prompt template."""
+    lm_eval: HarnessTasks = Field(HarnessTasks(), title="Tasks of lm-evaluation-harness")
+    """Tasks of lm-evaluation-harness to run as benchmarks. Default: none."""
+    sources: tuple[SourceOverride, ...] = Field((), title="Questions from files")
+    """Files or folders to use instead of a benchmark's dataset on the Hub."""
 
     @model_validator(mode="after")
     def _uses_all_sources(self) -> Self:
@@ -93,8 +130,12 @@ class BenchmarkChoice(Settings):
 class GenerationJob(BenchmarkChoice, EngineJob):
     """Answers to generate: model, benchmarks, settings and answer repository."""
 
-    repeats: int | None = Field(None, ge=1)
-    share: ShareText | None = None
+    repeats: int | None = Field(None, ge=1, title="Answers per question")
+    """Answers per question; more than one needs a temperature above 0. Default: the number of each benchmark."""
+    share: ShareText | None = Field(None, title="Share, if several machines work together")
+    """Part of the questions with which this machine begins, such as `2/4`, if several machines generate the same answers; it
+    then helps the others. `auto` takes it from a Slurm array, an indexed Job of Kubernetes, or SkyPilot. Default: it is
+    alone."""
 
     @model_validator(mode="after")
     def _share_is_possible(self) -> Self:
@@ -128,9 +169,9 @@ class JudgeSettings(Settings):
     """Other side of the rubric `pairwise`: answer set id, model or alias."""
     criteria: Annotated[str | None, PATH] = None
     """YAML or JSON file for the rubric `criteria`. Default: the criteria are stored with the questions."""
-    limit: int | None = Field(None, ge=1)
+    limit: int | None = Field(None, ge=1, title="Questions per answer set")
     """Number of questions whose answers are judged, spread evenly. Default: all."""
-    judge_repeats: int = Field(1, ge=1)
+    judge_repeats: int = Field(1, ge=1, title="Verdicts per answer")
     """Verdicts on each answer; more than one shows how often a judge changes its verdict."""
     engine: EngineSettings = VllmEngine()
     """Engine that runs the judges."""
@@ -145,12 +186,15 @@ class JudgeSettings(Settings):
 class JudgeJob(JudgeSettings):
     """Stored answers to judge: answer sets, judges, rubric and answer repository."""
 
-    answer_sets: Annotated[tuple[str, ...], PATH] = ()
-    self_test: bool = False
+    answer_sets: Annotated[tuple[str, ...], PATH, FIRST] = ()
+    """Answer sets: ids (the first digits are enough), models or aliases. Default: all answers that wait for a judge."""
+    self_test: bool = Field(False, title="Self-test")
+    """Judge answers of regrade's own, some of which tell the judge what to say."""
     answers: Answers = Field(default_factory=default_answers)
     reuse: Reuse = Reuse()
-    scoring: ScoringOptions = ScoringOptions()
-    tracking_uri: Annotated[str | None, PATH] = None
+    """Use of stored verdicts. Default: they are kept, and failed requests are sent again."""
+    scoring: Scoring = ScoringOptions()
+    tracking_uri: TrackingUri = None
 
     def of(self, judge: str) -> EngineJob:
         """Return the job of one judge."""
@@ -169,11 +213,18 @@ class EvaluationJob(GenerationJob):
     """Generation job whose answers are also scored and tracked; with `judge` and `gate`, judged and compared, too."""
 
     scorer: ScorerName | None = None
+    """Scorer, or a function in a file (`path/to/file.py:name`). Default: the scorers of each benchmark."""
+    scoring: Scoring = ScoringOptions()
     judge: JudgeSettings | None = None
-    gate: GateSettings | None = None
-    scoring: ScoringOptions = ScoringOptions()
-    tracking_uri: Annotated[str | None, PATH] = None
-    machines: int | None = Field(None, ge=1, le=1000)
+    """Judges that grade the answers afterwards, once the model's engine has ended. Default: no judge."""
+    gate: Annotated[GateSettings | None, INDECISIVE] = None
+    """Baseline and limits for a verdict whether the model is worse. Default: no verdict."""
+    tracking_uri: TrackingUri = None
+    machines: Annotated[int | None, INDECISIVE] = Field(
+        None, ge=1, le=1000, title="Machines that generate"
+    )
+    """Number of machines that generate: as many runs of `generate-answers` start on its pool, and this run waits for them and
+    scores. Default: this machine generates."""
 
     @model_validator(mode="after")
     def _machines_are_possible(self) -> Self:
@@ -190,7 +241,7 @@ class EvaluationJob(GenerationJob):
     @property
     def generation_parameters(self) -> dict[str, object]:
         """Parameters of `generate-answers` for the same answers, as JSON values: those that were set."""
-        names = {*GenerationJob.model_fields} - {"share"}
+        names = {*GenerationJob.model_fields}
         chosen = self.model_dump(mode="json", include=names, exclude_unset=True)
         return {**chosen, "answers": self.answers}
 
@@ -216,17 +267,27 @@ class ScoringJob(Settings):
 
     answers: Answers = Field(default_factory=default_answers)
     model: Annotated[str | None, PATH] = None
+    """Only answers of this model. Default: all models."""
     benchmark: str | None = None
+    """Only answers to this benchmark. Default: all benchmarks."""
     answer_set: str | None = None
+    """Only this answer set; the first digits of its id are enough. Default: all answer sets."""
+    scorer: ScorerName | None = None
+    """Scorer, or a function in a file (`path/to/file.py:name`). Default: the scorers of each benchmark."""
     revision: str | None = None
-    scorer: Annotated[str | None, PATH] = None
+    """Branch, tag or commit of the repository. Default: the newest commit."""
     since: date | None = None
+    """Only answer sets to which answers were added on this day (YYYY-MM-DD, UTC) or later."""
     until: date | None = None
+    """Only answer sets that were begun on this day (YYYY-MM-DD, UTC) or earlier."""
     stale: bool = False
-    intact: bool = False
+    """Only stale scores: the scorer changed since, or answers were added."""
     force: bool = False
-    scoring: ScoringOptions = ScoringOptions()
-    tracking_uri: Annotated[str | None, PATH] = None
+    """Score again even if the same version of the scorer has scored the answers."""
+    intact: bool = False
+    """Skip damaged shards instead of refusing their answer set; every result is then marked."""
+    scoring: Scoring = ScoringOptions()
+    tracking_uri: TrackingUri = None
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -237,6 +298,19 @@ class ScoringJob(Settings):
                 "`--force` scores all answers again, `--stale` only those with outdated scores: choose one of the two."
             )
         return self
+
+
+class RescoringJob(ScoringJob):
+    """Stored answers to score again, because a scorer changed."""
+
+    scorer: ScorerName | None = None
+    """Only scores of this scorer. Default: all scorers."""
+    stale: bool = True
+    """Only stale scores: the scorer changed since, or answers were added. Otherwise: all answers again."""
+    answer_set: Absent = None
+    revision: Absent = None
+    force: Annotated[bool, ABSENT] = False
+    intact: Annotated[bool, ABSENT] = False
 
 
 _Settings = TypeVar("_Settings", bound=Settings)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Self
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, WithJsonSchema
 
 from regrade.settings.errors import SettingsError
 
@@ -101,7 +101,11 @@ def _check(text: str) -> str:
     return text
 
 
-ShareText = Annotated[str, AfterValidator(_check)]
+ShareText = Annotated[
+    str,
+    AfterValidator(_check),
+    WithJsonSchema({"type": "string", "pattern": "^(auto|[0-9]+/[0-9]+)$"}),
+]
 """`K/N` or `auto`, which the machine resolves on which the flow runs."""
 
 

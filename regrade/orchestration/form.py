@@ -1,93 +1,104 @@
-"""Form of a flow's parameters in the Prefect UI.
+"""A flow's parameters are the fields of its job: `takes` makes its signature of them, and `form` its form in the Prefect UI.
 
-Prefect derives the form from the flow's signature. `form` replaces that signature for `prefect deploy` only; the
-function and the settings are not changed. The form of Prefect, and that of `form`:
+Prefect would derive the form from the signature. `form` replaces it for `prefect deploy` only; the function and the settings
+are not changed. The form of Prefect, and that of `form`:
 
 - `X | None = None` becomes two buttons, `int` and `None`. `form`: an input that may stay empty; an empty input is not
-  sent, so that the flow's default applies.
+  sent, so that the job's default applies.
 - A model is sent with the defaults of all its fields once any field is changed. `form`: for models that override a
   benchmark's values (`OVERRIDES`), the inputs are empty, and only filled inputs are sent.
 - A `Literal` with one value, which discriminates a union, is shown, and errors of other fields then read
   `kind: 'openai' was expected`. `form`: it may be sent but is not shown, except for an engine of another package,
   whose fields may equal those of a built-in engine.
-- A parameter has no title. `form`: its name is the title.
+- A parameter has no title. `form`: that of the field, or its name.
 """
 
 import copy
 import inspect
 import types
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin
+from collections.abc import Callable
+from functools import wraps
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Optional,
+    TypeGuard,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 from prefect import Flow
-from prefect.utilities.callables import parameter_docstrings
 from pydantic import MISSING, BaseModel, ConfigDict, Field, JsonValue, create_model
 from pydantic.fields import FieldInfo
 
+from regrade.jobs.job import make_job
 from regrade.orchestration.worker import set_up_if_under_worker
 from regrade.settings import SamplingParams, SamplingSettings, Settings
+from regrade.settings.marks import parameters_of
 
 OVERRIDES = (SamplingParams, SamplingSettings)
 _F = TypeVar("_F", bound=Flow[Any, Any])
+_Job = TypeVar("_Job", bound=Settings)
+_R = TypeVar("_R")
 _NONE = type(None)
 
 
-class Description:
-    """Description of a parameter that several flows share, in `Annotated[TYPE, Description(...)]`."""
+def takes(job: type[_Job]) -> Callable[[Callable[[_Job], _R]], Callable[..., _R]]:
+    """Return a decorator for the function of a flow, which gets a job: the flow's parameters are the job's fields.
 
-    def __init__(self, text: str, **more: JsonValue) -> None:
-        """Describe a parameter.
-
-        Args:
-            text: Description, unless the flow's docstring has another.
-            more: Additional JSON schema, such as `title` or `minimum`.
-        """
-        self.text, self.more = text, more
-
-
-def form(**more: Mapping[str, Any]) -> Callable[[_F], _F]:
-    """Return a decorator that gives a flow its form.
-
-    Args:
-        more: Additional JSON schema for each parameter, such as `title` or `minimum`.
+    A parameter that is None, or not given, has the job's default.
     """
-    set_up_if_under_worker()
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if field.is_required() else None,
+            annotation=field.annotation if field.is_required() else Optional[field.annotation],  # noqa: UP045 - a value
+        )
+        for name, field in parameters_of(job).items()
+    ]
+    signature = inspect.Signature(parameters)
 
-    def shape(flow: _F) -> _F:
-        signature = inspect.signature(flow.fn, eval_str=True)
-        own = parameter_docstrings(inspect.getdoc(flow.fn))
-        shown = []
-        for name, parameter in signature.parameters.items():
-            annotation, shared = _described(parameter.annotation)
-            schema = {**shared.more, **more.get(name, {})}
-            plain = parameter.replace(annotation=annotation)
-            shown.append(_shown(plain, schema, own.get(name, shared.text)))
-        flow.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
-        return flow
+    def shape(function: Callable[[_Job], _R]) -> Callable[..., _R]:
+        @wraps(function)
+        def run(*places: object, **names: object) -> _R:
+            return function(make_job(job, signature.bind(*places, **names).arguments))
+
+        run.__signature__ = signature  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.job = job  # type: ignore[attr-defined]
+        return run
 
     return shape
 
 
-def _described(annotation: Any) -> tuple[object, Description]:  # noqa: ANN401 - any type
-    """Return a type without its description, and the description."""
-    if get_origin(annotation) is Annotated:
-        for described in annotation.__metadata__:
-            if isinstance(described, Description):
-                return annotation.__origin__, described
-    return annotation, Description("")
+def form(flow: _F) -> _F:
+    """Give a flow the form of its job."""
+    set_up_if_under_worker()
+    shown = [_shown(name, field) for name, field in parameters_of(flow.fn.job).items()]
+    flow.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    return flow
 
 
-def _shown(
-    parameter: inspect.Parameter, more: Mapping[str, Any], description: str
-) -> inspect.Parameter:
-    required = parameter.default is parameter.empty
-    annotation, may_stay_empty = _input_of(parameter.annotation, parameter.default)
-    return parameter.replace(
-        annotation=annotation,
+def _shown(name: str, field: FieldInfo) -> inspect.Parameter:
+    default = None if field.default_factory is not None else field.get_default()
+    annotation: Any = field.annotation
+    if isinstance(default, BaseModel):
+        annotation, default = Optional[annotation], None  # noqa: UP045 - a value
+    elif field.default_factory is not None:
+        annotation = Optional[annotation]  # noqa: UP045
+    annotation, may_stay_empty = _input_of(annotation, default)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=Annotated[(annotation, *field.metadata)] if field.metadata else annotation,
         default=Field(
-            default=... if required else MISSING if may_stay_empty else parameter.default,
-            description=_when_empty(description) if may_stay_empty else description,
-            json_schema_extra={"title": parameter.name.replace("_", " ").capitalize(), **more},
+            default=... if field.is_required() else MISSING if may_stay_empty else default,
+            description=field.description,
+            json_schema_extra={"title": field.title or name.replace("_", " ").capitalize()},
         ),
     )
 
@@ -129,8 +140,6 @@ def _model(model: type[BaseModel]) -> type[BaseModel]:
         field: FieldInfo = copy.copy(info)
         if may_stay_empty or model in OVERRIDES or isinstance(info.default, OVERRIDES):
             field.default = MISSING
-        if may_stay_empty:
-            field.description = _when_empty(info.description)
         fields[name] = (annotation, field)
 
     class Base(Settings):
@@ -144,11 +153,6 @@ def _model(model: type[BaseModel]) -> type[BaseModel]:
 
 def _is_fixed(info: FieldInfo) -> bool:
     return get_origin(info.annotation) is Literal and len(get_args(info.annotation)) == 1
-
-
-def _when_empty(description: str | None) -> str | None:
-    """Return a description that says `Empty` instead of `None`, which a form cannot send."""
-    return description and description.replace("None: ", "Empty: ")
 
 
 def _is_model(annotation: object) -> TypeGuard[type[BaseModel]]:

@@ -9,13 +9,13 @@ from typing import Any, Literal
 from prefect.client.schemas.objects import FlowRun, StateType
 
 from regrade.checkpoints.watching.found import Found
+from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.remote.client import Server, page
+from regrade.settings.marks import INDECISIVE, marked
 
 DEPLOYMENT = "evaluate-model/evaluate-model"
 ATTEMPTS = 3
 """Runs of a revision: one that crashed, such as with its machine, is started again; one that failed is not."""
-_INDECISIVE = ("gate", "goodput", "machines", "price", "tracking_uri")
-"""Parameters that change neither answers nor scores."""
 Status = Literal["started", "running", "evaluated", "failed", "cancelled", "not written", "later"]
 
 
@@ -83,7 +83,8 @@ def start_runs(
 
 def _keys(found: Found, parameters: Mapping[str, Any]) -> list[str]:
     """Return the idempotency key of each attempt."""
-    decisive = {name: value for name, value in parameters.items() if name not in _INDECISIVE}
+    indecisive = marked(EvaluationJob, INDECISIVE)
+    decisive = {name: value for name, value in parameters.items() if name not in indecisive}
     content = json.dumps([found.model, found.revision, decisive], sort_keys=True)
     digest = hashlib.sha256(content.encode()).hexdigest()[:32]
     return [f"watch-{digest}-{attempt}" for attempt in range(1, ATTEMPTS + 1)]

@@ -1,8 +1,11 @@
 """Marks of fields of settings, in `Annotated[TYPE, MARK]`: what a field is, where it is declared."""
 
 from dataclasses import dataclass
+from inspect import get_annotations
+from typing import Annotated
 
-from pydantic import GetJsonSchemaHandler
+from pydantic import BaseModel, GetJsonSchemaHandler
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -21,3 +24,37 @@ class SchemaMark:
 
 PATH = SchemaMark("x-path")
 """The value, or each of a list, may be a path on the machine where it is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A mark by its name."""
+
+    name: str
+
+
+ABSENT = Mark("absent")
+"""The job has a field of its base, but no such parameter."""
+Absent = Annotated[None, ABSENT]
+FIRST = Mark("first")
+"""The parameter stands with the required ones at the beginning of a form."""
+INDECISIVE = Mark("indecisive")
+"""The value changes neither answers nor scores."""
+
+
+def marked(model: type[BaseModel], mark: object) -> set[str]:
+    """Return the names of the fields that have a mark."""
+    return {name for name, field in model.model_fields.items() if mark in field.metadata}
+
+
+def parameters_of(job: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a job that are parameters: required ones first, then its own `FIRST` ones, then its bases'."""
+    own = get_annotations(job)
+
+    def place(item: tuple[str, FieldInfo]) -> tuple[bool, bool, bool]:
+        name, field = item
+        is_first = FIRST in field.metadata
+        return not field.is_required(), not is_first, is_first and name not in own
+
+    shown = (item for item in job.model_fields.items() if ABSENT not in item[1].metadata)
+    return dict(sorted(shown, key=place))

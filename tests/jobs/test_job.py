@@ -1,34 +1,10 @@
-import inspect
 from datetime import date
 from typing import Any
 
 import pytest
 
-from flows.evaluate_model import evaluate_model
-from flows.generate_answers import generate_answers
-from flows.judge_answers import judge_answers
-from flows.rescore_answers import rescore_answers
-from flows.score_answers import score_answers
-from regrade.jobs.job import EvaluationJob, GenerationJob, JudgeJob, ScoringJob, make_job
+from regrade.jobs.job import EvaluationJob, GenerationJob, ScoringJob, make_job
 from regrade.settings.errors import SettingsError
-
-
-@pytest.mark.parametrize(
-    ("flow", "kind"),
-    [
-        (generate_answers, GenerationJob),
-        (evaluate_model, EvaluationJob),
-        (score_answers, ScoringJob),
-        (rescore_answers, ScoringJob),
-        (judge_answers, JudgeJob),
-    ],
-)
-def test_every_parameter_of_a_flow_is_a_field_of_its_job(
-    flow: Any, kind: type[GenerationJob] | type[ScoringJob] | type[JudgeJob]
-) -> None:
-    parameters = set(inspect.signature(flow.fn).parameters)
-    fields = set(kind.model_fields)
-    assert parameters == fields if flow is not rescore_answers else parameters < fields
 
 
 @pytest.mark.parametrize("given", [{}, {"answers": None}, {"answers": ""}])

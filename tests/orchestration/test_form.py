@@ -1,15 +1,23 @@
 """The form of each flow in the Prefect UI, as JSON schema; tests/browser opens it."""
 
-from typing import Any
+import inspect
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
 import yaml
+from prefect import flow
 from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
+from pydantic import Field
 
 from flows.evaluate_model import evaluate_model
+from regrade.jobs.job import GenerationJob
+from regrade.orchestration.form import form, takes
 from regrade.settings import SamplingSettings
+from regrade.settings.errors import SettingsError
+from regrade.settings.marks import FIRST, PATH, Absent
 from tests.command_line import ROOT
 
 ENTRYPOINTS = [
@@ -67,6 +75,49 @@ def test_wrong_values_are_refused_by_their_own_name(schema: dict[str, Any]):
 def test_the_kind_of_an_engine_is_not_asked_and_may_be_given(schema: dict[str, Any]):
     assert "kind" not in schema["definitions"]["VllmEngine"]["properties"]
     assert refusals(schema, model="m", engine={"kind": "vllm", "enforce_eager": True}) == []
+
+
+class MadeUpJob(GenerationJob):
+    """A job with a field of its own, and without one of its base."""
+
+    mood: Annotated[Path, FIRST, PATH] = Field(Path("calm"), title="State of mind")
+    """How the model feels."""
+    share: Absent = None
+
+
+@form
+@flow(name="made-up")
+@takes(MadeUpJob)
+def made_up(job: MadeUpJob) -> Path:
+    """Return the mood."""
+    return job.mood
+
+
+def test_a_field_of_a_job_is_a_parameter_of_its_flow_and_an_input_of_its_form():
+    parameters = inspect.signature(made_up.fn).parameters
+    assert list(parameters)[:3] == ["model", "mood", "benchmarks"]
+    assert "share" not in parameters
+    shown = parameter_schema(made_up).properties
+    assert "share" not in shown
+    assert shown["mood"] == {
+        "title": "State of mind",
+        "description": "How the model feels.",
+        "default": "calm",
+        "type": "string",
+        "format": "path",
+        "x-path": True,
+        "position": 1,
+    }
+
+
+def test_a_flow_gets_a_job_with_the_defaults_of_what_was_not_given():
+    given = {"model": "m", "benchmarks": ("gsm8k",)}
+    assert made_up.fn(**given, mood=None, limit=None) == Path("calm")
+    assert made_up.fn("m", mood="wild", benchmarks=["gsm8k"]) == Path("wild")
+    with pytest.raises(SettingsError, match="nothing to evaluate"):
+        made_up.fn("m")
+    with pytest.raises(TypeError, match="share"):
+        made_up.fn(**given, share="1/2")
 
 
 def test_the_flow_itself_still_takes_what_it_took():

@@ -1,32 +1,43 @@
 """Parameters of a plan."""
 
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, WithJsonSchema, model_validator
 
 from regrade.engines.vllm import VllmEngine
 from regrade.jobs.job import Answers, BenchmarkChoice, GenerationJob, default_answers
 from regrade.settings import PromptSettings, SamplingSettings
+from regrade.settings.marks import FIRST, PATH
 from regrade.tuning.plan.gpus import MEMORY_MIB
 
-if TYPE_CHECKING:
-    GpuName: TypeAlias = str
-else:  # the form offers the names
-    GpuName = Literal[tuple(MEMORY_MIB)]
+GPU_NAMES = WithJsonSchema({"type": "string", "enum": list(MEMORY_MIB)})
+"""The form offers the names."""
 
 
 class PlanRequest(BenchmarkChoice):
     """The model and the GPUs to plan for, and what decides the length of requests."""
 
-    model: str = Field(min_length=1)
-    gpus: int | None = Field(None, ge=1, le=1024)
-    gpu: str | None = None
-    gpu_memory: str | None = None
-    max_model_len: int | None = Field(None, ge=1)
+    model: Annotated[str, PATH] = Field(min_length=1)
+    """Model on the Hub (`org/name` or `org/name@revision`), or a folder with at least its config.json."""
+    gpus: Annotated[int | None, FIRST] = Field(None, ge=1, le=1024, title="Number of GPUs")
+    """Number of GPUs. Default: 1, or all of the machine if no kind is given."""
+    gpu: Annotated[str | None, FIRST, GPU_NAMES] = Field(None, title="Kind of GPU")
+    """Kind of GPU, such as `h100` or `l40s`. Default: that of the machine, or any with the memory that is given."""
+    gpu_memory: Annotated[str | None, FIRST] = Field(None, title="Memory of a GPU")
+    """Memory of a GPU instead of its kind, such as `80GiB`."""
+    max_model_len: Annotated[int | None, FIRST] = Field(None, ge=1, title="Tokens of a request")
+    """Tokens of prompt and answer together. Default: decided by the benchmarks, else the model's limit."""
     sampling: SamplingSettings | None = None
-    prompt: PromptSettings = PromptSettings()
+    """Decoding settings, of which `max_tokens` counts. Default: those of each benchmark, or of the model."""
     engine: VllmEngine = VllmEngine()
-    answers: Answers = Field(default_factory=default_answers)
+    """Settings of vLLM; parallel sizes that are set are kept. Default: its defaults."""
+    answers: Answers = Field(
+        default_factory=default_answers,
+        description="Answer repository with earlier starts, which replace the assumed margin. Default: `REGRADE_ANSWERS` where it "
+        "runs, else `./answers`.",
+    )
+    prompt: PromptSettings = PromptSettings()
+    """Prompts: format, examples, system message. Default: those of each benchmark."""
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

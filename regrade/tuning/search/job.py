@@ -1,11 +1,12 @@
 """The job of tuning, and its result as `--json` prints it."""
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from regrade.jobs.job import GenerationJob
 from regrade.settings import Settings
+from regrade.settings.marks import FIRST, Absent
 from regrade.tuning.search.records import Tuning
 from regrade.tuning.search.trials import Limits
 
@@ -31,9 +32,17 @@ class LatencyLimits(Settings):
 class TuneJob(GenerationJob):
     """Answers to generate while the fastest engine settings are searched for."""
 
-    limits: LatencyLimits = LatencyLimits()
-    starts: int = Field(4, ge=1, le=32)
-    most_in_flight: int | None = Field(None, ge=1)
+    limits: Annotated[LatencyLimits, FIRST] = Field(LatencyLimits(), title="Limits on latency")
+    """Largest accepted latencies. Default: only throughput counts."""
+    starts: Annotated[int, FIRST] = Field(4, ge=1, le=32, title="Engine starts")
+    """Most engine starts."""
+    most_in_flight: Annotated[int | None, FIRST] = Field(
+        None, ge=1, title="Most requests in flight"
+    )
+    """Most requests in flight to try. Default: as many as fit, up to 1,024."""
+    share: Absent = None
+    goodput: Absent = None
+    price: Absent = None
 
     @model_validator(mode="after")
     def _can_be_tuned(self) -> Self:
@@ -42,9 +51,6 @@ class TuneJob(GenerationJob):
                 f"engine '{self.engine.kind}' cannot be tuned: its settings belong to the server. `regrade sweep "
                 "--in-flight 1,4,16` measures a server"
             )
-        for name in ("share", "goodput", "price"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name}: tuning has none; leave it out")
         if len(self.names) > 1:
             raise ValueError(
                 f"settings are tuned for one kind of workload, but {len(self.names)} benchmarks are given "

@@ -8,13 +8,14 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import orjson
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from regrade.jobs.job import EvaluationJob, make_job
 from regrade.settings.errors import SettingsError
+from regrade.settings.marks import FIRST, Absent
 from regrade.tuning.sweep.axes import Axis, grid, with_values
 
 IN_FLIGHT = "in_flight"
@@ -28,20 +29,20 @@ _LONGEST_ON_HUB = 96
 class SweepJob(EvaluationJob):
     """An evaluation for each point of a grid of settings."""
 
-    in_flight: tuple[int, ...] = ()
-    axes: tuple[Axis, ...] = ()
+    in_flight: Annotated[tuple[Annotated[int, Field(ge=1)], ...], FIRST] = Field(
+        (), title="Requests in flight"
+    )
+    """Numbers of requests at a time. Empty: as many as the engine takes."""
+    axes: Annotated[tuple[Axis, ...], FIRST] = Field((), title="Settings that vary")
+    """Further settings, each with its values; all combinations are measured, the first one is compared with."""
+    share: Absent = None
+    machines: Absent = None
+    judge: Absent = None
+    gate: Absent = None
+    price: Absent = None
 
     @model_validator(mode="after")
     def _varies(self) -> Self:
-        if self.share is not None or self.machines is not None:
-            raise ValueError(
-                "share, machines: the points of a sweep are measured on one machine, because others are faster or slower"
-            )
-        for name in ("judge", "gate", "price"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name}: a sweep has none; leave it out")
-        if any(number < 1 for number in self.in_flight):
-            raise ValueError("in_flight: each number of requests should be 1 or more")
         if len(set(self.in_flight)) < len(self.in_flight):
             raise ValueError("in_flight: a number is given twice")
         settings = [axis.setting for axis in self.axes]
