@@ -39,11 +39,11 @@ def cost_text(tradeoff: Tradeoff, choice: PricedModel, currency: str) -> str:
 def sentences(tradeoff: Tradeoff, currency: str) -> Iterator[str]:
     """Yield the front, the differences that are real, and reasons for doubt."""
     front = [choice for choice in tradeoff.choices if choice.on_front]
-    told = ", ".join(
+    models = ", ".join(
         f"{choice.name} ({choice.scale.text(choice.accuracy)} for {cost_text(tradeoff, choice, currency)})"
         for choice in front
     )
-    yield f"Pareto front, the cheapest first: {told or 'empty'}."
+    yield f"Pareto front, the cheapest first: {models or 'empty'}."
     yield from _differences(tradeoff)
     devices = {choice.devices for choice in tradeoff.choices}
     if tradeoff.over != "tokens" and len(devices) > 1:

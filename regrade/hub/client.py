@@ -15,7 +15,7 @@ TIMEOUT = 120.0
 CONNECT_SECONDS = 15.0
 """Seconds to connect."""
 _LOGGERS = ("huggingface_hub", "httpx2", "httpx", "httpcore", "datasets", "fsspec")
-"""Loggers whose lines may have addresses of the Hub's storage, which are signed: whoever has one may use it."""
+"""Loggers whose lines may contain addresses of the Hub's storage. They are signed: anyone who has one may use it."""
 _QUERY = re.compile(r"(https?://[^\s'\"?<>]+)\?[^\s'\"<>]+")
 _lock = threading.Lock()
 _bound: float | None = None
@@ -24,7 +24,7 @@ _bound: float | None = None
 def bound_requests(seconds: float = TIMEOUT) -> None:
     """Time out every huggingface_hub request of this process after `seconds` without progress.
 
-    By default its client waits for ever, and some calls pass `timeout=None`, which is replaced too. The setting
+    By default its client waits forever; some calls pass `timeout=None`, which is replaced, too. The setting
     is global: the last call of this function decides.
     """
     global _bound  # noqa: PLW0603 - huggingface_hub keeps one client factory for the process
@@ -55,7 +55,7 @@ def bound_requests(seconds: float = TIMEOUT) -> None:
             _mask_log_lines()
         _bound = seconds
     if "HF_HUB_DISABLE_PROGRESS_BARS" not in os.environ:
-        disable_progress_bars()  # progress bars for every file would hide the log lines
+        disable_progress_bars()  # a progress bar for every file would hide the log lines
 
 
 def unsigned(text: str) -> str:
@@ -64,7 +64,7 @@ def unsigned(text: str) -> str:
 
 
 def _mask_log_lines() -> None:
-    # Not a filter: those of a logger see no lines of the loggers below it, and there are many handlers.
+    # Not a filter: a logger's filters do not see lines of the loggers below it, and there are many handlers.
     original = logging.getLogRecordFactory()
 
     def create(*arguments: object, **options: object) -> logging.LogRecord:

@@ -1,4 +1,4 @@
-"""Our own HTTP requests, and what the failures of any request mean.
+"""HTTP requests of regrade itself, and the meaning of failed requests of any client.
 
 huggingface_hub and Prefect send their requests themselves; the engine `openai`, which keeps hundreds in flight, uses aiohttp
 (docs/decisions/0005-http-clients.md). The statuses of all of them are classified here.
@@ -42,7 +42,7 @@ _FAILURES = {
 
 
 class NoResponseError(Exception):
-    """No response came: the connection failed or timed out, or the address is none. The message gives the reason."""
+    """No response came: the connection failed or timed out, or the address is invalid. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +90,12 @@ def send(
     Args:
         url: Address.
         seconds: Time without progress after which the request fails.
-        headers: Headers beside those that any request has.
+        headers: Headers in addition to those of every request.
         body: Content of a POST request.
         most_bytes: Length in bytes after which the response is cut.
 
     Raises:
-        NoResponseError: If no response came, or not a whole one.
+        NoResponseError: If no response came, or only a part of it.
     """
     method = "GET" if body is None else "POST"
     content = bytearray()

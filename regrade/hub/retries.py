@@ -1,7 +1,7 @@
 """Retries of failed calls to the Hub: classify errors, and choose the wait.
 
-huggingface_hub retries only uploads and listings: not the commit, `repo_info`, `paths-info`, `create_repo` or the
-first request of a download. Answer repositories, models and datasets share this classification.
+huggingface_hub retries uploads and listings, but not commits, `repo_info`, `paths-info`, `create_repo` or the first
+request of a download. Answer repositories, models and datasets share this classification.
 """
 
 import json
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 FAILURES = (httpx2.HTTPError, OSError, RuntimeError, ValueError)
-"""Base classes of all errors that huggingface_hub raises for a failed call."""
+"""Base classes of all errors of huggingface_hub for a failed call."""
 
 
 class NotSettledError(Exception):
@@ -47,14 +47,14 @@ class NotSettledError(Exception):
 
 
 class Problem(Enum):
-    """Kind of a failed call to the Hub, and so what to do."""
+    """Kind of a failed call to the Hub, which decides the remedy."""
 
     TEMPORARY = auto()
     """The same call may succeed later."""
     OFFLINE = auto()
     """Huggingface_hub is in offline mode."""
     GATED = auto()
-    """Access has to be asked for."""
+    """The user has to request access."""
     NO_REPOSITORY = auto()
     """The repository does not exist, or it is private."""
     NO_REVISION = auto()
@@ -87,7 +87,7 @@ _GARBLED = (json.JSONDecodeError, UnicodeDecodeError)
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Number of tries and waits between them; a longer wait that the Hub asks for is respected."""
+    """Number of tries, and waits between them, unless the Hub requests a longer wait."""
 
     attempts: int = 8
     first_wait: float = 1.0
@@ -144,16 +144,15 @@ def is_transient(error: BaseException) -> bool:
 
 
 def problem_of(error: BaseException, *, hidden: bool = False, reads_files: bool = False) -> Problem:
-    """Return the kind of a failed call: that of the first cause which tells, but a temporary one decides.
+    """Return the kind of a failed call: offline or temporary if any cause is, else that of the first known cause.
 
     Args:
         error: Error of the call.
         hidden: Also look at causes that `datasets` hides; see `causes`.
         reads_files: The call also reads the content of files, so that errors of decoding say nothing about the Hub.
     """
-    if isinstance(
-        error, RegradeError
-    ):  # already classified; a commit conflict needs another commit
+    if isinstance(error, RegradeError):  # already classified
+        # A commit conflict needs another commit.
         conflict = isinstance(error, HeadMovedError)
         retryable = isinstance(error, HubError) and error.retryable and not conflict
         return Problem.TEMPORARY if retryable else Problem.OTHER
@@ -161,20 +160,22 @@ def problem_of(error: BaseException, *, hidden: bool = False, reads_files: bool 
     for decisive in (Problem.OFFLINE, Problem.TEMPORARY):
         if decisive in found:
             return decisive
-    told = [problem for problem in found if problem is not None]
-    if not told and type(error) is RuntimeError and not reads_files:
+    known = [problem for problem in found if problem is not None]
+    if not known and type(error) is RuntimeError and not reads_files:
         return Problem.TEMPORARY  # hf_xet: network errors; a client that another thread closed
-    weak = (Problem.NO_FILE, Problem.OTHER)  # libraries look for files that need not exist
-    return next((problem for problem in told if problem not in weak), (told or [Problem.OTHER])[0])
+    weak = (Problem.NO_FILE, Problem.OTHER)  # libraries search for optional files
+    return next(
+        (problem for problem in known if problem not in weak), (known or [Problem.OTHER])[0]
+    )
 
 
 def _problem(cause: BaseException, outer: BaseException, reads_files: bool) -> Problem | None:
-    """Return the problem that one error of a chain stands for, or None."""
+    """Return the problem of a single error of a chain, or None."""
     for kind, problem in _PROBLEMS:
         if isinstance(cause, kind):
             return problem
     if isinstance(cause, LocalEntryNotFoundError):
-        return None  # neither downloaded nor in the cache: its cause tells why
+        return None  # neither downloaded nor in the cache: the cause has the reason
     if isinstance(cause, EntryNotFoundError):
         return Problem.NO_FILE
     if isinstance(cause, HfHubHTTPError | httpx2.HTTPStatusError):
@@ -194,7 +195,7 @@ def _problem(cause: BaseException, outer: BaseException, reads_files: bool) -> P
 
 
 def seconds_asked(error: BaseException | None) -> float | None:
-    """Return the wait in seconds that the Hub asks for (`RateLimit`, `Retry-After`), or None."""
+    """Return the wait in seconds that the Hub requests (`RateLimit`, `Retry-After`), or None."""
     response = _response(error)
     if response is None:
         return None

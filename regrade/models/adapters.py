@@ -16,13 +16,13 @@ from regrade.settings.files import file_sha256
 logger = logging.getLogger("regrade.plan")
 
 _WEIGHTS = "adapter_model.safetensors"
-"""File of weights; older ones (`adapter_model.bin`) are pickles, whose names are not known before they are loaded."""
+"""File of weights. Older files (`adapter_model.bin`) are pickles, whose tensor names are unknown before loading."""
 _TEMPLATE = "chat_template.jinja"
 _EXPECTED = f"Expected what PEFT's `save_pretrained` writes: {ADAPTER_CONFIG} and {_WEIGHTS}."
 
 
 def with_adapter(model: ResolvedModel, name: str) -> ResolvedModel:
-    """Return a model with a LoRA adapter, which becomes part of its identity and its name.
+    """Return a model with a LoRA adapter as a part of its identity and name.
 
     vLLM itself refuses adapters that it cannot apply, before it reads the model's weights.
 
@@ -81,7 +81,7 @@ def _in_folder(name: str, folder: Path) -> tuple[AdapterIdentity, Path]:
 
 
 def _on_hub(name: str) -> tuple[AdapterIdentity, Path]:
-    """Return the adapter at a commit, downloaded: vLLM would read the newest one."""
+    """Download the adapter at a commit, and return it; vLLM would read the newest commit."""
     bound_requests()
     repository, _, revision = name.partition("@")
     try:
@@ -92,7 +92,7 @@ def _on_hub(name: str) -> tuple[AdapterIdentity, Path]:
     config = hub_file(repository, revision or None, ADAPTER_CONFIG)
     if config is None:
         raise AdapterError(name, f"it has no '{ADAPTER_CONFIG}' on the Hub. {_EXPECTED}")
-    commit = config.parent.name  # the branch may have moved meanwhile
+    commit = config.parent.name  # the branch may have a newer commit by now
     if hub_file(repository, commit, _WEIGHTS) is None:
         raise AdapterError(name, f"it has no '{_WEIGHTS}' on the Hub. {_EXPECTED}")
     hub_file(repository, commit, _TEMPLATE)
@@ -107,7 +107,7 @@ def _warn_of_template(name: str, folder: Path, model: ResolvedModel) -> None:
     if of_base.is_file() and file_sha256(of_base) == file_sha256(template):
         return
     logger.warning(
-        "Adapter '%s' has a chat template of its own. The base model's is used; for the adapter's: "
+        "Adapter '%s' has its own chat template, but the base model's is used. To use the adapter's: "
         "`--chat-template %s`.",
         name,
         template,

@@ -11,7 +11,7 @@ from regrade.records.specification import ModelIdentity
 from regrade.settings.errors import ModelError
 
 ADAPTER_CONFIG = "adapter_config.json"
-"""File that tells an adapter of the PEFT library from a model."""
+"""File that only adapters of the PEFT library have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,27 +24,28 @@ class ResolvedModel:
     revision: str | None = None
     """Commit on the Hub; None for other models."""
     answers_chats: bool | None = None
-    """False without a chat template; None if only the engine knows."""
+    """False if it has no chat template; None if only the engine knows."""
     chat_template: ChatTemplate | None = None
-    """A `RenderedInCode` if vLLM renders chats in code. None if there is none, or if only the engine knows."""
+    """A `RenderedInCode` if vLLM renders chats in code; None if it has none, or if only the engine knows."""
     generation_config: Mapping[str, Any] | None = None
-    """Content of `generation_config.json`; None without one."""
+    """Content of `generation_config.json`; None if it does not exist."""
     served_by: str | None = None
-    """Software of the model's server, such as `vllm`; None if it does not tell, and without a server."""
+    """Software of the model's server, such as `vllm`; None if the server does not report it, or there is no server."""
     max_position_embeddings: int | None = None
     """Context length in tokens of the model (or the server); None if unknown."""
     dtype: str | None = None
     """Precision of the weights that the checkpoint states, such as `bfloat16`; None if unknown."""
     adapter: str | None = None
-    """Folder of the LoRA adapter to apply; None: none."""
+    """Folder of the LoRA adapter to apply, or None."""
     model_code: Mapping[str, str] = field(default_factory=dict)
-    """Repositories with code for the model, and a file in each; "" is the model's own. Runs only if it is trusted."""
+    """Repositories with code for the model, and a file in each; "" is the model's repository. The code runs only if it
+    is trusted."""
     tokenizer_code: Mapping[str, str] = field(default_factory=dict)
     """The same for the tokenizer."""
     code_revision: str | None = None
     """Commit of the repository with the model's code; None: not trusted, or in the model's folder."""
     code_commits: Mapping[str, str] = field(default_factory=dict)
-    """Commit of each repository from which trusted code is run, unless it is the model's own at its commit."""
+    """Commit of each repository from which trusted code is run, except the model's repository at the model's commit."""
 
 
 def context_length(config: Mapping[str, Any]) -> int | None:

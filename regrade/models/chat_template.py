@@ -1,6 +1,6 @@
-"""Facts about a model's chat template: whether the model reasons before it answers, and how to switch that.
+"""Read a model's chat template: does the model reason before it answers, and which argument switches reasoning.
 
-The template is rendered without the model's tokenizer, so that a run can be planned on a machine that has none.
+The template is rendered without the model's tokenizer, so that a run can be planned on a machine without one.
 """
 
 import json
@@ -77,12 +77,12 @@ class ChatTemplate:
 
     @property
     def switch(self) -> str | None:
-        """Argument that switches reasoning on and off; None if there is none."""
+        """Argument that switches reasoning on and off, or None."""
         return next((name for name in SWITCHES if name in self.arguments), None)
 
     @property
     def budget(self) -> str | None:
-        """Argument that limits the tokens of the reasoning; None if there is none."""
+        """Argument that limits the tokens of the reasoning, or None."""
         return next((name for name in BUDGETS if name in self.arguments), None)
 
     def thinks(self, arguments: Mapping[str, Any]) -> bool:
@@ -111,7 +111,7 @@ class ChatTemplate:
         return bool(arguments.get(self.switch)) and skipped not in (None, prompt)
 
     def switched(self, thinking: Literal["on", "off"]) -> dict[str, Any]:
-        """Return the arguments that switch reasoning on or off; empty if it is so without them.
+        """Return the arguments that switch reasoning on or off; empty if none are needed.
 
         Raises:
             SettingsError: If the template cannot.
@@ -127,7 +127,7 @@ class ChatTemplate:
 
     @property
     def switched_off_by_system(self) -> bool:
-        """True if a system message, and no argument, switches reasoning off: `NO_THINK`."""
+        """True if the system message `NO_THINK`, but no argument, switches reasoning off."""
         return self.switch is None and NO_THINK in self.text
 
     def _without_thought(self, arguments: Mapping[str, Any]) -> str | None:
@@ -174,11 +174,11 @@ class ChatTemplate:
 
 @dataclass(frozen=True)
 class RenderedInCode(ChatTemplate):
-    """Stands for the template of a model whose chats vLLM renders in code."""
+    """Stands in for the template of a model whose chats vLLM renders in code."""
 
     text: str = ""
     code_switch: str | None = None
-    """Argument that switches reasoning on; it is off without."""
+    """Argument that switches reasoning on; the default is off."""
 
     @cached_property
     def arguments(self) -> frozenset[str]:
@@ -202,7 +202,7 @@ def rendered_in_code(model_type: str) -> RenderedInCode | None:
 
 
 def _environment() -> jinja2.Environment:
-    """Return an environment with what transformers offers to templates."""
+    """Return a Jinja environment with the functions that transformers gives templates."""
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
     )
@@ -225,7 +225,7 @@ def _today(form: str) -> str:
 def find_template(
     tokenizer_config: Mapping[str, Any], files: Mapping[str, str], model_type: str
 ) -> ChatTemplate | None:
-    """Return a model's chat template, as transformers finds it; None without one.
+    """Return the chat template that transformers would use for a model; None if there is none.
 
     Args:
         tokenizer_config: Content of `tokenizer_config.json`.
@@ -233,7 +233,7 @@ def find_template(
         model_type: `model_type` in `config.json`.
     """
     stored = tokenizer_config.get("chat_template")
-    if isinstance(stored, list):  # several, by name
+    if isinstance(stored, list):  # several templates, by name
         named = {str(entry.get("name")): entry.get("template") for entry in stored}
         stored = named.get("default")
     if FILES[1] in files:

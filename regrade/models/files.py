@@ -15,7 +15,7 @@ def config_of(model: ResolvedModel) -> dict[str, Any]:
     """Return the content of a model's `config.json`.
 
     Raises:
-        ModelError: If it has none, as models in Mistral's own format.
+        ModelError: If it has none, like models in Mistral's own format.
         HubError: If the Hub cannot be reached or fails.
     """
     path = _file(model, "config.json")
@@ -25,7 +25,7 @@ def config_of(model: ResolvedModel) -> dict[str, Any]:
 
 
 def weights_size(model: ResolvedModel) -> int | None:
-    """Return the bytes of a model's weights, from its files or their index; None if neither tells."""
+    """Return the bytes of a model's weights, from its files or their index; None if neither has the size."""
     if model.revision is None and (size := weight_files_bytes(Path(model.path))) is not None:
         return size
     index = _file(model, _INDEX)

@@ -14,7 +14,7 @@ from regrade.settings.files import atomic_write, cache_folder, file_sha256
 logger = logging.getLogger("regrade.plan")
 
 LONG_BYTES = 2**30
-"""Size from which hashing is announced, in bytes: it takes seconds and more."""
+"""Size in bytes from which hashing, which takes seconds or more, is announced."""
 REPORT_SECONDS = 10.0
 """Seconds between two log lines about the progress of hashing."""
 N_THREADS = 4

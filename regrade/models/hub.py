@@ -67,7 +67,7 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
         repository, revision or None, "params.json"
     )
     if config is not None and config.parent.name != commit:
-        commit = config.parent.name  # the branch moved meanwhile
+        commit = config.parent.name  # the branch has a newer commit by now
     if config is None:
         adapter = hub_file(repository, commit, ADAPTER_CONFIG)
         hint = "" if adapter is None else f" {adapter_hint(name, read_json(adapter, name))}"
@@ -102,7 +102,7 @@ def _is_rendered_in_code(repository: str, commit: str) -> bool:
     """Return True if vLLM uses Mistral's own tokenizer, which has no template."""
     if (
         hub_file(repository, commit, "params.json") is None
-    ):  # it is beside weights in Mistral's own format
+    ):  # it comes with weights in Mistral's own format
         return False
     return any(hub_file(repository, commit, file) is not None for file in _MISTRAL_TOKENIZERS)
 
@@ -141,7 +141,7 @@ def _named_errors(
 ) -> _Answer:
     """Ask the Hub about a model's commit, with retries and errors that say what to do."""
     try:
-        return RETRIES.call("asking for a model's commit", ask)
+        return RETRIES.call("reading a model's commit", ask)
     except HFValidationError as error:
         raise ModelError(name, f"not a folder, and not a valid name on the Hub: {error}") from error
     except LocalEntryNotFoundError as error:
@@ -278,12 +278,12 @@ logger = logging.getLogger("regrade.plan")
 def with_pinned_code(model: ResolvedModel, revision: str | None) -> ResolvedModel:
     """Return a model whose code is trusted, with the commits from which the code is read.
 
-    vLLM reads code from the model's own repository at the model's commit, but from another one at its newest.
+    vLLM reads code from the model's repository at the model's commit, but from another repository at the newest commit.
 
     Args:
         model: The model.
-        revision: Branch, tag or commit of the repository with the model's code. None: of its own repository the model's
-            commit, of another one the newest.
+        revision: Branch, tag or commit of the repository with the model's code. None: the model's commit, or the newest
+            commit of another repository.
 
     Raises:
         ModelError: If a repository, revision or file of code does not exist, or a model's code comes from several
@@ -338,7 +338,7 @@ def _tokenizer_commits(
 
 def _commit(repository: str, revision: str | None, file: str) -> str:
     bound_requests()
-    hub_commit(repository, repository, revision)  # has an error for each reason
+    hub_commit(repository, repository, revision)  # raises an error for each reason
     # By branch or tag, so that the cache stores its commit for offline use.
     path = hub_file(repository, revision, file)
     if path is None:

@@ -43,7 +43,7 @@ _TOKENIZERS = (
 _TEMPLATES = (*FILES, "additional_chat_templates/*.jinja")
 _MISTRAL_WEIGHTS = "consolidated*.safetensors"
 _MISTRAL_TOKENIZERS = ("tekken.json", "tokenizer.model.v*")
-"""Files of Mistral's own format; vLLM renders the chats of models with these and with such weights in code."""
+"""Files of Mistral's own format; vLLM renders the chats of models that have them and weights of that format in code."""
 _SETTINGS = (
     "config.json",
     "generation_config.json",
@@ -68,7 +68,7 @@ _NOT_WEIGHTS = (
 )
 """Files that trainers write beside the weights; vLLM ignores them as well."""
 _PART = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})(?P<suffix>\.safetensors|\.bin)")
-"""Name of a part of weights, as `save_pretrained` splits them."""
+"""Name of a part of split weights, as `save_pretrained` writes it."""
 
 
 def resolve_folder(
@@ -223,7 +223,7 @@ def _check_weights(folder: Path, weights: list[Path]) -> None:
 
 
 def missing_parts(names: Iterable[str]) -> list[str]:
-    """Return the files that are missing of weights in numbered parts, such as `model-00001-of-00004.safetensors`."""
+    """Return the missing files of weights in numbered parts, such as `model-00001-of-00004.safetensors`."""
     known = set(names)
     wanted = {
         f"{part['stem']}-{number:05d}-of-{part['count']}{part['suffix']}"
@@ -244,7 +244,7 @@ def _matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
     return sorted({p for pattern in patterns for p in folder.glob(pattern) if p.is_file()})
 
 
-# Find out whether a model in a folder is completely written, without loading it.
+# Check, without loading it, that a model in a folder is written completely.
 
 _LONGEST_HEADER = 100_000_000
 """Longest header of a safetensors file, in bytes; the safetensors library refuses longer ones."""
@@ -264,7 +264,7 @@ class _Header(BaseModel, extra="allow"):
 
 
 def find_missing(folder: Path) -> str | None:
-    """Name the part that a model in a folder lacks (yet); None if it is complete."""
+    """Name the part that a model in a folder lacks (so far); None if it is complete."""
     try:
         for path in sorted(folder.glob("*.safetensors")):
             if problem := _problem_of_weights(path):

@@ -52,7 +52,7 @@ def resolve_here(
 
 
 def is_folder(name: str) -> bool:
-    """Return True if a name is that of a folder, which may be missing, and not of a model on the Hub."""
+    """Return True if a name means a folder, which need not exist, instead of a model on the Hub."""
     return (
         Path(name).expanduser().exists()
         or name.startswith((".", "/", "~"))

@@ -18,9 +18,8 @@ from regrade.models.base import ResolvedModel
 from regrade.records.specification import ModelIdentity
 from regrade.settings.errors import ModelError, OperationError, SettingsError
 
-# Identity of a served model's weights: what the server tells about them.
-#
-# A name and an address do not identify weights: a team serves one checkpoint after another under the same name and
+# Identity of a served model's weights, as far as the server reports it.
+# Name and address do not identify weights: a team serves one checkpoint after another under the same name and
 # port.
 
 _CLOCK_SECONDS = 5
@@ -41,25 +40,26 @@ def served_weights(name: str, entry: Mapping[str, Any], date: str | None, base_u
 
     Returns:
         `root`, `created` and `owned_by` of the entry. If it has neither a `root` nor the model's own `created`: the
-        server's start, which vLLM tells at `/metrics`; else a random text, with which no stored answers are continued.
+        server's start, which vLLM reports at `/metrics`; else a random text, which prevents that stored answers are
+        continued.
     """
-    told = {key: entry[key] for key in ("root", "owned_by") if entry.get(key)}
+    reported = {key: entry[key] for key in ("root", "owned_by") if entry.get(key)}
     created = entry.get("created")
     if isinstance(created, int) and created > 0 and not _is_now(created, date):
-        told["created"] = created
-    if "root" in told or "created" in told:
-        return " ".join(f"{key}={told[key]}" for key in sorted(told))
+        reported["created"] = created
+    if "root" in reported or "created" in reported:
+        return " ".join(f"{key}={reported[key]}" for key in sorted(reported))
     start = _server_start(base_url)
     if start is not None:
         logger.warning(
-            "The server does not tell which weights '%s' has. Its answers are continued only until the server "
+            "The server does not report which weights '%s' has. Its answers are continued only until the server "
             "restarts; %s.",
             name,
             _ADVICE,
         )
         return f"server started at {start}"
     logger.warning(
-        "The server tells neither which weights '%s' has nor when it started. Answers of earlier runs are not "
+        "The server reports neither which weights '%s' has nor when it started. Answers of earlier runs are not "
         "continued; %s.",
         name,
         _ADVICE,
@@ -87,15 +87,14 @@ def _server_start(base_url: str) -> str | None:
 
 API_KEYS = "REGRADE_API_KEY_VARIABLES"
 """Environment variable with the names of the variables that may be sent as API keys, separated by commas; not set: any.
-
-`regrade worker` sets it: a run chooses the variable and the server, and could have any credential sent to any address.
+`regrade worker` sets it, because a run chooses variable and server, and could send any credential to any address.
 """
 _TIMEOUT_SECONDS = 20.0
 logger = logging.getLogger("regrade.plan")
 
 
 class NoServerError(SettingsError):
-    """No server answers at an address."""
+    """No server answers at the address."""
 
 
 def resolve_served(
@@ -107,7 +106,7 @@ def resolve_served(
         name: Name of the model on the server.
         base_url: Address of the API, ending in `/v1`.
         api_key_env: Environment variable that holds the key, if the server needs one.
-        revision: Revision of the weights, as the caller knows it. None: what the server tells; see `served_weights`.
+        revision: Revision of the weights, as the caller knows it. None: as the server reports; see `served_weights`.
 
     Raises:
         SettingsError: If the server cannot be reached, or rejects the API key.
@@ -140,7 +139,7 @@ def resolve_served(
 def resolve_served_by_all(
     name: str, *, base_urls: Sequence[str], api_key_env: str, revision: str | None = None
 ) -> ResolvedModel:
-    """Return a model of several servers, which must tell the same weights.
+    """Return a model of several servers, which must report the same weights.
 
     A server that cannot be reached is left out with a warning, unless it is the last.
 
@@ -148,7 +147,7 @@ def resolve_served_by_all(
         name: Name of the model on the servers.
         base_urls: Addresses of their APIs, ending in `/v1`.
         api_key_env: Environment variable that holds the key, if they need one.
-        revision: Revision of the weights, as the caller knows it. None: what the servers tell.
+        revision: Revision of the weights, as the caller knows it. None: as the servers report.
 
     Raises:
         SettingsError: If no server can be reached, one rejects the API key, or two have other weights.
@@ -162,7 +161,7 @@ def resolve_served_by_all(
     weights = {model.identity.revision for model in models}
     if len(weights) > 1:
         raise SettingsError(
-            f"The servers tell different weights of '{name}': {'; '.join(sorted(map(str, weights)))}. If they are the same, "
+            f"The servers report different weights of '{name}': {'; '.join(sorted(map(str, weights)))}. If they are the same, "
             "name them with `--model-revision`, such as a commit."
         )
     lengths = [model.max_position_embeddings for model in models]
@@ -171,7 +170,7 @@ def resolve_served_by_all(
 
 
 def reachable(base_urls: Sequence[str], api_key_env: str) -> list[str]:
-    """Return the addresses at which a server answers; a single address is not tried.
+    """Return the addresses at which a server answers; a single address is returned untested.
 
     Raises:
         SettingsError: If there is none.
@@ -197,7 +196,7 @@ def api_key(name: str) -> str | None:
     """Return the API key in an environment variable, or None.
 
     Raises:
-        SettingsError: If this machine does not allow that the variable is sent to a server, or if the key is none.
+        SettingsError: If this machine does not allow to send the variable to a server, or if it holds no valid key.
     """
     allowed = os.environ.get(API_KEYS)
     if allowed is not None and name not in [known.strip() for known in allowed.split(",")]:
@@ -257,13 +256,13 @@ def not_accepted(
         api_key_env: Environment variable that holds the key.
         message: Message of the server.
     """
-    said = f" The server says: {message}" if message else ""
+    reason = f" The server says: {message}" if message else ""
     match failure_of(status):
         case Failure.UNAUTHORIZED | Failure.FORBIDDEN:
             state = "is rejected" if os.environ.get(api_key_env) else "is not set"
-            problem = f"the API key in environment variable {api_key_env} {state}.{said}"
+            problem = f"the API key in environment variable {api_key_env} {state}.{reason}"
         case Failure.NOT_FOUND:
-            problem = f"check engine.base_url, which usually ends in '/v1', and the model.{said}"
+            problem = f"check engine.base_url, which usually ends in '/v1', and the model.{reason}"
         case _:
             return None
     return SettingsError(f"{url} answers {status}: {problem}")

@@ -75,20 +75,20 @@ def take_slot(folder: Path, n: int, holder: str, on_wait: Callable[[str], None])
     files = [_open(folder / f"slot-{number}") for number in range(n)]
     queue = _open(folder / "queue")
     held = None
-    told = ""
+    shown = ""
 
-    def tell() -> None:
-        nonlocal told
-        if (holders := _holders(files)) != told:
-            told = holders
+    def show() -> None:
+        nonlocal shown
+        if (holders := _holders(files)) != shown:
+            shown = holders
             on_wait(holders)
 
     try:
         if not _try_lock(queue):
-            tell()
+            show()
             fcntl.flock(queue, fcntl.LOCK_EX)  # the kernel wakes waiting processes in their order
         while (held := next(filter(_try_lock, files), None)) is None:
-            tell()
+            show()
             time.sleep(POLL)
         os.ftruncate(held, 0)
         os.pwrite(held, holder.encode(), 0)

@@ -30,7 +30,7 @@ class Result:
 
 
 class BackgroundEvaluations:
-    """Evaluates checkpoints in a thread, which runs while there are any."""
+    """Evaluates checkpoints in a thread, which runs while checkpoints wait."""
 
     def __init__(
         self, evaluate: Callable[[Checkpoint, threading.Event], Result], max_waiting: int
@@ -39,7 +39,7 @@ class BackgroundEvaluations:
 
         Args:
             evaluate: Called for each checkpoint. It must not raise, and ends early if the event is set.
-            max_waiting: Largest number of checkpoints that wait while another is evaluated.
+            max_waiting: Most checkpoints that wait while another is evaluated.
         """
         self.results: SimpleQueue[Result] = SimpleQueue()
         self._evaluate, self._max_waiting = evaluate, max_waiting
@@ -49,9 +49,9 @@ class BackgroundEvaluations:
         self._thread: threading.Thread | None = None
 
     def add(self, checkpoint: Checkpoint) -> Checkpoint | None:
-        """Queue a checkpoint. Return the checkpoint that is skipped for it, or None.
+        """Queue a checkpoint. Return the checkpoint that is skipped instead, or None.
 
-        The oldest is skipped, so that the newest results are near to the training, and the last checkpoint is evaluated.
+        The oldest is skipped, so that results keep up with the training, and the last checkpoint is always evaluated.
         """
         with self._lock:
             if self._thread is None:
@@ -77,7 +77,7 @@ class BackgroundEvaluations:
             thread.join()
 
     def stop(self) -> None:
-        """End the running evaluation, and forget those that wait and all results."""
+        """End the running evaluation, and drop waiting checkpoints and all results."""
         with self._lock:
             self._waiting.clear()
         self._stop.set()

@@ -108,11 +108,11 @@ class EvaluateCheckpoints(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        """Evaluate the checkpoints that an earlier process of this training left, and remove those of others."""
+        """Evaluate the checkpoints that an earlier process of this training kept, and remove those of other trainings."""
         if not state.is_world_process_zero:
             return
         with _training_continues():
-            self._background.stop()  # a training in this process that failed
+            self._background.stop()  # a failed training of this process
             output = Path(str(args.output_dir))
             self._saves = saves_until(output, state.global_step)
             ours, others = left_over(output, state.global_step, state.log_history)
@@ -176,11 +176,11 @@ class EvaluateCheckpoints(TrainerCallback):
             )
 
     def _later(self, folder: Path) -> str:
-        """Return a sentence that tells how to evaluate a checkpoint later."""
+        """Return a sentence with the command that evaluates a checkpoint later."""
         if not folder.exists():
             return "Its files no longer exist (`save_total_limit`)."
         command = shown_command(folder, self.arguments, self.deployment)
-        return f"While its files exist, this evaluates it: {command}"
+        return f"While its files exist, this command evaluates it: {command}"
 
     def _evaluate(self, checkpoint: Checkpoint, stop: threading.Event) -> Result:
         """Evaluate a checkpoint; never raises, except for Ctrl-C."""
@@ -242,11 +242,11 @@ class EvaluateCheckpoints(TrainerCallback):
 
 @contextmanager
 def _training_continues() -> Iterator[None]:
-    """Log any error of the block, instead of ending the training by it."""
+    """Log any error of the block, so that it does not end the training."""
     try:
         yield
-    except Exception:  # days of training are worth more than an evaluation
-        logger.exception("checkpoints are not evaluated as they should be; the training continues")
+    except Exception:  # an evaluation must not end days of training
+        logger.exception("checkpoints could not be evaluated; the training continues")
 
 
 def _keep_if_possible(folder: Path, *, at_risk: bool) -> Path:

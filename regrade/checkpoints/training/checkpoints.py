@@ -1,4 +1,4 @@
-"""Wait until checkpoints of `transformers.Trainer` are complete, and keep them until they are evaluated."""
+"""Wait until checkpoints of `transformers.Trainer` are complete, and keep their files until they are evaluated."""
 
 import os
 import shutil
@@ -36,8 +36,8 @@ def wait_until_written(folder: Path, *, timeout: float, stable: float = 1.0) -> 
     Args:
         folder: The checkpoint.
         timeout: Longest wait in seconds.
-        stable: Seconds without a change after which a complete checkpoint is accepted. An incomplete one is given up
-            after 30 times as long.
+        stable: Seconds without a change after which a complete checkpoint is accepted. An incomplete checkpoint is
+            given up after 30 times as long.
 
     Raises:
         NotWrittenError: If it is incomplete; the message names the missing part.
@@ -62,7 +62,7 @@ def wait_until_written(folder: Path, *, timeout: float, stable: float = 1.0) -> 
 
 
 def find_problem(folder: Path) -> str | None:
-    """Return the reason why a checkpoint cannot be evaluated (yet); None if it can."""
+    """Return the reason for which a checkpoint cannot be evaluated (yet), or None."""
     if not folder.is_dir():
         return "the folder does not exist (any more)"
     if not (folder / LAST).is_file():

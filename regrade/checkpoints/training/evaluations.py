@@ -21,7 +21,7 @@ GRACE = 15.0
 """Seconds from SIGTERM to SIGKILL: `regrade evaluate` ends within 6 s, and `regrade trigger` cancels its flow run."""
 _LAUNCHER_PREFIXES = (
     *("TORCHELASTIC_", "ACCELERATE_", "FSDP_", "OMPI_", "PMI_", "PMIX_", "SLURM_"),
-    "PREFECT__",  # of the flow run in which the training runs, such as its id
+    "PREFECT__",  # variables of the flow run in which the training runs, such as its id
 )
 _RANK_VARIABLES = {
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
@@ -43,7 +43,7 @@ def evaluation_command(
 
 
 def shown_command(model: Path | str, arguments: Sequence[str], deployment: str | None) -> str:
-    """Return the same command as a person types it."""
+    """Return the same command as text for a shell."""
     return shlex.join(("regrade", *_words(model, arguments, deployment)))
 
 

@@ -1,4 +1,4 @@
-"""Find what an earlier process left in a training's output folder: unevaluated checkpoints, and the steps of its saves."""
+"""Find unevaluated checkpoints, and the steps of saves, of an earlier process in a training's output folder."""
 
 import json
 import logging
@@ -29,7 +29,7 @@ class _State(BaseModel):
 
 
 def saves_until(output: Path, step: int) -> list[int]:
-    """Return the steps up to `step` at which this training was saved; none if it begins at step 0."""
+    """Return the steps up to `step` at which this training was saved; empty if it begins at step 0."""
     path = output / LOGS / _SAVES
     if step == 0 or not path.exists():
         return []
@@ -52,7 +52,7 @@ def write_saves(output: Path, steps: Sequence[int]) -> None:
 def left_over(
     output: Path, step: int, log_history: Sequence[dict[str, Any]]
 ) -> tuple[list[Checkpoint], list[Path]]:
-    """Return the kept checkpoints that an earlier process did not evaluate.
+    """Return the kept checkpoints that an earlier process of this training did not evaluate.
 
     A checkpoint belongs to the training if the training resumed at its step or later, and has logged what the checkpoint
     had logged.
@@ -63,7 +63,7 @@ def left_over(
         log_history: Log entries up to that step.
 
     Returns:
-        Checkpoints of this training, oldest first; folders with anything else.
+        Checkpoints of this training, oldest first; folders of other trainings.
     """
     ours, others = [], []
     for folder in filter(Path.is_dir, kept_folder(output).glob("*")):

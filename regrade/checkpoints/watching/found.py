@@ -20,13 +20,13 @@ class Found:
     """The newest revision of a model, or a checkpoint of a training."""
 
     name: str
-    """Model or training whose revisions follow each other: a Hub id, or the name of a folder."""
+    """Model or training: a Hub id, or the name of a folder."""
     model: str
     """Model to evaluate, with its commit if it is on the Hub."""
     revision: str
     """Commit, or hash of the sizes and times of a folder's files; "" if it is not complete."""
     waits_for: str | None = None
-    """The part that is not written yet; None if the revision is complete."""
+    """The missing part; None if the revision is complete."""
 
     @property
     def title(self) -> str:
@@ -56,10 +56,10 @@ def alias_of(template: str, name: str) -> str:
 
 
 def check_aliases(template: str, found: Sequence[Found]) -> None:
-    """Refuse two models with the same alias: one would be compared with the other's revisions.
+    """Refuse two models with the same alias, because each would be compared with the other's revisions.
 
     Raises:
-        SettingsError: If there are any.
+        SettingsError: If two models have the same alias.
     """
     if "{model}" not in template:
         return

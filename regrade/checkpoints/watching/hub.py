@@ -43,7 +43,7 @@ def _found(head: HubHead) -> Found:
 
 
 def _missing(head: HubHead) -> str | None:
-    """Return the part that a later commit has to bring, if a model is uploaded in several; None if nothing lacks."""
+    """Return the missing part of a model that is uploaded in several commits, or None."""
     if not any(config in head.files for config in _CONFIGS):
         return "it has no 'config.json' (yet)"
     if not any(file.endswith(_WEIGHTS) for file in head.files):

@@ -104,16 +104,16 @@ class Bubblewrap:
     def explained(self, stderr: str) -> str:
         """Return a sentence about why a sandbox did not start."""
         lines = stderr.strip().splitlines()
-        said = lines[-1] if lines else "bwrap ended without a message"
+        message = lines[-1] if lines else "bwrap ended without a message"
         advice = ""
-        if "namespace" in said or "Operation not permitted" in said or "uid map" in said:
+        if "namespace" in message or "Operation not permitted" in message or "uid map" in message:
             advice = (
                 " Namespaces are not allowed here, which is the default of Docker and Kubernetes, and of Ubuntu from "
                 "23.10 on: docs/code.md has the settings that allow them. Or choose the weaker `--sandbox landlock`."
             )
-        elif "Unknown option" in said:
+        elif "Unknown option" in message:
             advice = f" This is bubblewrap {self.version()}; 0.7 or newer is needed. Or choose the weaker `--sandbox landlock`."
-        return f"{said.rstrip('.')}.{advice}"
+        return f"{message.rstrip('.')}.{advice}"
 
     def version(self) -> str:
         """Version of bubblewrap."""
