@@ -1,4 +1,4 @@
-"""Benchmarks: each module describes the source, prompt, scorers, version and paper of a benchmark."""
+"""Benchmarks: a module for each, with its source, prompt, scorers, version and paper."""
 
 from typing import TYPE_CHECKING
 

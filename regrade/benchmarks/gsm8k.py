@@ -40,7 +40,7 @@ class Gsm8k(PublishedBenchmark):
 
     @property
     def question_template(self) -> str:
-        """Question and the cue to answer."""
+        """The question, and the cue to answer."""
         return TEMPLATE
 
     @property

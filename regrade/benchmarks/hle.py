@@ -54,7 +54,7 @@ class Hle(PublishedBenchmark):
         return SamplingParams(temperature=0.0, max_tokens=8192)
 
     def reason_left_out(self, row: Mapping[str, Any]) -> str | None:
-        """Return that a question has an image."""
+        """Return the reason to leave a question out: it has an image."""
         return "they have an image" if row["image"] else None
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:

@@ -40,10 +40,10 @@ STOP = (
     "\n#",
     "\n```",
 )
-"""Texts that begin something else after a completed function."""
+"""Texts that begin another part of the program after a completed function."""
 BASE_DATASET, BASE_SPLIT = "openai/openai_humaneval", "base"
 _BROKEN_ORACLE, _ORACLE = "_poly(*candidate(*inp), inp)", "abs(_poly(*inp, candidate(*inp)))"
-"""A test of the dataset that unpacks a number, and what EvalPlus' own program compares instead."""
+"""A test of the dataset that unpacks a number, and the comparison of EvalPlus' own program."""
 
 
 class HumanEvalPlus(PublishedBenchmark):
@@ -66,7 +66,7 @@ class HumanEvalPlus(PublishedBenchmark):
         self._base = self._open_base(source)
 
     def _open_base(self, source: str | None) -> Source | None:
-        """Return the source of HumanEval's own tests; None if the questions are local and there is no file `base`."""
+        """Return the source of HumanEval's own tests; None if the questions are local and no file `base` exists."""
         if source is None:
             return open_hub(self.name, BASE_DATASET, None)
         path = Path(source).expanduser()
@@ -85,7 +85,7 @@ class HumanEvalPlus(PublishedBenchmark):
 
     @property
     def sampling(self) -> SamplingParams:
-        """Greedy decoding; a completion ends where something else than the function begins."""
+        """Greedy decoding; a completion ends with the function."""
         if self.format == "completion":
             return SamplingParams(temperature=0.0, max_tokens=768, stop=STOP)
         return SamplingParams(temperature=0.0, max_tokens=2048)

@@ -36,7 +36,7 @@ class IfEval(PublishedBenchmark):
 
     @property
     def question_template(self) -> str:
-        """Request, unchanged: white space may be part of what an instruction asks for."""
+        """The unchanged request, whose white space may be part of an instruction."""
         return "{prompt}"
 
     @property
@@ -79,7 +79,7 @@ def _read_row(index: int, row: Mapping[str, Any]) -> Question:
 
 
 def _arguments(index: int, arguments: object) -> dict[str, Any]:
-    """Return the arguments of an instruction that are given: a table has all names, with null for the others."""
+    """Return the arguments of an instruction. A table has all names, with null for those without a value."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
@@ -93,7 +93,7 @@ def _arguments(index: int, arguments: object) -> dict[str, Any]:
 
 
 def _whole(value: object) -> object:
-    """Return a number without decimals as an integer: nulls turn a column of integers into one of floats."""
+    """Return a number without decimals as an integer, because nulls turn a column of integers into floats."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

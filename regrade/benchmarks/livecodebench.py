@@ -90,7 +90,7 @@ class LiveCodeBench(PublishedBenchmark):
         }
 
     def reason_left_out(self, row: Mapping[str, Any]) -> str | None:
-        """Return that a problem's contest was outside of the window."""
+        """Return the reason to leave a problem out: its contest was outside of the window."""
         day = _day(0, row["contest_date"])
         if (self.first_day and day < self.first_day) or (self.last_day and day > self.last_day):
             return f"no contest between {self.first_day or 'the first day'} and {self.last_day or 'the last day'}"

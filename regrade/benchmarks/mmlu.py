@@ -150,7 +150,7 @@ class Mmlu(PublishedBenchmark):
         )
 
     def listed_choices(self, sample: Sample) -> str:
-        """Return the choices as lines, with the white space around them that the dataset has."""
+        """Return the choices as lines, with the dataset's white space around them."""
         return listed(sample.choices, strip=False)
 
     def answer(self, sample: Sample) -> str:

@@ -24,7 +24,7 @@ INSTRUCTION = (
 )
 _LEAD = re.compile(r"\A\s*A:\s*")
 _EMPTY = "N/A"
-"""Choice with which older versions of the dataset fill questions up to 10."""
+"""Choice that fills questions up to 10 in older versions of the dataset."""
 
 
 class MmluPro(ChoiceQuestions):

@@ -33,7 +33,7 @@ class MmluRedux(ChoiceQuestions):
     subset_column = SUBSET
 
     def reason_left_out(self, row: Mapping[str, Any]) -> str | None:
-        """Return that experts found an error in a question."""
+        """Return the reason to leave a question out: experts found an error in it."""
         return None if row["error_type"] == "ok" else "error_type is not `ok`"
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:

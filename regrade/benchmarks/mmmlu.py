@@ -51,7 +51,7 @@ class Mmmlu(ChoiceQuestions):
     subset_column = SUBSET
 
     def reason_left_out(self, row: Mapping[str, Any]) -> str | None:
-        """Return that a choice is missing."""
+        """Return the reason to leave a question out: a choice is missing."""
         missing = any(row[letter] is None for letter in _LETTERS)
         return "a choice is missing" if missing else None
 

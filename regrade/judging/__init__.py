@@ -1,1 +1,1 @@
-"""Judge runs: questions made from stored answers, and what is read from the verdicts."""
+"""Judge runs: questions made from stored answers, verdicts, panels of judges, and people's labels."""

@@ -39,10 +39,10 @@ def check_asking(
     baseline: str | None,
     criteria: str | None,
 ) -> None:
-    """Refuse a judge that cannot be asked, before anything is generated.
+    """Check the settings of a judge run before answers are generated.
 
     Args:
-        rubric: Rubric that is asked for. None: those of the benchmarks.
+        rubric: Chosen rubric. None: those of the benchmarks.
         benchmarks: Benchmarks whose answers are judged. None: not known yet.
         prompt: Prompt settings of the judge.
         baseline: Other side of the rubric `pairwise`.
@@ -67,7 +67,7 @@ def check_asking(
 
 
 def rubric_of(answers: AnswerSet, asked: str | None) -> str:
-    """Return the rubric for answers: the one that is asked for, or their benchmark's.
+    """Return the rubric for answers: the chosen one, or their benchmark's.
 
     Raises:
         SettingsError: If neither exists, or the answers are verdicts themselves.
@@ -87,14 +87,14 @@ def rubric_of(answers: AnswerSet, asked: str | None) -> str:
 
 
 def judged(answers: AnswerSet, repeats: int | None = None) -> Judged:
-    """Return stored answers as they are judged.
+    """Return the answers of a stored answer set to judge.
 
     Args:
         answers: The answer set.
         repeats: Answers to each question to judge. None: all.
 
     Raises:
-        SettingsError: If they are no texts, or their questions are withheld and not at hand.
+        SettingsError: If they are not texts, or their questions are withheld and not on this machine.
         DamagedAnswersError: If they do not match their manifest.
     """
     manifest = answers.manifest

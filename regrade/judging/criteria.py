@@ -1,4 +1,4 @@
-"""Criteria of the rubric `criteria`: of each question in its stored document, or from a file."""
+"""Criteria of the rubric `criteria`, from each question's stored document or from a file."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -31,7 +31,7 @@ _LIST = TypeAdapter(Criteria)
 
 
 class CriteriaSource:
-    """Criteria of questions: of all from a file's list, of each from a file's mapping, or from its stored document."""
+    """Criteria of questions: a file's list for all, a file's mapping by question, or those in the stored documents."""
 
     def __init__(self, path: str | None) -> None:
         """Read a file.
@@ -63,7 +63,7 @@ class CriteriaSource:
         """Return the criteria of an answer.
 
         Raises:
-            SettingsError: If it has none, or none with points above 0.
+            SettingsError: If it has no criteria, or none with points above 0.
         """
         if self._all is not None:
             return self._all

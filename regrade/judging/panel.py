@@ -1,4 +1,4 @@
-"""Several judges of the same answers: their verdicts beside each other, combined, and how far they agree."""
+"""Several judges of the same answers: their verdicts side by side and combined, and their agreement."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from regrade.settings.errors import SettingsError
 from regrade.stats.estimates import clustered_standard_error
 
 Rule = Literal["majority", "mean"]
-"""`majority`: the value that most judges give, none in a draw. `mean`: the mean of their values."""
+"""`majority`: the value that most judges give, or no value in a draw. `mean`: the mean of their values."""
 RULES: tuple[Rule, ...] = ("majority", "mean")
 Key = tuple[str, int]
 """Sample id and repeat of a judged answer."""
@@ -62,11 +62,11 @@ class Panel:
 
     judges: tuple[str, ...]
     run: JudgeRun
-    """Facts that all their runs share: rubric, judged answers, baseline and criteria."""
+    """Facts of all their runs: rubric, judged answers, baseline and criteria."""
     rows: tuple[PanelRow, ...]
     agreements: tuple[Agreement, ...]
     unanimous: float | None
-    """Share of the answers with a verdict of all judges on which all of these are equal; None without such answers."""
+    """Share of equal verdicts among the answers with a verdict of all judges; None without such answers."""
     min_coverage: float
     """Smallest share of rows with a combined value for a mean."""
 
@@ -80,14 +80,15 @@ class Panel:
         return [value for row in self.rows if (value := row.combined(rule)) is not None]
 
     def mean(self, rule: Rule) -> float | None:
-        """Return the mean of the combined values; None if fewer rows than `min_coverage` have one: draws are not like the others."""
+        """Return the mean of the combined values; None if fewer than `min_coverage` of the rows have one."""
         found = self.values(rule)
+        # Rows without draws are no random part of all rows.
         if not found or len(found) < self.min_coverage * len(self.rows):
             return None
         return fmean(found)
 
     def stderr(self, rule: Rule) -> float | None:
-        """Return the standard error of the mean, clustered by question; None without a mean, and below two questions."""
+        """Return the standard error of the mean, clustered by question; None without a mean, or with one question."""
         known = [row for row in self.rows if row.combined(rule) is not None]
         ids = {sample: number for number, sample in enumerate({row.sample_id for row in known})}
         if self.mean(rule) is None or len(ids) < 2:
@@ -103,7 +104,7 @@ def panel(
     without: Sequence[str] = (),
     min_coverage: float = _FLOOR,
 ) -> Panel:
-    """Combine the verdicts of several judges; one may be left out without asking the others again.
+    """Combine the verdicts of several judges, all or some of them.
 
     Args:
         judge_sets: Judge runs on the same answers by the same rubric.
@@ -116,11 +117,11 @@ def panel(
     """
     named = {name_of(judge_set): judge_set for judge_set in judge_sets}
     if len(named) < len(judge_sets):
-        raise SettingsError("A judge is given twice: name one run of each judge.")
+        raise SettingsError("Two runs are of the same judge: name one run of each judge.")
     dropped = {name for name in named if {name, name.rpartition("@")[0]} & set(without)}
     known = dropped | {name.rpartition("@")[0] for name in dropped}
     if unknown := set(without) - known:
-        raise SettingsError(f"'{min(unknown)}' is none of the judges ({', '.join(named)}).")
+        raise SettingsError(f"'{min(unknown)}' is not one of the judges ({', '.join(named)}).")
     kept = {name: judge_set for name, judge_set in named.items() if name not in dropped}
     if len(kept) < 2:
         raise SettingsError(f"A panel needs two judges or more, got {', '.join(kept) or 'none'}.")
@@ -129,7 +130,7 @@ def panel(
     for name, run in runs.items():
         if _question(run) != _question(first):
             raise SettingsError(
-                f"Judge '{name}' was asked about other answers, or by another rubric, than '{next(iter(runs))}'. "
+                f"Judge '{name}' judged other answers, or by another rubric, than '{next(iter(runs))}'. "
                 "Leave one of them out (`--without`)."
             )
     read = {name: verdicts(judge_set) for name, judge_set in kept.items()}
@@ -153,10 +154,10 @@ def panel(
 
 
 def one_run_each(judge_sets: Sequence[AnswerSet], judged: AnswerSet) -> list[AnswerSet]:
-    """Return a run of each judge on exactly these answers: the most questions, of equal ones the newest.
+    """Return a run of each judge on exactly these answers: the run with the most questions, or the newest of these.
 
-    Runs by the rubric, criteria and baseline that most judges have come first. A judge without one gives another run, which
-    `panel` refuses by its name. Runs on answers that were changed since are left out.
+    Runs by the rubric, criteria and baseline that most judges have come first. A judge without such a run is
+    represented by another run, which `panel` refuses by name. Runs on answers that were changed since are left out.
 
     Args:
         judge_sets: Judge runs by rubrics of one name, oldest first.
@@ -186,12 +187,12 @@ def one_run_each(judge_sets: Sequence[AnswerSet], judged: AnswerSet) -> list[Ans
 def panels_at(
     repository: Repository, revision: str, judge_sets: Sequence[AnswerSet]
 ) -> list[tuple[Panel, list[AnswerSet]]]:
-    """Return the panels to which judge runs belong, with all runs of each: those on the same answers by the same rubric.
+    """Return the panels to which judge runs belong: all runs on the same answers by the same rubric.
 
     Args:
         repository: Repository of the runs and of the judged answers.
         revision: Revision at which the other runs are looked up.
-        judge_sets: Answer sets; those that are no judge runs, or whose judge is the only one, have no panel.
+        judge_sets: Answer sets. Sets that are not judge runs, or whose judge is the only one, have no panel.
 
     Raises:
         DamagedAnswersError: If stored verdicts cannot be read.
@@ -245,7 +246,7 @@ def _question(run: JudgeRun) -> tuple[object, ...]:
 
 
 def _by_answer(found: Sequence[Verdict]) -> dict[Key, float]:
-    """Return the mean value of a judge's verdicts on each answer: of its repeats, and of both orders of a pair."""
+    """Return the mean value of a judge's verdicts on each answer, over repeats and both orders of a pair."""
     values: dict[Key, list[float]] = {}
     for verdict in found:
         if verdict.value is not None:

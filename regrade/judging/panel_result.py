@@ -53,7 +53,7 @@ class PanelResult(StrictModel):
     baseline: str | None
     """Id of the other side's answers, for pairs."""
     criteria: str | None
-    """sha256 over the criteria of all questions, for a rubric with such."""
+    """sha256 over the criteria of all questions, for a rubric with criteria."""
     scale: Scale
     answers: int
     """Judged answers."""

@@ -67,7 +67,7 @@ def fenced(texts: Mapping[str, str]) -> dict[str, str]:
     an answer cannot close its marks.
 
     Args:
-        texts: Texts by the name that their marks have.
+        texts: Texts by the name in their marks.
     """
     shown = {name: without_control_tokens(text) for name, text in texts.items()}
     content = "\0".join(shown.values())
@@ -218,7 +218,7 @@ class JudgeQuestions:
         return self._samples
 
     def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
-        """Return the rubric, filled with the answer."""
+        """Return the rubric's template, filled with the answer."""
         text = str(sample.fields[PROMPT])
         system = self._prompt.system
         if self.format == "completion":
@@ -231,7 +231,7 @@ class JudgeQuestions:
         return ()
 
     def ranking(self, sample: Sample) -> RankingRule:  # noqa: ARG002 - as above
-        """Return the rule that all other benchmarks have."""
+        """Return the rule of most benchmarks."""
         return "labels"
 
     def contexts(self, sample: Sample) -> tuple[str | tuple[Message, ...], ...]:  # noqa: ARG002 - as above
@@ -345,7 +345,7 @@ class JudgeQuestions:
 
 
 def check_sides(rubric: Rubric, *, compares: bool) -> None:
-    """Refuse (`SettingsError`) a rubric for pairs without a baseline, and a baseline (`compares`) without such a rubric."""
+    """Raise `SettingsError` for a rubric for pairs without a baseline, and for a baseline without such a rubric."""
     if (rubric.kind == "pairwise") != compares:
         raise SettingsError(
             f"Rubric '{rubric.name}' grades one answer at a time: leave out `--baseline`, or use `--rubric pairwise`."
@@ -355,7 +355,7 @@ def check_sides(rubric: Rubric, *, compares: bool) -> None:
 
 
 def check_prompt(prompt: PromptSettings) -> None:
-    """Refuse (`SettingsError`) prompt settings that a judge cannot have."""
+    """Raise `SettingsError` for prompt settings that a judge cannot have."""
     if prompt.truncate:
         raise SettingsError(
             "A judge must see whole answers: leave out `truncate`. A prompt that does not fit into the judge's context fails."

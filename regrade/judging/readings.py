@@ -1,4 +1,4 @@
-"""Verdicts of judge runs, beside the answers that they are about."""
+"""Verdicts of judge runs, with the judged answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from regrade.stats.named import row_metrics
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A verdict of a judge, or the reason why there is none."""
+    """A verdict of a judge, or the reason for a missing verdict."""
 
     sample_id: str
     repeat: int
@@ -37,7 +37,7 @@ def run_of(judge_set: AnswerSet) -> JudgeRun:
     """Return the facts of a judge run.
 
     Raises:
-        SettingsError: If the answers are no verdicts of a judge.
+        SettingsError: If the answers are not verdicts of a judge.
     """
     manifest = judge_set.manifest
     run = judge_run(manifest.specification)
@@ -50,10 +50,10 @@ def run_of(judge_set: AnswerSet) -> JudgeRun:
 
 
 def verdicts(judge_set: AnswerSet) -> list[Verdict]:
-    """Return the verdicts of a judge run, read by the current scorer: from its stored scoring, or anew.
+    """Return the verdicts of a judge run, read by the current scorer or from its stored scoring.
 
     Raises:
-        SettingsError: If the answers are no verdicts of a judge.
+        SettingsError: If the answers are not verdicts of a judge.
         DamagedAnswersError: If stored verdicts or scores cannot be read.
     """
     run = run_of(judge_set)
@@ -95,7 +95,7 @@ def judged_answers(
     side: Literal["judged", "baseline"] = "judged",
     repository: Repository | None = None,
 ) -> dict[tuple[str, int], JudgedAnswer]:
-    """Return the answers that a judge run is about, by sample id and repeat of the answer.
+    """Return the judged answers of a judge run, by sample id and repeat.
 
     Args:
         judge_set: The judge run.

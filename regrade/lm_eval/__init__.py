@@ -1,1 +1,1 @@
-"""Tasks of lm-evaluation-harness (https://github.com/EleutherAI/lm-evaluation-harness): requests, and scores of stored answers."""
+"""Tasks of lm-evaluation-harness: requests, and scores of stored answers (https://github.com/EleutherAI/lm-evaluation-harness)."""

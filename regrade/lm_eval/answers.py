@@ -12,7 +12,7 @@ def response_of(text: str, stops: Sequence[str], *, reasoning_open: bool) -> str
     Args:
         text: The answer as generated.
         stops: Stop texts of the task, in its order.
-        reasoning_open: A thought is open where the text begins.
+        reasoning_open: A thought is open at the beginning of the text.
     """
     _, end, after = text.rpartition(THOUGHT_END)
     if end:

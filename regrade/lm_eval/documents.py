@@ -1,7 +1,7 @@
 """Documents of tasks as JSON text, from which scoring reads them later.
 
-A task's functions see the same document in both cases, so that a document which JSON changes is refused: JSON has no
-tuples, bytes, images or dates, and its keys are texts.
+A task's functions must see the same document in both cases. A document that JSON would change is therefore refused:
+JSON has no tuples, bytes, images or dates, and its keys are texts.
 """
 
 import json
@@ -20,7 +20,7 @@ def document_text(document: Mapping[str, Any], task: str, doc_id: int) -> str:
         doc_id: Number of the document, for messages.
 
     Raises:
-        SettingsError: If JSON cannot hold a value of the document. The message names the first.
+        SettingsError: If JSON cannot hold a value of the document. The message names the first such value.
     """
     unfit = next(_unfit(document, ""), None)
     if unfit is not None:

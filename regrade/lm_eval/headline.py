@@ -1,4 +1,4 @@
-"""The metric of a task that gives its headline number. lm_eval has no rule for it, and shows all."""
+"""The metric of a task that gives its headline number. lm_eval has no such rule, and shows all metrics."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ PUBLISHED: Mapping[str, str] = {
     "hellaswag": "acc_norm,none",
     "openbookqa": "acc_norm,none",
 }
-"""Metrics that model cards give for these tasks, if it is not the first one."""
+"""Metrics that model cards give for these tasks, if it is not the first metric."""
 
 
 def headline(
@@ -18,7 +18,7 @@ def headline(
 ) -> str | None:
     """Return the headline metric of a task as `metric,filter`; None if no metric is a share of right answers.
 
-    It is the metric in `PUBLISHED`; else the first that is a mean of values from 0 to 1, of which higher ones are better.
+    It is the metric in `PUBLISHED`, else the first mean of values from 0 to 1 that is better if higher.
 
     Args:
         task: Name of the task.

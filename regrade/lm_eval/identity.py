@@ -1,4 +1,4 @@
-"""Files that decide a task: its yaml files, and the Python files that these and other Python files import."""
+"""Files that decide a task: its yaml files, and the Python files that they import, also indirectly."""
 
 import ast
 import hashlib
@@ -17,7 +17,7 @@ from regrade.settings.files import file_sha256
 def content_hash(name: str, index: Mapping[str, TaskEntry], include_path: str | None) -> str:
     """Return the sha256 over the content of all files that decide a task, group or tag.
 
-    Paths enter it relative to lm_eval's tasks or to the user's folder, so that it is equal on all machines.
+    The hash has paths relative to lm_eval's tasks or to the user's folder, so that it is equal on all machines.
 
     Args:
         name: Task, group or tag.
@@ -111,7 +111,7 @@ def _imported(path: Path) -> tuple[Path, ...]:
     """Return the Python files of tasks that a Python file imports."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes in texts
+            warnings.simplefilter("ignore")  # for invalid escapes in texts
             tree = ast.parse(path.read_bytes())
     except SyntaxError as error:
         raise SettingsError(f"'{path}', line {error.lineno}: {error.msg}.") from error

@@ -19,19 +19,19 @@ from regrade.settings.files import atomic_write, cache_folder
 
 Kind = Literal["task", "group", "tag"]
 _FORMAT = 2
-"""Version of the kept file; another one is built again."""
+"""Version of the cached file; a file of another version is built again."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEntry:
-    """A name that can be asked for."""
+    """A task, group or tag."""
 
     name: str
     kind: Kind
     path: str | None
     """Yaml file; None for a tag."""
     members: tuple[str, ...] = ()
-    """Tasks and groups of a group or tag, by name; those that a group defines itself are left out."""
+    """Tasks and groups of a group or tag, by name, except those that a group defines itself."""
     output_type: str | None = None
     dataset: str | None = None
     refusal: Refusal | None = None
@@ -87,7 +87,7 @@ def matching(pattern: str, index: Mapping[str, TaskEntry]) -> list[TaskEntry]:
 
 
 def leaves(name: str, index: Mapping[str, TaskEntry]) -> list[TaskEntry]:
-    """Return the tasks of a name, in order, as far as they have a yaml file."""
+    """Return the tasks of a name that have a yaml file, in order."""
     found: dict[str, TaskEntry] = {}
     open_names, seen = [name], set()
     while open_names:
@@ -116,7 +116,7 @@ def _installed() -> Mapping[str, TaskEntry]:
 
 
 def _identity(folder: Path) -> str:
-    """Return a name for the kept file: of the version and the place of the installation."""
+    """Return a name for the cached file, made of version and place of the installation."""
     changed = folder.stat().st_mtime_ns
     return sha256(f"{VERSION}\n{folder}\n{changed}".encode()).hexdigest()[:16]
 
@@ -134,7 +134,7 @@ def _row(entry: TaskEntry) -> Sequence[object]:
 
 
 def _read(kept: Path) -> list[TaskEntry] | None:
-    """Return the entries of a kept file; None without one, or if another version of regrade wrote it."""
+    """Return the entries of a cached file; None if it does not exist, or is of another version of regrade."""
     try:
         written, rows = orjson.loads(kept.read_bytes())
     except (FileNotFoundError, orjson.JSONDecodeError, ValueError, TypeError):
@@ -148,7 +148,7 @@ def _read(kept: Path) -> list[TaskEntry] | None:
 
 
 def entries_of(folder: Path) -> list[TaskEntry]:
-    """Read all yaml files of a folder, as `TaskIndex.build` of lm_eval does."""
+    """Read all yaml files of a folder, like `TaskIndex.build` of lm_eval."""
     from lm_eval.tasks._index import Kind as TheirKind
     from lm_eval.tasks._index import TaskIndex
 

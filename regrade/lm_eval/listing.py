@@ -23,7 +23,7 @@ class Listed:
     """Name of the benchmark."""
     kind: str
     asks: str
-    """Kind of its requests, for people; "" if its tasks have several."""
+    """Kind of its requests in words; "" if its tasks have several kinds."""
     datasets: tuple[str, ...]
     """Hub datasets of its tasks, at most three."""
     tasks: int
@@ -33,7 +33,7 @@ class Listed:
 
 
 def described(entry: TaskEntry, index: Mapping[str, TaskEntry]) -> Listed:
-    """Return a name with what it asks, and why it cannot be run if so."""
+    """Return a name with the kind of its requests, its datasets, and the reason if it cannot be run."""
     tasks = leaves(entry.name, index)
     kinds = {task.output_type or "" for task in tasks}
     refused = next((task for task in tasks if task.refusal is not None), None)

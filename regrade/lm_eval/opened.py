@@ -33,7 +33,7 @@ class DatasetTask(ConfigurableTask):  # type: ignore[misc]  # lm_eval has no typ
 
 
 class StoredTask(ConfigurableTask):  # type: ignore[misc]  # lm_eval has no types
-    """A task whose documents are stored ones, after `process_docs`. Its functions score answers; it asks nothing."""
+    """A task with stored documents, after `process_docs`. It is used only to score answers."""
 
     def __init__(self, config: Mapping[str, Any], documents: Sequence[Document]) -> None:
         self._documents = documents
@@ -50,7 +50,7 @@ class StoredTask(ConfigurableTask):  # type: ignore[misc]  # lm_eval has no type
 
 
 class _Documents(list[Document]):
-    """Documents with what lm_eval reads of a `Dataset` besides them."""
+    """Documents with the attributes of a `Dataset` that lm_eval reads."""
 
     def __init__(self, documents: Sequence[Document]) -> None:
         super().__init__(documents)
@@ -67,10 +67,8 @@ def _once(process: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def processed(split: Any) -> Any:  # noqa: ANN401 - a dataset
         if id(split) not in results:
-            results[id(split)] = (
-                split,
-                process(split),
-            )  # the split is kept, so that its id stays its own
+            # The split is kept, so that no other object gets its id.
+            results[id(split)] = (split, process(split))
         return results[id(split)][1]
 
     return processed

@@ -20,7 +20,7 @@ from typing import Any
 from regrade.settings.errors import NotInstalledError, SettingsError
 
 VERSION = "0.4.13"
-"""Version of lm_eval that regrade works with; the extra `lm-eval` has the same."""
+"""Supported version of lm_eval; the extra `lm-eval` has the same."""
 _INSTALL = "pip install 'regrade[lm-eval]'"
 
 
@@ -53,7 +53,7 @@ def tasks_folder() -> Path:
 
 
 _ALONE = threading.RLock()
-"""Held while lm_eval works: it and tasks use the process's stdout, environment and random numbers."""
+"""Held while lm_eval works, because it and its tasks use the process's stdout, environment and random numbers."""
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def _hidden() -> Iterator[None]:
     logger = logging.getLogger("lm_eval")
     level = logger.level
     logger.setLevel(logging.ERROR)
-    bar: Any = import_module("tqdm").tqdm  # lm_eval's bars
+    bar: Any = import_module("tqdm").tqdm  # lm_eval's progress bars
     shown = bar.__init__
     bar.__init__ = partialmethod(shown, disable=True)
     try:

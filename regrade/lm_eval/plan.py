@@ -27,7 +27,7 @@ class TaskPlan:
 
     name: str
     configs: Mapping[str, Mapping[str, Any]]
-    """Configuration of each task: the yaml file with all that it includes, functions resolved."""
+    """Configuration of each task: the yaml file with its included files, functions resolved."""
     groups: "Mapping[str, Group]"
     """Groups, which aggregate the results of their tasks."""
 
@@ -80,7 +80,7 @@ def not_loaded(task: str, error: Exception) -> SettingsError:
 
 
 def task_manager(index: Mapping[str, TaskEntry]) -> Any:  # noqa: ANN401 - lm_eval is imported only here
-    """Return lm_eval's task manager with an index that was built before."""
+    """Return lm_eval's task manager with the index of `task_index`."""
     from lm_eval.tasks import TaskManager
     from lm_eval.tasks._index import Entry, Kind
 
@@ -100,7 +100,7 @@ def task_manager(index: Mapping[str, TaskEntry]) -> Any:  # noqa: ANN401 - lm_ev
 
 @contextmanager
 def _unopened() -> Iterator[dict[str, dict[str, Any]]]:
-    """Let lm_eval make tasks without reading their documents; yield their configurations by name."""
+    """Make lm_eval create tasks without reading their documents; yield their configurations by name."""
     from lm_eval.api.task import ConfigurableTask, TaskConfig
     from lm_eval.tasks import _factory
 

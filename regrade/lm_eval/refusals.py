@@ -1,4 +1,4 @@
-"""Tasks that cannot be run, each with a sentence that says why and what to do instead."""
+"""Tasks that cannot be run, each with the reason and the remedy."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -26,10 +26,10 @@ MIXED_REPEATS = (
 
 
 def refusal_of(config: Mapping[str, Any]) -> Refusal | None:
-    """Return why the task of a yaml file cannot be run, or None if it can.
+    """Return the reason for which the task of a yaml file cannot be run, or None.
 
     Args:
-        config: Content of the yaml file with all that it includes; functions may be unresolved.
+        config: Content of the yaml file with its included files; functions may be unresolved.
     """
     if "class" in config:
         return "class"

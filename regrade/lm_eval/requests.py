@@ -1,7 +1,7 @@
 """All requests of a task's split, as lm_eval builds them.
 
-lm_eval draws worked examples in the order of the documents, from one generator: the prompts of a part of the split would
-differ. So all are built, whatever the limit.
+lm_eval draws worked examples in the order of the documents, from one generator: the prompts of a part of the split
+would differ. All are therefore built, whatever the limit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,9 +30,9 @@ class AskedQuestion:
     document: str
     """The document as JSON text, after the task's `process_docs`."""
     contexts: tuple[Prompt, ...]
-    """Context of each continuation; the prompt, if text is generated; none for rolling requests."""
+    """Context of each continuation; the prompt, if text is generated; empty for rolling requests."""
     continuations: tuple[str, ...]
-    """Continuations whose log-probability is asked for; the whole text for rolling requests."""
+    """Continuations whose log-probability is requested; the whole text for rolling requests."""
     target: str
     choices: tuple[str, ...]
 
@@ -57,7 +57,7 @@ class AskedTask:
 
 @contextmanager
 def _computed_here() -> Iterator[None]:
-    """Let `datasets` compute documents anew: random choices of another process would be in its cache on disk."""
+    """Make `datasets` compute documents anew, because its cache on disk may hold random choices of another process."""
     import datasets
 
     cached = datasets.is_caching_enabled()
@@ -70,7 +70,7 @@ def _computed_here() -> Iterator[None]:
 
 
 class _ChatText(str):
-    """A chat in the place of the text that lm_eval expects from a chat template."""
+    """A chat instead of the text that lm_eval expects from a chat template."""
 
     __slots__ = ("messages",)
     messages: tuple[Mapping[str, str], ...]
@@ -89,7 +89,7 @@ def ask(
     Args:
         plan: The tasks.
         datasets: Returns their datasets.
-        n_shots: Number of worked examples; None: each task's own. A task that sets 0 keeps it.
+        n_shots: Number of worked examples; None: as each task sets it. A task that sets 0 keeps 0.
         chat: Make chats, with worked examples as turns.
         system: System message, or text at the start of the prompt.
 
@@ -194,7 +194,10 @@ def _target(target: object, choices: Sequence[str]) -> str:
 
 
 def _chat_text(messages: Sequence[Mapping[str, str]], add_generation_prompt: bool = True) -> str:  # noqa: ARG001
-    """Stand in for a chat template: the engine renders the messages. A last message of the assistant is continued."""
+    """Stand in for a chat template, because the engine renders the messages.
+
+    A last message of the assistant is continued.
+    """
     text = _ChatText("\n".join(message["content"] for message in messages))
     text.messages = tuple(messages)
     return text

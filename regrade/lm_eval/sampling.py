@@ -22,7 +22,7 @@ def sampling_of(task: str, generation: Mapping[str, Any] | None, delimiter: str)
 
     Args:
         task: Name for messages.
-        generation: The task's settings; None: it has none.
+        generation: The task's settings, or None.
         delimiter: Text between worked examples, which ends an answer unless the task names stop texts.
 
     Raises:

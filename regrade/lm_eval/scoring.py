@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regrade.lm_eval.opened import StoredTask
 
 BOOTSTRAP_ITERATIONS = 100_000
-"""Samples drawn for the standard error of metrics that have no formula: the default of `simple_evaluate`."""
+"""Resamples for the standard error of metrics without a formula; the default of `simple_evaluate`."""
 _NO_PROCESSES = "DISABLE_MULTIPROC"
 """Environment variable of lm_eval: bootstrap in this process. The numbers are the same."""
 
@@ -38,7 +38,7 @@ class QuestionScores:
 
     doc_id: int
     metrics: Mapping[str, Any]
-    """Values by `metric,filter`, as `process_results` returns them: numbers, or what the aggregation takes."""
+    """Values by `metric,filter`, as `process_results` returns them: numbers, or the input of the aggregation."""
     filtered: Mapping[str, Sequence[object]]
     """Response to each request after each filter."""
 
@@ -49,7 +49,7 @@ class Estimate:
 
     value: float
     stderr: float | None
-    """None if lm_eval gives none."""
+    """None if lm_eval has no standard error for it."""
     n: int
     """Number of documents."""
 
@@ -206,7 +206,7 @@ def _estimates(found: Mapping[str, Any]) -> Iterator[tuple[str, Estimate]]:
 
 @contextmanager
 def _bootstrap_here() -> Iterator[None]:
-    """Let lm_eval draw samples in this process: it would fork one process per core, also where threads run."""
+    """Make lm_eval resample in this process. By default it forks one process per core, although threads run."""
     before = os.environ.get(_NO_PROCESSES)
     os.environ[_NO_PROCESSES] = "1"
     try:

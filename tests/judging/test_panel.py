@@ -107,13 +107,13 @@ def test_judges_of_other_answers_or_rubrics_are_not_combined(
 ):
     candidates(tmp_path / "other" / "answers", ["x"])
     other = judged(tmp_path / "other", "four", "A")
-    with pytest.raises(SettingsError, match="was asked about other answers, or by another rubric"):
+    with pytest.raises(SettingsError, match="judged other answers, or by another rubric"):
         panel([three[0], other])
     with pytest.raises(SettingsError, match="needs two judges or more"):
         panel(three[:1])
-    with pytest.raises(SettingsError, match="given twice"):
+    with pytest.raises(SettingsError, match="of the same judge"):
         panel([three[0], three[0]])
-    with pytest.raises(SettingsError, match="'five' is none of the judges"):
+    with pytest.raises(SettingsError, match="'five' is not one of the judges"):
         panel(three, without=("five",))
 
 

@@ -35,7 +35,7 @@ def open_configs(
 
 
 class _Configs(ABC):
-    """A source made of one for each configuration; rows follow each other in the order of the configurations."""
+    """A source made of one source for each configuration, with the rows in the order of the configurations."""
 
     name: str
     config = None

@@ -18,7 +18,7 @@ class ContestTestsError(ValueError):
 
 
 class _TextUnpickler(pickle.Unpickler):
-    """Reads plain values only: a pickle that names any class or function is refused before it is used."""
+    """Reads plain values only, and refuses a pickle that names a class or function before it is used."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:  # noqa: ANN401 - of the base class
         raise ContestTestsError(

@@ -17,7 +17,7 @@ from regrade.settings.errors import DamagedAnswersError
 def calibrate(
     answers: AnswerSet, file: ScoreFile, table: pa.Table | None = None
 ) -> Calibrated | None:
-    """Return what labels say about a scoring, and about the further fields of its verdicts.
+    """Return a scoring calibrated by labels, with the further fields of its verdicts.
 
     None if no judge gave it and nobody labelled its answers.
 
@@ -55,7 +55,7 @@ def _calibrate(
 
 
 def labelled_elsewhere(verdicts: Verdicts) -> Iterator[Labelled]:
-    """Yield labelled verdicts of the same judge, rubric, criteria and scorer on other answers of the repository; none without a judge."""
+    """Yield labelled verdicts of the same judge, rubric, criteria and scorer on other answers of the repository."""
     answers, run = verdicts.answers, verdicts.run
     if run is None:
         return

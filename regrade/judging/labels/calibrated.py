@@ -27,7 +27,7 @@ UNCALIBRATED = "uncalibrated"
 
 
 class Calibrated(StrictModel):
-    """A scoring's figure by people's labels; without a method it is uncalibrated."""
+    """A scoring's figure corrected by people's labels; without a method it is uncalibrated."""
 
     method: Method | None = None
     scale: Scale = SHARES
@@ -39,24 +39,26 @@ class Calibrated(StrictModel):
     """Labelled answers behind it."""
     raters: int = 0
     agreement: Agreement | None = None
-    """Verdicts (rows of the table) against people; with several people, against the mean of their labels if that is a label."""
+    """Verdicts (rows of the table) against people: with several people, against the mean of their labels if it is a
+    label."""
     people: Estimate | None = None
-    """Krippendorff's alpha of the people among themselves; None for one person, or numbers."""
+    """Krippendorff's alpha of the people among themselves; None for one person, or if people give numbers."""
     sensitivity: float | None = None
-    """Share of the answers that people call right of which the scoring says so; None unless labels are right or wrong."""
+    """Share of the answers that people call right which the scoring calls right, too; None unless labels are right or
+    wrong."""
     specificity: float | None = None
     reason: str = ""
-    """Reason why nothing is corrected, or a remark on the labels."""
+    """Reason if nothing is corrected, or a remark on the labels."""
     fields: "dict[str, Calibrated]" = Field(default_factory=dict)
     """Further fields of the verdicts by name, such as `style`; each has labels of its own."""
 
     def with_fields(self, fields: "Mapping[str, Calibrated]") -> "Calibrated":
-        """Return the same with further fields of the verdicts."""
+        """Return a copy with further fields of the verdicts."""
         return self.model_copy(update={"fields": dict(fields)})
 
     @property
     def figures(self) -> dict[str, float]:
-        """Corrected mean and the ends of its interval, by name; none of what is uncalibrated."""
+        """Corrected mean and the ends of its interval, by name; empty if uncalibrated."""
         named = {"corrected": self.value, "corrected_low": self.low, "corrected_high": self.high}
         for field, found in self.fields.items():
             named |= {f"{name}/{field}": value for name, value in found.figures.items()}
@@ -119,7 +121,7 @@ def calibrated(
 
 
 def random_labels(verdicts: Verdicts, labels: StoredLabels) -> FloatArray:
-    """Return the labels of a random part of the verdicts, shape (n_answers,); NaN elsewhere, everywhere if there is none."""
+    """Return the labels of a random part of the verdicts, shape (n_answers,); NaN elsewhere, or everywhere if no part is random."""
     values = labels.values(verdicts.keys)
     keys = labels.keys
     parts = [random_part(verdicts.keys, keys, seed) for seed in labels.seeds or (0,)]
@@ -130,7 +132,7 @@ def random_labels(verdicts: Verdicts, labels: StoredLabels) -> FloatArray:
 
 
 def labelled_verdicts(verdicts: Verdicts, labels: FloatArray) -> LabelledVerdicts:
-    """Return verdicts and labels as the correction takes them."""
+    """Return verdicts and labels as the input of the correction."""
     span = verdicts.scheme.scale.span
     return LabelledVerdicts(verdicts.value, labels, verdicts.cluster, span)
 

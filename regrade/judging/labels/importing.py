@@ -20,7 +20,7 @@ _SHOWN = 5
 
 
 class RelabelledError(SettingsError):
-    """People have labelled some answers before, otherwise."""
+    """A person has given an answer another label before."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         self.problems = problems
@@ -78,7 +78,7 @@ def store_labels(labels: Sequence[Label], task: LabelTask, seed: int | None, siz
     Args:
         labels: At least one.
         task: The answers that were labelled.
-        seed: Seed of the random sample that people were given. None: they chose the answers.
+        seed: Seed of the random sample that people labelled. None: they chose the answers.
         size: Size of the sample.
     """
     rows = [

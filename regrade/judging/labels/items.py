@@ -1,4 +1,4 @@
-"""Verdicts of a scoring on answers, as people's labels are compared with them."""
+"""Verdicts of a scoring on answers, for the comparison with people's labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from regrade.stats.named import row_metrics
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Verdicts of a scoring, one for each answer that has any; several verdicts of a judge on an answer are averaged."""
+    """Verdicts of a scoring, one for each answer with a verdict; several verdicts of a judge on an answer are averaged."""
 
     answers: AnswerSet
     run: JudgeRun | None
@@ -64,7 +64,7 @@ def verdicts_of(
 
 
 def _values(table: pa.Table, field: str | None) -> list[float]:
-    """Return the value of each row; of a further field it is the named value that the scorer gave."""
+    """Return the value of each row; for a further field, the scorer's named value."""
     values: list[float] = score_values(table).tolist()
     if field is None:
         return values
@@ -73,5 +73,5 @@ def _values(table: pa.Table, field: str | None) -> list[float]:
 
 
 def judged_key(run: JudgeRun | None, key: Key) -> Key:
-    """Return the key of the judged answer of a row; the row's own key without a judge run."""
+    """Return the key of the judged answer of a row, or the row's own key if it is not of a judge run."""
     return key if run is None else (key[0], run.place(key[1])[0])

@@ -21,11 +21,11 @@ def scale_of(panel: Panel) -> Scale:
 
 
 def calibrated_panel(panel: Panel, judge_sets: Sequence[AnswerSet]) -> dict[str, Calibrated]:
-    """Return what labels say about each judge of a panel and about its values by each rule, by judge and by rule.
+    """Return the calibration of each judge of a panel, and of its values by each rule.
 
     Args:
         panel: The panel.
-        judge_sets: Judge runs out of which it was made.
+        judge_sets: Its judge runs.
 
     Raises:
         DamagedAnswersError: If labels are damaged.
@@ -51,7 +51,10 @@ def calibrated_panel(panel: Panel, judge_sets: Sequence[AnswerSet]) -> dict[str,
 
 
 def _value(row: PanelRow, name: str) -> float | None:
-    """Return the value of a judge, or by a rule; in a draw the mean: without the draws, the rest would be corrected."""
+    """Return the value of a judge, or by a rule.
+
+    A draw has the mean, because without draws only the rest would be corrected.
+    """
     if name not in RULES:
         return row.values.get(name)
     combined = row.combined(name)

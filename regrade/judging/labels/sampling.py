@@ -1,4 +1,4 @@
-"""Random samples of answers, in an order that depends on nothing but a seed and the answers' keys.
+"""Random samples of answers, in an order that depends only on a seed and the answers' keys.
 
 The order is the same on every machine, and adding answers does not change the order of the others: a larger sample contains
 a smaller one, and two models that answered the same questions get labels of the same questions. Anyone can check later that
@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 Key = tuple[str, int]
 """Sample id and repeat of an answer."""
 LEAST_LABELLED = 0.95
-"""Least share of labelled answers among the first ones of the order; people leave some out."""
+"""Least share of labelled answers among the first answers of the order; people leave some out."""
 
 
 def random_order(keys: Sequence[Key], seed: int) -> list[int]:
@@ -26,9 +26,9 @@ def population_sha256(keys: Collection[Key]) -> str:
 
 
 def random_part(keys: Sequence[Key], labelled: Collection[Key], seed: int) -> list[int]:
-    """Return the positions of labelled answers that are a random part of all; empty if they are none.
+    """Return the positions of labelled answers that are a random part of all; empty if there is no such part.
 
-    They are the labelled ones among the first answers of the order, as far as 95 % of these are labelled.
+    They are the labelled answers among the first of the order, up to where 95 % of these are labelled.
     """
     known = set(labelled)
     part: list[int] = []

@@ -25,7 +25,7 @@ class Scheme:
     """Value of each label, from worst to best; empty if people give a number."""
     scale: Scale = SHARES
     words: Mapping[str, str] = field(default_factory=dict)
-    """Label of other words that people may write, in lower case."""
+    """Other words, in lower case, that people may write, with their labels."""
 
     @property
     def grades(self) -> dict[float, str]:
@@ -42,7 +42,7 @@ class Scheme:
         return "ordinal" if len(self.grades) > 2 else "nominal"
 
     def grade(self, values: FloatArray) -> IntArray:
-        """Return the position of each value among the grades; -1 for one between them, and for NaN."""
+        """Return the position of each value among the grades; -1 for values between grades and for NaN."""
         grades = np.array(list(self.grades), np.float64)
         if not len(grades):
             return np.full(len(values), -1, np.int64)
@@ -55,10 +55,10 @@ class Scheme:
         return bool(self.labels) and set(self.labels.values()) <= {0.0, 1.0}
 
     def read(self, text: str) -> tuple[str, float]:
-        """Return a label as it is stored, and its value; upper and lower case do not matter.
+        """Return the stored form of a label, and its value; case does not matter.
 
         Raises:
-            SettingsError: If it is none of the labels.
+            SettingsError: If it is not one of the labels.
         """
         given = " ".join(text.split())
         if not self.labels:
@@ -100,11 +100,11 @@ def expected(labels: Sequence[str], scale: Scale, words: Mapping[str, str] | Non
 
 
 def further_fields(run: JudgeRun | None, scorer: str) -> tuple[str, ...]:
-    """Return the names of a verdict's fields beside the first, which gives the headline number.
+    """Return the names of a verdict's fields after the first, which gives the headline number.
 
     Args:
         run: Facts of the judge run; None for answers that no judge graded.
-        scorer: Name of the scorer; all but the one of judges give one value.
+        scorer: Name of the scorer; only the scorer of judges gives several values.
     """
     if run is None or run.rubric.kind != "verdict" or scorer != JUDGE:
         return ()

@@ -24,7 +24,7 @@ _SHOWN_PROBLEMS = 5
 
 @dataclass(frozen=True, slots=True)
 class SheetRow:
-    """A label in a sheet: of a row, or of one of its columns for labels if verdicts have several fields."""
+    """A label in a sheet: of a row, or of one of its label columns if verdicts have several fields."""
 
     key: Key
     field: str | None
@@ -117,7 +117,7 @@ def read_sheet(path: Path, tasks: Sequence[LabelTask], rater: str | None) -> lis
         rater: Name of the person, for rows without one.
 
     Raises:
-        SheetError: If a row names an unknown answer, was changed, or is there twice for one person.
+        SheetError: If a row names an unknown answer, was changed, or occurs twice for one person.
         SettingsError: If the file cannot be read, or lacks a column.
     """
     rows: list[SheetRow] = []
@@ -212,7 +212,7 @@ def _whole(text: str | None, column: str) -> int | None:
 
 
 def _guarded(cell: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula: answers are untrusted texts."""
+    """Return a cell that no spreadsheet computes as a formula, because answers are untrusted texts."""
     return f"'{cell}" if cell.startswith(_FORMULA) else cell
 
 
@@ -221,6 +221,6 @@ def _plain(cell: str) -> str:
 
 
 def _same(given: str, stored: str) -> bool:
-    """Return True for the same text; spreadsheets change line ends, and cut long cells."""
+    """Return True for the same text, although spreadsheets change line ends and cut long cells."""
     one, other = " ".join(given.split()), " ".join(stored.split())
     return one == other or (len(given) >= _LONGEST_CELL and other.startswith(one))

@@ -32,9 +32,9 @@ class StoredLabels:
     latest: dict[tuple[Key, str], Label]
     """Latest label by answer and rater."""
     seeds: tuple[int, ...]
-    """Seeds of the samples that people were given."""
+    """Seeds of the samples that people labelled."""
     outdated: int = 0
-    """Labels that do not count, because answers were generated again since."""
+    """Number of labels that do not count, because the answers were generated again since."""
 
     @property
     def raters(self) -> list[str]:
@@ -43,7 +43,7 @@ class StoredLabels:
 
     @property
     def keys(self) -> set[Key]:
-        """Labelled answers."""
+        """Keys of the labelled answers."""
         return {key for key, _ in self.latest}
 
     def values(self, keys: Sequence[Key], rater: str | None = None) -> FloatArray:
@@ -99,9 +99,9 @@ def stored_labels(answers: AnswerSet, scale: Scale, field: str | None = None) ->
 
 
 def is_current(answers: AnswerSet, record: LabelFile) -> bool:
-    """Return True if the labelled answers are still those of the set.
+    """Return True if the set still has the labelled answers.
 
-    The answers behind a judge run are part of its identity. Of other sets, all labelled shards have to be there still.
+    The answers behind a judge run are part of its identity. Other sets must still have all labelled shards.
     """
     if judge_run(answers.manifest.specification) is not None:
         return True

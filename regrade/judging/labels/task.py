@@ -1,4 +1,4 @@
-"""Answers to label: texts that people read, labels that they may give, and the verdicts that the labels are compared with."""
+"""Answers to label: their texts, the labels that people may give, and the verdicts with which the labels are compared."""
 
 import hashlib
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ class LabelTask:
 
     verdicts: Verdicts
     table: pa.Table
-    """Scores that the verdicts were read from, `SCORING_SCHEMA`."""
+    """Scores of the verdicts, `SCORING_SCHEMA`."""
     items: dict[Key, Item]
     """Answers with a verdict and a text, in stored order."""
     labels: StoredLabels
@@ -74,7 +74,10 @@ class LabelTask:
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """Labels that people may give; empty if they give numbers. Of a pair they do not know whose answer is which."""
+        """Labels that people may give; empty if they give numbers.
+
+        People do not know which answer of a pair is whose.
+        """
         return (FIRST, SECOND, TIE) if self.pairs else tuple(self.verdicts.scheme.labels)
 
     @property
@@ -90,7 +93,7 @@ class LabelTask:
         return run is not None and run.rubric.kind == "pairwise"
 
     def read(self, key: Key, text: str) -> tuple[str, float]:
-        """Return a label as it is stored, and its value.
+        """Return the stored form of a label, and its value.
 
         Raises:
             SettingsError: If it is none of the labels.
@@ -105,7 +108,7 @@ class LabelTask:
         return self.verdicts.scheme.read(given)
 
     def address(self, key: Key) -> str | None:
-        """Return the address of an answer in the viewer; None as in `view_address`, and for pairs, whose pages tell whose answer is which."""
+        """Return the address of an answer in the viewer; None as in `view_address`, and for pairs, whose pages show which answer is whose."""
         if self.pairs:
             return None
         run = self.verdicts.run
@@ -151,7 +154,7 @@ def open_tasks(answers: AnswerSet, scorer: str | None = None) -> list[LabelTask]
 def _point_to_verdicts(answers: AnswerSet) -> None:
     runs = judge_sets_of(answers.repository, answers.revision, answers.manifest.answer_set_id)
     if not runs:
-        return  # the scorer says how to judge them
+        return  # the scorer's error names the remedy
     found = (run.manifest for run in runs)
     named = ", ".join(f"'{m.answer_set_id}' ({m.specification.title})" for m in found)
     raise SettingsError(
@@ -165,7 +168,7 @@ def _by_key(verdicts: Verdicts) -> dict[Key, float]:
 
 
 def candidate_first(key: Key) -> bool:
-    """Return True if people see the candidate's answer of a pair first; by the hash of the key, so that it is no pattern."""
+    """Return True if people see the candidate's answer of a pair first, by the hash of the key, so that no order is visible."""
     return hashlib.sha256(f"{key[0]} {key[1]}".encode()).digest()[0] % 2 == 0
 
 
