@@ -7,7 +7,7 @@ from prefect import task
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.spool import Spool, spool_folder
-from regrade.jobs.continuing import remaining, stored_plan
+from regrade.jobs.continuing import log_version_1, remaining
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import Plan
 from regrade.jobs.plans_of_job import plans_of
@@ -50,8 +50,8 @@ def plan_answers(job: GenerationJob) -> list[Work]:
 
 
 def as_work(plan: Plan, repository: Repository, job: EngineJob, share: Share | None = None) -> Work:
-    """Return the work of a plan: of the answer set that exists, if one with the same answers does."""
-    plan = stored_plan(plan, repository, job.engine)
+    """Return the work of a plan."""
+    log_version_1(plan, repository)
     if (
         plan.withheld is not None
     ):  # all of them: a machine that adds nothing can then still show and score them

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -129,12 +128,7 @@ def read_origin(spool: Spool) -> Origin | None:
     Raises:
         SpoolError: If it was written by another version of regrade that this one does not know.
     """
-    return noted_origin(spool.folder)
-
-
-def noted_origin(folder: Path) -> Origin | None:
-    """Return the origin noted in the folder of a spool, which need not be open, or None; errors as `read_origin`."""
-    path = folder / ORIGIN
+    path = spool.folder / ORIGIN
     if not path.is_file():
         return None
     try:
@@ -143,4 +137,4 @@ def noted_origin(folder: Path) -> Origin | None:
         problem = (
             f"'{ORIGIN}' was written by another version of regrade ({' '.join(str(error).split())})"
         )
-        raise SpoolError(str(folder), problem) from error
+        raise SpoolError(str(spool.folder), problem) from error

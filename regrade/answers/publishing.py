@@ -33,7 +33,6 @@ from regrade.answers.spool import (
     spool_root,
 )
 from regrade.answers.withheld import WithheldQuestions, share_questions
-from regrade.records.specification import version_1
 from regrade.settings.errors import HeadMovedError, RegradeError
 
 MANIFEST = "manifest.json"
@@ -140,11 +139,10 @@ def publish_files(
         manifests: list[Manifest] = []
         changed: dict[str, Manifest | ScoreFile] = {}
         for description, files in sets:
-            known = _as_stored(repository, description, head)
-            stored = find_set(repository, known.specification, head)
+            stored = find_set(repository, description.specification, head)
             # The id of an import holds the hash of its file: stored rows are those of the same file.
             new = () if stored and stored.manifest.rows else files
-            change = _change(stored, known, new, None, ShardStates())
+            change = _change(stored, description, new, None, ShardStates())
             if change is not None:
                 changed[_manifest_path(change.manifest)] = change.manifest
                 additions.update(change.additions)
@@ -238,16 +236,6 @@ def _with_speeds(stored: AnswerSet, origin: Origin | None) -> AnswerSet:
     additions |= updated_card(stored.repository, stored.revision, {path: manifest})
     revision = stored.repository.commit(additions, message, parent=stored.revision)
     return AnswerSet(stored.repository, revision, manifest)
-
-
-def _as_stored(
-    repository: Repository, description: SetDescription, head: str | None
-) -> SetDescription:
-    """Return the description by which the head has the answer set: version 1, if it is stored so."""
-    earlier = version_1(description.specification, description.specification.sampling)
-    if earlier is not None and find_set(repository, earlier, head) is not None:
-        return description.model_copy(update={"specification": earlier})
-    return description
 
 
 def _manifest_path(manifest: Manifest) -> str:

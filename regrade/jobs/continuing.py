@@ -1,21 +1,16 @@
-"""Continue stored answers: choose the answer set that a plan continues, and find the rows that it lacks."""
+"""Find the rows that a stored answer set lacks."""
 
 import logging
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
-
-from pydantic import ValidationError
+from dataclasses import dataclass
 
 from regrade.answers.base import Repository
 from regrade.answers.documents import HEAL
 from regrade.answers.manifest import Session
-from regrade.answers.origin import noted_origin, read_origin
+from regrade.answers.origin import read_origin
 from regrade.answers.rows import RowStates
 from regrade.answers.sets import AnswerSet, find_set
-from regrade.answers.spool import Spool, spool_folder
+from regrade.answers.spool import Spool
 from regrade.answers.verify import intact_part
-from regrade.engines.base import BaseEngineSettings
 from regrade.jobs.plan import Plan
 from regrade.jobs.shares import Share
 from regrade.records import Sample
@@ -40,35 +35,18 @@ class Remaining:
     """Earlier sessions whose rows stay."""
 
 
-def stored_plan(plan: Plan, repository: Repository, engine: BaseEngineSettings) -> Plan:
-    """Return the plan for the answer set that exists: that of version 1 of the format, if it has the same answers.
-
-    Args:
-        plan: Plan of the current version.
-        repository: Repository to publish to.
-        engine: Settings of the engine.
-    """
-    earlier = plan.version_1
+def log_version_1(plan: Plan, repository: Repository) -> None:
+    """Log that a new answer set begins if the stored one has version 1 of the format, which is not continued."""
     head = repository.head()
-    if earlier is None or find_set(repository, plan.specification, head) is not None:
-        return plan
-    stored = find_set(repository, earlier, head)
-    origin = noted_origin(spool_folder(repository.uri, earlier.answer_set_id))
-    if stored is None and origin is None:
-        return plan
-    sessions = [
-        *(stored.manifest.sessions if stored else ()),
-        *(origin.sessions if origin else ()),
-    ]
-    if (difference := _difference(plan, sessions, engine)) is not None:
+    if head is None or find_set(repository, plan.specification, head) is not None:
+        return
+    folder = f"answers/{plan.version_1}"
+    if f"{folder}/manifest.json" in repository.files(head, folder):
         logger.info(
-            "%s: answer set %s is not continued, because %s",
+            "%s: a new answer set begins; the stored one (%s) has format version 1, which is read but not continued",
             plan.specification.title,
-            earlier.answer_set_id,
-            difference,
+            folder.rpartition("/")[2],
         )
-        return plan
-    return replace(plan, specification=earlier)
 
 
 def remaining(
@@ -129,32 +107,3 @@ def _states(stored: AnswerSet, spool: Spool) -> RowStates:
         return stored.states(spool.shard_states)
     except DamagedAnswersError as error:
         raise DamagedAnswersError(error.path, f"{error.problem} {HEAL}") from error
-
-
-def _difference(plan: Plan, sessions: Iterable[Session], engine: BaseEngineSettings) -> str | None:
-    """Say how the engine of sessions of version 1 differs; None if it computed the same.
-
-    Version 1 noted the settings of the engine for each session, but not in the specification.
-    """
-    for session in sessions:
-        settings = session.engine_settings
-        # `auto` is another precision on a CPU; on two GPUs it is the same for the same checkpoint.
-        on_gpus = session.device != "cpu" and "dtype" not in plan.specification.engine
-        if "dtype" in settings and session.dtype is not None and not on_gpus:
-            settings = {**settings, "dtype": session.dtype}
-        computed = _identity(plan, engine, settings)
-        if computed is None:
-            return "its engine's settings cannot be read"
-        if computed != plan.specification.engine:
-            return f"it was generated with engine settings {computed or 'by default'}"
-    return None
-
-
-def _identity(
-    plan: Plan, engine: BaseEngineSettings, settings: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    try:
-        then = type(engine).model_validate(settings)
-    except ValidationError:
-        return None
-    return then.identity(plan.model, truncate=plan.specification.prompt.truncate)

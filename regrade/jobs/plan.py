@@ -17,7 +17,7 @@ from regrade.jobs.asking import asked_as
 from regrade.jobs.shares import Share
 from regrade.models import ResolvedModel
 from regrade.records import Request, Sample
-from regrade.records.specification import Specification, effective_sampling, version_1
+from regrade.records.specification import Specification, effective_sampling, version_1_folder
 from regrade.settings import PromptSettings, SamplingSettings
 from regrade.settings.errors import SettingsError
 
@@ -30,8 +30,8 @@ class Plan:
     model: ResolvedModel
     specification: Specification
     samples: Sequence[Sample]
-    version_1: Specification | None = None
-    """Specification of the same answers in version 1 of the format; None if that had none."""
+    version_1: str = ""
+    """Folder of the same answers in version 1 of the format, which are not continued."""
     prints_the_day: bool = False
     """The chat template can print today's date, which is that of the first session."""
     reasons: bool = False
@@ -213,7 +213,7 @@ def make_plan(
         model,
         specification,
         samples,
-        version_1(specification, asked.sampling),
+        version_1_folder(specification, asked.sampling),
         prints_the_day=asked.reasoning.prints_the_day,
         reasons=bool(asked.reasoning.expected),
     )

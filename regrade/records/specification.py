@@ -171,27 +171,15 @@ class Specification(StrictModel):
         return dumped
 
 
-def version_1(
-    specification: Specification, sampling: SamplingParams | None
-) -> Specification | None:
-    """Return the specification of version 1 for the same command; None if version 1 had no such answers.
-
-    Version 1 had no engine settings and no adapters, knew a served model only by its address, and kept sampling params
-    that cannot matter.
+def version_1_folder(specification: Specification, sampling: SamplingParams) -> str:
+    """Return the folder that answers of the same command have in version 1: no engine settings, all sampling params.
 
     Args:
         specification: Specification of version 2.
         sampling: Sampling params as chosen, before `effective_sampling`.
     """
-    later = (
-        specification.prompt.labels != "appended"
-        or specification.model.adapter is not None
-        or (sampling is not None and sampling.thinking_token_budget is not None)
-    )
-    if specification.model.kind == "served" or later:
-        return None
     changes = {"specification_version": 1, "engine": {}, "sampling": sampling}
-    return specification.model_copy(update=changes)
+    return specification.model_copy(update=changes).folder
 
 
 def effective_sampling(sampling: SamplingParams, method: Method) -> SamplingParams:

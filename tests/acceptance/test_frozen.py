@@ -1,4 +1,4 @@
-"""Read, list, score, verify and continue repositories of older versions of regrade: see tests/frozen/README.md."""
+"""Read, list, score and verify repositories of older versions of regrade, and continue format 2: see tests/frozen."""
 
 import shutil
 from pathlib import Path
@@ -76,12 +76,21 @@ def test_scores_of_an_older_hash_are_stale_and_stay_beside_the_new_ones(tmp_path
         assert {score["scorer"] for score in new["scores"]} == {SCORERS[old["benchmark"]]}
 
 
+def test_what_is_incomplete_is_scored_as_it_is(incomplete: Path) -> None:
+    scored = regrade("score", "--answers", incomplete, "--json")
+    listed = regrade("list", "--answers", incomplete, "--json").document["answer_sets"]
+
+    assert scored.code == 0, scored.err
+    assert {(answers["complete"], answers["scores"][0]["n"]) for answers in listed} == {
+        (False, 250)
+    }
+
+
 @pytest.mark.slow  # loads vLLM once more
 @pytest.mark.vllm
 @pytest.mark.timeout(600)
-def test_what_is_incomplete_goes_on_where_it_stopped(
-    incomplete: Path, written_by: str, tmp_path: Path
-) -> None:
+def test_what_is_incomplete_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    incomplete = copy_of("format-2/incomplete", tmp_path)
     before = answer_sets(incomplete)
     done = regrade(
         *("evaluate", "--config", DEMO / "demo.yaml", "--answers", incomplete, "--json"),
@@ -98,7 +107,6 @@ def test_what_is_incomplete_goes_on_where_it_stopped(
         assert answers.manifest.shards[:1] == before[benchmark].manifest.shards
         assert sum(shard.rows for shard in answers.manifest.shards[1:]) == 150
         assert answers.manifest.schema_version == 2
-        assert answers.manifest.specification.specification_version == VERSIONS[written_by]
         assert answers.manifest.sessions[-1].rows == 150
         assert not verify(answers.repository, answers.revision).problems
     accuracy = {

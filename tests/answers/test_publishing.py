@@ -18,7 +18,6 @@ from regrade.answers.publishing import (
 from regrade.answers.sets import AnswerSet, find_set, list_sets, readable_sets
 from regrade.answers.spool import Spool
 from regrade.records.columns import GENERATION_SCHEMA
-from regrade.records.specification import version_1
 from regrade.scoring.score import is_stale, score_answers
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.stats.speed import Speed
@@ -376,24 +375,6 @@ def test_the_card_says_that_a_continued_set_is_complete(repository: LocalReposit
 
     second = published(repository, spool, range(3, 5), 5)
     assert "| 5 | complete |" in card(repository, second)
-
-
-def test_an_import_that_an_earlier_version_stored_is_not_stored_twice(
-    repository: LocalRepository, tmp_path: Path
-):
-    table = pa.Table.from_pylist([row(0), row(1)], schema=GENERATION_SCHEMA)
-    file = seal_table(table, tmp_path / "import.parquet")
-    now = description(2)
-    before = version_1(now.specification, now.specification.sampling)
-    assert before is not None
-    stored = now.model_copy(update={"specification": before})
-    (first,) = publish_files(repository, [(stored, [file])], "imported by version 1")
-    assert first.manifest.specification.specification_version == 1
-
-    (again,) = publish_files(repository, [(now, [file])], "imported again")
-
-    assert again.revision == first.revision
-    assert again.manifest == first.manifest
 
 
 def test_the_rows_of_files_are_published(repository: LocalRepository, tmp_path: Path):

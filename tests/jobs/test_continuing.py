@@ -11,17 +11,14 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.origin import Origin, begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool, spool_folder
-from regrade.engines.base import BaseEngineSettings
-from regrade.engines.openai import OpenAIEngine
-from regrade.engines.vllm import VllmEngine
-from regrade.jobs.continuing import Remaining, remaining, stored_plan
-from regrade.jobs.plan import Plan, make_plan
+from regrade.jobs.continuing import Remaining, log_version_1, remaining
+from regrade.jobs.plan import Plan
 from regrade.records import Completion
-from regrade.records.columns import SCHEMA_VERSION, generation_row
-from regrade.settings import PromptSettings, Reuse, SamplingSettings
+from regrade.records.columns import generation_row
+from regrade.settings import Reuse, SamplingParams, SamplingSettings
 from regrade.settings.errors import DamagedAnswersError
 from tests.builders import session
-from tests.sums import MODEL, SERVER, Sums, plan_of
+from tests.sums import plan_of
 
 TOTAL = 4
 FAILED = {"text": None, "error": "500", "error_permanent": False}
@@ -144,73 +141,27 @@ def test_a_damaged_set_that_is_not_healed_says_how(repository: LocalRepository):
         left(plan, repository)
 
 
-def planned(engine: BaseEngineSettings, sampling: SamplingSettings | None = None) -> Plan:
-    return make_plan(
-        Sums(TOTAL), MODEL, engine, sampling=sampling, prompt=PromptSettings(), repeats=1
-    )
-
-
-def of_version_1(plan: Plan) -> Plan:
-    assert plan.version_1 is not None
-    return replace(plan, specification=plan.version_1)
-
-
-def test_a_set_of_version_1_is_continued(repository: LocalRepository):
+def test_a_set_of_version_1_stays_as_it_is_and_the_log_says_so(
+    repository: LocalRepository, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO)
     sampling = SamplingSettings(seed=3, stop=("b", "a"))  # version 1 kept what cannot matter
-    plan = planned(VllmEngine(dtype="float32"), sampling)
-    old = of_version_1(plan)
-    settings = {"kind": "vllm", "dtype": "auto", "extra": []}
-    store(old, repository, rows(old, range(2)), engine_settings=settings)
+    plan = plan_of(TOTAL, sampling=sampling)
+    chosen = SamplingParams(seed=3, stop=("b", "a"), max_tokens=64)
+    changes = {"specification_version": 1, "sampling": chosen}
+    old = replace(plan, specification=plan.specification.model_copy(update=changes))
 
-    now = stored_plan(plan, repository, VllmEngine(dtype="float32"))
+    log_version_1(plan, repository)
+    assert not caplog.text  # nothing is stored
+    store(old, repository, rows(old, range(TOTAL)))
+    log_version_1(plan, repository)
+    assert f"({old.specification.answer_set_id}) has format version 1" in caplog.text
+    assert left(plan, repository)[0] == list(range(TOTAL))
 
-    assert now.specification.answer_set_id == old.specification.answer_set_id
-    assert left(now, repository)[0] == [2, 3]
-    store(now, repository, rows(now, range(2, 4)), engine_settings=settings)
-    stored = left(now, repository)[1].stored
-    assert stored is not None
-    assert (stored.manifest.state, stored.manifest.schema_version) == ("complete", SCHEMA_VERSION)
-    assert stored.manifest.specification.specification_version == 1
-
-
-def test_a_set_of_version_1_of_another_engine_is_not_continued_and_that_is_said(
-    repository: LocalRepository, caplog: pytest.LogCaptureFixture
-):
-    caplog.set_level(logging.INFO)
-    plan = planned(VllmEngine(dtype="float32"))
-    old = of_version_1(plan)
-    settings = {"kind": "vllm", "extra": ["load_format=dummy"]}
-    store(old, repository, rows(old, range(TOTAL)), engine_settings=settings)
-
-    assert stored_plan(plan, repository, VllmEngine(dtype="float32")) is plan
-    assert f"{old.specification.answer_set_id} is not continued" in caplog.text
-    assert "load_format" in caplog.text
-
-
-def test_a_spool_of_version_1_of_another_engine_is_not_continued(
-    repository: LocalRepository, caplog: pytest.LogCaptureFixture
-):
-    caplog.set_level(logging.INFO)
-    plan = planned(VllmEngine(dtype="float32"))
-    old = of_version_1(plan)
-    dummy = {"engine_settings": {"kind": "vllm", "extra": ["load_format=dummy"]}}
-    with opened(old, repository) as spool:  # and then the machine lost its power
-        one = session(1).model_copy(update=dummy)
-        begin_session(spool, repository.uri, old.description, one)
-        spool.append(rows(old, range(2)))
-
-    assert stored_plan(plan, repository, VllmEngine(dtype="float32")) is plan
-    assert "load_format" in caplog.text
-
-
-def test_a_set_of_version_1_does_not_hide_that_of_version_2(repository: LocalRepository):
-    plan = planned(SERVER)
-    old = of_version_1(plan)
-    settings = OpenAIEngine().model_dump(mode="json")
-    store(old, repository, rows(old, range(1)), engine_settings=settings)
-    store(plan, repository, rows(plan, range(2)), engine_settings=settings)
-
-    assert stored_plan(plan, repository, SERVER) is plan
+    caplog.clear()
+    store(plan, repository, rows(plan, range(1)))
+    log_version_1(plan, repository)
+    assert not caplog.text  # the new set is continued
 
 
 def test_a_spool_of_version_1_is_published_with_its_session():

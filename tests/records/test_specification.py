@@ -12,7 +12,6 @@ from regrade.records.specification import (
     model_family,
     specification_id,
     training_step,
-    version_1,
 )
 from regrade.settings import SamplingParams
 from tests.builders import specification
@@ -50,9 +49,8 @@ def test_the_same_specification_gives_the_same_id_in_every_process():
 
 
 def test_a_specification_of_version_1_keeps_its_id():
-    stored = version_1(specification(), SamplingParams())
+    stored = specification().model_copy(update={"specification_version": 1})
 
-    assert stored is not None
     assert stored.answer_set_id == "0e75cd64640223eb"
     assert "engine" not in stored.model_dump()
     again = Specification.model_validate_json(stored.model_dump_json())
@@ -114,16 +112,6 @@ def test_a_model_without_an_adapter_is_stored_as_before_there_were_any():
     assert _adapted("1").model_dump()["model"]["adapter"] == {"name": "adapter", "revision": "1"}
     again = Specification.model_validate_json(_adapted("1").model_dump_json())
     assert again.answer_set_id == _adapted("1").answer_set_id
-
-
-def test_version_1_knew_no_adapters():
-    assert version_1(_adapted("1"), SamplingParams()) is None
-
-
-def test_a_served_model_was_not_identified_by_version_1():
-    served = ModelIdentity(name="m", kind="served", revision="root=/ckpt/3")
-
-    assert version_1(specification().model_copy(update={"model": served}), None) is None
 
 
 @pytest.mark.parametrize(
