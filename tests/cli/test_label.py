@@ -1,11 +1,7 @@
-"""`regrade label`: sheets, a terminal session, and the report."""
+"""`regrade label`: sheets and the report."""
 
 import csv
 import json
-import os
-import pty
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,10 +10,7 @@ from regrade.answers.labelfile import label_files
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
-from regrade.judging.labels.stored import stored_labels
-from regrade.stats.scale import SHARES, Scale
 from tests.comparing.sides import answer
-from tests.judged import judge
 from tests.stored import again, score
 
 
@@ -32,16 +25,6 @@ def label(answers: AnswerSet, *arguments: str) -> int:
     return run(
         ["label", answers.manifest.answer_set_id, "--answers", answers.repository.uri, *arguments]
     )
-
-
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A terminal as standard input; what is written to the file descriptor is typed."""
-    master, slave = pty.openpty()
-    with os.fdopen(slave, encoding="utf-8") as terminal:
-        monkeypatch.setattr(sys, "stdin", terminal)
-        yield master
-    os.close(master)
 
 
 def test_a_sheet_goes_out_and_comes_back(
@@ -78,71 +61,11 @@ def test_a_wrong_sheet_is_bad_input(
     assert "has no column 'label'" in capfd.readouterr().err
 
 
-def test_answers_are_labelled_one_by_one_with_skip_back_and_quit(
-    answers: AnswerSet, typed: int, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "arguments", [[], ["--report", "--out", "labels.csv"]], ids=["none", "two"]
+)
+def test_one_thing_is_done_at_a_time(
+    answers: AnswerSet, arguments: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    # Right, skip, a typing error, wrong, back, wrong again as right, quit.
-    os.write(typed, b"r\n.\nmaybe\nw\n<\nr\nq\n")
-
-    assert label(answers, "--sample", "10", "--rater", "anna") == 0
-
-    found = stored_labels(again(answers), SHARES)
-    out, err = capfd.readouterr()
-    assert [entry.label for entry in found.latest.values()] == ["right", "right"]
-    assert found.seeds == (0,)
-    assert "'maybe' is no label here: expected 'wrong' or 'right'" in err
-    assert "regrade view" in err
-    assert "corrected: uncalibrated" in out
-    assert "verdict: " not in err
-
-
-def test_labels_of_a_session_that_was_killed_are_kept(
-    answers: AnswerSet, typed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    os.write(typed, b"r\nw\nq\n")
-    with monkeypatch.context() as patched:
-        patched.setattr("regrade.cli.label._store", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            label(answers, "--sample", "10", "--rater", "anna")
-    assert stored_labels(again(answers), SHARES).latest == {}
-
-    os.write(typed, b"q\n")
-    assert label(answers, "--sample", "10", "--rater", "anna") == 0
-
-    labels = [entry.label for entry in stored_labels(again(answers), SHARES).latest.values()]
-    assert sorted(labels) == ["right", "wrong"]
-
-
-def test_each_field_of_a_verdict_is_asked_for_one_after_the_other(
-    tmp_path: Path, spool_home: Path, typed: int, capfd: pytest.CaptureFixture[str]
-) -> None:
-    texts = answer(LocalRepository(tmp_path / "answers"), "org/a", total=20, right=20)
-    judged = judge(texts, lambda number, _: str(1 + number % 3), rubric="accuracy_style")
-    # Accuracy and style of an answer, style of the next one only, back to it, and quit.
-    os.write(typed, b"1\n3\n.\n2\n<\n1\nq\n")
-
-    assert label(judged, "--sample", "10", "--rater", "anna", "--json") == 0
-
-    grades = Scale(low=1, high=3, unit="")
-    found = {
-        field: [
-            entry.label for entry in stored_labels(again(judged), grades, field).latest.values()
-        ]
-        for field in (None, "style")
-    }
-    out, err = capfd.readouterr()
-    assert found == {None: ["1"], "style": ["3", "1"]}
-    assert "accuracy [1 1, 2 2, 3 3, . skip" in err
-    assert json.loads(out)["fields"]["style"]["labelled"] == 2
-
-
-def test_labelling_one_by_one_needs_a_terminal_and_a_name(
-    answers: AnswerSet, typed: int, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert label(answers) == 2
-    assert "with `--rater NAME`" in capfd.readouterr().err
-
-    with open(os.devnull) as nothing, pytest.MonkeyPatch.context() as patched:  # noqa: PTH123
-        patched.setattr(sys, "stdin", nothing)
-        assert label(answers, "--rater", "anna") == 2
-    assert "needs a terminal" in capfd.readouterr().err
+    assert label(answers, *arguments) == 2
+    assert "Give one of `--out`, `--read` and `--report`" in capfd.readouterr().err
