@@ -12,6 +12,7 @@ from prefect.futures import wait
 from prefect.runtime import flow_run
 
 from regrade.answers.durations import remember
+from regrade.answers.manifest import Totals
 from regrade.answers.publishing import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError, spool_root
@@ -316,9 +317,7 @@ def finish_unscored(works: Sequence[Work]) -> Evaluation:
 
 def _unscored(work: Work) -> AnswerSetResult:
     published, progress = work.published, work.progress
-    sessions = published.manifest.sessions if published else ()
-    prompt_tokens = sum(session.prompt_tokens for session in sessions)
-    completion_tokens = sum(session.completion_tokens for session in sessions)
+    totals = published.manifest.totals if published else Totals(0.0, 0.0, 0, 0)
     stages = {
         "load": work.load_seconds,
         "generate": work.generate_seconds,
@@ -340,7 +339,9 @@ def _unscored(work: Work) -> AnswerSetResult:
         seconds={stage: seconds for stage, seconds in stages.items() if seconds},
         tokens_per_second=progress.tokens_per_second if progress and progress.new else None,
         speed=work.speed,
-        prompt_tokens=prompt_tokens,
-        completion_tokens=completion_tokens,
-        cost=None if work.price is None else work.price.cost(prompt_tokens, completion_tokens),
+        prompt_tokens=totals.prompt_tokens,
+        completion_tokens=totals.completion_tokens,
+        cost=None
+        if work.price is None
+        else work.price.cost(totals.prompt_tokens, totals.completion_tokens),
     )

@@ -103,8 +103,8 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         tokens_per_second=work.progress.tokens_per_second
         if generated and work and work.progress
         else None,
-        prompt_tokens=sum(session.prompt_tokens for session in manifest.sessions),
-        completion_tokens=sum(session.completion_tokens for session in manifest.sessions),
+        prompt_tokens=manifest.totals.prompt_tokens,
+        completion_tokens=manifest.totals.completion_tokens,
         cost=scorings.cost(answers),
         judged=run.judged.model if run is not None and run.judged is not None else None,
         speed=work.speed if work else None,

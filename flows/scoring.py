@@ -58,11 +58,11 @@ class Scorings:
 
     def seconds(self, answers: AnswerSet) -> dict[str, float]:
         """Seconds per stage: load and generate over all sessions, publish for this run only."""
-        sessions = answers.manifest.sessions
+        totals = answers.manifest.totals
         work = self.works.get(answers.manifest.answer_set_id)
         return {
-            "load": sum(session.load_seconds for session in sessions),
-            "generate": sum(session.generate_seconds for session in sessions),
+            "load": totals.load_seconds,
+            "generate": totals.seconds,
             "publish": work.publish_seconds if work else 0.0,
         }
 
@@ -71,11 +71,8 @@ class Scorings:
         work = self.works.get(answers.manifest.answer_set_id)
         if work is None or work.price is None:
             return None
-        sessions = answers.manifest.sessions
-        return work.price.cost(
-            sum(session.prompt_tokens for session in sessions),
-            sum(session.completion_tokens for session in sessions),
-        )
+        totals = answers.manifest.totals
+        return work.price.cost(totals.prompt_tokens, totals.completion_tokens)
 
     def check_tracked(self) -> None:
         """Raise the error of tracking, if tracking failed."""

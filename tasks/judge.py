@@ -1,7 +1,6 @@
 """Plan the answer sets of judges: find the answers to judge, and make questions of them."""
 
 import logging
-import re
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from prefect import task
 
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Session
-from regrade.answers.opening import open_repository
+from regrade.answers.opening import newest_revision, open_repository
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.comparing.sides import find_side
 from regrade.jobs.job import JudgeJob
@@ -34,7 +33,6 @@ from tasks.step import DELAYS, retried
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.judge")
-_ID = re.compile(r"[0-9a-f]{4,16}")
 
 
 @task(name="plan", task_run_name="plan {judge}", **retried(*DELAYS))
@@ -131,11 +129,7 @@ def sets_to_judge(
     Raises:
         RepositoryError: If there is none.
     """
-    head = repository.head()
-    if head is None:
-        raise RepositoryError(
-            repository.uri, "it holds no answers yet. Generate some with `regrade generate`."
-        )
+    head = newest_revision(repository)
     if not names:
         sets, _ = readable_sets(repository, head)
         waiting = [answers for answers in sets if waits_for_judge(answers)]

@@ -17,13 +17,12 @@ from regrade.answers.documents import read_json
 from regrade.answers.publishing import retry_on_conflict
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.records.columns import SCHEMA_VERSION
-from regrade.settings import ALIAS_NAME, StrictModel, Timestamp
+from regrade.settings import ALIAS_NAME, AnswerSetId, StrictModel, Timestamp
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 
 FOLDER = "aliases"
 MAX_BENCHMARKS = 1000
 Benchmark = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
-AnswerSetId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 
 class Alias(StrictModel):

@@ -50,7 +50,7 @@ def remember(manifest: "Manifest", finished_at: datetime) -> None:
         engine=sessions[-1].engine,
         device=sessions[-1].device,
         rows=manifest.rows,
-        seconds=sum(session.generate_seconds for session in sessions),
+        seconds=manifest.totals.seconds,
         finished_at=finished_at,
     )
     file = _folder() / f"{benchmark.name}.json"

@@ -17,7 +17,7 @@ from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader, parquet_bytes
 from regrade.answers.publishing import retry_on_conflict
 from regrade.answers.sets import AnswerSet
 from regrade.records.columns import SCHEMA_VERSION
-from regrade.settings import StrictModel, Timestamp
+from regrade.settings import AnswerSetId, StrictModel, Timestamp
 from regrade.settings.errors import DamagedAnswersError
 from regrade.settings.files import file_sha256
 from regrade.stats.scale import Scale
@@ -53,7 +53,7 @@ class LabelFile(StrictModel):
     """The JSON file of one import of labels."""
 
     schema_version: int = SCHEMA_VERSION
-    answer_set_id: str = Field(pattern=r"^[0-9a-f]{16}$")
+    answer_set_id: AnswerSetId
     table_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     """sha256 of the table."""
     rows: int = Field(ge=1)

@@ -5,6 +5,7 @@ A manifest is untrusted input: it is validated on reading, and shard names are s
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal, Self
 
@@ -16,7 +17,7 @@ from pydantic import Field
 from regrade.answers.rows import failed_rows, refused_rows
 from regrade.records.columns import SCHEMA_VERSION
 from regrade.records.specification import Specification
-from regrade.settings import Seconds, StoredName, StrictModel, Timestamp
+from regrade.settings import AnswerSetId, Seconds, StoredName, StrictModel, Timestamp
 from regrade.stats.speed import EngineMemory, Speed
 
 SESSION_ID = r"^[0-9a-f]{12}$"
@@ -101,11 +102,33 @@ class Session(StrictModel):
         return self.model_copy(update=changes)
 
 
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over all sessions that generated an answer set; zeros for imported answers, which have no session."""
+
+    seconds: float
+    """Wall-clock seconds of generating, without loading."""
+    load_seconds: float
+    """Seconds of loading engines. Answer sets that one engine answered share its load, and each counts all of it."""
+    prompt_tokens: int
+    completion_tokens: int
+    """Generated tokens, reasoning included."""
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Generated tokens per second of generating; None if either is not known."""
+        return (
+            self.completion_tokens / self.seconds
+            if self.completion_tokens and self.seconds
+            else None
+        )
+
+
 class Manifest(StrictModel):
     """Description and contents of an answer set."""
 
     schema_version: int = SCHEMA_VERSION
-    answer_set_id: str = Field(pattern=r"^[0-9a-f]{16}$")
+    answer_set_id: AnswerSetId
     specification: Specification
     state: Literal["incomplete", "complete"]
     """`complete`: there is a row for every sample and repeat, and none that failed and may succeed."""
@@ -129,6 +152,16 @@ class Manifest(StrictModel):
     def expected(self) -> int:
         """Rows of the complete answer set."""
         return self.n_samples * self.specification.repeats
+
+    @property
+    def totals(self) -> Totals:
+        """Seconds and tokens of all sessions."""
+        return Totals(
+            seconds=sum((session.generate_seconds for session in self.sessions), 0.0),
+            load_seconds=sum((session.load_seconds for session in self.sessions), 0.0),
+            prompt_tokens=sum(session.prompt_tokens for session in self.sessions),
+            completion_tokens=sum(session.completion_tokens for session in self.sessions),
+        )
 
     @property
     def failed(self) -> int:

@@ -32,6 +32,20 @@ def open_repository(uri: str, *, create: bool, empty: bool = False) -> Repositor
     return _in_folder(uri, _folder(uri), create=create, empty=empty)
 
 
+def newest_revision(repository: Repository) -> str:
+    """Return the newest revision of a repository with answers.
+
+    Raises:
+        RepositoryError: If it holds no answers yet.
+    """
+    revision = repository.head()
+    if revision is None:
+        raise RepositoryError(
+            repository.uri, "it holds no answers yet. Generate some with `regrade generate`."
+        )
+    return revision
+
+
 def _on_hub(uri: str, *, create: bool, empty: bool) -> Repository:
     match = _DATASET.fullmatch(uri)
     if match is None or ".." in uri or "--" in match[1]:

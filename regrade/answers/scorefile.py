@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from regrade.records.columns import SCHEMA_VERSION, json_text
-from regrade.settings import Seconds, StoredName, StrictModel, Timestamp
+from regrade.settings import AnswerSetId, Seconds, StoredName, StrictModel, Timestamp
 from regrade.stats.metrics import Summary
 from regrade.stats.named import Aggregate
 from regrade.stats.scale import SHARES, Scale
@@ -48,7 +48,7 @@ class ScoreFile(StrictModel):
     """The JSON file of a scoring: `scores/<folder>/<scorer>-<version>-<hash>.json`."""
 
     schema_version: int = SCHEMA_VERSION
-    answer_set_id: str = Field(pattern=r"^[0-9a-f]{16}$")
+    answer_set_id: AnswerSetId
     scorer: StoredName
     version: int
     source_hash: str = Field(pattern=r"^[0-9a-f]{8}$")

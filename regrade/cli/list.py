@@ -159,6 +159,8 @@ def _entry(row: SetRow, stored: StoredSet) -> dict[str, Any]:
         "judged": run.judged.model if run is not None and run.judged is not None else None,
         "repeats": answers_per_question(manifest.specification),
         "complete": _complete(stored),
+        "seconds": manifest.totals.seconds if manifest.sessions else None,
+        "load_seconds": manifest.totals.load_seconds if manifest.sessions else None,
         "created_at": manifest.created_at.isoformat(timespec="seconds"),
         "updated_at": manifest.updated_at.isoformat(timespec="seconds"),
         "differs_in": row.apart,

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from regrade.answers.base import Repository
 from regrade.cli.options import WHERE
-from regrade.settings.errors import RepositoryError, TrackingError
+from regrade.settings.errors import TrackingError
 from regrade.settings.project_folder import VERSION
 from regrade.text.text import visible
 
@@ -88,16 +88,11 @@ def open_answers(answers: str | None) -> tuple[Repository, str]:
         RepositoryError: If it does not exist or holds no answers.
     """
     # Commands that open no repository do not import these.
-    from regrade.answers.opening import open_repository  # noqa: PLC0415
+    from regrade.answers.opening import newest_revision, open_repository  # noqa: PLC0415
     from regrade.jobs.job import default_answers  # noqa: PLC0415
 
     repository = open_repository(answers or default_answers(), create=False)
-    revision = repository.head()
-    if revision is None:
-        raise RepositoryError(
-            repository.uri, "it holds no answers yet. Generate some with `regrade generate`."
-        )
-    return repository, revision
+    return repository, newest_revision(repository)
 
 
 def tag_runs(tracking_uri: str | None, answers: str, tag: Callable[[str], int]) -> int | None:

@@ -3,13 +3,12 @@
 from dataclasses import asdict
 
 from regrade.answers.documents import NotIntactError
-from regrade.answers.opening import open_repository
+from regrade.answers.opening import newest_revision, open_repository
 from regrade.answers.verify import verify as verify_repository
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, stdout
 from regrade.jobs.job import default_answers
-from regrade.settings.errors import RepositoryError
 
 
 def verify(
@@ -28,9 +27,7 @@ def verify(
         revision: Branch, tag or commit of the repository; the newest commit if not given.
     """
     repository = open_repository(answers or default_answers(), create=False)
-    pinned = repository.resolve(revision) if revision else repository.head()
-    if pinned is None:
-        raise RepositoryError(repository.uri, "it has no commits.")
+    pinned = repository.resolve(revision) if revision else newest_revision(repository)
     report = verify_repository(repository, pinned, answer_set)
     n_problems = len(report.problems)
 

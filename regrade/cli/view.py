@@ -1,6 +1,5 @@
 """`regrade view`."""
 
-import re
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -10,10 +9,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from regrade.cli.options import WHERE
+from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import SettingsError
 
 PORT = 4300
-_ID = re.compile(r"[0-9a-f]{4,16}")
 
 
 def view(
@@ -40,7 +39,12 @@ def view(
         port: Port to listen on; 0 takes any free one.
         empty: Start even if the repository holds no answers yet.
     """
-    if answers and answer_set is None and _ID.fullmatch(answers) and not Path(answers).exists():
+    if (
+        answers
+        and answer_set is None
+        and ANSWER_SET_START.fullmatch(answers)
+        and not Path(answers).exists()
+    ):
         answers, answer_set = None, answers  # `regrade view ID`, as in `regrade show ID`
     if not 0 <= port <= 65535:
         raise SettingsError(f"`--port {port}` should be from 0 to 65535.")

@@ -6,12 +6,11 @@ from typing import Any
 
 import orjson
 
-from regrade.answers.opening import open_repository
+from regrade.answers.opening import newest_revision, open_repository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.comparing.costs import UNKNOWN, Costs
 from regrade.records.rubrics.facts import JudgeRun, judge_run
 from regrade.records.specification import ModelIdentity, named_apart
-from regrade.settings.errors import RepositoryError
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,7 @@ def complete_sets(uri: str) -> list[Made]:
         RepositoryError: If the repository does not exist, or is empty.
     """
     repository = open_repository(uri, create=False)
-    revision = repository.head()
-    if revision is None:
-        raise RepositoryError(repository.uri, "it holds no answers yet.")
-    sets = list_sets(repository, revision)
+    sets = list_sets(repository, newest_revision(repository))
     return [_made(answers) for answers in sets if answers.manifest.state == "complete"]
 
 

@@ -66,15 +66,15 @@ def costs_of(manifest: Manifest) -> Costs:
     measured = sum(session.rows for session in sessions) == manifest.rows
     if not sessions or not measured:
         return UNKNOWN
-    n = manifest.n_samples
+    n, totals = manifest.n_samples, manifest.totals
     seconds = [session.generate_seconds for session in sessions]
     has_tokens = all(session.completion_tokens for session in sessions)
     on_gpus = [_gpus(session) for session in sessions]
     known = [gpus for gpus in on_gpus if gpus is not None]
     return Costs(
-        seconds=sum(seconds) / n if all(seconds) else None,
-        tokens=sum(s.completion_tokens for s in sessions) / n if has_tokens else None,
-        prompt_tokens=sum(s.prompt_tokens for s in sessions) / n if has_tokens else None,
+        seconds=totals.seconds / n if all(seconds) else None,
+        tokens=totals.completion_tokens / n if has_tokens else None,
+        prompt_tokens=totals.prompt_tokens / n if has_tokens else None,
         gpu_seconds=sum(s * g for s, g in zip(seconds, known, strict=True)) / n
         if len(known) == len(sessions) and all(seconds)
         else None,

@@ -1,17 +1,15 @@
 """Find the answer sets of a side by name: alias, answer set id, or model (its fullest complete sets)."""
 
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from regrade.answers.aliases import aliased_sets, is_alias_name, read_alias
 from regrade.answers.base import Repository
-from regrade.answers.opening import open_repository
+from regrade.answers.opening import newest_revision, open_repository
 from regrade.answers.sets import AnswerSet, list_sets, manifest_paths, readable_sets
 from regrade.records.rubrics.facts import judge_run
+from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import RepositoryError
-
-_ID = re.compile(r"[0-9a-f]{4,16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +40,7 @@ def find_side(name: str, answers: str, benchmarks: Collection[str] = ()) -> Side
         DamagedAnswersError: If the fitting answer set is damaged.
     """
     repository = open_repository(answers, create=False)
-    revision = repository.head()
-    if revision is None:
-        raise RepositoryError(
-            repository.uri, "it holds no answers yet. Generate some with `regrade generate`."
-        )
-    return side_at(repository, revision, name, benchmarks)
+    return side_at(repository, newest_revision(repository), name, benchmarks)
 
 
 def side_at(
@@ -57,7 +50,7 @@ def side_at(
     one_set = False
     if alias := read_alias(repository, revision, name):
         sets = aliased_sets(repository, revision, alias)
-    elif _ID.fullmatch(name) and any(
+    elif ANSWER_SET_START.fullmatch(name) and any(
         path.split("/")[3].startswith(name)
         for path in manifest_paths(repository.files(revision, "answers"))
     ):

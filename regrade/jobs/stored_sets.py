@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
 
-from regrade.answers.opening import open_repository
+from regrade.answers.opening import newest_revision, open_repository
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.jobs.job import ScoringJob
 from regrade.settings.errors import DamagedAnswersError, RepositoryError
@@ -29,11 +29,7 @@ def choose_sets(job: ScoringJob) -> ChosenSets:
         HubError: If the Hub does not answer.
     """
     repository = open_repository(job.answers, create=False)
-    pinned = repository.resolve(job.revision) if job.revision else repository.head()
-    if pinned is None:
-        raise RepositoryError(
-            repository.uri, "it holds no answers yet. Generate some with `regrade generate`."
-        )
+    pinned = repository.resolve(job.revision) if job.revision else newest_revision(repository)
     readable, damaged = readable_sets(
         repository,
         pinned,

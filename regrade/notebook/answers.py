@@ -1,6 +1,5 @@
 """An answer repository in a notebook: answer sets, answers, comparisons and subsets as pandas frames."""
 
-import re
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from regrade.records.rubrics.facts import answering_model
 from regrade.records.specification import model_family
 from regrade.scorers import stored_name
 from regrade.scoring.score import is_stale, score_answers
-from regrade.settings import Difference, GateSettings
+from regrade.settings import ANSWER_SET_START, Difference, GateSettings
 from regrade.settings.errors import SettingsError
 from regrade.settings.view_address import default_answers
 
@@ -73,9 +72,6 @@ class ComparedAnswers:
             f"({interval}), {found.right_to_wrong:,} right to wrong, {found.wrong_to_right:,} wrong to right of "
             f"{found.n:,}; {self.verdict.verdict}: {self.verdict.reason}"
         )
-
-
-_ID = re.compile(r"[0-9a-f]{4,16}")
 
 
 def open_answers(answers: str | None = None, *, at: str | None = None) -> "Answers":
@@ -252,7 +248,9 @@ class Answers:
 
     def _find(self, name: str) -> StoredSet:
         shelf = self._library.shelf(self.revision)
-        if _ID.fullmatch(name) and any(stored.id.startswith(name) for stored in shelf.sets):
+        if ANSWER_SET_START.fullmatch(name) and any(
+            stored.id.startswith(name) for stored in shelf.sets
+        ):
             return shelf.find(name)
         side = side_at(self._library.repository, self.revision, name)
         found = [answers.manifest.answer_set_id for answers in side.sets.values()]

@@ -43,6 +43,7 @@ SETS = (
     "complete",
     "stale",
     "seconds",
+    "load_seconds",
     "date",
 )
 """Columns of `sets_frame`, without the settings, which follow `benchmark`."""
@@ -86,7 +87,8 @@ def _set_row(stored: StoredSet, by_labels: str) -> dict[str, Any]:
         "repeats": spec.repeats,
         "complete": manifest.state == "complete",
         "stale": file is not None and file.label in stored.stale,
-        "seconds": sum(s.load_seconds + s.generate_seconds for s in manifest.sessions),
+        "seconds": manifest.totals.seconds,
+        "load_seconds": manifest.totals.load_seconds,
         "date": manifest.updated_at,
     }
 

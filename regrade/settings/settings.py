@@ -63,6 +63,10 @@ if TYPE_CHECKING:
 else:  # one field in the form: a union would be two buttons
     _NAMES = "|".join(registry.names("benchmark"))
     SourceName = Annotated[str, Field(pattern=rf"^(?:{_NAMES})$|{HARNESS_NAME}")]
+AnswerSetId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+"""Id of an answer set in stored data."""
+ANSWER_SET_START = re.compile(r"[0-9a-f]{4,16}")
+"""Matches the first digits of an id that stand for an answer set, or all of them."""
 StoredName = Annotated[str, Field(pattern=registry.NAME)]
 """Name of a scorer in stored data. The scorer need not be installed to read it."""
 Timestamp = Annotated[

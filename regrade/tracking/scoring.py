@@ -120,18 +120,17 @@ class Scoring:
 
     def timings(self) -> dict[str, float]:
         """Return durations in seconds, token counts and tokens per second, by MLflow key."""
-        sessions = self.manifest.sessions
-        seconds = sum(session.generate_seconds for session in sessions)
+        sessions, totals = self.manifest.sessions, self.manifest.totals
         metrics = {f"seconds/{stage}": value for stage, value in self.seconds.items()}
         metrics |= {f"generation/{name}": value for name, value in self.latency.items()}
         if sessions and (speed := sessions[-1].speed) is not None:
             metrics |= {f"generation/{name}": value for name, value in speed.scalars().items()}
         for kind in ("prompt_tokens", "completion_tokens"):
-            tokens = sum(getattr(session, kind) for session in sessions)
+            tokens = getattr(totals, kind)
             if sessions:
                 metrics[f"generation/{kind}"] = tokens
-            if seconds > 0:
-                metrics[f"generation/{kind}_per_second"] = tokens / seconds
+            if totals.seconds > 0:
+                metrics[f"generation/{kind}_per_second"] = tokens / totals.seconds
         if self.cost is not None:
             metrics["generation/cost"] = self.cost
         return {key: float(value) for key, value in metrics.items()}

@@ -11,6 +11,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from regrade.records.specification import ModelIdentity
 from tests.comparing.sides import answer
+from tests.golden.inputs import generated
 from tests.stored import commit_manifest, numbers, publish, score
 
 
@@ -138,3 +139,17 @@ def test_two_folders_of_one_name_are_two_models(
     shown = capfd.readouterr().out
     assert "final@aaaaaaaa" in shown
     assert "final@bbbbbbbb" in shown
+
+
+def test_seconds_are_those_of_generating_and_loading_is_told_apart(
+    repository: LocalRepository, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    generated(tmp_path, repository, "org/slow", right=1, seconds=6.0, load_seconds=1.0)
+    generated(tmp_path, repository, "org/fast", right=1, seconds=0.3, load_seconds=51.3)
+
+    found = listed(repository, capfd, "--sort", "seconds")
+
+    assert [(entry["model"], entry["seconds"], entry["load_seconds"]) for entry in found] == [
+        ("org/slow", 6.0, 1.0),
+        ("org/fast", 0.3, 51.3),
+    ]

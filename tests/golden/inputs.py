@@ -82,12 +82,13 @@ def generated(
     *,
     right: int,
     seconds: float,
+    load_seconds: float = 1.0,
     quantization: str | None = None,
 ) -> AnswerSet:
     """Answers of a session of an engine, with their seconds."""
     identity = ModelIdentity(name=model, kind="hub", revision="a" * 40, quantization=quantization)
     described = description(QUESTIONS, model=identity)
-    begun = session(device="NVIDIA H100")
+    begun = session(device="NVIDIA H100", load_seconds=load_seconds)
     rows = [
         row(
             number,

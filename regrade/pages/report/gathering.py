@@ -1,12 +1,12 @@
 """Gather what a report shows: answer sets with a scoring, comparisons with a baseline, and chosen answers."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
 from regrade.answers.base import Repository
+from regrade.answers.manifest import Totals
 from regrade.answers.opening import open_repository
 from regrade.answers.scorefile import ScoreFile
 from regrade.comparing.likeness import NotComparableError
@@ -21,14 +21,13 @@ from regrade.pages.viewer.pair_index import PairIndex, Pairing
 from regrade.pages.viewer.settings_apart import settings_apart
 from regrade.records.rubrics.facts import model_title
 from regrade.records.specification import Specification
-from regrade.settings import Difference
+from regrade.settings import ANSWER_SET_START, Difference
 from regrade.settings.errors import SettingsError
 from regrade.stats.metrics import Metrics, SubsetMetrics
 from regrade.stats.scale import SHARES, Scale
 
 WORST_SUBSETS = 10
 """Most subsets listed for an answer set: those with the lowest accuracy."""
-_ID = re.compile(r"[0-9a-f]{4,16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +50,6 @@ class Request:
     """Accepted differences beside the model."""
     examples: int = MAX_EXAMPLES
     """Most answers to show."""
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Seconds and tokens of all sessions that generated an answer set."""
-
-    load: float
-    generate: float
-    prompt_tokens: int
-    completion_tokens: int
-
-    @property
-    def tokens_per_second(self) -> float | None:
-        """Completion tokens per second of generating; None if no time is known."""
-        return self.completion_tokens / self.generate if self.generate > 0 else None
 
 
 @dataclass(frozen=True)
@@ -124,17 +108,10 @@ class ReportedSet:
         return None if self.pair is None else self.pair.compared.comparison
 
     @property
-    def costs(self) -> Costs | None:
+    def costs(self) -> Totals | None:
         """Seconds and tokens; None if no session is known, as of imported answers."""
-        sessions = self.stored.answers.manifest.sessions
-        if not sessions:
-            return None
-        return Costs(
-            load=sum(session.load_seconds for session in sessions),
-            generate=sum(session.generate_seconds for session in sessions),
-            prompt_tokens=sum(session.prompt_tokens for session in sessions),
-            completion_tokens=sum(session.completion_tokens for session in sessions),
-        )
+        manifest = self.stored.answers.manifest
+        return manifest.totals if manifest.sessions else None
 
     @property
     def subsets(self) -> tuple[SubsetMetrics, ...]:
@@ -230,7 +207,9 @@ def _bases(request: Request, library: Library, shelf: Shelf) -> list[StoredSet]:
 
 def _named(name: str, library: Library, shelf: Shelf) -> list[StoredSet]:
     """Return the answer sets that an id, a model or an alias stands for."""
-    if _ID.fullmatch(name) and any(stored.id.startswith(name) for stored in shelf.sets):
+    if ANSWER_SET_START.fullmatch(name) and any(
+        stored.id.startswith(name) for stored in shelf.sets
+    ):
         return [shelf.find(name)]
     side = side_at(library.repository, shelf.revision, name)
     return [shelf.find(answers.manifest.answer_set_id) for answers in side.sets.values()]

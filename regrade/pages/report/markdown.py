@@ -122,8 +122,8 @@ def _costs(item: ReportedSet) -> tuple[str, ...]:
     speed = "-" if costs.tokens_per_second is None else f"{costs.tokens_per_second:,.0f}"
     return (
         *names,
-        f"{costs.load:.1f}",
-        f"{costs.generate:.1f}",
+        f"{costs.load_seconds:.1f}",
+        f"{costs.seconds:.1f}",
         score,
         f"{costs.prompt_tokens:,}",
         f"{costs.completion_tokens:,}",

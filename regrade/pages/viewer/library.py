@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from regrade.answers.base import Repository
 from regrade.answers.content import REVISION
+from regrade.answers.opening import newest_revision
 from regrade.answers.scorefile import ORIGINAL, ScoreFile
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.judging.labels.calibrate import calibrate
@@ -20,7 +21,6 @@ from regrade.scoring.score import is_stale
 from regrade.settings.errors import (
     DamagedAnswersError,
     HubError,
-    RepositoryError,
     SettingsError,
     UserError,
 )
@@ -198,16 +198,11 @@ class Library:
         if far and self._head is not None and now - self._head[1] < HEAD_SECONDS:
             return self._head[0]
         try:
-            head = self.repository.head()
+            head = newest_revision(self.repository)
         except HubError:
             if self._head is None:
                 raise
             head = self._head[0]  # what was read before stays readable; the page names its revision
-        if head is None:
-            raise RepositoryError(
-                self.repository.uri,
-                "it holds no answers yet. Generate some with `regrade generate`.",
-            )
         self._head = head, now
         return head
 

@@ -125,7 +125,7 @@ def _row(stored: StoredSet, apart: dict[str, str], filters: SetFilters, links: L
         metrics=scoring.summary.overall if scoring else None,
         stale=scoring is not None and scoring.label in stored.stale,
         average=average_name(answers_per_question(manifest.specification)),
-        seconds=sum(s.load_seconds + s.generate_seconds for s in manifest.sessions),
+        seconds=manifest.totals.seconds,
         href=links.answers(stored.id, AnswerFilters(at=filters.at)),
     )
 

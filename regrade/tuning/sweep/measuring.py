@@ -47,9 +47,8 @@ def measure(point: ScoredAnswers, first: ScoredAnswers | None, *, gpus: int) -> 
     manifest, metrics = point.answers.manifest, point.file.summary.overall
     answered = _answered(manifest)
     sessions = [session for session in manifest.sessions if session.rows]
-    seconds = sum(session.generate_seconds for session in sessions)
-    tokens = sum(session.completion_tokens for session in sessions)
-    rate = tokens / seconds if seconds and tokens else None
+    totals = manifest.totals
+    rate = totals.tokens_per_second
     times = _times(point.answers)
     speed = _speed(sessions, times)
     notes = [
@@ -75,12 +74,12 @@ def measure(point: ScoredAnswers, first: ScoredAnswers | None, *, gpus: int) -> 
         accuracy_stderr=metrics.accuracy_stderr,
         accuracy_low=metrics.accuracy_low,
         accuracy_high=metrics.accuracy_high,
-        seconds=seconds,
-        load_seconds=sum(session.load_seconds for session in sessions),
+        seconds=totals.seconds,
+        load_seconds=totals.load_seconds,
         seconds_per_answer=None if np.isnan(times[0]).all() else float(np.nanmean(times[0])),
-        answers_per_second=answered / seconds if seconds and answered else None,
-        prompt_tokens=sum(session.prompt_tokens for session in sessions),
-        completion_tokens=tokens,
+        answers_per_second=answered / totals.seconds if totals.seconds and answered else None,
+        prompt_tokens=totals.prompt_tokens,
+        completion_tokens=totals.completion_tokens,
         tokens_per_second=rate,
         tokens_per_second_per_gpu=None if rate is None else rate / gpus,
         tokens_per_second_per_user=1 / tpot if tpot else None,
@@ -102,7 +101,7 @@ def _answered(manifest: Manifest) -> int:
 
 def _speed_up(first: Manifest, now: Manifest) -> float | None:
     """Return the ratio of two wall-clock times; None unless both have all answers, and as many."""
-    before, after = (sum(s.generate_seconds for s in m.sessions) for m in (first, now))
+    before, after = (manifest.totals.seconds for manifest in (first, now))
     whole = all(_answered(manifest) == manifest.expected for manifest in (first, now))
     return before / after if before and after and whole and first.rows == now.rows else None
 
