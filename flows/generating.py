@@ -12,6 +12,7 @@ from prefect.futures import wait
 from prefect.runtime import flow_run
 
 from regrade.answers.durations import remember
+from regrade.answers.figures import figures_of
 from regrade.answers.manifest import Totals
 from regrade.answers.publishing import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
@@ -341,6 +342,7 @@ def _unscored(work: Work) -> AnswerSetResult:
         speed=work.speed,
         prompt_tokens=totals.prompt_tokens,
         completion_tokens=totals.completion_tokens,
+        figures=figures_of(published.manifest, None) if published else {},
         cost=None
         if work.price is None
         else work.price.cost(totals.prompt_tokens, totals.completion_tokens),

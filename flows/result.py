@@ -4,6 +4,7 @@ Imports Prefect only within a flow run.
 """
 
 from flows.scoring import Scorings
+from regrade.answers.figures import figures_of
 from regrade.records.rubrics.facts import answers_per_question, judge_run
 from regrade.results.display import current_display
 from regrade.results.results import (
@@ -48,8 +49,9 @@ def report(scorings: Scorings) -> Evaluation:
         from regrade.orchestration import artifacts  # noqa: PLC0415 - `regrade score` need not import Prefect
 
         artifacts.report(evaluation)
-        changes = [change for entry in scorings.sets for change in entry.changes.values()]
-        artifacts.report_diffs([change.diff for change in changes])
+        artifacts.report_diffs(
+            [scored.change.diff for scored in scorings.scored if scored.change is not None]
+        )
     if evaluation.not_scored and scorings.tracking_error is None:
         is_damaged = any(entry.damaged for entry in evaluation.not_scored)
         raise (SomeNotScoredError if is_damaged else SomeUnfitError)(evaluation)
@@ -74,8 +76,8 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         score_result(
             scored,
             scorings.tracked.run_ids.get((answer_set_id, scored.file.label)),
-            scored_set.calibrations.get(scored.file.label),
-            scored_set.biases.get(scored.file.label),
+            scored.calibrated,
+            scored.bias,
         )
         for scored in scored_set.scored
     )
@@ -105,6 +107,7 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         else None,
         prompt_tokens=manifest.totals.prompt_tokens,
         completion_tokens=manifest.totals.completion_tokens,
+        figures=figures_of(manifest, next((s.file for s in scored_set.scored if s.headline), None)),
         cost=scorings.cost(answers),
         judged=run.judged.model if run is not None and run.judged is not None else None,
         speed=work.speed if work else None,

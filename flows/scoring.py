@@ -12,13 +12,13 @@ from regrade.answers.sets import AnswerSet
 from regrade.judging.panel_result import PanelResult
 from regrade.records.rubrics.facts import judge_run
 from regrade.scorers import JUDGE
-from regrade.scoring.score import Scored, label_now
+from regrade.scoring.score import label_now
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import DamagedAnswersError, RegradeError
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from tasks.panel import combine_judges, track_panels
 from tasks.publish_scores import publish_scores
-from tasks.score import ScoredSet, compare_set, score_set
+from tasks.score import Graded, ScoredSet, compare_set, score_set
 from tasks.step import error_of, hidden
 from tasks.track import Tracked, track_scorings
 from tasks.work import Work
@@ -52,7 +52,7 @@ class Scorings:
         return self.sets[0].answers.repository.uri
 
     @property
-    def scored(self) -> list[Scored]:
+    def scored(self) -> list[Graded]:
         """All scorings."""
         return [scored for answer_set in self.sets for scored in answer_set.scored]
 
@@ -145,7 +145,7 @@ def _compare(scorings: Scorings) -> None:
     running = [
         (entry, compare_set.start(hidden(entry), entry.title))
         for entry in scorings.sets
-        if entry.replacing
+        if any(scored.replaces for scored in entry.scored)
     ]
     for entry, started in running:
         error = error_of(started)

@@ -10,6 +10,7 @@ from prefect.futures import wait
 from flows.generating import loaded_engine, plan
 from flows.scoring import publish as publish_scorings
 from flows.scoring import score
+from regrade.answers.result import Result
 from regrade.engines.base import Engine, LimitedEngine
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.worker import engine_no_longer_needed
@@ -23,7 +24,7 @@ from regrade.settings.errors import (
     SettingsError,
     UserError,
 )
-from regrade.tuning.sweep.measuring import ScoredAnswers, gpus_of, measure
+from regrade.tuning.sweep.measuring import gpus_of, measure
 from regrade.tuning.sweep.points import Point, SweepJob, starts
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
 from tasks.generate import generate_missing
@@ -45,7 +46,7 @@ class RunningPoint:
     failure: str | None = None
     retried: bool = False
     """An engine ended in this point, and was replaced."""
-    scored: dict[str, ScoredAnswers] = field(default_factory=dict)
+    scored: dict[str, Result] = field(default_factory=dict)
     """By benchmark."""
 
     def fail(self, error: RegradeError) -> None:
@@ -188,7 +189,7 @@ def _score(running: RunningPoint, job: SweepJob) -> None:
         if headline is not None:
             answers = replace(entry.answers, revision=scorings.revision)
             benchmark = answers.manifest.specification.benchmark.name
-            running.scored[benchmark] = ScoredAnswers(answers, headline.file)
+            running.scored[benchmark] = Result(answers, headline.file)
     unanswered = sum(
         w.published.manifest.expected - w.published.manifest.rows + w.published.manifest.failed
         for w in running.works

@@ -1,10 +1,11 @@
 """Score stored answers at a pinned revision."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from regrade.answers.documents import HEAL
+from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.judging.bias import Bias, scored_bias
 from regrade.judging.labels.calibrate import calibrate
@@ -15,7 +16,7 @@ from regrade.scoring.diff import Diff
 from regrade.scoring.diff_sides import diff_with_before, earlier_scoring
 from regrade.scoring.diff_text import diff_line, diff_markdown
 from regrade.scoring.fit import notes
-from regrade.scoring.score import Scored, score_answers
+from regrade.scoring.score import score_answers
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.text.numbers import average_text
@@ -34,20 +35,26 @@ class ScoreChange:
     """Markdown."""
 
 
+@dataclass(frozen=True)
+class Graded(Result):
+    """A result with what labels and an earlier scoring say about it."""
+
+    calibrated: Calibrated | None = None
+    """Figure corrected by people's labels; None without a judge and labels."""
+    bias: Bias | None = None
+    """Signs of a judge's bias; None without a judge."""
+    replaces: bool = False
+    """True for a new scoring that has an earlier one to compare with."""
+    change: ScoreChange | None = None
+    """Difference from the earlier scoring; see `compare_set`."""
+
+
 @dataclass
 class ScoredSet:
-    """An answer set and its scorings."""
+    """An answer set and its results."""
 
     answers: AnswerSet
-    scored: list[Scored] = field(default_factory=list)
-    replacing: list[Scored] = field(default_factory=list)
-    """New scorings that have a previous one to compare with."""
-    changes: dict[str, ScoreChange] = field(default_factory=dict)
-    """Differences between a new scoring and the previous one, by label of the new scoring; see `compare_set`."""
-    calibrations: dict[str, Calibrated] = field(default_factory=dict)
-    """Figures corrected by people's labels, by label of the scoring; of judged and of labelled answers."""
-    biases: dict[str, Bias] = field(default_factory=dict)
-    """Signs of a judge's bias, by label of the scoring."""
+    scored: list[Graded] = field(default_factory=list)
     errors: dict[str, SettingsError | DamagedAnswersError] = field(default_factory=dict)
     """Reasons for missing scorings, by scorer."""
 
@@ -101,16 +108,16 @@ def score_set(
                 logger.warning("%s: %s", result.title, HEAL)
             result.errors[name] = error
             continue
-        result.scored.append(scored)
-        bias = scored_bias(scored)
-        if bias is not None:
-            result.biases[scored.file.label] = bias
-        calibrated = calibrate(answers, scored.file, scored.table)
-        if calibrated is not None:
-            result.calibrations[scored.file.label] = calibrated
-        if earlier_scoring(scored) is not None:
-            result.replacing.append(scored)
-        _log(result.title, scored, calibrated)
+        graded = Graded(
+            answers,
+            scored.file,
+            scored.table,
+            calibrated=calibrate(answers, scored.file, scored.table),
+            bias=scored_bias(scored),
+            replaces=earlier_scoring(scored) is not None,
+        )
+        result.scored.append(graded)
+        _log(result.title, graded)
         for note in notes(answers, scored.file):
             logger.warning("%s: %s", result.title, note)
     return result
@@ -123,19 +130,19 @@ def compare_set(scored_set: ScoredSet, title: str) -> None:  # noqa: ARG001 - na
     Only shows what changed: a flow runs it after publishing, and goes on if it fails.
 
     Args:
-        scored_set: Gets its `changes`.
+        scored_set: Its results get their `change`.
         title: Benchmark and model.
     """
-    for scored in scored_set.replacing:
-        diff = diff_with_before(scored)
+    for place, scored in enumerate(scored_set.scored):
+        diff = diff_with_before(scored) if scored.replaces else None
         if diff is None:
             continue
         change = ScoreChange(diff, diff_line(diff), diff_markdown(diff))
-        scored_set.changes[scored.file.label] = change
+        scored_set.scored[place] = replace(scored, change=change)
         logger.info("%s: %s", scored_set.title, change.line)
 
 
-def _log(title: str, scored: Scored, calibrated: Calibrated | None) -> None:
+def _log(title: str, scored: Graded) -> None:
     overall = scored.file.summary.overall
     repeats = answers_per_question(scored.answers.manifest.specification)
     accuracy = "no answers"
@@ -150,6 +157,6 @@ def _log(title: str, scored: Scored, calibrated: Calibrated | None) -> None:
         accuracy,
         overall.n,
         f", {scored.file.intact_only}" if scored.file.intact_only else "",
-        "" if calibrated is None else f", by people's labels: {calibrated.text}",
+        "" if scored.calibrated is None else f", by people's labels: {scored.calibrated.text}",
         "" if scored.table is not None else " (scored before)",
     )

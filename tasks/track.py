@@ -4,15 +4,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from regrade.answers.scorefile import environment_suffix
+from regrade.answers.figures import metrics_of
 from regrade.records.specification import model_family, training_step
-from regrade.scoring.score import Scored, latency_percentiles
+from regrade.scoring.score import latency_percentiles
 from regrade.scoring.wrong import wrong_examples
 from regrade.settings.errors import TrackingError
 from regrade.tracking import Scoring, TrackedRuns, track
 from regrade.tracking.connection import public_uri
 from regrade.tracking.process import TrackingProcessError, call_in_process
-from tasks.score import ScoredSet
+from tasks.score import Graded, ScoredSet
 from tasks.step import DELAYS, step
 
 
@@ -55,16 +55,14 @@ def track_scorings(
         scored_shards = answer_set.scored[0].file.answers
         latency = latency_percentiles(answer_set.answers.only(scored_shards))
         for scored in answer_set.scored:
-            scoring = _scoring(
-                answer_set, scored, revision, seconds[answer_set.answer_set_id], latency
-            )
+            scoring = _scoring(scored, revision, seconds[answer_set.answer_set_id], latency)
             scoring = replace(scoring, cost=costs[answer_set.answer_set_id])
             by_model.setdefault(scoring.model_id, []).append(scoring)
     tracked = Tracked()
     for scorings in by_model.values():
         runs = _track(uri, scorings)
         for scoring, run_id in zip(scorings, runs.run_ids, strict=True):
-            tracked.run_ids[scoring.manifest.answer_set_id, scoring.label] = run_id
+            tracked.run_ids[scoring.manifest.answer_set_id, scoring.file.label] = run_id
             tracked.urls[scoring.manifest.answer_set_id] = runs.url
             tracked.parents[scoring.manifest.answer_set_id] = runs.parent_run_id
     return tracked
@@ -86,33 +84,21 @@ def _track(uri: str, scorings: list[Scoring]) -> TrackedRuns:
 
 
 def _scoring(
-    answer_set: ScoredSet,
-    scored: Scored,
-    revision: str,
-    seconds: Mapping[str, float],
-    latency: dict[str, float],
+    scored: Graded, revision: str, seconds: Mapping[str, float], latency: dict[str, float]
 ) -> Scoring:
-    answers, file = answer_set.answers, scored.file
-    change = answer_set.changes.get(file.label)
-    calibrated = answer_set.calibrations.get(file.label)
-    bias = answer_set.biases.get(file.label)
+    answers, file, change = scored.answers, scored.file, scored.change
+    judged = (scored.calibrated, scored.bias)
     return Scoring(
         manifest=answers.manifest,
+        file=file,
         revision=answers.revision,
         repository=answers.repository.uri,
         url=answers.repository.url(revision, answers.folder),
-        scorer=file.scorer,
-        version=file.version,
-        source_hash=file.source_hash,
-        summary=file.summary,
         seconds={**seconds, "score": file.score_seconds},
         latency=latency,
-        headline=file.is_headline(answers.manifest.scorers),
-        suffix=f"{environment_suffix(file.environment)}{file.suffix}",
-        other_results=file.other_results,
-        intact_only=file.intact_only,
-        calibration=None if calibrated is None else calibrated.text,
-        judged={**(calibrated.figures if calibrated else {}), **(bias.figures if bias else {})},
+        figures=metrics_of(answers.manifest, file),
+        calibration=None if scored.calibrated is None else scored.calibrated.text,
+        judged={name: value for found in judged if found for name, value in found.figures.items()},
         change=change.line if change else None,
         diff=change.page if change else None,
         examples=wrong_examples(answers, file, scored.table),

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from regrade.answers.base import Repository
+from regrade.answers.figures import metrics_of
 from regrade.answers.manifest import Shard
 from regrade.answers.origin import SetDescription
 from regrade.answers.publishing import publish_answers, publish_scores
@@ -83,16 +84,13 @@ def tracked_as(answers: AnswerSet, file: ScoreFile, **changes: Any) -> Scoring:
     """A scoring as MLflow gets it, without times."""
     fields: dict[str, Any] = {
         "manifest": answers.manifest,
+        "file": file,
         "revision": answers.revision,
         "repository": answers.repository.uri,
         "url": None,
-        "scorer": file.scorer,
-        "version": file.version,
-        "source_hash": file.source_hash,
-        "summary": file.summary,
         "seconds": {},
         "latency": {},
-        "headline": True,
+        "figures": metrics_of(changes.get("manifest", answers.manifest), file),
     }
     return Scoring(**(fields | changes))
 

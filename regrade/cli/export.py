@@ -45,10 +45,10 @@ def export(
     from regrade.answers.sets import list_sets  # noqa: PLC0415
     from regrade.exchange.exporting.every_eval_ever import export_every_eval_ever  # noqa: PLC0415
     from regrade.exchange.exporting.inspect_log import export_inspect  # noqa: PLC0415
-    from regrade.exchange.exporting.scored import scored_set  # noqa: PLC0415
+    from regrade.exchange.exporting.scored import fresh_result  # noqa: PLC0415
 
     repository, revision = open_answers(answers)
-    scored = scored_set(list_sets(repository, revision, answer_set_id=answer_set)[0], scorer)
+    scored = fresh_result(list_sets(repository, revision, answer_set_id=answer_set)[0], scorer)
     now = datetime.now(UTC)
     try:
         if format == "inspect":

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from regrade.answers.figures import figures_in
 from regrade.answers.scorefile import ScoreFile
 from regrade.cli.answer_filters import named_as_options
 from regrade.cli.options import Answers
@@ -52,9 +53,9 @@ def list_answers(
     filters = SetFilters(q=model, benchmark=benchmark, sort=sort, ascending=ascending)
     with named_as_options():
         found = set_list(shelf, filters, Links(""))
-    sets = [(row, shelf.find(row.id)) for row in found.rows]
+    sets = found.rows
     damaged = [*shelf.damaged, *(error for stored in shelf.sets for error in stored.damaged)]
-    entries = [_entry(row, stored) for row, stored in sets]
+    entries = [_entry(row) for row in sets]
 
     def draw() -> None:
         if sets:
@@ -77,16 +78,15 @@ def list_answers(
         raise SystemExit(1)
 
 
-def _print(sets: Sequence[tuple[SetRow, StoredSet]], shelf: Shelf) -> None:
+def _print(sets: Sequence[SetRow], shelf: Shelf) -> None:
     models: dict[str, set[str | None]] = {}
     for stored in shelf.sets:
         model = stored.answers.manifest.specification.model
         models.setdefault(model.name, set()).add(model.revision)
-    repeated = any(
-        answers_per_question(stored.answers.manifest.specification) > 1 for _, stored in sets
-    )
-    columns = (*COLUMNS, *(["with repeats"] if repeated else []), *MORE_COLUMNS)
-    rows = [cells for row, stored in sets for cells in _rows(row, stored, models, repeated)]
+    repeated = any(answers_per_question(row.stored.manifest.specification) > 1 for row in sets)
+    figures = [figure.heading for figure in figures_in("list")]
+    columns = (*COLUMNS, *(["with repeats"] if repeated else []), *figures, *MORE_COLUMNS)
+    rows = [cells for row in sets for cells in _rows(row, models, repeated)]
     print_table(
         columns,
         rows,
@@ -97,10 +97,10 @@ def _print(sets: Sequence[tuple[SetRow, StoredSet]], shelf: Shelf) -> None:
 
 
 def _rows(
-    row: SetRow, stored: StoredSet, models: dict[str, set[str | None]], repeated: bool
+    row: SetRow, models: dict[str, set[str | None]], repeated: bool
 ) -> Iterator[tuple[str, ...]]:
     """Yield a row for each scoring; one row for a set without any."""
-    manifest = stored.answers.manifest
+    stored, manifest = row.stored, row.stored.manifest
     model = manifest.specification.model
     name = named_apart(model.name, model.revision, models[model.name])
     run = judge_run(manifest.specification)
@@ -110,11 +110,23 @@ def _rows(
     state = [f"{manifest.rows:,} of {manifest.expected:,} answers"] if not _complete(stored) else []
     state += [f"{manifest.failed:,} failed"] if manifest.failed else []
     state += [f"{manifest.refused:,} refused"] if manifest.refused else []
-    date = f"{row.date:%Y-%m-%d}"
+    date = f"{manifest.updated_at:%Y-%m-%d}"
     if not stored.scorings:
         empty = [""] if repeated else []
         remarks = ", ".join(["not scored", *state])
-        yield (row.id, name, row.benchmark, "", "", "", *empty, date, apart, remarks)
+        yield (
+            stored.id,
+            name,
+            stored.benchmark,
+            "",
+            "",
+            "",
+            *empty,
+            *_figures(stored, None),
+            date,
+            apart,
+            remarks,
+        )
     for file in stored.scorings:
         overall = file.summary.overall
         repeats = answers_per_question(manifest.specification)
@@ -127,26 +139,31 @@ def _rows(
         ]
         further = [repeats_text(file.summary.averages(), repeats)] if repeated else []
         yield (
-            row.id,
+            stored.id,
             name,
-            row.benchmark,
+            stored.benchmark,
             file.title,
             average_text(overall.accuracy, overall.accuracy_stderr, repeats, scale=file.scale),
             f"{overall.n:,}",
             *further,
+            *_figures(stored, file),
             date,
             apart,
             ", ".join(filter(None, notes)),
         )
 
 
+def _figures(stored: StoredSet, file: ScoreFile | None) -> list[str]:
+    return [figure.text(figure.of(stored.manifest, file)) for figure in figures_in("list")]
+
+
 def _complete(stored: StoredSet) -> bool:
     return stored.answers.manifest.state == "complete"
 
 
-def _entry(row: SetRow, stored: StoredSet) -> dict[str, Any]:
+def _entry(row: SetRow) -> dict[str, Any]:
     """Return the entry of an answer set in the JSON document."""
-    manifest = stored.answers.manifest
+    stored, manifest = row.stored, row.stored.manifest
     run = judge_run(manifest.specification)
     return {
         "answer_set_id": manifest.answer_set_id,
@@ -159,8 +176,7 @@ def _entry(row: SetRow, stored: StoredSet) -> dict[str, Any]:
         "judged": run.judged.model if run is not None and run.judged is not None else None,
         "repeats": answers_per_question(manifest.specification),
         "complete": _complete(stored),
-        "seconds": manifest.totals.seconds if manifest.sessions else None,
-        "load_seconds": manifest.totals.load_seconds if manifest.sessions else None,
+        **stored.figures,
         "created_at": manifest.created_at.isoformat(timespec="seconds"),
         "updated_at": manifest.updated_at.isoformat(timespec="seconds"),
         "differs_in": row.apart,

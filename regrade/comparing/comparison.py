@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.likeness import (
     FoundDifference,
@@ -25,7 +26,7 @@ from regrade.comparing.models import (
     SubsetComparison,
     Test,
 )
-from regrade.comparing.pairing import MIN_COVERAGE, Pairs, ScoredSide, Strings, pair, score_sides
+from regrade.comparing.pairing import MIN_COVERAGE, Pairs, Strings, pair, score_sides
 from regrade.judging.labels.calibrated import UNCALIBRATED, random_labels
 from regrade.judging.labels.items import verdicts_of
 from regrade.judging.labels.stored import stored_labels
@@ -67,9 +68,7 @@ class Correction:
     notes: Sequence[str] = ()
 
 
-def correct(
-    sides: tuple[ScoredSide, ScoredSide], pairs: Pairs, clusters: IntArray
-) -> Correction | None:
+def correct(sides: tuple[Result, Result], pairs: Pairs, clusters: IntArray) -> Correction | None:
     """Return the correction of a difference between verdicts of a judge; None without a judge.
 
     The prediction-powered difference of `corrected_difference`, over the paired questions: a judge that likes the style of one
@@ -97,7 +96,7 @@ def correct(
     return Correction(f"PPI++, {labelled}", change, (left.value, right.value))
 
 
-def _judged(side: ScoredSide, paired_ids: Strings, paired_clusters: IntArray) -> LabelledVerdicts:
+def _judged(side: Result, paired_ids: Strings, paired_clusters: IntArray) -> LabelledVerdicts:
     """Return verdicts and labels of the paired questions, as shares of the scale; questions have the cluster of their pair."""
     verdicts = verdicts_of(side.answers, side.file, side.scores)
     labels = random_labels(verdicts, stored_labels(side.answers, verdicts.scheme.scale))
@@ -116,7 +115,7 @@ COLUMNS = ("sample_id", "repeat", "prompt", "target", "text")
 
 
 def flip_examples(
-    sides: tuple[ScoredSide, ScoredSide], pairs: Pairs, count: int
+    sides: tuple[Result, Result], pairs: Pairs, count: int
 ) -> tuple[FlipExample, ...]:
     """Return the first flipped questions of each kind, by sample id; of repeats, the first answer.
 
@@ -150,7 +149,7 @@ def flip_examples(
     return tuple(examples)
 
 
-def _answers(side: ScoredSide, sample_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+def _answers(side: Result, sample_ids: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return the first repeat of each question by sample id, with the extracted answer."""
     ids = pa.array(sorted(sample_ids), pa.string())
     answers: dict[str, dict[str, Any]] = {}
@@ -169,7 +168,7 @@ def _answers(side: ScoredSide, sample_ids: Collection[str]) -> dict[str, dict[st
     return _with_judged(side, answers)
 
 
-def _with_judged(side: ScoredSide, replies: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _with_judged(side: Result, replies: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the rows of a judge run with the judged answer before the judge's reply; others, and those not at hand, as they are."""
     run = judge_run(side.answers.manifest.specification)
     if run is None or not replies:
@@ -203,7 +202,7 @@ class Compared:
     comparison: Comparison
     changes: PairedChanges
     pairs: Pairs
-    sides: tuple[ScoredSide, ScoredSide]
+    sides: tuple[Result, Result]
     """Baseline and candidate, with their scores."""
 
 
@@ -273,7 +272,7 @@ def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions)
     return replace(compared, comparison=comparison)
 
 
-def _without_floor(sides: tuple[ScoredSide, ScoredSide]) -> Iterator[FoundDifference]:
+def _without_floor(sides: tuple[Result, Result]) -> Iterator[FoundDifference]:
     """Yield a difference for each side with too few verdicts for a headline number: those that it lacks may differ from the rest."""
     for name, side in zip(("baseline", "candidate"), sides, strict=True):
         if side.file.low_coverage is not None:
@@ -292,7 +291,7 @@ def _same_answers(base: AnswerSet, candidate: AnswerSet) -> bool:
 
 
 def _compared(
-    sides: tuple[ScoredSide, ScoredSide],
+    sides: tuple[Result, Result],
     pairs: Pairs,
     coverage: float,
     cluster: Cluster,
@@ -385,7 +384,7 @@ def _common_scorer(base: AnswerSet, candidate: AnswerSet) -> str:
     raise NotComparableError([problem], ())
 
 
-def _side(side: ScoredSide) -> ComparedSide:
+def _side(side: Result) -> ComparedSide:
     manifest = side.answers.manifest
     overall = summarise(side.scores, {}, scale=side.file.scale).overall
     return ComparedSide(

@@ -7,12 +7,12 @@ from typing import Literal
 
 import numpy as np
 import orjson
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from regrade.answers.result import Result
 from regrade.answers.scorefile import ScoreFile, environment_suffix
 from regrade.answers.sets import AnswerSet
-from regrade.scoring.score import code_label, current_scores, is_stale, stored_table
+from regrade.scoring.score import code_label, is_stale, score_answers
 from regrade.settings import ScoringOptions
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
@@ -21,21 +21,6 @@ MIN_COVERAGE = 0.9
 """Share of questions below which sample ids are taken to be incompatible; default of `CompareOptions.min_coverage`."""
 Strings = NDArray[np.object_]
 PairedBy = Literal["sample_id", "prompt"]
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredSide:
-    """An answer set with the scores of one scorer."""
-
-    answers: AnswerSet
-    file: ScoreFile
-    scores: pa.Table
-    """`SCORING_SCHEMA`, a row per generation."""
-
-    @property
-    def title(self) -> str:
-        """Scorer, version and source hash."""
-        return f"{self.file.scorer} v{self.file.version} {self.file.source_hash}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +58,7 @@ class Pairs:
 
 def score_sides(
     base: AnswerSet, candidate: AnswerSet, scorer: str, options: ScoringOptions | None = None
-) -> tuple[ScoredSide, ScoredSide]:
+) -> tuple[Result, Result]:
     """Return the scores of the current version of a scorer: the stored ones, else computed and not stored.
 
     Both sides are scored in one environment (sandbox, versions): the one in which both were last scored, else this machine's
@@ -87,10 +72,10 @@ def score_sides(
     common = [suffix for suffix in first if suffix in second]
     if common:
         newest = max(common, key=lambda suffix: first[suffix].scored_at)
-        return _stored(base, first[newest]), _stored(candidate, second[newest])
+        return Result(base, first[newest]).read(), Result(candidate, second[newest]).read()
     return (
-        ScoredSide(base, *current_scores(base, scorer, options)),
-        ScoredSide(candidate, *current_scores(candidate, scorer, options)),
+        score_answers(base, scorer, options=options).read(),
+        score_answers(candidate, scorer, options=options).read(),
     )
 
 
@@ -103,11 +88,7 @@ def _in_environments(answers: AnswerSet, scorer: str) -> dict[str, ScoreFile]:
     }
 
 
-def _stored(answers: AnswerSet, file: ScoreFile) -> ScoredSide:
-    return ScoredSide(answers, file, stored_table(answers, file))
-
-
-def questions(side: ScoredSide) -> Questions:
+def questions(side: Result) -> Questions:
     """Return the mean value of each question; rows without a value are missing, not wrong."""
     table = side.scores
     value = side.file.scale.shares(score_values(table))
@@ -122,7 +103,7 @@ def questions(side: ScoredSide) -> Questions:
     return Questions(ids.astype(object), table["subset"].to_numpy()[counted][first], mean)
 
 
-def pair(base: ScoredSide, candidate: ScoredSide) -> Pairs:
+def pair(base: Result, candidate: Result) -> Pairs:
     """Return the questions that have a value on both sides; may be empty."""
     left, right = questions(base), questions(candidate)
     by_id = _matched(left, right, left.sample_id, right.sample_id, "sample_id")

@@ -3,12 +3,12 @@
 import numpy as np
 import pyarrow as pa
 
+from regrade.answers.result import Result
 from regrade.answers.rows import row_keys
 from regrade.answers.sets import AnswerSet
 from regrade.judging.readings import judged_answers
 from regrade.records.rubrics.facts import JudgeRun, judge_run
 from regrade.records.rubrics.family import family_warning
-from regrade.scoring.score import Scored
 from regrade.settings import StrictModel
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 from regrade.stats.bias import LengthBias, OrderBias, length_bias, order_bias
@@ -42,7 +42,7 @@ class Bias(StrictModel):
         return {name: value for name, value in named.items() if value is not None}
 
 
-def scored_bias(scored: Scored) -> Bias | None:
+def scored_bias(scored: Result) -> Bias | None:
     """Return signs of bias in a scoring of a judge run; None for other answers."""
     if judge_run(scored.answers.manifest.specification) is None:
         return None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from regrade.answers.figures import FIGURES
 from regrade.pages.viewer.filters import KINDS
 from regrade.pages.viewer.index import AnswerIndex
 from regrade.pages.viewer.library import Library, StoredSet
@@ -42,11 +43,8 @@ SETS = (
     "repeats",
     "complete",
     "stale",
-    "seconds",
-    "load_seconds",
-    "date",
 )
-"""Columns of `sets_frame`, without the settings, which follow `benchmark`."""
+"""Columns of `sets_frame`, without the settings, which follow `benchmark`, and the figures and the date at its end."""
 TEXTS = {"question": "question", "prompt": "prompt", "text": "answer", "reasoning": "thought"}
 """Stored columns with texts, and their names in frames."""
 
@@ -59,11 +57,12 @@ def sets_frame(library: Library, sets: Sequence[StoredSet]) -> "pd.DataFrame":
     apart = settings_apart(specs)
     rows = [_set_row(stored, library.calibration(stored, stored.headline)) for stored in sets]
     names = list(dict.fromkeys(name for settings in apart for name in settings))
-    renamed = {name: f"setting {name}" if name in SETS else name for name in names}
+    last = [*(figure.name for figure in FIGURES), "date"]
+    renamed = {name: f"setting {name}" if name in (*SETS, *last) else name for name in names}
     for row, settings in zip(rows, apart, strict=True):
         row.update({renamed[name]: settings.get(name) for name in names})
     place = SETS.index("benchmark") + 1
-    frame = pd.DataFrame(rows, columns=[*SETS[:place], *renamed.values(), *SETS[place:]])
+    frame = pd.DataFrame(rows, columns=[*SETS[:place], *renamed.values(), *SETS[place:], *last])
     counts = ("step", "n", "unparsed", "truncated", "failed")
     return frame.astype(dict.fromkeys(counts, "Int64"))
 
@@ -87,8 +86,7 @@ def _set_row(stored: StoredSet, by_labels: str) -> dict[str, Any]:
         "repeats": spec.repeats,
         "complete": manifest.state == "complete",
         "stale": file is not None and file.label in stored.stale,
-        "seconds": manifest.totals.seconds,
-        "load_seconds": manifest.totals.load_seconds,
+        **{name: _float(value) for name, value in stored.figures.items()},
         "date": manifest.updated_at,
     }
 

@@ -2,11 +2,11 @@
 
 from pydantic import BaseModel, ConfigDict
 
+from regrade.answers.result import Result
 from regrade.judging.bias import Bias
 from regrade.judging.labels.calibrated import Calibrated
 from regrade.judging.panel_result import PanelResult
 from regrade.scoring.fit import notes
-from regrade.scoring.score import Scored
 from regrade.settings.errors import OperationError, SettingsError
 from regrade.stats.metrics import Summary
 from regrade.stats.named import Aggregate
@@ -14,13 +14,13 @@ from regrade.stats.scale import SHARES, Scale
 from regrade.stats.speed import Speed
 
 
-class Result(BaseModel):
-    """Base class of results: frozen."""
+class Document(BaseModel):
+    """Base class of what `--json` prints: frozen."""
 
     model_config = ConfigDict(frozen=True)
 
 
-class SubsetResult(Result):
+class SubsetResult(Document):
     """Accuracy of a subset."""
 
     name: str
@@ -33,7 +33,7 @@ LOWEST = 5
 """Subsets that a page names."""
 
 
-class ScoreResult(Result):
+class ScoreResult(Document):
     """One scoring."""
 
     scorer: str
@@ -60,7 +60,7 @@ class ScoreResult(Result):
     mlflow_run_id: str | None = None
 
 
-class AnswerSetResult(Result):
+class AnswerSetResult(Document):
     """One answer set: rows, scores, costs."""
 
     benchmark: str
@@ -96,6 +96,8 @@ class AnswerSetResult(Result):
     """Tokens of all prompts, over all sessions."""
     completion_tokens: int = 0
     """Generated tokens, reasoning included, over all sessions."""
+    figures: dict[str, float | None] = {}
+    """Figures of the answers and the headline scoring, over all sessions, by name; see `regrade.answers.figures`."""
     cost: float | None = None
     """Price of these tokens; None if no price per token is given."""
     judged: str | None = None
@@ -109,7 +111,7 @@ class AnswerSetResult(Result):
         return self.expected_rows - self.rows + self.failed
 
 
-class NotScored(Result):
+class NotScored(Document):
     """A requested scoring that failed, or all scorings of an answer set."""
 
     answer_set: str
@@ -128,7 +130,7 @@ class NotScored(Result):
         return f"{name}, {self.scorer}: {self.reason}" if self.scorer else f"{name}: {self.reason}"
 
 
-class Evaluation(Result):
+class Evaluation(Document):
     """Result of `evaluate`, `generate` or `score`."""
 
     answer_sets: tuple[AnswerSetResult, ...]
@@ -175,7 +177,7 @@ def lowest_subsets(summary: Summary) -> tuple[SubsetResult, ...]:
 
 
 def score_result(
-    scored: Scored,
+    scored: Result,
     mlflow_run_id: str | None,
     calibrated: Calibrated | None = None,
     bias: Bias | None = None,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from regrade.answers.figures import figures_in
 from regrade.records.specification import named_apart
 from regrade.results.results import AnswerSetResult, Evaluation, ScoreResult
 from regrade.scoring.fit import is_cut_short
@@ -63,14 +64,16 @@ def _tokens(answers: AnswerSetResult) -> tuple[str, ...]:
 
 def cost_columns(evaluation: Evaluation) -> tuple[str, ...]:
     """Return the columns of `cost_rows`: tokens and price only for judges, or if a price is known."""
-    return (*COST_COLUMNS, *_token_columns(evaluation))
+    figures = (figure.heading for figure in figures_in("page"))
+    return (*COST_COLUMNS, *_token_columns(evaluation), *figures)
 
 
 def cost_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
     """Yield a row per answer set with the seconds that this run took for it, in the order of `cost_columns`."""
     names, tokens = titles(evaluation), _token_columns(evaluation)
     for answers in evaluation.answer_sets:
-        cells = (*_costs(answers), *(_tokens(answers) if tokens else ()))
+        figures = (figure.text(answers.figures.get(figure.name)) for figure in figures_in("page"))
+        cells = (*_costs(answers), *(_tokens(answers) if tokens else ()), *figures)
         if any(cells):
             yield names[answers.answer_set_id], *cells
 

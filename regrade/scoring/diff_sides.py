@@ -1,26 +1,19 @@
 """Select the two scorings that `regrade diff` compares."""
 
 import re
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from regrade.answers.result import Result
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.scorers import is_known, scorer_names, stored_name
 from regrade.scoring.diff import Diff, compare
-from regrade.scoring.score import Scored, label_of, score_answers
+from regrade.scoring.score import label_of, score_answers
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import SettingsError
 
 _AT_VERSION = re.compile(r"(?P<scorer>[a-z0-9_]+)@v?(?P<version>[0-9]{1,9})")
-
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    file: ScoreFile
-    table: pa.Table
-    stored: bool
 
 
 def diff_scorings(
@@ -69,22 +62,22 @@ def diff_scorings(
                 f"There is nothing to compare with '{label}': it is the only scoring by '{scorer}' of answer set "
                 f"'{answers.manifest.answer_set_id}'. {_known(files)}"
             )
-    first = _read(answers, older) if older else None
-    second = _read(answers, newer) if newer else None
+    first = Result(answers, older) if older else None
+    second = Result(answers, newer) if newer else None
     part = answers.only(second.file.answers) if second else answers
-    first = first or _scored(part, str(before), options)
-    second = second or _scored(answers.only(first.file.answers), name, options)
+    first = first or score_answers(part, str(before), options=options)
+    second = second or score_answers(answers.only(first.file.answers), name, options=options)
     return compare(
         answers,
-        (first.file, first.table),
-        (second.file, second.table),
-        stored=(first.stored, second.stored),
+        _read(first),
+        _read(second),
+        stored=(first.table is None, second.table is None),
         subset=subset,
         examples=examples,
     )
 
 
-def earlier_scoring(scored: Scored) -> ScoreFile | None:
+def earlier_scoring(scored: Result) -> ScoreFile | None:
     """Return the newest earlier scoring of the same answers by the same scorer, if the given scoring is new."""
     if scored.table is None:
         return None
@@ -98,7 +91,7 @@ def earlier_scoring(scored: Scored) -> ScoreFile | None:
     return max(earlier, key=lambda file: file.scored_at, default=None)
 
 
-def diff_with_before(scored: Scored) -> Diff | None:
+def diff_with_before(scored: Result) -> Diff | None:
     """Compare a new scoring with the `earlier_scoring`; None if there is none.
 
     Raises:
@@ -134,12 +127,7 @@ def _known(files: list[ScoreFile]) -> str:
     return f"Stored: {labels}. Scorers: {', '.join(scorer_names())}."
 
 
-def _read(answers: AnswerSet, file: ScoreFile) -> _Chosen:
-    return _Chosen(file, answers.score_table(file.label), True)
-
-
-def _scored(answers: AnswerSet, name: str, options: ScoringOptions | None) -> _Chosen:
-    scored = score_answers(answers, name, options=options)
-    if scored.table is None:
-        return _read(answers, scored.file)
-    return _Chosen(scored.file, scored.table, False)
+def _read(result: Result) -> tuple[ScoreFile, pa.Table]:
+    """Return a scoring with its table, which lacks the rows of damaged shards that were left out."""
+    table = result.table
+    return result.file, result.answers.score_table(result.file.label) if table is None else table

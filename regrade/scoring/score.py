@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
 from time import monotonic
@@ -12,6 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
+from regrade.answers.result import Result
 from regrade.answers.scorefile import ScoreFile, environment_suffix
 from regrade.answers.sets import AnswerSet
 from regrade.answers.verify import check_rows, intact_part
@@ -24,7 +24,6 @@ from regrade.scoring.fit import better_scorers
 from regrade.scoring.source_hash import source_hash
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import (
-    DamagedAnswersError,
     PluginError,
     SettingsError,
     UnknownNameError,
@@ -95,16 +94,6 @@ N_THREADS = 2
 """Scoring threads: Arrow and RE2 release the interpreter lock; more threads would only wait for the reader."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A scoring of an answer set."""
-
-    answers: AnswerSet
-    file: ScoreFile
-    table: pa.Table | None
-    """`SCORING_SCHEMA`, a row per generation; None if the scoring was stored before."""
-
-
 _ONE_AT_A_TIME = Lock()
 """Answer sets are scored in several threads; a `SessionScorer` uses all cores for one of them."""
 OnScored = Callable[[int, int], None]
@@ -171,8 +160,10 @@ def score_answers(
     intact: bool = False,
     options: ScoringOptions | None = None,
     on_scored: OnScored | None = None,
-) -> Scored:
+) -> Result:
     """Score an answer set, unless the current version of the scorer has scored the same answers before.
+
+    A new scoring is not stored; its result has a table.
 
     Args:
         answers: Answer set at a pinned revision.
@@ -195,7 +186,7 @@ def score_answers(
     if not force:
         for file in answers.readable_scores():
             if file.label == label and not is_stale(file, answers):
-                return Scored(answers, file, None)
+                return Result(answers, file)
     scorer = load_scorer(scorer_name)
     specification = answers.manifest.specification
     if method_of(scorer) == "rank" and specification.method != "rank":
@@ -235,7 +226,7 @@ def score_answers(
         scored_at=datetime.now(UTC),
         score_seconds=monotonic() - started,
     )
-    return Scored(answers, file, table)
+    return Result(answers, file, table)
 
 
 def _without_damaged(answers: AnswerSet) -> tuple[AnswerSet, tuple[str, ...]]:
@@ -307,43 +298,3 @@ def _present(
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     columns = [batch[name].drop_null().to_numpy(zero_copy_only=False) for batch in batches]
     return np.concatenate(columns) if columns else np.empty(0)
-
-
-# Scores of an answer set by the current version of a scorer, stored or not.
-
-
-def current_scores(
-    answers: AnswerSet, scorer: str, options: ScoringOptions | None = None
-) -> tuple[ScoreFile, pa.Table]:
-    """Return the scores of the current version of a scorer: the stored ones, else computed and not stored.
-
-    Args:
-        answers: Answer set at a pinned revision.
-        scorer: Name of an installed scorer, or `path/to/file.py:name`.
-        options: How scorers run that need processes or a sandbox.
-
-    Raises:
-        SettingsError: If the scorer cannot score these answers.
-        DamagedAnswersError: If stored answers or scores are damaged.
-    """
-    scored = score_answers(answers, scorer, options=options)
-    file = scored.file
-    if scored.table is not None:
-        return file, scored.table
-    return file, stored_table(answers, file)
-
-
-def stored_table(answers: AnswerSet, file: ScoreFile) -> pa.Table:
-    """Return the table of a stored scoring of all answers.
-
-    Raises:
-        DamagedAnswersError: If it is damaged, or has another number of rows.
-    """
-    table = answers.score_table(file.label)
-    if table.num_rows != answers.manifest.rows:
-        raise DamagedAnswersError(
-            f"{answers.scores_folder}/{file.label}.parquet",
-            f"it has {table.num_rows:,} rows, the answers have {answers.manifest.rows:,}. Score them again "
-            "with `regrade score --force`.",
-        )
-    return table

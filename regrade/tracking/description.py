@@ -75,7 +75,7 @@ def scoring_text(scoring: Scoring, change: str | None = None) -> str:
     """Return the description of a scoring; `change` summarises the difference from the previous scoring."""
     answers = _link(scoring.manifest.answer_set_id, scoring.url)
     benchmark = scoring.manifest.specification.benchmark
-    more = [f"**{escape(scoring.intact_only)}**", ""] if scoring.intact_only else []
+    more = [f"**{escape(scoring.file.intact_only)}**", ""] if scoring.file.intact_only else []
     if scoring.calibration:
         more += [f"By people's labels: {escape(scoring.calibration)}", ""]
     if change:
@@ -87,7 +87,7 @@ def scoring_text(scoring: Scoring, change: str | None = None) -> str:
             "",
             f"- Answers: {answers} in {_code(scoring.repository)} at commit {_code(scoring.revision)}",
             f"- Questions: {_code(benchmark.source)} at {_code(benchmark.source_revision)}",
-            f"- Scorer: {_code(scoring.scorer)} version {scoring.version}, source {_code(scoring.source_hash)}",
+            f"- Scorer: {_code(scoring.file.scorer)} version {scoring.file.version}, source {_code(scoring.file.source_hash)}",
         ]
     )[:MAX_TAG]
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regrade.answers.manifest import Manifest
+from regrade.answers.scorefile import ScoreFile
 from regrade.records.rubrics.facts import JudgedSet, judge_run
 from regrade.records.specification import ModelIdentity
 from regrade.settings.view_address import view_address
-from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
-from regrade.stats.named import Aggregate
+from regrade.stats.metrics import Metrics, SubsetMetrics
 
 # Limits of MLflow in characters (mlflow.utils.validation); MAX_NAME leaves room for the rest of a metric's key.
 MAX_PARAMETER = 6000
@@ -26,31 +26,21 @@ class Scoring:
     """A scoring of an answer set."""
 
     manifest: Manifest
+    file: ScoreFile
     revision: str
     """Commit of the scored answers."""
     repository: str
     """URI of the answer repository."""
     url: str | None
     """Link to the page of the answer set; None for a local folder."""
-    scorer: str
-    version: int
-    source_hash: str
-    """Hash of the scorer's source: changed code is another scoring, even with the same version."""
-    summary: Summary
     seconds: Mapping[str, float]
     """Wall-clock seconds of the stages that ran: `load`, `generate`, `publish`, `score`."""
     latency: Mapping[str, float]
     """Seconds per percentile, such as `latency_p50` and `time_to_first_token_p99`; may be empty."""
-    headline: bool
-    """The scorer is the benchmark's first, which gives the headline accuracy."""
-    other_results: Sequence[Aggregate] = ()
-    """Results beside the accuracy."""
-    suffix: str = ""
-    """End of the label, after `<scorer>-<version>-<hash>`."""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """Figures of the answers and this scoring, by MLflow key."""
     cost: float | None = None
     """Price of all tokens of the answers; None: not known."""
-    intact_only: str | None = None
-    """Set if damaged shards were left out, such as `intact only: 3 of 4 shards`."""
     calibration: str | None = None
     """Figure corrected by people's labels in one line, or `uncalibrated`; None for scorings without a judge and labels."""
     judged: Mapping[str, float] = field(default_factory=dict)
@@ -63,14 +53,9 @@ class Scoring:
     """Wrong answers, with the same names in each; empty for withheld questions."""
 
     @property
-    def label(self) -> str:
-        """Name of the stored files, without extension."""
-        return f"{self.scorer}-{self.version}-{self.source_hash}{self.suffix}"
-
-    @property
     def identity(self) -> str:
-        """Key that finds the run of this scoring when it is tracked again."""
-        return f"{self.manifest.answer_set_id}/{self.label}"
+        """Key that finds the run of this scoring when it is tracked again. Changed code of a scorer is another scoring."""
+        return f"{self.manifest.answer_set_id}/{self.file.label}"
 
     @property
     def model(self) -> ModelIdentity:
@@ -103,7 +88,7 @@ class Scoring:
 
     def results(self) -> dict[str, float]:
         """Return the metrics that depend only on answers and scorer, by MLflow key; None values are left out."""
-        summary = self.summary
+        summary = self.file.summary
         metrics: dict[str, float | None] = dict(summary.overall.model_dump())
         metrics |= summary.averages()
         keys = metric_names(category.name for category in summary.categories)
@@ -111,7 +96,7 @@ class Scoring:
             for metric in ("accuracy", "accuracy_stderr", "n"):
                 key = f"category/{keys[category.name]}/{metric}"
                 metrics[key] = getattr(category.metrics, metric)
-        for result in self.other_results:
+        for result in self.file.other_results:
             path = "/".join(_part(name) for name in (result.subset, result.name) if name)
             metrics[f"other/{path}"] = result.value
             metrics[f"other/{path}_stderr"] = result.stderr
@@ -121,16 +106,13 @@ class Scoring:
     def timings(self) -> dict[str, float]:
         """Return durations in seconds, token counts and tokens per second, by MLflow key."""
         sessions, totals = self.manifest.sessions, self.manifest.totals
-        metrics = {f"seconds/{stage}": value for stage, value in self.seconds.items()}
+        metrics = {**self.figures}
+        metrics |= {f"seconds/{stage}": value for stage, value in self.seconds.items()}
         metrics |= {f"generation/{name}": value for name, value in self.latency.items()}
         if sessions and (speed := sessions[-1].speed) is not None:
             metrics |= {f"generation/{name}": value for name, value in speed.scalars().items()}
-        for kind in ("prompt_tokens", "completion_tokens"):
-            tokens = getattr(totals, kind)
-            if sessions:
-                metrics[f"generation/{kind}"] = tokens
-            if totals.seconds > 0:
-                metrics[f"generation/{kind}_per_second"] = tokens / totals.seconds
+        if totals.seconds > 0:
+            metrics["generation/prompt_tokens_per_second"] = totals.prompt_tokens / totals.seconds
         if self.cost is not None:
             metrics["generation/cost"] = self.cost
         return {key: float(value) for key, value in metrics.items()}
@@ -157,18 +139,18 @@ class Scoring:
             "regrade.model_revision": self.model.revision,
             **adapter_tags(self.model),
             **({"regrade.judge": specification.model.name} if self._judged else {}),
-            "regrade.scorer": self.scorer,
-            "regrade.scorer_version": str(self.version),
-            "regrade.scorer_hash": self.source_hash,
-            "regrade.headline": json.dumps(self.headline),
+            "regrade.scorer": self.file.scorer,
+            "regrade.scorer_version": str(self.file.version),
+            "regrade.scorer_hash": self.file.source_hash,
+            "regrade.headline": json.dumps(self.file.is_headline(self.manifest.scorers)),
         }
         if self.url is not None:
             tags["regrade.url"] = self.url
         view = view_address(self.repository, self.manifest.answer_set_id)
         if view is not None:
             tags["regrade.view"] = view
-        if self.intact_only is not None:
-            tags["regrade.intact_only"] = self.intact_only
+        if self.file.intact_only is not None:
+            tags["regrade.intact_only"] = self.file.intact_only
         if self.calibration is not None:
             tags["regrade.calibration"] = self.calibration
         if self.change is not None:
@@ -208,9 +190,9 @@ class Scoring:
 
     def table(self) -> dict[str, list[Any]]:
         """Return the metrics overall, by category and by subset, in the JSON format of MLflow's tables."""
-        rows = [("overall", SubsetMetrics(name="all", metrics=self.summary.overall))]
-        rows += [("category", category) for category in self.summary.categories]
-        rows += [("subset", subset) for subset in self.summary.subsets]
+        rows = [("overall", SubsetMetrics(name="all", metrics=self.file.summary.overall))]
+        rows += [("category", category) for category in self.file.summary.categories]
+        rows += [("subset", subset) for subset in self.file.summary.subsets]
         # The page shows only the first few columns without scrolling.
         first = ["accuracy", "accuracy_stderr", "n"]
         metrics = first + [name for name in Metrics.model_fields if name not in first]

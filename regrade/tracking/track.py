@@ -228,11 +228,11 @@ def _create_scoring(
     client: "MlflowClient", experiment: str, parent_id: str, scoring: Scoring
 ) -> "Run":
     benchmark = scoring.manifest.specification.benchmark
-    name = f"{benchmark.name} {scoring.scorer} v{scoring.version}"
+    name = f"{benchmark.name} {scoring.file.scorer} v{scoring.file.version}"
     if benchmark.limit is not None:
         name += f" ({benchmark.limit} questions)"
-    if scoring.intact_only is not None:
-        name += f" ({scoring.intact_only})"
+    if scoring.file.intact_only is not None:
+        name += f" ({scoring.file.intact_only})"
     query = f"tags.`{PARENT_TAG}` = '{parent_id}' and tags.`regrade.scoring` = '{scoring.identity}'"
     tags = scoring.tags() | {PARENT_TAG: parent_id}
     return create_run(client, experiment, query, name, tags, scoring.start_time)
@@ -356,11 +356,11 @@ def _log_artifacts(client: "MlflowClient", run_id: str, scoring: Scoring) -> Non
         if scoring.examples:
             examples = json.dumps(scoring.examples_table(), ensure_ascii=False)
             (Path(folder) / _EXAMPLES).write_text(examples, encoding="utf-8")
-        if scoring.summary.subsets or scoring.summary.categories:
+        if scoring.file.summary.subsets or scoring.file.summary.categories:
             model = scoring.manifest.specification.model
             title = f"{scoring.manifest.specification.benchmark.name} · {model.name}"
             try:
-                (Path(folder) / _CHART).write_bytes(accuracy_chart(scoring.summary, title))
+                (Path(folder) / _CHART).write_bytes(accuracy_chart(scoring.file.summary, title))
             except DRAWING_ERRORS as error:
                 logger.warning("%s: no chart: %s", title, error)
         client.log_artifacts(run_id, folder)

@@ -12,12 +12,12 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from flows.rescore_answers import rescore_answers
 from flows.scoring_stored import score_stored
 from regrade.answers.local import LocalRepository
+from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.jobs.job import ScoringJob
 from regrade.results.results import Evaluation
 from regrade.scoring.diff import Diff
 from regrade.scoring.diff_sides import diff_with_before
-from regrade.scoring.score import Scored
 from regrade.settings.errors import DamagedAnswersError, UserError
 from regrade.tracking.connection import connect
 from tests.builders import row
@@ -139,7 +139,7 @@ def test_a_comparison_that_cannot_be_shown_costs_no_score(
     other = publish(repository, numbers(0, 3), benchmark="products")
     score_with_an_older_scorer(other, lambda _: WRONG)
 
-    def fails_for_sums(scored: Scored) -> Diff | None:
+    def fails_for_sums(scored: Result) -> Diff | None:
         if scored.file.answer_set_id == sums.manifest.answer_set_id:
             raise error
         return diff_with_before(scored)

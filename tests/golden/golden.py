@@ -44,6 +44,7 @@ _REPLACED: tuple[tuple[str, Replacement], ...] = (
     (r"^\d\d:\d\d:\d\d ", "hh:mm:ss "),
     # Seconds that this run took.
     (r'"seconds": \{.*?\}', lambda found: re.sub(r": [\d.e-]+", ': "<seconds>"', found[0])),
+    (r'"score_seconds": [\d.e-]+', '"score_seconds": "<seconds>"'),
     (r"\b1[789]\d{8}\b", "<seconds since 1970>"),
     # Scorers: their code, of which the hash also depends on the version of Python.
     (r'("(?:source_hash|scorer_source|regrade\.scorer_hash)": ")[0-9a-f]{8}', r"\1<hash>"),

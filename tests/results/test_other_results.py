@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.result import Result
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.cli.terminal import print_evaluation
 from regrade.results.other_results import MOST_ROWS, other_rows
 from regrade.results.result_page import markdown_report
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
-from regrade.scoring.score import Scored, score_answers
+from regrade.scoring.score import score_answers
 from regrade.stats.named import Aggregate, NamedMetric
 from tests.builders import row
 from tests.stored import publish, tracked_as
@@ -30,7 +31,7 @@ def with_results(answers: AnswerSet, aggregates: tuple[Aggregate, ...]) -> Score
 
 
 def evaluation(answers: AnswerSet, *aggregates: Aggregate) -> Evaluation:
-    scored = Scored(answers, with_results(answers, aggregates), None)
+    scored = Result(answers, with_results(answers, aggregates), None)
     result = AnswerSetResult(
         benchmark="sums",
         model="org/tiny",
@@ -84,7 +85,7 @@ def test_a_long_list_ends_with_the_number_of_those_left_out(answers: AnswerSet):
 
 def test_mlflow_has_them_under_names_that_it_accepts(answers: AnswerSet):
     file = with_results(answers, (PERPLEXITY,))
-    scoring = tracked_as(answers, file, other_results=file.other_results)
+    scoring = tracked_as(answers, file)
 
     results = scoring.results()
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.result import Result
 from regrade.lm_eval.answers import response_of
 from regrade.lm_eval.headline import headline
 from regrade.lm_eval.scoring import QuestionScores
-from regrade.scoring.score import Scored, score_answers
+from regrade.scoring.score import score_answers
 from regrade.settings.errors import SettingsError
 from tests.lm_eval.rows import tasks_of_folders
 from tests.lm_eval.stored import data_folder, harness_task, publish_task
@@ -24,14 +25,14 @@ def _index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regrade.lm_eval.index._installed", lambda: index)
 
 
-def scored(tmp_path: Path, edit: Any) -> Scored:
+def scored(tmp_path: Path, edit: Any) -> Result:
     folder = data_folder(tmp_path, "openai/gsm8k", ("main",))
     repository = LocalRepository(tmp_path / "answers")
     answers = publish_task(harness_task("gsm8k", folder), repository, tmp_path, edit)
     return score_answers(answers, "lm_eval")
 
 
-def rows(scoring: Scored) -> list[dict[str, Any]]:
+def rows(scoring: Result) -> list[dict[str, Any]]:
     assert scoring.table is not None
     found: list[dict[str, Any]] = scoring.table.to_pylist()
     return found

@@ -10,11 +10,12 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.publishing import publish_scores
+from regrade.answers.result import Result
 from regrade.answers.verify import verify
 from regrade.records.columns import SCORING_SCHEMA
 from regrade.scorers.sessions import BatchScore, ScoringContext, SessionScorer, Unit
 from regrade.scoring import score as scoring
-from regrade.scoring.score import PIECE_ROWS, Scored, is_stale, score_answers
+from regrade.scoring.score import PIECE_ROWS, is_stale, score_answers
 from regrade.settings import SamplingParams, ScoringOptions
 from regrade.settings.errors import SettingsError
 from regrade.stats.named import Aggregate
@@ -77,7 +78,7 @@ def scorer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> L
     return made
 
 
-def answers_of(repository: LocalRepository, *texts: str) -> Scored:
+def answers_of(repository: LocalRepository, *texts: str) -> Result:
     rows = [row(number, text) for number, text in enumerate(texts)]
     return score_answers(publish(repository, rows), "number")
 

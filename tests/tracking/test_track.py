@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from regrade.answers.figures import metrics_of
 from regrade.answers.manifest import Manifest
+from regrade.answers.scorefile import ScoreFile
 from regrade.records.specification import (
     BenchmarkIdentity,
     ModelIdentity,
@@ -126,19 +128,29 @@ def manifest(
 
 def scoring(answers: Manifest | None = None, **changes: Any) -> Scoring:
     answers = answers or manifest()
+    of_file = {name: changes.pop(name) for name in ScoreFile.model_fields if name in changes}
+    file = ScoreFile(
+        answer_set_id=answers.answer_set_id,
+        scorer="number",
+        version=1,
+        source_hash="ab12cd34",
+        answers_revision="5eed" * 10,
+        answers=(),
+        summary=summary(),
+        scored_at=datetime(2026, 11, 1, 11, tzinfo=UTC),
+        score_seconds=0.4,
+    )
+    file = file.model_copy(update=of_file)
     return replace(
         Scoring(
             manifest=answers,
+            file=file,
             revision="5eed" * 10,
             repository="hf://datasets/org/answers",
             url=f"https://hub.test/datasets/org/answers/tree/5eed/answers/{answers.answer_set_id}",
-            scorer="number",
-            version=1,
-            source_hash="ab12cd34",
-            summary=summary(),
             seconds={"load": 20.0, "generate": 50.0, "score": 0.4},
             latency={"latency_p50": 1.5, "time_to_first_token_p99": 0.3},
-            headline=True,
+            figures=metrics_of(answers, file),
         ),
         **changes,
     )
@@ -419,7 +431,7 @@ def test_a_result_that_changed_replaces_the_number_in_its_run(uri: str, tmp_path
 def test_a_new_scorer_version_gets_a_run_of_its_own_and_the_old_one_stays(uri: str) -> None:
     old = track(uri, [scoring()])
 
-    new = track(uri, [scoring(version=2, source_hash="ef56", summary=summary(right=60))])
+    new = track(uri, [scoring(version=2, source_hash="ef56ef56", summary=summary(right=60))])
 
     assert new.parent_run_id == old.parent_run_id
     assert new.run_ids != old.run_ids
@@ -432,7 +444,7 @@ def test_a_new_scorer_version_gets_a_run_of_its_own_and_the_old_one_stays(uri: s
 
 def test_the_evaluation_shows_each_benchmark_at_the_training_step(uri: str) -> None:
     gsm8k, mmlu = manifest(), manifest(benchmark="mmlu")
-    strict = scoring(gsm8k, scorer="number_strict", summary=summary(right=50), headline=False)
+    strict = scoring(gsm8k, scorer="number_strict", summary=summary(right=50))
     runs = track(uri, [scoring(gsm8k), strict], step=300, family="my-training")
 
     again = track(uri, [scoring(mmlu, summary=summary(right=40))], step=300)

@@ -14,7 +14,8 @@ from uuid import UUID
 import orjson
 
 from regrade.answers.manifest import Session
-from regrade.exchange.exporting.scored import ScoredSet
+from regrade.answers.result import Result
+from regrade.exchange.exporting.scored import COLUMNS, by_labels
 from regrade.judging.readings import judged_answers
 from regrade.records.rubrics.facts import JudgeRun, answering_model, answers_per_question
 from regrade.records.specification import ModelIdentity, path_component
@@ -46,7 +47,7 @@ def model_info(model: ModelIdentity, session: Session | None) -> dict[str, Any]:
     return found
 
 
-def llm_scoring(scored: ScoredSet, run: JudgeRun) -> dict[str, Any]:
+def llm_scoring(scored: Result, run: JudgeRun) -> dict[str, Any]:
     """Return the judge with its rubric, and what people's labels say about all of its verdicts."""
     manifest, spec = scored.answers.manifest, scored.answers.manifest.specification
     session = manifest.sessions[-1] if manifest.sessions else None
@@ -62,25 +63,25 @@ def llm_scoring(scored: ScoredSet, run: JudgeRun) -> dict[str, Any]:
             rubric_sha256=run.rubric.sha256,
             verdicts_per_answer=run.judge_repeats * run.parts,
             baseline=run.baseline.model if run.baseline else None,
-            by_labels_of_people=scored.by_labels,
+            by_labels_of_people=by_labels(scored),
         ),
     }
 
 
-def answer_rows(scored: ScoredSet) -> Iterator[dict[str, Any]]:
+def answer_rows(scored: Result) -> Iterator[dict[str, Any]]:
     """Yield the rows of a scored set; of verdicts, with the judged answer in place of the judge's prompt and reply.
 
     None if the judged answers are not in this repository, or were changed since.
     """
     run = scored.run
     if run is None:
-        yield from scored.rows()
+        yield from scored.rows(COLUMNS)
         return
     try:
         judged = judged_answers(scored.answers)
     except (SettingsError, RepositoryError):
         return
-    for row in scored.rows():
+    for row in scored.rows(COLUMNS):
         given = judged[row["sample_id"], run.place(row["repeat"])[0]]
         about_reply = dict.fromkeys(_OF_THE_REPLY)
         yield row | about_reply | {"text": given.answer, "target": given.reference}
@@ -110,7 +111,7 @@ Relationship = Literal["first_party", "third_party", "collaborative", "other"]
 
 
 def export_every_eval_ever(
-    scored: ScoredSet,
+    scored: Result,
     folder: Path,
     made_at: datetime,
     *,
@@ -165,14 +166,14 @@ def export_every_eval_ever(
     return [path, *written]
 
 
-def _uuid(scored: ScoredSet) -> UUID:
+def _uuid(scored: Result) -> UUID:
     shards = ",".join(shard.sha256 for shard in scored.answers.manifest.shards)
-    key = f"{scored.answers.manifest.answer_set_id}/{scored.scoring.label}/{shards}"
+    key = f"{scored.answers.manifest.answer_set_id}/{scored.file.label}/{shards}"
     return UUID(bytes=hashlib.sha256(key.encode()).digest()[:16], version=4)
 
 
 def _result(
-    scored: ScoredSet, made_at: datetime, organization: str, relationship: Relationship
+    scored: Result, made_at: datetime, organization: str, relationship: Relationship
 ) -> dict[str, Any]:
     manifest, spec = scored.answers.manifest, scored.answers.manifest.specification
     stamp = f"{made_at.timestamp():.0f}"
@@ -212,8 +213,8 @@ def _result(
     }
 
 
-def _results(scored: ScoredSet) -> Iterator[dict[str, Any]]:
-    summary, spec = scored.scoring.summary, scored.answers.manifest.specification
+def _results(scored: Result) -> Iterator[dict[str, Any]]:
+    summary, spec = scored.file.summary, scored.answers.manifest.specification
     name, repeats = spec.benchmark.name, answers_per_question(spec)
     average = "accuracy" if repeats == 1 else f"avg@{repeats}"
     if summary.overall.accuracy is not None:
@@ -234,11 +235,11 @@ def _results(scored: ScoredSet) -> Iterator[dict[str, Any]]:
             summary.majority_stderr,
             summary.majority_samples,
             {"k": repeats},
-            scored.scoring.scale,
+            scored.file.scale,
         )
 
 
-def _metric(scored: ScoredSet, name: str, metric: str, metrics: Metrics) -> dict[str, Any]:
+def _metric(scored: Result, name: str, metric: str, metrics: Metrics) -> dict[str, Any]:
     spec = scored.answers.manifest.specification
     repeats = answers_per_question(spec)
     found = _value(
@@ -249,7 +250,7 @@ def _metric(scored: ScoredSet, name: str, metric: str, metrics: Metrics) -> dict
         metrics.accuracy_stderr,
         metrics.samples,
         {} if repeats == 1 else {"k": repeats},
-        scored.scoring.scale,
+        scored.file.scale,
     )
     if metrics.accuracy_low is not None and metrics.accuracy_high is not None:
         found["score_details"]["uncertainty"]["confidence_interval"] = {
@@ -266,7 +267,7 @@ def _metric(scored: ScoredSet, name: str, metric: str, metrics: Metrics) -> dict
 
 
 def _value(
-    scored: ScoredSet,
+    scored: Result,
     name: str,
     metric: str,
     value: float,
@@ -298,9 +299,9 @@ def _value(
             "min_score": scale.low,
             "max_score": scale.high,
             "additional_details": texts(
-                scorer=scored.scoring.scorer,
-                scorer_version=scored.scoring.version,
-                scorer_source=scored.scoring.source_hash,
+                scorer=scored.file.scorer,
+                scorer_version=scored.file.version,
+                scorer_source=scored.file.source_hash,
             ),
         },
         "score_details": {"score": value, "uncertainty": uncertainty},
@@ -310,7 +311,7 @@ def _value(
     return found
 
 
-def _source(scored: ScoredSet) -> dict[str, Any]:
+def _source(scored: Result) -> dict[str, Any]:
     manifest = scored.answers.manifest
     benchmark = manifest.specification.benchmark
     details = texts(
@@ -339,7 +340,7 @@ def _source(scored: ScoredSet) -> dict[str, Any]:
     }
 
 
-def _generation(scored: ScoredSet) -> dict[str, Any]:
+def _generation(scored: Result) -> dict[str, Any]:
     spec = scored.answers.manifest.specification
     arguments: dict[str, Any] = {"prompt_template": spec.prompt.template}
     details = texts(
@@ -358,15 +359,15 @@ def _generation(scored: ScoredSet) -> dict[str, Any]:
     return {"generation_args": arguments, "additional_details": details}
 
 
-def _source_of_value(scored: ScoredSet, row: Mapping[str, Any]) -> str:
+def _source_of_value(scored: Result, row: Mapping[str, Any]) -> str:
     """Return what the extracted value was read from."""
     if scored.run is not None:
         return "verdict of the judge"
     return "output.raw" if row["text"] is not None else "log-probabilities"
 
 
-def _samples(scored: ScoredSet, evaluation_id: str) -> Iterator[dict[str, Any]]:
-    spec, scoring = scored.answers.manifest.specification, scored.scoring
+def _samples(scored: Result, evaluation_id: str) -> Iterator[dict[str, Any]]:
+    spec, scoring = scored.answers.manifest.specification, scored.file
     repeats = answers_per_question(spec)
     average = "accuracy" if repeats == 1 else f"avg_at_{repeats}"
     for row in answer_rows(scored):

@@ -7,8 +7,9 @@ that is not the whole benchmark by its own rules, or whose answers nobody can lo
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
-from regrade.exchange.exporting.scored import ScoredSet, scored_set
+from regrade.exchange.exporting.scored import fresh_result
 from regrade.settings.errors import SettingsError
 from regrade.stats.metrics import average_name
 
@@ -94,7 +95,7 @@ def hub_results(
         problem = next(_problems(model, answers), None)
         if problem is None:
             try:
-                results.append(_result(scored_set(answers)))
+                results.append(_result(fresh_result(answers)))
                 continue
             except SettingsError as error:
                 problem = str(error)
@@ -142,14 +143,14 @@ def _problems(model: str, answers: AnswerSet) -> Iterator[str]:
         yield "its answers are in a folder, where nobody can look them up: publish them to a repository on the Hub"
 
 
-def _result(scored: ScoredSet) -> HubResult:
+def _result(scored: Result) -> HubResult:
     """Return the result of an answer set.
 
     Raises:
         SettingsError: If an answer has no score.
     """
-    manifest, scoring = scored.answers.manifest, scored.scoring
-    spec, overall = manifest.specification, scored.scoring.summary.overall
+    manifest, scoring = scored.answers.manifest, scored.file
+    spec, overall = manifest.specification, scored.file.summary.overall
     part = TAKING_PART[spec.benchmark.name]
     if overall.accuracy is None or overall.n != manifest.expected:
         raise SettingsError(

@@ -9,7 +9,8 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import orjson
 
-from regrade.exchange.exporting.scored import ScoredSet
+from regrade.answers.result import Result
+from regrade.exchange.exporting.scored import COLUMNS, by_labels
 from regrade.records.specification import path_component
 from regrade.settings.files import atomic_write
 from regrade.stats.scale import SHARES
@@ -22,7 +23,7 @@ _ROLES = ("system", "user", "assistant")
 _SUMMARY_CHARACTERS = 1_000
 
 
-def export_inspect(scored: ScoredSet, folder: Path, made_at: datetime) -> list[Path]:
+def export_inspect(scored: Result, folder: Path, made_at: datetime) -> list[Path]:
     """Write an answer set as a log that `inspect view` opens; return the file.
 
     Answers without a value have no score, and failed requests are errors, as in Inspect. Values of another scale are
@@ -49,7 +50,7 @@ def export_inspect(scored: ScoredSet, folder: Path, made_at: datetime) -> list[P
     path = folder / name
     with atomic_write(path) as file, ZipFile(file, "w", ZIP_DEFLATED) as log:
         log.writestr("_journal/start.json", orjson.dumps(start))
-        for row in scored.rows():
+        for row in scored.rows(COLUMNS):
             sample = _sample(scored, row, ids)
             for key, count in sample["output"].get("usage", {}).items():
                 usage[key] += count
@@ -71,7 +72,7 @@ def export_inspect(scored: ScoredSet, folder: Path, made_at: datetime) -> list[P
     return [path]
 
 
-def _eval(scored: ScoredSet, made_at: datetime) -> dict[str, Any]:
+def _eval(scored: Result, made_at: datetime) -> dict[str, Any]:
     manifest, spec = scored.answers.manifest, scored.answers.manifest.specification
     sampling = spec.sampling.model_dump(mode="json") if spec.sampling is not None else {}
     config = {name: sampling[name] for name in _GENERATE if name in sampling}
@@ -87,10 +88,10 @@ def _eval(scored: ScoredSet, made_at: datetime) -> dict[str, Any]:
         "dataset_revision": spec.benchmark.source_revision,
         "prompt_format": spec.prompt.format,
         "n_shots": spec.prompt.n_shots,
-        "scorer": scored.scoring.title,
-        "scorer_source": scored.scoring.source_hash,
+        "scorer": scored.file.title,
+        "scorer_source": scored.file.source_hash,
         "judged_model": scored.run.judged.model if scored.run and scored.run.judged else None,
-        "by_labels_of_people": scored.by_labels,
+        "by_labels_of_people": by_labels(scored),
         "exported_at": made_at.isoformat(),
     }
     packages = {"regrade": last.regrade_version} if last is not None else {}
@@ -118,13 +119,13 @@ def _eval(scored: ScoredSet, made_at: datetime) -> dict[str, Any]:
     }
 
 
-def _plan(scored: ScoredSet) -> dict[str, Any]:
+def _plan(scored: Result) -> dict[str, Any]:
     solver = scored.answers.manifest.specification.method
     return {"name": "plan", "steps": [{"solver": solver, "params": {}}], "config": {}}
 
 
-def _results(scored: ScoredSet, summaries: list[dict[str, Any]]) -> dict[str, Any]:
-    manifest, scoring = scored.answers.manifest, scored.scoring
+def _results(scored: Result, summaries: list[dict[str, Any]]) -> dict[str, Any]:
+    manifest, scoring = scored.answers.manifest, scored.file
     overall, scale = scoring.summary.overall, scoring.scale
     accuracy, error = overall.accuracy, overall.accuracy_stderr
     values = {
@@ -148,12 +149,12 @@ def _results(scored: ScoredSet, summaries: list[dict[str, Any]]) -> dict[str, An
     return {"total_samples": manifest.expected, "completed_samples": done, "scores": [score]}
 
 
-def _sample(scored: ScoredSet, row: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
+def _sample(scored: Result, row: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
     """Return a sample; `ids` holds the ids given so far, because Inspect makes file names of them."""
     key = row["sample_id"]
     if key not in ids:
         ids[key] = key if _SAFE_ID.fullmatch(key) else f"question-{len(ids) + 1}"
-    model, scoring = scored.answers.manifest.specification.model.name, scored.scoring
+    model, scoring = scored.answers.manifest.specification.model.name, scored.file
     prompt = list(_prompt(row))
     asked = row["question"] if row["question"] is not None else row["prompt"]
     sample: dict[str, Any] = {

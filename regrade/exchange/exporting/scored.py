@@ -1,16 +1,12 @@
-"""An answer set with a fresh scoring, row by row, as exports need it."""
+"""Results that may be exported: those of a scoring that is not stale."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from regrade.answers.rows import row_keys
-from regrade.answers.scorefile import ScoreFile
+from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.calibrate import calibrate
-from regrade.records.rubrics.facts import JudgeRun, judge_run
 from regrade.scoring.score import is_stale
 from regrade.settings.errors import SettingsError
 
@@ -36,55 +32,20 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredSet:
-    """An answer set and one of its scorings."""
-
-    answers: AnswerSet
-    scoring: ScoreFile
-
-    @property
-    def run(self) -> JudgeRun | None:
-        """Facts of the judge run if the answers are a judge's verdicts on stored answers."""
-        run = judge_run(self.answers.manifest.specification)
-        return None if run is None or run.judged is None else run
-
-    @property
-    def by_labels(self) -> str | None:
-        """Figure that people's labels correct, or `uncalibrated`; None without a judge and labels."""
-        found = calibrate(self.answers, self.scoring)
-        return None if found is None else found.text
-
-    @property
-    def url(self) -> str | None:
-        """Page of the answers at their commit; None for a folder."""
-        return self.answers.repository.url(self.answers.revision, self.answers.folder)
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield `COLUMNS` with `value`, `extracted` and `outcome`, in stored order.
-
-        Only what the repository holds: questions that must not be published are None, even on a machine that has them.
-
-        Raises:
-            DamagedAnswersError: If answers or scores are damaged.
-        """
-        table = self.answers.score_table(self.scoring.label)
-        scores = dict(zip(row_keys(table), table.to_pylist(), strict=True))
-        for shard in self.answers.manifest.shards:
-            for batch in self.answers.shard(shard, COLUMNS).batches():
-                for key, row in zip(row_keys(batch), batch.to_pylist(), strict=True):
-                    score = {name: scores[key][name] for name in ("value", "extracted", "outcome")}
-                    yield self.answers.public(row) | score
+def by_labels(scored: Result) -> str | None:
+    """Return the figure that people's labels correct, or `uncalibrated`; None without a judge and labels."""
+    found = calibrate(scored.answers, scored.file)
+    return None if found is None else found.text
 
 
 class Exporter(Protocol):
     """Writes an answer set in a format."""
 
-    def __call__(self, scored: ScoredSet, folder: Path, made_at: datetime) -> list[Path]:
+    def __call__(self, scored: Result, folder: Path, made_at: datetime) -> list[Path]:
         """Write files into a folder, and return them."""
 
 
-def scored_set(answers: AnswerSet, scorer: str | None = None) -> ScoredSet:
+def fresh_result(answers: AnswerSet, scorer: str | None = None) -> Result:
     """Return an answer set with a scoring that is not stale.
 
     Args:
@@ -102,7 +63,7 @@ def scored_set(answers: AnswerSet, scorer: str | None = None) -> ScoredSet:
         if (file.is_headline(names) if scorer is None else file.scorer == scorer)
     ]
     if fitting:
-        return ScoredSet(answers, max(fitting, key=lambda file: file.scored_at))
+        return Result(answers, max(fitting, key=lambda file: file.scored_at))
     by = "its first scorer" if scorer is None else f"'{scorer}'"
     option = "" if scorer is None else f" --scorer {scorer}"
     raise SettingsError(

@@ -16,7 +16,7 @@ from regrade.judging.labels.stored import StoredLabels, stored_labels
 from regrade.judging.readings import judge_sets_of, judged_answers
 from regrade.judging.stored import stored_answers
 from regrade.scorers import JUDGE
-from regrade.scoring.score import current_scores
+from regrade.scoring.score import score_answers
 from regrade.settings.errors import SettingsError
 from regrade.settings.view_address import view_address
 
@@ -136,7 +136,8 @@ def open_tasks(answers: AnswerSet, scorer: str | None = None) -> list[LabelTask]
     """
     if waits_for_judge(answers) and scorer in (None, JUDGE):
         _point_to_verdicts(answers)
-    file, table = current_scores(answers, scorer or answers.manifest.scorers[0])
+    result = score_answers(answers, scorer or answers.manifest.scorers[0])
+    file, table = result.file, result.scores
     first = verdicts_of(answers, file, table)
     items = {item.key: item for item in _items(first, _by_key(first))}
     further = further_fields(first.run, file.scorer)

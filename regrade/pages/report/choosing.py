@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from regrade.comparing.pairing import ScoredSide
+from regrade.answers.result import Result
 from regrade.pages.viewer.filters import KINDS
 from regrade.pages.viewer.index import AnswerIndex, Rows
 from regrade.pages.viewer.library import StoredSet
@@ -94,7 +94,7 @@ def _choice(item: Indexed, kind: str, row: int) -> Choice:
     return Choice(kind, stored, index, rows[1], flip)
 
 
-def _scored(side: ScoredSide, row: int) -> tuple[dict[str, Any], str]:
+def _scored(side: Result, row: int) -> tuple[dict[str, Any], str]:
     """Return a row of scores, and its verdict."""
     scores = side.scores.slice(row, 1)
     return scores.to_pylist()[0], VERDICTS[verdict_codes(scores, side.file.scale)[0]]

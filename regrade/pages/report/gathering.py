@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from regrade.answers.base import Repository
-from regrade.answers.manifest import Totals
+from regrade.answers.figures import figures_of
 from regrade.answers.opening import open_repository
 from regrade.answers.scorefile import ScoreFile
 from regrade.comparing.likeness import NotComparableError
@@ -108,10 +108,9 @@ class ReportedSet:
         return None if self.pair is None else self.pair.compared.comparison
 
     @property
-    def costs(self) -> Totals | None:
-        """Seconds and tokens; None if no session is known, as of imported answers."""
-        manifest = self.stored.answers.manifest
-        return manifest.totals if manifest.sessions else None
+    def figures(self) -> dict[str, float | None]:
+        """Figures of the answers and the scoring, by name."""
+        return figures_of(self.stored.manifest, self.scoring)
 
     @property
     def subsets(self) -> tuple[SubsetMetrics, ...]:

@@ -1,8 +1,9 @@
 """A report as one page of markdown, for a pull request or a chat; names and texts are escaped."""
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from regrade.answers.figures import Figure, figures_in
 from regrade.comparing.text import COLUMNS, comparison_row, remarks
 from regrade.pages.report.examples import Cut, Example, Shown
 from regrade.pages.report.gathering import WORST_SUBSETS, Report, ReportedSet
@@ -35,16 +36,6 @@ _RESULTS = (
     "failed",
 )
 _TEXT = ("model", "benchmark", "scorer", "subset")
-_COSTS = (
-    "model",
-    "benchmark",
-    "load s",
-    "generate s",
-    "score s",
-    "prompt tokens",
-    "completion tokens",
-    "tokens/s",
-)
 
 
 def markdown_report(report: Report, *, plots: bool = True) -> str:
@@ -72,7 +63,9 @@ def markdown_report(report: Report, *, plots: bool = True) -> str:
             lines += [f"![{escape(plot.text)}]({plot.address})", ""]
     lines += _worst(report)
     lines += ["## Seconds and tokens", ""]
-    lines += markdown_table(_COSTS, [_costs(item) for item in report.sets], text=_TEXT)
+    figures = figures_in("report")
+    columns = ("model", "benchmark", *(figure.heading for figure in figures))
+    lines += markdown_table(columns, [_figures(item, figures) for item in report.sets], text=_TEXT)
     lines += ["", *_examples(report, sum(map(len, lines)))]
     lines += ["## Versions and commits", ""]
     for answer_set in all_made(report):
@@ -113,22 +106,9 @@ def _result(item: ReportedSet) -> tuple[str, ...]:
     )
 
 
-def _costs(item: ReportedSet) -> tuple[str, ...]:
-    costs, scoring = item.costs, item.scoring
-    score = "-" if scoring is None else f"{scoring.score_seconds:.1f}"
-    names = item.model, item.specification.benchmark.name
-    if costs is None:
-        return *names, "-", "-", score, "-", "-", "-"
-    speed = "-" if costs.tokens_per_second is None else f"{costs.tokens_per_second:,.0f}"
-    return (
-        *names,
-        f"{costs.load_seconds:.1f}",
-        f"{costs.seconds:.1f}",
-        score,
-        f"{costs.prompt_tokens:,}",
-        f"{costs.completion_tokens:,}",
-        speed,
-    )
+def _figures(item: ReportedSet, figures: Sequence[Figure]) -> tuple[str, ...]:
+    cells = (figure.text(item.figures[figure.name], unknown="-") for figure in figures)
+    return item.model, item.specification.benchmark.name, *cells
 
 
 def _changes(report: Report) -> Iterator[str]:

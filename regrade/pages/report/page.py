@@ -6,6 +6,7 @@ from importlib.resources import files
 
 from markupsafe import Markup
 
+from regrade.answers.figures import figures_in
 from regrade.comparing.text import COLUMNS, comparison_row, remarks
 from regrade.pages.report.examples import Cut
 from regrade.pages.report.gathering import WORST_SUBSETS, Report
@@ -53,6 +54,7 @@ def html_report(report: Report) -> str:
     page.filters |= {"cut": cut_html, "line": _line}
     return page.get_template("report.html").render(
         report=report,
+        figures=figures_in("report"),
         where=shown_place(report.repository.uri),
         style=Markup(style),
         policy=policy,

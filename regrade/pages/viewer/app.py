@@ -12,6 +12,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from regrade.answers.base import Repository
+from regrade.answers.figures import figures_in
 from regrade.pages.viewer import parameters as p
 from regrade.pages.viewer.answer_list import answer_list
 from regrade.pages.viewer.filters import AnswerFilters, PairFilters
@@ -76,13 +77,18 @@ class Viewer:
             return RedirectResponse(self._links.home(filters.query), 302)
         shelf = self.library.shelf(filters.at)
         page = set_list(shelf, filters, self._links)
-        shown = {row.id for row in page.rows}
         labelled = {
-            stored.id: self.library.calibration(stored, stored.headline)
-            for stored in shelf.sets
-            if stored.id in shown
+            row.stored.id: self.library.calibration(row.stored, row.stored.headline)
+            for row in page.rows
         }
-        return self._page("sets.html", filters.at, page=page, shelf=shelf, labelled=labelled)
+        return self._page(
+            "sets.html",
+            filters.at,
+            page=page,
+            shelf=shelf,
+            labelled=labelled,
+            figures=figures_in("viewer"),
+        )
 
     def _answers(self, request: Request) -> Response:
         filters = AnswerFilters.of(_given(request))

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 
 from regrade.answers.base import Repository
 from regrade.answers.content import REVISION
+from regrade.answers.figures import figures_of
+from regrade.answers.manifest import Manifest
 from regrade.answers.opening import newest_revision
 from regrade.answers.scorefile import ORIGINAL, ScoreFile
 from regrade.answers.sets import AnswerSet, readable_sets
@@ -16,7 +18,7 @@ from regrade.pages.viewer.index import COLUMNS, AnswerIndex, read_index, with_sc
 from regrade.pages.viewer.parameters import AddressError
 from regrade.pages.viewer.selecting import Selector
 from regrade.pages.viewer.texts import ShardReaders
-from regrade.records.rubrics.facts import JudgeRun, judge_run, model_title
+from regrade.records.rubrics.facts import JudgeRun, answers_per_question, judge_run, model_title
 from regrade.scoring.score import is_stale
 from regrade.settings.errors import (
     DamagedAnswersError,
@@ -24,6 +26,7 @@ from regrade.settings.errors import (
     SettingsError,
     UserError,
 )
+from regrade.stats.metrics import Metrics, average_name
 
 HEAD_SECONDS = 10.0
 """Time after which the Hub is asked for the newest revision again; a folder's is read for each page."""
@@ -61,6 +64,36 @@ class StoredSet:
     def id(self) -> str:
         """Id of the answer set."""
         return self.answers.manifest.answer_set_id
+
+    @property
+    def manifest(self) -> Manifest:
+        """Description of the answers."""
+        return self.answers.manifest
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark."""
+        return self.manifest.specification.benchmark.name
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """Metrics of the headline over all answers; None without any scoring."""
+        return None if self.headline is None else self.headline.summary.overall
+
+    @property
+    def is_stale(self) -> bool:
+        """True if the headline is stale."""
+        return self.headline is not None and self.headline.label in self.stale
+
+    @property
+    def average(self) -> str:
+        """Name of the mean, such as `avg@4`."""
+        return average_name(answers_per_question(self.manifest.specification))
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        """Figures of the answers and the headline, by name."""
+        return figures_of(self.manifest, self.headline)
 
     @property
     def model(self) -> str:

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from regrade.answers.result import Result
 from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
-from regrade.comparing.pairing import ScoredSide
 from regrade.pages.viewer.answer_list import EXTRACTED_CHARACTERS
 from regrade.pages.viewer.filters import KINDS, PairFilters
 from regrade.pages.viewer.library import StoredSet
@@ -95,7 +95,7 @@ def _pair_index(compared: Compared) -> PairIndex:
     )
 
 
-def _first_rows(side: ScoredSide, ids: NDArray[np.object_]) -> Rows:
+def _first_rows(side: Result, ids: NDArray[np.object_]) -> Rows:
     """Return the row of the answer with the lowest repeat to each question."""
     scores = side.scores
     repeat = scores["repeat"].to_numpy()
@@ -106,13 +106,13 @@ def _first_rows(side: ScoredSide, ids: NDArray[np.object_]) -> Rows:
     return rows
 
 
-def extracted_line(side: ScoredSide, row: int) -> Markup | None:
+def extracted_line(side: Result, row: int) -> Markup | None:
     """Return the value that the scorer read, on one line; None if it read nothing."""
     text = side.scores["extracted"][row].as_py()
     return None if text is None else one_line(text, EXTRACTED_CHARACTERS)
 
 
-def place_read(side: ScoredSide, row: int) -> Span | None:
+def place_read(side: Result, row: int) -> Span | None:
     """Return the place in the text out of which the value was read; None if it is not known."""
     start, end = side.scores["start"][row].as_py(), side.scores["end"][row].as_py()
     return None if start is None or end is None else (start, end)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from regrade.answers.result import Result
 from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Comparison
-from regrade.comparing.pairing import ScoredSide
 from regrade.comparing.text import remarks
 from regrade.pages.viewer import parameters as p
 from regrade.pages.viewer.answer_list import EXTRACTED_CHARACTERS, Chip, question_line
@@ -206,7 +206,7 @@ def _pair_rows(
     return rows
 
 
-def _line(side: ScoredSide, row: int, stored: dict[str, Any]) -> Markup:
+def _line(side: Result, row: int, stored: dict[str, Any]) -> Markup:
     text = stored["error"] or stored["text"] or ""
     place = place_read(side, row)
     if place is not None and stored["error"] is None and place[1] <= len(text):

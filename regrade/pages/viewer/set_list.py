@@ -1,18 +1,14 @@
 """The page with all answer sets."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Self
 
-from regrade.answers.scorefile import ScoreFile
 from regrade.pages.viewer import parameters as p
 from regrade.pages.viewer.filters import AnswerFilters
 from regrade.pages.viewer.library import Shelf, StoredSet
 from regrade.pages.viewer.links import Links
 from regrade.pages.viewer.settings_apart import settings_apart
-from regrade.records.rubrics.facts import answers_per_question
-from regrade.stats.metrics import Metrics, average_name
 
 SORTS = ("date", "model", "benchmark", "accuracy", "answers", "seconds")
 
@@ -58,24 +54,11 @@ class SetFilters:
 
 @dataclass(frozen=True, slots=True)
 class SetRow:
-    """An answer set with its headline."""
+    """A row of the list: an answer set, what tells it apart, and its address."""
 
-    id: str
-    model: str
-    benchmark: str
+    stored: StoredSet
     apart: dict[str, str]
     """Settings that tell it from other sets of the benchmark."""
-    date: datetime
-    rows: int
-    expected: int
-    failed: int
-    scoring: ScoreFile | None
-    metrics: Metrics | None
-    stale: bool
-    average: str
-    """Name of the accuracy if questions have several answers, such as `avg@8`."""
-    seconds: float
-    """Loading and generating, over all sessions."""
     href: str
 
 
@@ -95,64 +78,40 @@ def set_list(shelf: Shelf, filters: SetFilters, links: Links) -> SetList:
     Raises:
         AddressError: If the repository has no such benchmark.
     """
-    benchmarks = sorted(
-        {stored.answers.manifest.specification.benchmark.name for stored in shelf.sets}
-    )
+    benchmarks = sorted({stored.benchmark for stored in shelf.sets})
     if filters.benchmark is not None and filters.benchmark not in benchmarks:
         raise p.AddressError("benchmark", filters.benchmark, f"one of {', '.join(benchmarks)}")
     apart = settings_apart([stored.answers.manifest.specification for stored in shelf.sets])
     rows = [
-        _row(stored, settings, filters, links)
+        SetRow(stored, settings, links.answers(stored.id, AnswerFilters(at=filters.at)))
         for stored, settings in zip(shelf.sets, apart, strict=True)
     ]
-    shown = [row for row in rows if _fits(row, filters)]
+    shown = [row for row in rows if _fits(row.stored, filters)]
     return SetList(tuple(_sorted(shown, filters)), len(rows), tuple(benchmarks), filters)
 
 
-def _row(stored: StoredSet, apart: dict[str, str], filters: SetFilters, links: Links) -> SetRow:
-    manifest = stored.answers.manifest
-    scoring = stored.headline
-    return SetRow(
-        id=stored.id,
-        model=stored.model,
-        benchmark=manifest.specification.benchmark.name,
-        apart=apart,
-        date=manifest.updated_at,
-        rows=manifest.rows,
-        expected=manifest.expected,
-        failed=manifest.failed,
-        scoring=scoring,
-        metrics=scoring.summary.overall if scoring else None,
-        stale=scoring is not None and scoring.label in stored.stale,
-        average=average_name(answers_per_question(manifest.specification)),
-        seconds=manifest.totals.seconds,
-        href=links.answers(stored.id, AnswerFilters(at=filters.at)),
-    )
-
-
-def _fits(row: SetRow, filters: SetFilters) -> bool:
-    if filters.benchmark is not None and row.benchmark != filters.benchmark:
+def _fits(stored: StoredSet, filters: SetFilters) -> bool:
+    if filters.benchmark is not None and stored.benchmark != filters.benchmark:
         return False
     wanted = (filters.q or "").casefold()
-    return wanted in row.model.casefold() or row.id.startswith(wanted)
+    return wanted in stored.model.casefold() or stored.id.startswith(wanted)
 
 
 def _sorted(rows: Sequence[SetRow], filters: SetFilters) -> list[SetRow]:
     """Return rows in the chosen order; those without a value come last."""
-
-    def accuracy(row: SetRow) -> float | None:
-        return row.metrics.accuracy if row.metrics else None
-
-    keys: dict[str, Any] = {
-        "date": lambda row: row.date,
-        "model": lambda row: row.model.casefold(),
-        "benchmark": lambda row: row.benchmark,
-        "accuracy": accuracy,
-        "answers": lambda row: row.rows,
-        "seconds": lambda row: row.seconds or None,
+    keys: dict[str, Callable[[StoredSet], Any]] = {
+        "date": lambda stored: stored.manifest.updated_at,
+        "model": lambda stored: stored.model.casefold(),
+        "benchmark": lambda stored: stored.benchmark,
+        "accuracy": lambda stored: stored.metrics.accuracy if stored.metrics else None,
+        "answers": lambda stored: stored.manifest.rows,
+        "seconds": lambda stored: stored.manifest.totals.seconds or None,
     }
     key = keys[filters.sort]
-    known = [row for row in rows if key(row) is not None]
+    known = [row for row in rows if key(row.stored) is not None]
     names = filters.sort in ("model", "benchmark")
-    known.sort(key=key, reverse=filters.ascending if names else not filters.ascending)
-    return [*known, *(row for row in rows if key(row) is None)]
+    known.sort(
+        key=lambda row: key(row.stored),
+        reverse=filters.ascending if names else not filters.ascending,
+    )
+    return [*known, *(row for row in rows if key(row.stored) is None)]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from regrade.answers.figures import Figure
 from regrade.comparing.text import p_text
 from regrade.pages.viewer.visible import visible
 from regrade.stats.scale import SHARES
@@ -33,6 +34,7 @@ def page_templates(*packages: str) -> Environment:
         "p": p_text,
         "short": lambda text, size: text if len(text) <= size else f"{text[: size - 1]}…",
         "duration": _duration,
+        "figure": _figure,
     }
     pages.filters.update(filters)
     return pages
@@ -40,6 +42,10 @@ def page_templates(*packages: str) -> Environment:
 
 def _percent(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{100 * value:.{digits}f}"
+
+
+def _figure(figure: Figure, value: float | None) -> str:
+    return _duration(value) if figure.unit == "s" else figure.text(value, unknown="-")
 
 
 def _duration(seconds: float | None) -> str:

@@ -1,13 +1,12 @@
 """Measure a point of a sweep by its stored answers: speed, cost, accuracy, and the test against the first point."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
 
 from regrade.answers.manifest import Manifest, Session
-from regrade.answers.scorefile import ScoreFile
+from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.comparison import CompareOptions, compare_sets
 from regrade.comparing.likeness import NotComparableError
@@ -21,21 +20,12 @@ _TIMES = ("latency", "time_to_first_token", "completion_tokens")
 _PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredAnswers:
-    """An answer set with its headline scoring."""
-
-    answers: AnswerSet
-    """At the commit that holds the scores."""
-    file: ScoreFile
-
-
 def gpus_of(engine: BaseEngineSettings) -> int:
     """Return the number of devices that an engine's settings divide a model among; 1 for a server, which is not asked."""
     return int(np.prod([getattr(engine, name, 1) for name in _PARALLEL]))
 
 
-def measure(point: ScoredAnswers, first: ScoredAnswers | None, *, gpus: int) -> Measured:
+def measure(point: Result, first: Result | None, *, gpus: int) -> Measured:
     """Return the measurements of a point.
 
     Args:
@@ -127,7 +117,7 @@ def _speed(
     return speed_of_times(*times) if times[0].size else None
 
 
-def _repeats_note(manifest: Manifest, first: ScoredAnswers | None) -> str | None:
+def _repeats_note(manifest: Manifest, first: Result | None) -> str | None:
     repeats = manifest.specification.repeats
     of_first = repeats if first is None else first.answers.manifest.specification.repeats
     if repeats == of_first:
@@ -155,7 +145,7 @@ def _limit_note(sessions: Sequence[Session], speed: Speed | None) -> str | None:
     return f"The engine computed at most {speed.running_max:,} of {allowed:,} requests at a time, the others waited in it."
 
 
-def _test(first: ScoredAnswers, point: ScoredAnswers) -> tuple[PairedTest | None, str | None]:
+def _test(first: Result, point: Result) -> tuple[PairedTest | None, str | None]:
     """Return the test, or the reason why there is none."""
     options = CompareOptions(allow=get_args(Difference), scorer=point.file.scorer)
     try:

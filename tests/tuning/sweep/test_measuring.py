@@ -9,8 +9,9 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
+from regrade.answers.result import Result
 from regrade.answers.spool import Spool
-from regrade.tuning.sweep.measuring import ScoredAnswers, measure
+from regrade.tuning.sweep.measuring import measure
 from tests.builders import description, row, session
 from tests.stored import again, score
 
@@ -18,7 +19,7 @@ TOTAL = 4
 FAILED: dict[str, Any] = {"text": None, "error": "timed out", "completion_tokens": None}
 
 
-def point(folder: Path, seconds: float, repeats: int = 1, **last: Any) -> ScoredAnswers:
+def point(folder: Path, seconds: float, repeats: int = 1, **last: Any) -> Result:
     """Answers of a session that took so many seconds; its last row has changes."""
     described = description(TOTAL // repeats, repeats=repeats)
     begun = session(started_at=datetime.now(UTC))
@@ -34,7 +35,7 @@ def point(folder: Path, seconds: float, repeats: int = 1, **last: Any) -> Scored
         found = publish_answers(repository, spool, described)
     assert found is not None
     file = score(found)
-    return ScoredAnswers(again(found), file)
+    return Result(again(found), file)
 
 
 def test_the_first_point_is_what_the_others_are_compared_with(tmp_path: Path):

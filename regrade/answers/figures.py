@@ -1,0 +1,126 @@
+"""Figures of an answer set and its scoring beside the metrics: declared once, shown by every view.
+
+`list`, the viewer, notebooks, reports, the pages of a run and MLflow read `FIGURES`; a figure that is added here shows in all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from regrade.answers.manifest import Manifest, Totals
+from regrade.answers.scorefile import ScoreFile
+
+View = Literal["list", "viewer", "report", "page"]
+"""A table for people. JSON, frames and MLflow have all figures."""
+VIEWS: tuple[View, ...] = ("list", "viewer", "report", "page")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number of an answer set, or of a scoring of it."""
+
+    name: str
+    """Name of the field in JSON and of the column in frames."""
+    title: str
+    """Heading of its column."""
+    unit: str
+    """`s` for seconds; "" if the heading says it."""
+    of: Callable[[Manifest, ScoreFile | None], float | None]
+    """Computes it; None: not known. The scoring is None if there is none."""
+    form: str = ",.1f"
+    """Format of a value in tables."""
+    metric: str = ""
+    """Name of the metric in MLflow, if it is not `generation/<name>`."""
+    shown: tuple[View, ...] = VIEWS
+    """Tables with a column for it."""
+
+    @property
+    def heading(self) -> str:
+        """Title and unit."""
+        return f"{self.title} {self.unit}".strip()
+
+    def text(self, value: float | None, unknown: str = "") -> str:
+        """Return a value as a cell of a table."""
+        return unknown if value is None else format(value, self.form)
+
+    @property
+    def key(self) -> str:
+        """Name of the metric in MLflow."""
+        return self.metric or f"generation/{self.name}"
+
+
+def _sum(
+    of: Callable[[Totals], float | None],
+) -> Callable[[Manifest, ScoreFile | None], float | None]:
+    """Compute a figure of the sums over all sessions; not known of imported answers, which have no session."""
+    return lambda manifest, _: of(manifest.totals) if manifest.sessions else None
+
+
+FIGURES: list[Figure] = [
+    Figure(
+        "load_seconds",
+        "load",
+        "s",
+        _sum(lambda totals: totals.load_seconds),
+        metric="seconds/load",
+        shown=("report",),
+    ),
+    Figure(
+        "seconds",
+        "generate",
+        "s",
+        _sum(lambda totals: totals.seconds),
+        metric="seconds/generate",
+        shown=("report", "viewer"),
+    ),
+    Figure(
+        "score_seconds",
+        "score",
+        "s",
+        lambda _, file: None if file is None else file.score_seconds,
+        metric="seconds/score",
+        shown=("report",),
+    ),
+    Figure(
+        "prompt_tokens",
+        "prompt tokens",
+        "",
+        _sum(lambda totals: totals.prompt_tokens),
+        ",",
+        shown=("report",),
+    ),
+    Figure(
+        "completion_tokens",
+        "completion tokens",
+        "",
+        _sum(lambda totals: totals.completion_tokens),
+        ",",
+        shown=("report",),
+    ),
+    Figure(
+        "tokens_per_second",
+        "tokens/s",
+        "",
+        _sum(lambda totals: totals.tokens_per_second),
+        ",.0f",
+        metric="generation/completion_tokens_per_second",
+        shown=("report",),
+    ),
+]
+"""All figures, in the order of their columns."""
+
+
+def figures_in(view: View) -> list[Figure]:
+    """Return the figures with a column in a table."""
+    return [figure for figure in FIGURES if view in figure.shown]
+
+
+def figures_of(manifest: Manifest, file: ScoreFile | None) -> dict[str, float | None]:
+    """Return all figures by name."""
+    return {figure.name: figure.of(manifest, file) for figure in FIGURES}
+
+
+def metrics_of(manifest: Manifest, file: ScoreFile | None) -> dict[str, float]:
+    """Return the figures that are known by their names in MLflow."""
+    values = {figure.key: figure.of(manifest, file) for figure in FIGURES}
+    return {key: value for key, value in values.items() if value is not None}

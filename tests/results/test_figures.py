@@ -1,0 +1,83 @@
+"""A figure is declared once, and every view has it."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import regrade
+from regrade.answers.figures import FIGURES, Figure, figures_in, figures_of, metrics_of
+from regrade.answers.local import LocalRepository
+from regrade.cli.main import run
+from regrade.pages.report.gathering import Request, gather
+from regrade.pages.report.markdown import markdown_report
+from regrade.pages.report.page import html_report
+from regrade.results.result_page import markdown_report as result_page
+from regrade.results.results import Evaluation
+from tests.comparing.sides import answer
+from tests.pages.viewer.reading import Page, Reader
+from tests.stored import score
+
+MADE_UP = Figure("halves", "halves of answers", "", lambda manifest, _: manifest.rows / 2, ",.2f")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    repository = LocalRepository(tmp_path / "answers")
+    score(answer(repository, "org/model", right=2, total=5))
+    FIGURES.append(MADE_UP)
+    yield repository.folder
+    FIGURES.remove(MADE_UP)
+
+
+def printed(capfd: pytest.CaptureFixture[str], *command: str | Path) -> str:
+    assert run([str(word) for word in command]) == 0
+    return capfd.readouterr().out
+
+
+def test_a_figure_that_is_declared_shows_in_every_view(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    at = ("--answers", folder)
+    mlflow = f"sqlite:///{tmp_path / 'mlflow.db'}"
+
+    (listed,) = json.loads(printed(capfd, "list", *at, "--json"))["answer_sets"]
+    (frame,) = regrade.open(str(folder)).sets().to_dict("records")
+    screen = printed(capfd, "score", *at, "--tracking-uri", mlflow)
+    document = printed(capfd, "score", *at, "--tracking-uri", mlflow, "--json")
+    scored = Evaluation.model_validate_json(document)
+    report = gather(Request(str(folder)))
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as stored:
+        tracked = stored.execute(
+            "select value from latest_metrics where key = 'generation/halves'"
+        ).fetchall()
+
+    assert listed["halves"] == frame["halves"] == 2.5
+    assert tracked == [(2.5,)]
+    assert scored.answer_sets[0].figures["halves"] == 2.5
+    texts = {
+        "list": printed(capfd, "list", *at),
+        "viewer": Reader(folder).page("/").text,
+        "report": markdown_report(report),
+        "html": Page(200, html_report(report), None).text,
+        "page": result_page(scored, None),
+        "screen": screen,
+    }
+    for view, text in texts.items():
+        assert "halves of answers" in " ".join(text.split()), view
+        assert "2.50" in text, view
+
+
+def test_tables_leave_out_figures_that_are_not_for_them():
+    assert {"load_seconds", "prompt_tokens"} <= {figure.name for figure in figures_in("report")}
+    assert figures_in("list") == []
+
+
+def test_what_is_not_known_is_none(tmp_path: Path):
+    imported = answer(LocalRepository(tmp_path / "answers"), "org/model", right=2, total=5).manifest
+
+    assert set(figures_of(imported, None).values()) == {None}
+    assert metrics_of(imported, None) == {}
