@@ -11,6 +11,7 @@ from prefect import flow
 
 from flows import generating
 from flows.generating import loaded_engine, plan, publish
+from regrade.engines.base import PARALLEL
 from regrade.jobs.job import make_job
 from regrade.orchestration.artifacts import TUNING_KEY, show
 from regrade.orchestration.form import form, takes
@@ -25,7 +26,7 @@ from regrade.tuning.search.job import TuneJob, TuneResult
 from regrade.tuning.search.lookup import key_of
 from regrade.tuning.search.records import TrialRecord, Tuning, TuningKey, keep
 from regrade.tuning.search.search import TOKENS, search
-from regrade.tuning.search.splits import PARALLEL, splits_to_try
+from regrade.tuning.search.splits import splits_to_try
 from regrade.tuning.search.text import tuning_page
 from regrade.tuning.search.trials import Found, Search
 from tasks.tune import MeasuringEngine, Questions

@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub cli
     from regrade.records import Completion, Request
     from regrade.stats.speed import EngineMemory, Speed
 
+PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+"""Settings that divide a model among GPUs."""
 WAITING = "waiting for"
 """Beginning of the name of a loading stage in which an engine waits for another run."""
 
@@ -194,3 +196,8 @@ class BaseEngineSettings(Settings):
         if kind in registry.names("engine"):
             registry.load("engine", kind)
         return values
+
+
+def parallel_by_hand(engine: BaseEngineSettings) -> dict[str, int]:
+    """Return the settings of `PARALLEL` that were given."""
+    return {name: getattr(engine, name) for name in PARALLEL if name in engine.model_fields_set}

@@ -168,11 +168,6 @@ def _is_rendered_in_code(folder: Path) -> bool:
     return bool(_matching(folder, (_MISTRAL_WEIGHTS,)) and _matching(folder, _MISTRAL_TOKENIZERS))
 
 
-def weight_files_bytes(folder: Path) -> int | None:
-    """Return the bytes of the weight files in a folder; None if it has none."""
-    return sum(path.stat().st_size for path in _weights(folder)) or None
-
-
 def _chat_template(folder: Path, config: Mapping[str, Any]) -> ChatTemplate | None:
     name = str(folder)
     files = {file: read_text(folder / file, name) for file in FILES if (folder / file).is_file()}

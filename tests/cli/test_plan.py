@@ -27,11 +27,7 @@ def test_the_plan_is_exactly_what_the_engine_has(vllm_engine: Engine, tmp_path: 
 
     assert ran.code == 0, ran.err
     plan = ran.document
-    assert (plan["method"], plan["max_model_len"], plan["length_source"]) == (
-        "vllm",
-        512,
-        "as given",
-    )
+    assert (plan["max_model_len"], plan["length_source"]) == (512, "as given")
     (split,) = plan["splits"]
     assert split["tokens"] == memory.kv_cache_tokens
     assert split["concurrency"] == memory.kv_cache_concurrency

@@ -1,6 +1,5 @@
-"""`plan-model` with a real Prefect server; without vLLM, so that it is quick."""
+"""`plan-model` with a real Prefect server; the plan itself is made, so that it is quick."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from flows.plan_model import plan_model
 from regrade.settings.errors import SettingsError
 from regrade.tuning.plan.plan import MemoryPlan
-from tests.tuning.plan.engine_without_vllm import engine_without_vllm
-from tests.tuning.plan.test_estimate import QWEN3_8B
+from regrade.tuning.plan.request import PlanRequest
+from tests.results.test_plans import FITTING, LACKING, plan
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 
@@ -20,11 +19,14 @@ pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 def test_the_plan_is_on_the_page_of_the_run(
     prefect_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("REGRADE_ENGINE_PYTHON", engine_without_vllm(tmp_path))
-    monkeypatch.setenv("REGRADE_LOGS", str(tmp_path / "logs"))
+    asked: list[PlanRequest] = []
+
+    def make(request: PlanRequest, **_: object) -> MemoryPlan:
+        asked.append(request)
+        return plan(FITTING, LACKING)
+
+    monkeypatch.setattr("tasks.plan_memory.make_memory_plan", make)
     model = tmp_path / "qwen"
-    model.mkdir()
-    (model / "config.json").write_text(json.dumps(QWEN3_8B))
     with (
         temporary_settings({PREFECT_API_URL: prefect_server}),
         get_client(sync_client=True) as client,
@@ -37,7 +39,7 @@ def test_the_plan_is_on_the_page_of_the_run(
             answers=str(tmp_path / "answers"),
             return_state=True,
         )
-        plan = state.result()
+        made = state.result()
         run = client.read_flow_run(state.state_details.flow_run_id)
         pages = {
             artifact.key: artifact
@@ -46,13 +48,13 @@ def test_the_plan_is_on_the_page_of_the_run(
         }
         APILogHandler().flush()
 
-    assert isinstance(plan, MemoryPlan)
+    assert made == plan(FITTING, LACKING)
+    assert (asked[0].gpus, asked[0].gpu, asked[0].max_model_len) == (8, "h100", 4096)
     assert run.name == f"{tmp_path.name}/qwen on 8 x h100"
     assert "begin with TP 2 x PP 1 x DP 4" in pages["plan"].description
     assert "| TP 2 x PP 1 x DP 4 |" in pages["plan"].data
-    assert "An estimate by a formula" in pages["plan"].data
     document = pages["plan-report"].data.removeprefix("```json\n").removesuffix("\n```\n")
-    assert MemoryPlan.model_validate_json(document) == plan
+    assert MemoryPlan.model_validate_json(document) == made
 
 
 def test_a_contradiction_fails_the_run_with_a_sentence(prefect_server: str, tmp_path: Path):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import HfApi
 
+from regrade.engines.vllm import VllmEngine
 from regrade.hub.retries import RetryPolicy
 from regrade.models import resolve_here, resolve_served
 from regrade.models.fingerprints import cached_sha256, files_sha256
@@ -496,3 +497,34 @@ def test_weights_that_may_not_be_read_are_named(
 
     with pytest.raises(ModelError, match=r"may not read '.*model.safetensors'.*chmod"):
         resolve_folder(demo_model, None, needs_weights=True)
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Path:
+    """A folder with a configuration and sparse weights, whose hash would take hours."""
+    made = tmp_path / "model"
+    made.mkdir()
+    (made / "config.json").write_text(json.dumps(CONFIG))
+    with (made / "model.safetensors").open("wb") as file:
+        file.truncate(3 << 40)
+    return made
+
+
+def test_the_configuration_is_a_model_to_plan_and_its_weights_are_not_read(configured: Path):
+    assert (
+        VllmEngine().resolve_to_plan(str(configured), needs_tokenizer=False).identity.name
+        == "model"
+    )
+    with pytest.raises(ModelError, match="no tokenizer"):
+        VllmEngine().resolve_to_plan(str(configured), needs_tokenizer=True)
+
+
+def test_of_a_model_to_plan_no_weights_are_downloaded(
+    published: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub-cache"))
+
+    VllmEngine().resolve_to_plan(published, needs_tokenizer=False)
+
+    assert list((tmp_path / "hub-cache").rglob("config.json"))
+    assert not list((tmp_path / "hub-cache").rglob("*.safetensors"))

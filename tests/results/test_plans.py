@@ -42,7 +42,6 @@ def plan(*splits: SplitPlan, chosen: SplitPlan | None = FITTING, **changes) -> M
         "model": "org/model",
         "revision": "a" * 40,
         "parameters": 32_762_123_264,
-        "method": "vllm",
         "vllm": "0.32.0",
         "target": Target(gpu="h100", gpus=8, memory=80 * GIB, usable=73 * GIB),
         "dtype": "bfloat16",
@@ -94,9 +93,8 @@ def test_the_headline_is_the_first_choice_or_that_nothing_fits():
     assert headline(plan(LACKING, chosen=None)) == "org/model does not fit on 8 x h100 of 80.0 GiB"
 
 
-def test_an_estimate_says_that_it_is_one():
+def test_the_plan_names_the_version_of_vllm_that_made_it():
     assert "(by vLLM 0.32.0)" in fact_lines(plan(FITTING))[0]
-    assert "(by an estimate)" in fact_lines(plan(FITTING, method="estimate"))[0]
 
 
 def test_a_model_without_kv_cache_shows_none():

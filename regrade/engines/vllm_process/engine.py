@@ -9,7 +9,7 @@ from typing import Any
 
 from regrade.engines.base import EngineInfo, PromptRendering, Withdrawable
 from regrade.engines.vllm_process.channel import Message
-from regrade.engines.vllm_process.environment import engine_python, install_vllm_command
+from regrade.engines.vllm_process.environment import engine_python
 from regrade.engines.vllm_process.extra import parse_extra, refuse_code
 from regrade.engines.vllm_process.owner import WorkerOwner
 from regrade.engines.vllm_process.process import EngineProcess
@@ -17,7 +17,7 @@ from regrade.engines.vllm_process.settings import NO_ARGUMENTS, VllmSettings
 from regrade.engines.vllm_process.slot import take_engine_slot
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Request
-from regrade.settings.errors import EngineError, NotInstalledError, SettingsError
+from regrade.settings.errors import EngineError
 from regrade.stats.speed import EngineMemory, Speed
 
 # Owner side: the messages that open a worker, and requests as JSON.
@@ -246,11 +246,6 @@ class VllmProcess(WorkerOwner):
             process.channel.send({"type": "cancel", "round": self._round})
         except OSError:
             self._end()  # the worker has ended
-
-    def _refusal(self, kind: str, message: str) -> Exception:
-        if kind == "not_installed":
-            return NotInstalledError(f"vLLM (for '{message}')", install_vllm_command())
-        return SettingsError(message)
 
     def _failure(self, reason: str) -> EngineError:
         when = "did not start" if self._info is None else "ended before its work was done"

@@ -78,7 +78,7 @@ def _read(files: Sequence[Path]) -> None:
 
 SUPPORTED = ">=0.32,<0.33"
 """Versions of vLLM with which regrade works; the extra `cuda` has the same bound."""
-_SUPPORTED = f"Install vLLM {SUPPORTED}."
+INSTALL_SUPPORTED = f"Install vLLM {SUPPORTED}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +235,10 @@ def import_vllm() -> ModuleType:
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "vllm":
             raise  # for example, a library that vLLM needs is missing
-        raise SettingsError(f"{error.msg}. {_SUPPORTED}") from error
+        raise SettingsError(f"{error.msg}. {INSTALL_SUPPORTED}") from error
     if unknown := internals.unknown():
         raise SettingsError(
-            f"vLLM {internals.__version__} has no {', '.join(unknown)}. {_SUPPORTED}"
+            f"vLLM {internals.__version__} has no {', '.join(unknown)}. {INSTALL_SUPPORTED}"
         )
     return internals
 

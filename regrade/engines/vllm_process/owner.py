@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Self
 
 from regrade.engines.vllm_process.channel import Message
+from regrade.engines.vllm_process.environment import install_vllm_command
 from regrade.engines.vllm_process.process import EngineProcess
+from regrade.settings.errors import NotInstalledError, SettingsError, UserError
 
 
 class WorkerOwner(ABC):
@@ -44,10 +46,6 @@ class WorkerOwner(ABC):
         """Exchange the messages with which a block begins."""
 
     @abstractmethod
-    def _refusal(self, kind: str, message: str) -> Exception:
-        """Return the error to raise for an error that the worker sent."""
-
-    @abstractmethod
     def _failure(self, reason: str) -> Exception:
         """Return the error to raise if the worker has ended."""
 
@@ -70,7 +68,7 @@ class WorkerOwner(ABC):
         if message is None:
             raise self._failure(process.end_with_reason())
         if message["type"] == "error":
-            raise self._refusal(message["kind"], message["message"])
+            raise _refusal(message["kind"], message["message"])
         if message["type"] == "progress":
             self._progress(message["stage"])
         return message
@@ -79,3 +77,10 @@ class WorkerOwner(ABC):
         if self._process is not None:
             self._process.end()
             self._process = None
+
+
+def _refusal(kind: str, message: str) -> UserError:
+    """Return the error to raise for an error that the worker sent."""
+    if kind == "not_installed":
+        return NotInstalledError(f"vLLM (for '{message}')", install_vllm_command())
+    return SettingsError(message)

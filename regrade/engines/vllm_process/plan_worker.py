@@ -16,9 +16,9 @@ from regrade.engines.vllm_process.arguments import engine_arguments, engine_conf
 from regrade.engines.vllm_process.channel import Channel, Message
 from regrade.engines.vllm_process.context import choose_max_model_len
 from regrade.engines.vllm_process.forked import ForkFailedError, in_fork, message_of
-from regrade.engines.vllm_process.loading import import_vllm, open_prompts
+from regrade.engines.vllm_process.loading import INSTALL_SUPPORTED, import_vllm, open_prompts
 from regrade.engines.vllm_process.meta_model import build_stages, lay_out
-from regrade.engines.vllm_process.serve import refuse, serve_owner
+from regrade.engines.vllm_process.serve import serve_owner
 from regrade.engines.vllm_process.tokenising import PromptsAhead, tokenised
 from regrade.settings.errors import SettingsError
 
@@ -31,24 +31,19 @@ _GPU_BLOCK = 16
 _CLASSES = ((70, 16384, 1024), (0, 8192, 256))
 """vLLM's defaults for offline use by the least memory of a GPU in GiB: tokens in a step, sequences (`get_batch_defaults`)."""
 
+_ON_A_GPU = "vLLM for GPUs may allow it: plan on a machine with one."
+
 
 def serve(channel: Channel, open_message: Message) -> int:
     """Answer the owner's questions until the channel closes."""
-    try:
-        channel.send({"type": "progress", "stage": "importing vLLM"})
-        planner = Planner(open_message)
-        channel.send({"type": "machine", **planner.machine})
-        channel.send({"type": "progress", "stage": "reading the model's configuration"})
-        channel.send({"type": "length", **planner.length(iter(channel.receive, None))})
-        while (message := channel.receive()) is not None:
-            channel.send({"type": "split", **planner.split(message)})
-    except UnknownHereError as error:
-        return refuse(channel, "unknown_here", str(error))
+    channel.send({"type": "progress", "stage": "importing vLLM"})
+    planner = Planner(open_message)
+    channel.send({"type": "machine", **planner.machine})
+    channel.send({"type": "progress", "stage": "reading the model's configuration"})
+    channel.send({"type": "length", **planner.length(iter(channel.receive, None))})
+    while (message := channel.receive()) is not None:
+        channel.send({"type": "split", **planner.split(message)})
     return 0
-
-
-class UnknownHereError(Exception):
-    """This vLLM cannot tell the memory of a model: names have moved, or the model is not known to it on this machine."""
 
 
 class Planner:
@@ -62,12 +57,10 @@ class Planner:
                 this machine.
 
         Raises:
-            UnknownHereError: If vLLM lacks a name.
+            SettingsError: If vLLM lacks a name.
         """
-        try:
-            vllm = import_vllm()
-        except (ImportError, SettingsError) as error:
-            raise UnknownHereError(str(error)) from error
+        vllm = import_vllm()
+        self._version: str = vllm.__version__
         self._planning_names = vllm.planning_names
         self._open = open_message
         self._target: dict[str, Any] | None = open_message["target"]
@@ -87,7 +80,7 @@ class Planner:
             "device": platform.get_device_name(),
             "count": count,
             "memory": memory,
-            "version": vllm.__version__,
+            "version": self._version,
         }
 
     def length(self, messages: Iterator[Message]) -> dict[str, Any]:
@@ -95,7 +88,6 @@ class Planner:
 
         Raises:
             SettingsError: If vLLM or the model does not allow the settings, or a request cannot be answered.
-            UnknownHereError: If vLLM does not know the model on this machine, and the plan is for another one.
         """
         arguments = self._arguments(1, 1, 1)
         try:
@@ -103,9 +95,7 @@ class Planner:
         except SettingsError as error:
             if not self._here_is_cpu or self._is_cpu:
                 raise
-            raise UnknownHereError(
-                str(error)
-            ) from error  # on the GPUs to plan for, it may be known
+            raise SettingsError(f"{error} {_ON_A_GPU}") from error
         summary = PromptsAhead().summary
         first = next(messages)
         if first["type"] != "load":
@@ -139,12 +129,14 @@ class Planner:
             message: `tensor`, `pipeline`, `data`, and `reserved`: bytes of a GPU that are neither weights nor KV cache.
 
         Raises:
-            UnknownHereError: If vLLM lacks a name.
+            SettingsError: If vLLM lacks a name.
         """
         try:
             self._planning_names()
         except ImportError as error:
-            raise UnknownHereError(str(error)) from error
+            raise SettingsError(
+                f"vLLM {self._version} cannot plan memory for regrade: {error.msg}. {INSTALL_SUPPORTED}"
+            ) from error
         if self._here_is_cpu and not self.built_here:
             # In this process, so that the modules that vLLM imports now are there in the forks that follow. On a GPU it
             # would also get a context there, with which a fork cannot work.

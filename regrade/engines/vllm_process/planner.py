@@ -14,14 +14,10 @@ from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.models import ResolvedModel
 from regrade.records import Request
-from regrade.settings.errors import EngineError, OperationError, SettingsError
+from regrade.settings.errors import EngineError
 
 _CHUNK = 256
 """Requests per message."""
-
-
-class CannotPlanError(OperationError):
-    """vLLM cannot tell the memory of a model here; a formula can estimate it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +170,6 @@ class VllmPlanner(WorkerOwner):
         while (message := self._receive())["type"] != kind:
             pass
         return {name: value for name, value in message.items() if name != "type"}
-
-    def _refusal(self, kind: str, message: str) -> Exception:
-        match kind:
-            case "not_installed":
-                return CannotPlanError(f"vLLM is not installed (for '{message}')")
-            case "unknown_here":
-                return CannotPlanError(message)
-        return SettingsError(message)
 
     def _failure(self, reason: str) -> EngineError:
         return EngineError(f"vLLM's process for planning ended: {reason}.", str(self._log))

@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 from pydantic import Field
 
+from regrade.engines.base import PARALLEL
 from regrade.settings import StrictModel
 from regrade.stats.speed import gib
 
+_PADDED = 64
+"""vLLM pads the vocabulary to a multiple of this, in rows of the embedding."""
 ENOUGH = 100
 """Requests at the same time in one copy of the model above which more GPUs for a copy gain less than more copies."""
 
@@ -66,6 +68,11 @@ class SplitPlan(StrictModel):
     """Bytes that a GPU lacks for the weights, the margin and one request; 0: it fits."""
 
     @property
+    def settings(self) -> dict[str, int]:
+        """The engine settings of the split."""
+        return dict(zip(PARALLEL, (self.tensor, self.pipeline, self.data), strict=True))
+
+    @property
     def name(self) -> str:
         """The split in words."""
         return f"TP {self.tensor} x PP {self.pipeline} x DP {self.data}"
@@ -95,14 +102,12 @@ class MemoryPlan(StrictModel):
 
     model: str
     revision: str
-    parameters: int | None
-    """Number of parameters; a packed element of a quantised weight counts once. None: not known."""
-    method: Literal["vllm", "estimate"]
-    """`vllm`: vLLM's own model class and KV cache; `estimate`: a formula, since vLLM could not tell."""
-    vllm: str | None
-    """Version of vLLM; None if it did not answer."""
+    parameters: int
+    """Number of parameters; a packed element of a quantised weight counts once."""
+    vllm: str
+    """Version of vLLM."""
     target: Target
-    dtype: str | None
+    dtype: str
     max_model_len: int
     """Tokens of prompt and answer together for which the plan is made."""
     length_source: str
@@ -114,6 +119,48 @@ class MemoryPlan(StrictModel):
     advice: str
     """Advice in a sentence: the reason of the choice, or what would fit."""
     notes: tuple[str, ...] = ()
+
+
+def splits_of(gpus: int) -> list[SplitPlan]:
+    """Return all splits that use a number of GPUs, by size of tensor and pipeline parallel, without their memory."""
+    divisors = [n for n in range(1, gpus + 1) if gpus % n == 0]
+    return [
+        SplitPlan(tensor=tensor, pipeline=pipeline, data=gpus // (tensor * pipeline))
+        for tensor in divisors
+        for pipeline in divisors
+        if gpus % (tensor * pipeline) == 0
+    ]
+
+
+def rule_against(
+    split: SplitPlan, *, heads: int, kv_heads: int, vocabulary: int, layers: int
+) -> str | None:
+    """Return the rule that a split breaks, in a sentence; None if it breaks none of those known here.
+
+    Args:
+        split: The split.
+        heads: Attention heads of the model.
+        kv_heads: Heads of keys and values.
+        vocabulary: Tokens in the vocabulary.
+        layers: Number of layers.
+    """
+    n = split.tensor
+    if heads % n:
+        return f"The model has {heads} attention heads, which {n} GPUs cannot share equally."
+    if max(kv_heads, n) % min(kv_heads, n):
+        return (
+            f"The model has {kv_heads} heads of keys and values: {n} GPUs can neither share them equally nor hold equally "
+            "many copies of each."
+        )
+    rows = math.ceil(vocabulary / _PADDED) * _PADDED
+    if rows % n:
+        return (
+            f"The vocabulary of {vocabulary:,} tokens takes {rows:,} rows with vLLM's padding, which {n} GPUs cannot "
+            "share equally."
+        )
+    if split.pipeline > layers:
+        return f"The model has {layers} layers, too few for {split.pipeline} groups."
+    return None
 
 
 def choose(splits: Sequence[SplitPlan], max_model_len: int) -> Choice | None:

@@ -1,12 +1,11 @@
-"""Make the plan of a model's memory: by vLLM, or by a formula if vLLM cannot tell."""
+"""Make the plan of a model's memory: vLLM tells what each split takes."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -14,9 +13,9 @@ from regrade.answers.base import Repository
 from regrade.answers.manifest import Manifest, Session
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import readable_sets
+from regrade.engines.base import parallel_by_hand
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.planner import (
-    CannotPlanError,
     Length,
     Machine,
     Refused,
@@ -25,12 +24,19 @@ from regrade.engines.vllm_process.planner import (
 )
 from regrade.jobs.plan import Plan, PlannedRequests, prompt_rendering
 from regrade.jobs.plans_of_job import plans_of
-from regrade.models import ResolvedModel
 from regrade.settings.errors import OperationError, SettingsError, UserError
 from regrade.stats.speed import gib
-from regrade.tuning.plan.estimate import Split, formula_of, rule_against, splits_of
 from regrade.tuning.plan.gpus import gpu_key, gpu_memory, is_device, parse_memory
-from regrade.tuning.plan.plan import Margin, MemoryPlan, SplitPlan, Target, choose, what_would_fit
+from regrade.tuning.plan.plan import (
+    Margin,
+    MemoryPlan,
+    SplitPlan,
+    Target,
+    choose,
+    rule_against,
+    splits_of,
+    what_would_fit,
+)
 from regrade.tuning.plan.request import PlanRequest
 
 # The GPUs to plan for: those that are named, or those of this machine.
@@ -54,16 +60,12 @@ def given_target(request: PlanRequest) -> Target | None:
     return _gpus(request, name, request.gpus or 1, memory)
 
 
-def this_machine(request: PlanRequest, machine: Machine | None) -> Target:
+def this_machine(request: PlanRequest, machine: Machine) -> Target:
     """Return this machine's GPUs, or its CPU if none are asked for.
 
     Raises:
-        SettingsError: If the machine is not known, or has no or fewer GPUs.
+        SettingsError: If the machine has no or fewer GPUs.
     """
-    if machine is None:
-        raise SettingsError(
-            "Without vLLM the GPUs of this machine are not known. Name them: `--gpu h100`, or `--gpu-memory 80GiB`."
-        )
     if machine.is_cpu or machine.memory is None:
         if request.gpus is not None:
             raise SettingsError(
@@ -201,19 +203,6 @@ _QUANTISED_LATER = "vLLM quantises these weights while it loads them: their size
 _ADAPTER = "The adapter is not counted."
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A plan to make."""
-
-    request: PlanRequest
-    engine: VllmEngine
-    model: ResolvedModel
-    plans: list[Plan]
-    target: Target
-    margin: Margin
-    notes: tuple[str, ...]
-
-
 def make_memory_plan(
     request: PlanRequest, *, log: Path, on_progress: Callable[[str], None] | None = None
 ) -> MemoryPlan:
@@ -225,7 +214,8 @@ def make_memory_plan(
         on_progress: Called with the name of each stage.
 
     Raises:
-        SettingsError: If a setting is invalid, or contradicts the model or this machine.
+        NotInstalledError: If vLLM is not installed.
+        SettingsError: If a setting is invalid, or contradicts the model or this machine, or this vLLM cannot build the model.
         ModelError: If the model does not exist, or lacks what a plan needs.
     """
     given = given_target(request)
@@ -243,22 +233,43 @@ def make_memory_plan(
         log=log,
         on_progress=on_progress,
     )
-    machine: Machine | None = None
-    length: Length | None = None
-
-    def question(*notes: str) -> _Question:
+    with planner:
+        machine, length = planner.machine, planner.length
         target = given or this_machine(request, machine)
-        margin, more = margin_for(request, model.identity.name, target)
-        return _Question(request, engine, model, plans, target, margin, (*notes, *more))
-
-    try:
-        with planner:
-            machine, length = planner.machine, planner.length
-            return _by_vllm(question(), planner)
-    except CannotPlanError as error:
-        logger.warning("estimated by a formula, because vLLM cannot tell: %s", error)
-        reason = f"An estimate by a formula, because vLLM cannot tell: {str(error).rstrip('.')}."
-    return _by_formula(question(reason), machine, length)
+        margin, notes = margin_for(request, model.identity.name, target)
+        elsewhere = machine.is_cpu and target.memory is not None
+        alone = planner.split(1, 1, 1, reserved=margin.bytes)
+        if isinstance(alone, Refused):
+            advice = " Plan on a machine with such a GPU." if elsewhere else ""
+            raise SettingsError(
+                f"vLLM cannot build '{model.identity.name}' here: {alone.reason.rstrip('.')}.{advice}"
+            )
+        splits = [
+            _measured(split, planner, alone, margin.bytes)
+            for split in splits_with(engine, target.gpus)
+        ]
+    target = target.model_copy(update={"usable": alone.usable})
+    choice = choose(splits, length.max_model_len)
+    more = (
+        (_ELSEWHERE, elsewhere),
+        (_QUANTISED_LATER, engine.quantization is not None),
+        (_ADAPTER, request.engine.lora is not None),
+    )
+    return MemoryPlan(
+        model=model.identity.name,
+        revision=model.identity.revision,
+        parameters=alone.parameters,
+        vllm=machine.version,
+        target=target,
+        dtype=length.dtype,
+        max_model_len=length.max_model_len,
+        length_source=_source(length, engine, request),
+        margin=margin,
+        splits=tuple(splits),
+        choice=choice,
+        advice=choice.reason if choice else what_would_fit(splits, target, margin),
+        notes=(*notes, *(note for note, holds in more if holds)),
+    )
 
 
 def _requests(plan: Plan) -> PlannedRequests:
@@ -266,148 +277,78 @@ def _requests(plan: Plan) -> PlannedRequests:
     return plan.requests([(sample, 0) for sample in plan.samples])
 
 
-def _by_vllm(question: _Question, planner: VllmPlanner) -> MemoryPlan:
-    """Return the plan by vLLM's own classes.
-
-    Raises:
-        CannotPlanError: If vLLM cannot build the model even for a single GPU.
-    """
-    target, reserved = question.target, question.margin.bytes
-    length = planner.length
-    alone = planner.split(1, 1, 1, reserved=reserved)
-    if isinstance(alone, Refused):
-        raise CannotPlanError(alone.reason)
-    splits = []
-    for split in _splits(question):
-        memory: SplitMemory | Refused = alone
-        if split != Split(1, 1, 1):
-            memory = planner.split(split.tensor, split.pipeline, split.data, reserved=reserved)
-        if isinstance(memory, Refused):
-            rule = rule_against(
-                split,
-                heads=length.heads,
-                kv_heads=length.kv_heads,
-                vocabulary=length.vocabulary,
-                layers=length.layers,
-            )
-            memory = Refused(rule or f"vLLM refuses it: {memory.reason}")
-        splits.append(_split_plan(split, memory, reserved))
-    question = replace(question, target=target.model_copy(update={"usable": alone.usable}))
-    notes = [_ELSEWHERE] if planner.machine.is_cpu and target.memory is not None else []
-    if question.engine.quantization is not None:
-        notes.append(_QUANTISED_LATER)
-    return MemoryPlan(
-        **_common(question, length.max_model_len, length, splits, notes),
-        method="vllm",
-        vllm=planner.machine.version,
-        parameters=alone.parameters,
-        dtype=length.dtype,
+def _source(length: Length, engine: VllmEngine, request: PlanRequest) -> str:
+    if length.longest_prompt is None:
+        return "as given" if engine.max_model_len else "the model's limit"
+    return (
+        f"the longest of {length.requests:,} requests of {', '.join(request.names)}: {length.longest_prompt:,} tokens "
+        f"of prompt and {length.longest_answer:,} of answer, rounded up"
     )
 
 
-def _by_formula(question: _Question, machine: Machine | None, length: Length | None) -> MemoryPlan:
-    """Return an estimate.
-
-    Raises:
-        SettingsError: If the length is not known, or the model is of another kind than the formula knows.
-    """
-    if length is None and question.request.has_benchmarks:
-        raise SettingsError(
-            f"{question.notes[0]} So the length of the benchmark's prompts is not known: give `--max-model-len` instead."
-        )
-    target, reserved = question.target, question.margin.bytes
-    formula = formula_of(
-        question.model,
-        question.engine,
-        is_cpu=target.memory is None,
-        max_model_len=None if length is None else length.max_model_len,
-    )
-    splits = [
-        _split_plan(split, formula.split(split, usable=target.usable, reserved=reserved), reserved)
-        for split in _splits(question)
-    ]
-    return MemoryPlan(
-        **_common(question, formula.max_model_len, length, splits, []),
-        method="estimate",
-        vllm=None if machine is None else machine.version,
-        parameters=formula.sizes.parameters,
-        dtype=formula.dtype,
-    )
-
-
-def _common(
-    question: _Question,
-    max_model_len: int,
-    length: Length | None,
-    splits: Sequence[SplitPlan],
-    notes: Sequence[str],
-) -> dict[str, Any]:
-    """Return the fields of a plan that do not depend on its method."""
-    choice = choose(splits, max_model_len)
-    if length is not None and length.longest_prompt is not None:
-        source = (
-            f"the longest of {length.requests:,} requests of {', '.join(question.request.names)}: {length.longest_prompt:,} tokens "
-            f"of prompt and {length.longest_answer:,} of answer, rounded up"
-        )
-    else:
-        source = "as given" if question.engine.max_model_len else "the model's limit"
-    more = (_ADAPTER,) if question.request.engine.lora else ()
-    return {
-        "model": question.model.identity.name,
-        "revision": question.model.identity.revision,
-        "target": question.target,
-        "max_model_len": max_model_len,
-        "length_source": source,
-        "margin": question.margin,
-        "splits": tuple(splits),
-        "choice": choice,
-        "advice": choice.reason
-        if choice
-        else what_would_fit(splits, question.target, question.margin),
-        "notes": (*question.notes, *notes, *more),
-    }
-
-
-def _splits(question: _Question) -> list[Split]:
-    """Return the splits of the GPUs, only those with the sizes that the engine's settings fix.
+def splits_with(engine: VllmEngine, gpus: int) -> list[SplitPlan]:
+    """Return the splits of GPUs, only those with the sizes that the engine's settings fix.
 
     Raises:
         SettingsError: If there is none.
     """
-    engine = question.engine
-    fixed = engine.model_fields_set
-    splits = [
-        split
-        for split in splits_of(question.target.gpus)
-        if ("tensor_parallel_size" not in fixed or split.tensor == engine.tensor_parallel_size)
-        and (
-            "pipeline_parallel_size" not in fixed or split.pipeline == engine.pipeline_parallel_size
-        )
-        and ("data_parallel_size" not in fixed or split.data == engine.data_parallel_size)
-    ]
+    fixed = parallel_by_hand(engine).items()
+    splits = [split for split in splits_of(gpus) if fixed <= split.settings.items()]
     if not splits:
         raise SettingsError(
-            f"No split of {question.target.gpus} GPUs has the parallel sizes of the engine's settings. Leave them out, or set "
+            f"No split of {gpus} GPUs has the parallel sizes of the engine's settings. Leave them out, or set "
             "`--gpus` to a multiple of their product."
         )
     return splits
 
 
-def _split_plan(split: Split, memory: SplitMemory | Refused, reserved: int) -> SplitPlan:
-    sizes = {"tensor": split.tensor, "pipeline": split.pipeline, "data": split.data}
-    if isinstance(memory, Refused):
-        return SplitPlan(**sizes, refused=memory.reason)
+def _measured(
+    split: SplitPlan, planner: VllmPlanner, alone: SplitMemory, reserved: int
+) -> SplitPlan:
+    """Return a split with its memory, or why vLLM refuses it.
+
+    Args:
+        split: The split.
+        planner: It answers for each split.
+        alone: Memory of a single GPU, known already.
+        reserved: Bytes of a GPU that are neither weights nor KV cache.
+    """
+    sizes = (split.tensor, split.pipeline, split.data)
+    if sizes == (1, 1, 1):
+        return with_memory(split, alone, reserved)
+    memory = planner.split(*sizes, reserved=reserved)
+    if isinstance(memory, SplitMemory):
+        return with_memory(split, memory, reserved)
+    length = planner.length
+    rule = rule_against(
+        split,
+        heads=length.heads,
+        kv_heads=length.kv_heads,
+        vocabulary=length.vocabulary,
+        layers=length.layers,
+    )
+    return split.model_copy(update={"refused": rule or f"vLLM refuses it: {memory.reason}"})
+
+
+def with_memory(split: SplitPlan, memory: SplitMemory, reserved: int) -> SplitPlan:
+    """Return a split with its memory, and what a GPU lacks.
+
+    Args:
+        split: The split.
+        memory: Memory of its GPUs.
+        reserved: Bytes of a GPU that are neither weights nor KV cache.
+    """
     limit = psutil.virtual_memory().total if memory.usable is None else memory.usable
     lacking = 0
     for weights, room, needed in zip(memory.weights, memory.kv_cache, memory.needed, strict=True):
         # A KV cache of a given size may exceed the GPU; otherwise it is what the GPU has left.
         lacking = max(lacking, needed - room, weights + reserved + max(room, needed) - limit)
-    return SplitPlan(
-        **sizes,
-        weights=memory.weights,
-        kv_cache=memory.kv_cache,
-        kv_cache_needed=memory.needed,
-        tokens=memory.tokens,
-        concurrency=memory.concurrency,
-        lacking=lacking,
-    )
+    known = {
+        "weights": memory.weights,
+        "kv_cache": memory.kv_cache,
+        "kv_cache_needed": memory.needed,
+        "tokens": memory.tokens,
+        "concurrency": memory.concurrency,
+        "lacking": lacking,
+    }
+    return split.model_copy(update=known)

@@ -60,10 +60,8 @@ def headline(plan: MemoryPlan) -> str:
 
 def fact_lines(plan: MemoryPlan) -> list[str]:
     """Return the assumptions of the plan: model, machine, length, margin, and notes."""
-    size = "" if plan.parameters is None else f", {plan.parameters:,} parameters"
-    how = f"vLLM {plan.vllm}" if plan.method == "vllm" else "an estimate"
     return [
-        f"model: {plan.model}{size}, {plan.dtype} (by {how})",
+        f"model: {plan.model}, {plan.parameters:,} parameters, {plan.dtype} (by vLLM {plan.vllm})",
         f"machine: {plan.target.title}{_usable(plan)}",
         f"length: {plan.max_model_len:,} tokens, {plan.length_source}",
         f"margin: {plan.margin.source}",

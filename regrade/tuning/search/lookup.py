@@ -4,12 +4,11 @@ import logging
 from collections.abc import Mapping
 
 from regrade.answers.base import Repository
-from regrade.engines.base import BaseEngineSettings
+from regrade.engines.base import PARALLEL, BaseEngineSettings, parallel_by_hand
 from regrade.jobs.plan import Plan
 from regrade.settings.errors import SettingsError
 from regrade.tuning.search.hardware import hardware, vllm_version
 from regrade.tuning.search.records import Tuning, TuningKey, find, kept
-from regrade.tuning.search.splits import PARALLEL
 from regrade.tuning.search.workload import workload_of
 
 logger = logging.getLogger("regrade.tune")
@@ -72,7 +71,7 @@ def with_tuned(
         _say_missing(key, repository)
         return engine
     measured = {name: tuning.settings.get(name, 1) for name in PARALLEL}
-    given = {name: getattr(engine, name) for name in PARALLEL if name in engine.model_fields_set}
+    given = parallel_by_hand(engine)
     if not given.items() <= measured.items():
         logger.warning(
             "not tuned: the settings in %s were measured with %s, and %s is set by hand. vLLM's own settings are used; "

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
-from regrade.engines.base import BaseEngineSettings
+from regrade.engines.base import BaseEngineSettings, parallel_by_hand
 from regrade.tuning.plan.plan import MemoryPlan, SplitPlan
 from regrade.tuning.search.search import TOKENS, Split
 
-PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 SHORTER = 4
 """Factor by which more requests are expected to fit than requests of the greatest length: most are shorter."""
 
@@ -18,7 +17,7 @@ def splits_to_try(engine: BaseEngineSettings, planned: MemoryPlan | None = None)
         engine: Settings; sizes and tokens of a step that were set by hand are kept.
         planned: Plan for this machine. None: only the split that the settings say.
     """
-    by_hand = {name: getattr(engine, name) for name in PARALLEL if name in engine.model_fields_set}
+    by_hand = parallel_by_hand(engine)
     tokens = getattr(engine, TOKENS, None)
     kept = {} if tokens is None else {TOKENS: tokens}
     return [
@@ -47,4 +46,4 @@ def _sizes(split: SplitPlan) -> tuple[int, int, int]:
 
 def _split(split: SplitPlan) -> Split:
     most = None if split.concurrency is None else max(1, int(SHORTER * split.total_concurrency))
-    return Split(dict(zip(PARALLEL, _sizes(split), strict=True)), most)
+    return Split(split.settings, most)

@@ -10,19 +10,18 @@ from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.comparison import CompareOptions, compare_sets
 from regrade.comparing.likeness import NotComparableError
-from regrade.engines.base import BaseEngineSettings
+from regrade.engines.base import PARALLEL, BaseEngineSettings
 from regrade.settings import Difference
 from regrade.stats.estimates import FloatArray
 from regrade.stats.speed import Speed, speed_of_times
 from regrade.tuning.sweep.results import Measured, PairedTest
 
 _TIMES = ("latency", "time_to_first_token", "completion_tokens")
-_PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
 def gpus_of(engine: BaseEngineSettings) -> int:
     """Return the number of devices that an engine's settings divide a model among; 1 for a server, which is not asked."""
-    return int(np.prod([getattr(engine, name, 1) for name in _PARALLEL]))
+    return int(np.prod([getattr(engine, name, 1) for name in PARALLEL]))
 
 
 def measure(point: Result, first: Result | None, *, gpus: int) -> Measured:

@@ -1,29 +1,48 @@
-"""Plans without vLLM, and requests that make no sense."""
+"""Plans that cannot be made, and requests that make no sense."""
 
 import json
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from regrade.engines.vllm_process.planner import Machine
 from regrade.jobs.job import make_job
-from regrade.settings.errors import ModelError, SettingsError
-from regrade.stats.speed import GIB
-from regrade.tuning.plan.planner import make_memory_plan
+from regrade.settings.errors import ModelError, NotInstalledError, SettingsError
+from regrade.tuning.plan.planner import make_memory_plan, this_machine
 from regrade.tuning.plan.request import PlanRequest
-from tests.tuning.plan.engine_without_vllm import engine_after, engine_without_vllm
-from tests.tuning.plan.test_estimate import QWEN3_8B
+
+QWEN3 = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "vocab_size": 1024,
+    "max_position_embeddings": 1024,
+}
+WITHOUT_VLLM = "sys.modules['vllm'] = None"
+RUN = "runpy.run_module(sys.argv[1], run_name='__main__', alter_sys=False)"
 
 
-@pytest.fixture
-def without_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REGRADE_ENGINE_PYTHON", engine_without_vllm(tmp_path))
+def engine_after(folder: Path, code: str) -> str:
+    """Return a Python for `REGRADE_ENGINE_PYTHON` that runs this code before a worker."""
+    python = folder / "python"
+    code = f"import runpy, sys; sys.argv.pop(0); {code}; {RUN}"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$@"\n')
+    python.chmod(0o755)
+    return str(python)
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     folder = tmp_path / "qwen"
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(QWEN3_8B))
+    (folder / "config.json").write_text(json.dumps(QWEN3))
     return folder
 
 
@@ -32,55 +51,12 @@ def request(model: Path, **changes) -> PlanRequest:
     return make_job(PlanRequest, values)
 
 
-def test_without_vllm_a_plan_is_an_estimate_and_says_so(without_vllm, model: Path, tmp_path: Path):
-    asked = request(model, gpu="h100", gpus=8, max_model_len=4096)
-
-    plan = make_memory_plan(asked, log=tmp_path / "log")
-
-    assert (plan.method, plan.vllm) == ("estimate", None)
-    assert plan.parameters == pytest.approx(8_190_735_360, rel=0.001)
-    assert "cannot tell: vLLM is not installed" in plan.notes[0]
-    by_name = {split.name: split for split in plan.splits}
-    assert len(by_name) == 10
-    alone = by_name["TP 1 x PP 1 x DP 8"]
-    usable, margin = int(81559 * 1024**2 * 0.92), int(81559 * 1024**2 * 0.1)
-    assert plan.target.usable == usable
-    assert alone.kv_cache == (usable - margin - alone.weights[0],)
-    assert alone.tokens == alone.kv_cache[0] // (36 * 2 * 8 * 128 * 2)
-    assert plan.choice is not None
-    assert (plan.choice.tensor, plan.choice.data) == (2, 4)
-
-
-def test_without_vllm_what_does_not_fit_says_by_how_much(without_vllm, model: Path, tmp_path: Path):
-    asked = request(model, gpu_memory="16GiB", max_model_len=1024)
-
-    plan = make_memory_plan(asked, log=tmp_path / "log")
-
-    (split,) = plan.splits
-    assert plan.choice is None
-    needed = split.weights[0] + plan.margin.bytes + 1024 * 36 * 2 * 8 * 128 * 2
-    assert split.lacking == needed - int(16 * GIB * 0.92)
-    assert "TP 1 x PP 1 x DP 1 lacks least" in plan.advice
-    assert "The weights need at least 2 such GPUs for a copy." in plan.advice
-
-
-def test_without_vllm_this_machine_and_a_benchmarks_length_are_not_known(
-    without_vllm, model: Path, demo_model: Path, tmp_path: Path
+def test_without_vllm_the_error_names_the_install_command(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    with pytest.raises(SettingsError, match="GPUs of this machine are not known. Name them"):
-        make_memory_plan(request(model), log=tmp_path / "log")
-
-    questions = tmp_path / "questions.jsonl"
-    questions.write_text(json.dumps({"question": "1 + 1?", "answer": "#### 2"}) + "\n")
-    asked = request(
-        demo_model,
-        gpu="h100",
-        benchmarks=("gsm8k",),
-        sources=({"benchmark": "gsm8k", "path": str(questions)},),
-        prompt={"n_shots": 0},
-    )
-    with pytest.raises(SettingsError, match="give `--max-model-len` instead"):
-        make_memory_plan(asked, log=tmp_path / "log")
+    monkeypatch.setenv("REGRADE_ENGINE_PYTHON", engine_after(tmp_path, WITHOUT_VLLM))
+    with pytest.raises(NotInstalledError, match=r"vLLM .* not installed here.*make install"):
+        make_memory_plan(request(model, gpu="h100"), log=tmp_path / "log")
 
 
 @pytest.mark.parametrize(
@@ -109,48 +85,43 @@ def test_a_folder_without_configuration_is_refused(tmp_path: Path):
         make_memory_plan(request(tmp_path, gpu="h100"), log=tmp_path / "log")
 
 
-def test_parallel_sizes_that_no_split_has_are_refused(without_vllm, model: Path, tmp_path: Path):
-    asked = request(model, gpu="h100", gpus=8, engine={"kind": "vllm", "tensor_parallel_size": 3})
-
-    with pytest.raises(SettingsError, match="No split of 8 GPUs has the parallel sizes"):
-        make_memory_plan(asked, log=tmp_path / "log")
-
-
-def test_parallel_sizes_that_are_set_are_kept(without_vllm, model: Path, tmp_path: Path):
-    asked = request(model, gpu="h100", gpus=8, engine={"kind": "vllm", "tensor_parallel_size": 2})
-
-    plan = make_memory_plan(asked, log=tmp_path / "log")
-
-    assert {split.tensor for split in plan.splits} == {2}
-    assert len(plan.splits) == 3
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"gpus": 2}, "this machine has no GPU. Name the kind"),
+        ({}, None),
+    ],
+)
+def test_a_machine_without_gpus_is_planned_for_its_cpu_only(
+    model: Path, changes: dict[str, Any], says: str | None
+):
+    cpu = Machine(is_cpu=True, device="cpu", count=1, memory=None, version="0.32.0")
+    if says is None:
+        assert this_machine(request(model, **changes), cpu).memory is None
+        return
+    with pytest.raises(SettingsError, match=says):
+        this_machine(request(model, **changes), cpu)
 
 
 @pytest.mark.vllm
 @pytest.mark.slow
-def test_where_names_of_vllm_have_moved_a_plan_is_an_estimate_for_the_benchmarks_length(
-    demo_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_vllm_whose_names_have_moved_is_refused_with_the_version_to_install(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     moved = "import vllm.v1.core.kv_cache_utils as m; del m.get_kv_cache_capacity"
     monkeypatch.setenv("REGRADE_ENGINE_PYTHON", engine_after(tmp_path, moved))
-    questions = tmp_path / "questions.jsonl"
-    questions.write_text(json.dumps({"question": "1 + 1?", "answer": "#### 2"}) + "\n")
-    asked = request(
-        demo_model,
-        gpu="h100",
-        answers=str(tmp_path / "answers"),
-        benchmarks=("gsm8k",),
-        sources=({"benchmark": "gsm8k", "path": str(questions)},),
-        prompt={"n_shots": 0},
-        sampling={"max_tokens": 700},
-    )
 
-    plan = make_memory_plan(asked, log=tmp_path / "log")
+    with pytest.raises(SettingsError, match=r"get_kv_cache_capacity.*Install vLLM >=0\.32"):
+        make_memory_plan(request(model, gpu="h100"), log=tmp_path / "log")
 
-    assert plan.method == "estimate"
-    assert "get_kv_cache_capacity" in plan.notes[0]
-    assert plan.vllm is not None
-    assert plan.max_model_len == 768
-    assert "700 of answer" in plan.length_source
-    (split,) = plan.splits
-    assert split.tokens is not None
-    assert split.fits
+
+@pytest.mark.vllm
+@pytest.mark.slow
+def test_a_model_that_this_vllm_cannot_build_is_refused_with_its_reason(
+    model: Path, tmp_path: Path
+):
+    config = {**QWEN3, "architectures": ["NoSuchModel"], "model_type": "qwen3"}
+    (model / "config.json").write_text(json.dumps(config))
+
+    with pytest.raises(SettingsError, match=r"NoSuchModel.*[Pp]lan on a machine with"):
+        make_memory_plan(request(model, gpu="h100"), log=tmp_path / "log")

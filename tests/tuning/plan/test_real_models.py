@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from regrade.tuning.plan.estimate import Split, rule_against
+from regrade.tuning.plan.plan import SplitPlan, rule_against
 from tests.command_line import ROOT
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -154,6 +154,6 @@ def test_vllm_refuses_what_breaks_a_rule(real, tmp_path: Path):
     for memory, (_, tensor, says) in zip(asked(cases), changes.values(), strict=True):
         assert memory["refused"]
         facts = {name: memory[name] for name in ("heads", "kv_heads", "vocabulary", "layers")}
-        rule = rule_against(Split(tensor, 1, 1), **facts)
+        rule = rule_against(SplitPlan(tensor=tensor, pipeline=1, data=1), **facts)
         assert rule is not None
         assert says in rule

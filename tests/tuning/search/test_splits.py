@@ -15,7 +15,6 @@ PLAN = MemoryPlan(
     model="org/name",
     revision="a" * 40,
     parameters=8,
-    method="vllm",
     vllm="0.32.0",
     target=Target(gpu="h100", gpus=4, memory=80, usable=70),
     dtype="bfloat16",
