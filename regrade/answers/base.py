@@ -13,7 +13,7 @@ class StoredFile:
     path: str
     size: int
     sha256: str | None
-    """None if the store has no sha256 for it (small text files on the Hub)."""
+    """None if the store keeps no sha256 of it (small text files on the Hub)."""
     git_oid: str | None = None
     """sha1 of the content as a git blob; None if the store keeps a sha256 instead."""
 
@@ -59,11 +59,11 @@ class Repository(Protocol):
         Args:
             additions: Path in the repository to local file or content.
             message: Summary of the commit.
-            parent: The head that `additions` were derived from.
+            parent: The head from which `additions` were derived.
             removed: Paths to remove; they stay readable at older revisions.
 
         Raises:
-            HeadMovedError: If another commit followed `parent`: read the head and derive again.
+            HeadMovedError: If another commit followed `parent`; read the head and derive `additions` again.
             HubError: If the store failed, after all retries.
             RepositoryError: If writing is not allowed (missing or rejected token, read-only folder).
         """

@@ -1,4 +1,4 @@
-"""Files of a commit: checked paths, and the hashes by which the stores recognise content."""
+"""Files of a commit: checked paths, and the hashes by which stores identify content."""
 
 import hashlib
 import io
@@ -45,7 +45,7 @@ def describe(uri: str, additions: Mapping[str, Path | bytes]) -> list[Content]:
 
 
 def check_path(uri: str, path: str) -> None:
-    """Refuse a path outside the repository, and hidden files.
+    """Refuse paths outside the repository, and hidden files.
 
     Raises:
         RepositoryError: If `path` is not relative with `/` between names that do not start with a dot.

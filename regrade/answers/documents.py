@@ -34,7 +34,7 @@ def read_manifest(repository: Repository, path: str, revision: str, size: int = 
     content = _content(repository, path, revision, size)
     manifest = _parsed(path, content, Manifest, "a manifest")
     specified = manifest.specification
-    # By the stored JSON: a field that it lacks, because it is newer, does not change its id.
+    # Computed from the stored JSON, so that a newer field that it lacks does not change the id.
     if specification_id(orjson.loads(content)["specification"]) != manifest.answer_set_id:
         raise DamagedAnswersError(path, "its answer set id is not that of its specification.")
     if path != f"answers/{specified.folder}/manifest.json":
@@ -91,12 +91,12 @@ def _parsed(path: str, content: bytes, kind: type[Document], what: str) -> Docum
 
 
 def json_bytes(document: BaseModel) -> bytes:
-    """Return a document as it is stored."""
+    """Return a document in its stored form."""
     return document.model_dump_json(indent=2).encode() + b"\n"
 
 
 def _check_version(path: str, content: bytes) -> None:
-    """Refuse newer versions before validation, because they may have unknown fields."""
+    """Refuse newer versions before validation, because they can have unknown fields."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:

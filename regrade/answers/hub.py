@@ -26,7 +26,7 @@ from regrade.hub.retries import NotSettledError, RetryPolicy
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, RepositoryError
 from regrade.settings.files import file_sha256
 
-# The files of a Hub repository at one revision, listed once and looked up by folder or path.
+# The files of a Hub repository at one revision, listed once, then found by folder or path.
 
 
 class Listing:
@@ -51,7 +51,7 @@ class Listing:
 
 
 def stored_file(entry: RepoFile) -> StoredFile:
-    """Convert an entry of huggingface_hub; of a large file, the git sha1 is that of a pointer and left out."""
+    """Convert an entry of huggingface_hub, without the git sha1 of a large file, which is that of its pointer."""
     if entry.lfs is not None:
         return StoredFile(entry.path, entry.size, entry.lfs.sha256)
     return StoredFile(entry.path, entry.size, None, entry.blob_id)
@@ -135,11 +135,11 @@ class HubRepository:
     def check_writable(self) -> None:
         """Check that the token may write: create the repository, or ask for write access if it exists.
 
-        Only creating it shows that it can be: what a token may do in a namespace depends on its kind, its scopes and
-        the rules of the organization.
+        Only creating it shows that the token may: its rights in a namespace depend on its kind, its scopes and the
+        rules of the organization.
 
         Raises:
-            RepositoryError: If it may not, or no token is set.
+            RepositoryError: If it may not write, or no token is set.
         """
         if self._calls.token() is None:
             raise RepositoryError(
@@ -164,10 +164,10 @@ class HubRepository:
         def read(api: HfApi) -> bool:
             try:
                 return bool(api.repo_info(self.repo_id, repo_type="dataset").private)
-            except RepositoryNotFoundError:  # not there yet, or not for everybody
+            except RepositoryNotFoundError:  # it does not exist yet, or is private
                 return True
 
-        if not self._calls.ask("asking who may read it", read):
+        if not self._calls.ask("checking who may read it", read):
             raise RepositoryError(
                 self.uri,
                 "it is public, and would publish questions that must stay private. Name a private repository.",
@@ -202,7 +202,7 @@ class HubRepository:
     def fetch(self, path: str, revision: str) -> Path:
         """Return a file; its sha256 (small text: git's sha1) is checked every time.
 
-        A content is downloaded once: a file that did not change since another revision needs no request.
+        A content is downloaded once, so that an unchanged file of another revision needs no request.
         """
         stored = self._stored(path, revision)
         blob = self._blob(stored)
@@ -293,7 +293,7 @@ class HubRepository:
         self, contents: Sequence[Content], removed: Collection[str], message: str, parent: str
     ) -> str:
         stored = self._listing(parent).files if removed else {}
-        leaving = [path for path in removed if path in stored]  # the Hub refuses others
+        leaving = [path for path in removed if path in stored]  # the Hub refuses other names
         on_parent = False
 
         def attempt(api: HfApi) -> str | None:
@@ -307,12 +307,12 @@ class HubRepository:
                     repo_type="dataset",
                     parent_commit=parent,
                 ).oid
-                # Otherwise it is the head, which has these files and maybe commits of others after `parent`.
+                # Otherwise it is the head, which has these files, and possibly other commits after `parent`.
                 on_parent = all(getattr(file, "_is_committed", False) for file in files)
                 return revision
             except HfHubHTTPError as error:
                 if error.response.status_code == 412:
-                    return None  # the head moved, possibly by an earlier try whose answer was lost
+                    return None  # moved, possibly by an earlier try whose response was lost
                 raise
 
         revision = self._calls.ask("committing", attempt)
@@ -342,7 +342,7 @@ class HubRepository:
         paths = [*(content.path for content in contents), *removed]
         try:
             stored = self._entries(api, paths, revision)
-        except RevisionNotFoundError:  # not on all servers of the Hub yet
+        except RevisionNotFoundError:  # not visible on all servers of the Hub yet
             return None
         kept = all(holds(stored.get(content.path), content) for content in contents)
         return stored if kept and not any(path in stored for path in removed) else None
@@ -354,7 +354,7 @@ class HubRepository:
         return head
 
     def _blob(self, stored: StoredFile) -> Path:
-        """Return the file in which huggingface_hub keeps this content, whatever its path and revision."""
+        """Return the file in which huggingface_hub keeps this content, under any path and revision."""
         folder = repo_folder_name(repo_id=self.repo_id, repo_type="dataset")
         root = self._cache or Path(constants.HF_HUB_CACHE)
         return root / folder / "blobs" / str(stored.sha256 or stored.git_oid)
@@ -398,7 +398,7 @@ class HubRepository:
         return self._keep(revision, self._calls.ask("listing its files", read))
 
     def _keep(self, revision: str, listing: Listing) -> Listing:
-        for oldest in list(self._listings)[: 1 - LISTINGS_KEPT]:  # a copy: threads list at once
+        for oldest in list(self._listings)[: 1 - LISTINGS_KEPT]:  # a copy: several threads list
             self._listings.pop(oldest, None)
         self._listings[revision] = listing
         return listing

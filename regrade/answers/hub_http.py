@@ -45,7 +45,7 @@ class HubCalls:
         """Return the token: `given_token`, else `HF_TOKEN`, else the token of `hf auth login`.
 
         Raises:
-            RepositoryError: If it has a wrong format: an error about a malformed header would show it.
+            RepositoryError: If it has a wrong format, because the error about a malformed header would show the token.
         """
         token = self.given_token or get_token()
         if token and not (token.isascii() and token.isprintable() and " " not in token):

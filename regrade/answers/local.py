@@ -30,10 +30,10 @@ from regrade.settings.files import file_sha256
 CARD = "README.md"
 """The only file that people may edit in place."""
 LOCK_SECONDS = 300.0
-"""Longest wait for another process's commit, in seconds."""
+"""Longest wait for the commit of another process, in seconds."""
 _READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_CONTENT = {".cache", ".DS_Store", ".git", ".gitattributes", ".gitignore", ".gitkeep", "sweeps"}
-"""Names that an empty folder may have; repositories of sweeps are inside `sweeps`."""
+"""Files and folders in an empty repository; repositories of sweeps are inside `sweeps`."""
 
 
 class LocalRepository:
@@ -84,7 +84,7 @@ class LocalRepository:
             raise self._not_writable(f"no write access to '{folder}'")
 
     def resolve(self, revision: str) -> str:
-        """Return the full form of a shortened revision (4 digits or more); `main` is the head."""
+        """Return the full form of a shortened revision (4 digits or more), or of `main`, the head."""
         revisions = [line.revision for line in self._lines()[0]]
         if revision == "main" and revisions:
             return revisions[-1]
@@ -128,7 +128,7 @@ class LocalRepository:
         """Write and remove files and return the new head; unchanged files make no new commit."""
         with self._writing():
             contents = describe(self.uri, additions)
-            self._lines()  # refuses a folder with other files before anything is created
+            self._lines()  # refuses a folder with other files before creating any
             self._history.mkdir(parents=True, exist_ok=True)
             with FileLock(self._history / "lock", timeout=self._lock_seconds):
                 return self._commit(contents, removed, message, parent)
@@ -171,7 +171,7 @@ class LocalRepository:
         return str(head)
 
     def _lines(self) -> tuple[list[LogLine], int]:
-        """Return the commits, and the length of the log in bytes (0 if they are not in it)."""
+        """Return the commits, and the length of the log in bytes (0 if it does not exist)."""
         if self.folder.exists() and not self.folder.is_dir():
             raise RepositoryError(self.uri, "it is a file. Name a folder.")
         lines, length = self._logged()
@@ -202,7 +202,7 @@ class LocalRepository:
     def _adoption(self) -> LogLine:
         """Return the first commit of a folder that has answers but no log, such as a copy from the Hub.
 
-        It depends only on the files, so that readers see the same revision until the first commit writes it.
+        It depends only on the files, so that readers see the same revision until the first commit stores it.
         """
         files = {
             path: (entry.stat().st_size, entry.stat().st_mtime_ns)
@@ -229,7 +229,7 @@ class LocalRepository:
     def _state(self, revision: str) -> dict[str, StoredFile]:
         lines, _ = self._lines()
         try:
-            folded = self._folded  # threads replace it
+            folded = self._folded  # other threads may replace it
             if folded is None or folded[:2] != (lines[-1:], revision):
                 self._folded = folded = lines[-1:], revision, state_at(lines, revision)
             state = dict(folded[2])

@@ -1,4 +1,4 @@
-"""Durable writes into a folder: replaced files are kept, and an error changes nothing."""
+"""Durable writes into a folder: replaced files are kept, and an error leaves the folder unchanged."""
 
 import errno
 import hashlib
@@ -23,7 +23,7 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class FileWriter:
-    """Writes files into `folder`; `history`, on the same file system, has replaced and temporary files."""
+    """Writes files into `folder`; `history`, on the same file system, holds replaced and temporary files."""
 
     def __init__(self, folder: Path, history: Path) -> None:
         self.folder = folder
@@ -41,7 +41,7 @@ class FileWriter:
     def write(
         self, contents: Sequence[Content], removed: Collection[str], edited: str, undo: ExitStack
     ) -> None:
-        """Write and remove files: first copy all of them, because a disk may be full, then only rename.
+        """Write and remove files: first copy all of them, because a disk may be full, then rename.
 
         Args:
             contents: Files to write.
@@ -128,11 +128,11 @@ def _linked(source: Path, target: Path) -> bool:
     except OSError as error:
         if error.errno in FULL:
             raise
-        return False  # not every file system has hard links
+        return False  # some file systems have no hard links
     return True
 
 
-# The log of a versioned folder: one line per commit, and a complete line is what commits.
+# The log of a versioned folder: one line per commit; the complete line is the commit.
 #
 # The log of a downloaded folder is untrusted input: it is validated on reading.
 

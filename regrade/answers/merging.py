@@ -1,6 +1,6 @@
 """Merge new rows into the shards of an answer set: one row for each sample and repeat.
 
-A row that succeeded, or that cannot succeed, stays. A row that failed and was asked again is replaced: its shard is
+A row that succeeded, or that cannot succeed, is kept. A failed row that was generated again is replaced: its shard is
 written anew without it.
 """
 
@@ -34,7 +34,7 @@ class Merged:
     added: dict[str, Path | bytes] = field(default_factory=dict)
     """Content by name of the shard."""
     dropped: list[Shard] = field(default_factory=list)
-    """Former shards that were replaced, entirely or by a shard without the rows that were asked again."""
+    """Former shards that were replaced, entirely or by a shard without the rows that were generated again."""
 
 
 def merge(
@@ -101,7 +101,7 @@ def _chosen(sealed: Sequence[SealedFile], states: RowStates) -> tuple[list[list[
 def _drop_rows(
     stored: AnswerSet, merged: Merged, superseded: set[RowKey], known: ShardStates
 ) -> None:
-    """Write the shards anew that hold failed rows with these keys, without the rows."""
+    """Rewrite the shards that hold failed rows with these keys, without the rows."""
     before, merged.shards = merged.shards, []
     for shard in before:
         if not known[shard.sha256].failed & superseded:
@@ -122,7 +122,7 @@ def _add(merged: Merged, file: SealedFile, rows: list[int], known: ShardStates) 
         table = _reader(file.path, GENERATION_SCHEMA.names).table()
         _add_table(merged, number, table.take(pa.array(rows)).combine_chunks(), file.session, known)
         return
-    # Published as it is: only what is counted is decoded.
+    # Published unchanged, so that only the counted columns are decoded.
     columns = list(dict.fromkeys([*STATE_COLUMNS, *COLUMNS]))
     batches = list(_reader(file.path, columns).batches())
     _append(merged, number, file.path, file, batches, known)

@@ -71,8 +71,8 @@ class Correction:
 def correct(sides: tuple[Result, Result], pairs: Pairs, clusters: IntArray) -> Correction | None:
     """Return the correction of a difference between verdicts of a judge; None without a judge.
 
-    The prediction-powered difference of `corrected_difference`, over the paired questions: a judge that likes the style of one
-    side is corrected too, which a correction by the judge's overall errors would miss.
+    The prediction-powered difference of `corrected_difference`, over the paired questions: it also corrects a judge
+    that prefers the style of one side, which a correction by the judge's overall errors would not.
 
     Args:
         sides: Baseline and candidate.
@@ -117,7 +117,7 @@ COLUMNS = ("sample_id", "repeat", "prompt", "target", "text")
 def flip_examples(
     sides: tuple[Result, Result], pairs: Pairs, count: int
 ) -> tuple[FlipExample, ...]:
-    """Return the first flipped questions of each kind, by sample id; of repeats, the first answer.
+    """Return the first flipped questions of each kind, by sample id, with the first answer to each.
 
     Args:
         sides: Baseline and candidate.
@@ -169,14 +169,14 @@ def _answers(side: Result, sample_ids: Collection[str]) -> dict[str, dict[str, A
 
 
 def _with_judged(side: Result, replies: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the rows of a judge run with the judged answer before the judge's reply; others, and those not at hand, as they are."""
+    """Return the rows of a judge run with the judged answer before the judge's reply, if it is available; other rows unchanged."""
     run = judge_run(side.answers.manifest.specification)
     if run is None or not replies:
         return replies
     try:
         judged = judged_answers(side.answers)
     except (SettingsError, RepositoryError, DamagedAnswersError):
-        return replies  # the comparison says which answers are not at hand
+        return replies  # a note of the comparison names the missing answers
     found = {}
     for sample_id, row in replies.items():
         given = judged.get((sample_id, run.place(row["repeat"])[0]))
@@ -197,7 +197,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A comparison, and the changes as its tests need them."""
+    """A comparison, and the changes for its tests."""
 
     comparison: Comparison
     changes: PairedChanges
@@ -211,11 +211,11 @@ class CompareOptions:
     """Options of a comparison."""
 
     allow: tuple[Difference, ...] = ()
-    """Accepted differences beside the model."""
+    """Accepted differences other than the model."""
     min_coverage: float | None = None
     """Required share of the larger side's questions; None: 0.9. With `overlap` in `allow`, less is accepted."""
     scorer: str | None = None
-    """Scorer of both sides. None: the baseline's first scorer that the candidate has too."""
+    """Scorer of both sides. None: the baseline's first scorer that the candidate also has."""
     cluster: Cluster = "question"
     examples: int = 0
     """Largest number of examples of each kind."""
@@ -273,7 +273,7 @@ def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions)
 
 
 def _without_floor(sides: tuple[Result, Result]) -> Iterator[FoundDifference]:
-    """Yield a difference for each side with too few verdicts for a headline number: those that it lacks may differ from the rest."""
+    """Yield a difference for each side with too few verdicts for a headline number, because the missing ones may differ from the rest."""
     for name, side in zip(("baseline", "candidate"), sides, strict=True):
         if side.file.low_coverage is not None:
             yield (
@@ -353,7 +353,7 @@ def _subsets(
     codes = pairs.subset_codes
     names = np.unique(pairs.subset.astype(str))
     if len(names) < 2 or len(np.unique(clusters)) == len(names):
-        return ()  # each subset is a passage, which is not tested alone
+        return ()  # each subset is a passage, which is not tested by itself
     rows = [np.flatnonzero(codes == code) for code in range(len(names))]
     p_values = [sign_flip_p(pairs.change[row] * factor) for row in rows]
     adjusted = benjamini_hochberg(p_values)

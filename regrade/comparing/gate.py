@@ -39,7 +39,7 @@ def gate(
         settings: Baseline, limits and error rate.
         answers: Address of the answer repository.
         benchmarks: Benchmarks to compare. Empty: all that the baseline has.
-        scorer: Scorer of both sides. None: the baseline's first scorer that the candidate has too.
+        scorer: Scorer of both sides. None: the baseline's first scorer that the candidate also has.
         examples: Largest number of examples of each kind of flip.
         scoring: Options for scoring answers that have no stored scores.
 

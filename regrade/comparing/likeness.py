@@ -39,7 +39,7 @@ class NotComparableError(SettingsError):
 
 
 class NotComparableInPythonError(NotComparableError):
-    """The same, told to a caller that has an argument `allow`, and no command line."""
+    """The message for Python code, which has an argument `allow` instead of the command line's option."""
 
     def _allowing(self) -> str:
         return f"allow={list(self.kinds)}"
@@ -50,7 +50,7 @@ FoundDifference = tuple[Difference, str]
 
 
 def differences(base: Manifest, candidate: Manifest) -> tuple[list[FoundDifference], list[str]]:
-    """Return the differences beside the model, and notes on values that are unknown on at least one side."""
+    """Return the differences other than the model, and notes on values that are unknown on a side."""
     known: list[FoundDifference] = []
     unknown: list[str] = []
     for kind, name, old, new in _pairs(base, candidate):
@@ -107,13 +107,13 @@ def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, st
     yield "few_shot", "worked examples", left.prompt.n_shots, right.prompt.n_shots
     yield "sampling", "answers per question", left.repeats, right.repeats
     if left.sampling is not None and right.sampling is not None:
-        sampling = (  # version 1 of the format kept params that cannot matter
+        sampling = (  # version 1 of the format stored params without effect
             effective_sampling(left.sampling, left.method).model_dump(),
             effective_sampling(right.sampling, right.method).model_dump(),
         )
         for name, old, new in _differing(*sampling):
             yield "sampling", name, old, new
-    # Imported answers: sampling params that the original tool recorded.
+    # Imported answers: the sampling params recorded by the original tool.
     recorded = [side.benchmark.parameters.get("sampling") for side in (left, right)]
     if isinstance(recorded[0], dict) and isinstance(recorded[1], dict):
         for name, old, new in _differing(recorded[0], recorded[1]):
@@ -140,11 +140,11 @@ def _short(value: object) -> str:
     return f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]}…'"
 
 
-# Two models under one judge: the same rubric and the same judge, or no comparison.
+# Judge runs on two models: they are compared only if rubric and judge are the same.
 
 
 def judged_model(specification: Specification) -> str:
-    """Return the model of the answers; of a judge run the judged one, not the judge."""
+    """Return the model of the answers; for a judge run the judged model, not the judge."""
     run = judge_run(specification)
     return specification.model.name if run is None or run.judged is None else run.judged.model
 
@@ -152,7 +152,7 @@ def judged_model(specification: Specification) -> str:
 def judged_differences(
     base: AnswerSet, candidate: AnswerSet
 ) -> tuple[list[FoundDifference], list[str]] | None:
-    """Return the differences beside the judged models, and notes, as `differences`; None if no side is a judge run.
+    """Return the differences other than the judged models, and notes, like `differences`; None if no side is a judge run.
 
     Raises:
         NotComparableError: If only one side is a judge run, rubric, criteria or judge differ, or judged answers were changed since.
@@ -191,7 +191,7 @@ def _refuse(problem: str) -> NoReturn:
 
 
 def _check_judges(base: Specification, candidate: Specification) -> None:
-    """Refuse two judges, or one with two kinds of sampling, prompts or engine settings."""
+    """Refuse two judges, or one judge with different sampling, prompts or engine settings."""
     left, right = judge_identity(base), judge_identity(candidate)
     names = [f"'{side.model.name}' at {side.model.revision[:12]}" for side in (base, candidate)]
     if left.model != right.model:
@@ -204,7 +204,7 @@ def _check_judges(base: Specification, candidate: Specification) -> None:
 
 
 def _without_facts(manifest: Manifest) -> Manifest:
-    """Return the manifest of a judge run without what names the judged answers."""
+    """Return the manifest of a judge run without the fields that name the judged answers."""
     specification = manifest.specification
     changes: dict[str, Any] = {
         "parameters": {},
@@ -218,7 +218,7 @@ def _without_facts(manifest: Manifest) -> Manifest:
 
 
 def _judged_set(answers: AnswerSet, judged: JudgedSet | None) -> AnswerSet | None:
-    """Return the answers that a judge run is about; None if they are not in its repository.
+    """Return the judged answers of a judge run; None if they are not in its repository.
 
     Raises:
         NotComparableError: If they were changed since they were judged.

@@ -1,7 +1,7 @@
 """The result of a comparison, as `regrade compare --json` prints it.
 
-Rates are shares (0.01 is one percentage point). Accuracies and differences are in the unit of the comparison's `scale`, which
-is shares as well, except for scores such as grades from 1 to 3.
+Rates are shares (0.01 is one percentage point). Accuracies and differences are in the unit of the comparison's `scale`,
+which also has shares, except for scores such as grades from 1 to 3.
 """
 
 from typing import Literal
@@ -30,7 +30,7 @@ class ComparedSide(Part):
     answer_set_id: str
     repository: str
     revision: str
-    """Commit that the answers were read from."""
+    """Commit from which the answers were read."""
     questions: int
     """Questions of the answer set, answered or not."""
     rows: int
@@ -47,7 +47,7 @@ class ComparedSide(Part):
 
     @property
     def unparsed_rate(self) -> float | None:
-        """Share of the rows without an answer that the scorer could extract."""
+        """Share of the rows from which the scorer could extract no answer."""
         return self.unparsed / self.rows if self.rows else None
 
     @property
@@ -114,7 +114,8 @@ class Comparison(Part):
     difference: float
     """Candidate minus baseline."""
     low: float
-    """Lower end of the 95 % interval of the difference: what the tests do not exclude, each end at 97.5 %."""
+    """Lower end of the 95 % interval of the difference: the values that the tests do not exclude, each end at 97.5
+    %."""
     high: float
     right_to_wrong: int
     """Questions with a lower value than in the baseline."""
@@ -130,7 +131,7 @@ class Comparison(Part):
     same_answers: bool = False
     """Both sides are the same answer set, with the same answers."""
     allowed: tuple[str, ...] = ()
-    """Differences beside the model that `--allow` accepted, as texts."""
+    """Differences other than the model that `--allow` accepted, as texts."""
     notes: tuple[str, ...] = ()
     """Notes for the reader, such as values that are unknown on a side."""
 

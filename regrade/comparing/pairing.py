@@ -18,7 +18,7 @@ from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
 
 MIN_COVERAGE = 0.9
-"""Share of questions below which sample ids are taken to be incompatible; default of `CompareOptions.min_coverage`."""
+"""Share of questions below which sample ids count as incompatible; default of `CompareOptions.min_coverage`."""
 Strings = NDArray[np.object_]
 PairedBy = Literal["sample_id", "prompt"]
 
@@ -59,10 +59,10 @@ class Pairs:
 def score_sides(
     base: AnswerSet, candidate: AnswerSet, scorer: str, options: ScoringOptions | None = None
 ) -> tuple[Result, Result]:
-    """Return the scores of the current version of a scorer: the stored ones, else computed and not stored.
+    """Return the scores of the current version of a scorer: stored, or else computed without storing them.
 
-    Both sides are scored in one environment (sandbox, versions): the one in which both were last scored, else this machine's
-    with `options`.
+    Both sides are scored in one environment (sandbox, versions): that in which both were last scored, else this
+    machine's with `options`.
 
     Raises:
         SettingsError: If the scorer cannot score these answers.

@@ -12,7 +12,7 @@ from regrade.judging.stored import is_unchanged
 from regrade.records.rubrics.facts import JudgeIdentity, judge_identity, judge_run
 from regrade.scorers import JUDGE
 
-# Judge runs on the answers of two sides, so that models are compared by a judge's verdicts.
+# Judge runs on the answers of two sides, to compare models by a judge's verdicts.
 
 JudgeKey = tuple[str, str, str | None, JudgeIdentity]
 """Benchmark of a judge run, hashes of its rubric and of its criteria, and the judge."""
@@ -22,11 +22,11 @@ Runs = dict[JudgeKey, AnswerSet]
 def with_judge_runs(base: Side, candidate: Side) -> tuple[Side, Side]:
     """Return the sides with the judge runs on their answers.
 
-    Of several judges or versions of a rubric, both sides get those that both have, with the most questions and of equal ones the
-    newest; without such a pair, each gets its own such run, and comparing them says what differs. Runs on answers that were
-    changed since are left out; where a side has no others, one stays, and comparing it says so. Answers that only a judge can
-    grade are replaced by their judge run. Answers that have a scorer of their own stay, and judge runs are added if both sides
-    have some.
+    If there are several judges or versions of a rubric, both sides get a pair of runs that both have: with the most
+    questions, or the newest of these. Without such a pair, each side gets its best run, and the comparison reports the
+    difference. Runs on answers that were changed since are left out, unless a side has no others: then the comparison
+    reports the change. Answers that only a judge can grade are replaced by their judge run. Answers that have a scorer
+    of their own stay, and judge runs are added if both sides have some.
     """
     runs = _runs(base), _runs(candidate)
     sides = dict(base.sets), dict(candidate.sets)
@@ -48,7 +48,7 @@ def with_judge_runs(base: Side, candidate: Side) -> tuple[Side, Side]:
 
 
 def _runs(side: Side) -> Runs:
-    """Return the complete judge runs on the answers of a side, those with the most questions and of equal ones the newest last."""
+    """Return the complete judge runs on the answers of a side, ordered by number of questions, then by age, the newest last."""
     by_id = {answers.manifest.answer_set_id: answers for answers in side.sets.values()}
     found: list[tuple[bool, AnswerSet, JudgeKey]] = []
     first = next(iter(side.sets.values()))
@@ -72,7 +72,7 @@ def _runs(side: Side) -> Runs:
 
 
 def _waits(sets: Iterable[AnswerSet], judge_set: AnswerSet) -> bool:
-    """Return True if the answers of a judge run have no scorer but the judge."""
+    """Return True if the judge is the only scorer of the answers of a judge run."""
     judged_id = _judged_id(judge_set)
     return any(
         answers.manifest.answer_set_id == judged_id and answers.manifest.scorers[0] == JUDGE
@@ -81,7 +81,7 @@ def _waits(sets: Iterable[AnswerSet], judge_set: AnswerSet) -> bool:
 
 
 def _is_judged(answers: AnswerSet, runs: Runs) -> bool:
-    """Return True for answers that only a judge can grade, and that one of the runs has graded."""
+    """Return True for answers that only a judge can grade and that a judge run has graded."""
     if answers.manifest.scorers[0] != JUDGE or _judged_id(answers) is not None:
         return False
     return answers.manifest.answer_set_id in {_judged_id(run) for run in runs.values()}
@@ -106,7 +106,7 @@ class ComparedBenchmarks:
 
     @property
     def comparisons(self) -> Comparisons:
-        """The comparisons as a model for output, without the counts of the tests."""
+        """The comparisons as a model for JSON, without the counts of the tests."""
         return Comparisons(
             base=self.base.name,
             candidate=self.candidate.name,

@@ -1,4 +1,4 @@
-"""Accuracy over cost: models side by side, the Pareto front, and the differences that are real."""
+"""Accuracy over cost: models side by side, the Pareto front, and the significant differences."""
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
@@ -20,7 +20,7 @@ LEVEL = 0.05
 
 
 class PricedModel(Part):
-    """A model, or a quantisation of one, with its accuracy and its cost on a benchmark."""
+    """A model, or a quantisation of it, with its accuracy and cost on a benchmark."""
 
     name: str
     model: str
@@ -39,10 +39,11 @@ class PricedModel(Part):
     prompt_tokens: float | None
     devices: tuple[str, ...]
     on_front: bool
-    """No other choice is as accurate for less, or more accurate for the same."""
+    """No other model is as accurate for less, or more accurate for the same cost."""
     scale: Scale = SHARES
     calibration: str = ""
-    """The figure that labels correct, or `uncalibrated`; only for verdicts of a judge and for answers that people labelled."""
+    """The figure corrected by labels, or `uncalibrated`; only for verdicts of a judge and for answers that people
+    labelled."""
 
 
 class PairedDifference(Part):
@@ -95,7 +96,7 @@ def tradeoffs(
 ) -> Tradeoffs:
     """Return the trade-off of each benchmark, from stored answers only.
 
-    A model stands for its complete answer set with the most questions, and of several for the newest. Quantisations, and
+    A model stands for its complete answer set with the most questions, or the newest of these. Quantisations, and
     other engine settings that change what is computed, are choices of their own; so are revisions of a model, and models in
     different repositories. The verdicts of a judge stand for the model that it judged, with the costs of that model's answers.
 
@@ -205,7 +206,7 @@ def pareto_front(places: Sequence[tuple[float, float]]) -> set[int]:
 
 
 def _choice(candidate: Candidate, over: Over, prices: Prices) -> PricedModel | str:
-    """Return the choice without its place on the front, or the reason why it has none in the chart."""
+    """Return the model with its accuracy and cost, or the reason to leave it out."""
     specification, set_id = candidate.answers.manifest.specification, key_of(candidate.answers)[1]
     if candidate.scorer == JUDGE and judge_run(specification) is None:
         return f"a judge grades its answers: `regrade judge {set_id} --judge MODEL`"

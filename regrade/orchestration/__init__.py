@@ -1,1 +1,1 @@
-"""All modules of the library that use Prefect: forms, servers, workers, events and artifacts."""
+"""The library's part of Prefect: forms, servers, workers, events, artifacts and deployments."""

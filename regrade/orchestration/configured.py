@@ -1,4 +1,4 @@
-"""Find out whether a Prefect server is configured; Prefect, whose import takes more than a second, is asked only if one may be."""
+"""Check if a Prefect server is configured, without importing Prefect, which takes more than a second, if none can be."""
 
 import os
 import tomllib
@@ -9,7 +9,7 @@ from regrade.processes.importing import quick_imports
 _GROUP = "PREFECT_API"
 """Variable with all settings of the server's API, as JSON."""
 _VARIABLES = ("PREFECT_API_URL", "PREFECT_PROFILE", "PREFECT_PLUGINS", "PREFECT_EXPERIMENTS")
-"""Beginnings of variables that can name a server: its address, a profile, or plugins, which set variables."""
+"""Prefixes of variables that can name a server: its address, a profile, or plugins, which set variables."""
 _FILES = (".env", "prefect.toml")
 """Files in the working folder that Prefect reads."""
 
@@ -25,9 +25,9 @@ def has_server() -> bool:
 
 
 def may_have_server() -> bool:
-    """Return False if there is nothing in any place where Prefect looks for the address of a server.
+    """Return False if no place in which Prefect looks for the address of a server has one.
 
-    These places are environment variables, files in the working folder, and profiles, which have a file of their own:
+    These places are environment variables, files in the working folder, and the file of profiles:
     https://docs.prefect.io/v3/concepts/settings-and-profiles
     """
     home = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")

@@ -43,7 +43,7 @@ def announce(
 
 
 def answers_published(published: Sequence[AnswerSet]) -> None:
-    """Emit the event that starts `score-answers`; not for flows that score the answers themselves.
+    """Emit the event that starts `score-answers`. Flows that score their own answers do not call this.
 
     Does nothing without a server. Logs a warning if sending fails, because the answers can be scored at any time.
 

@@ -104,7 +104,7 @@ def _shown(name: str, field: FieldInfo) -> inspect.Parameter:
 
 
 def _input_of(annotation: object, default: object) -> tuple[object, bool]:
-    """Return the type to show, and True if it is an input that may stay empty."""
+    """Return the type to show, and True if its input may stay empty."""
     member = _without_none(annotation) if default is None else None
     return (_shaped(annotation), False) if member is None else (_shaped(member), True)
 

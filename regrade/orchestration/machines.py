@@ -1,4 +1,4 @@
-"""Runs of `generate-answers` on several machines, one for each share, and waiting for them.
+"""Start runs of `generate-answers` on several machines, one for each share, and wait for them.
 
 They are subflow runs: cancelling the run that started them cancels them, and a retry of it finds them again.
 """
@@ -29,7 +29,7 @@ logger = logging.getLogger("regrade.generate")
 
 DEPLOYMENT = "generate-answers/generate-answers"
 POLL = 3.0
-"""Seconds between two looks at the runs."""
+"""Seconds between two checks of the runs."""
 
 
 class MachinesEndedError(OperationError):
@@ -37,14 +37,14 @@ class MachinesEndedError(OperationError):
 
 
 def start_machines(machines: int, parameters: Mapping[str, Any]) -> list[UUID]:
-    """Start a run of `generate-answers` for each machine, and return their ids; those of an earlier try are found again.
+    """Start a run of `generate-answers` for each machine, or find that of an earlier try, and return their ids.
 
     Args:
         machines: Number of machines.
         parameters: Parameters of `generate-answers` as JSON values, without `share`.
 
     Raises:
-        SettingsError: If the server has no such deployment, or its pool does not let so many runs run at a time.
+        SettingsError: If the server has no such deployment, or its pool does not allow so many runs at a time.
     """
     with get_client(sync_client=True) as client:
         _check_pool(client, machines)
@@ -69,13 +69,15 @@ def wait_for_machines(runs: Sequence[UUID], is_complete: Callable[[], bool]) -> 
             try:
                 states = _states(client, runs)
             except (httpx.HTTPError, PrefectException) as error:
-                logger.warning("the Prefect server does not tell how the machines are: %s", error)
+                logger.warning(
+                    "the Prefect server does not return the states of the machines' runs: %s", error
+                )
                 time.sleep(POLL)
                 continue
             now_ended = {run for run, state in states.items() if state.is_final()}
             if now_ended - ended:
                 ended = now_ended
-                logger.info("%s", _told(states))
+                logger.info("%s", _counts(states))
                 if len(ended) < len(runs) and is_complete():
                     _cancel_waiting(client, states)
             if len(ended) == len(runs):
@@ -84,11 +86,11 @@ def wait_for_machines(runs: Sequence[UUID], is_complete: Callable[[], bool]) -> 
 
 
 def machines_ended_early(runs: Sequence[UUID]) -> MachinesEndedError:
-    """Return the error of runs that all ended before the answers were complete."""
+    """Return the error for the case that all runs ended before the answers were complete."""
     with get_client(sync_client=True) as client:
-        told = _told(_states(client, runs))
+        counts = _counts(_states(client, runs))
     return MachinesEndedError(
-        f"Not all answers are generated, and nothing is scored. {told} *Retry* goes on where they stopped."
+        f"Not all answers are generated, and nothing is scored. {counts} *Retry* continues from there."
     )
 
 
@@ -101,18 +103,18 @@ def _check_pool(client: "SyncPrefectClient", machines: int) -> None:
             f"machines: {machines} needs the deployment '{DEPLOYMENT}' on a Prefect server with workers, which "
             "`regrade deploy` creates. Without one, start the same command on each machine with `--share 1/N` to `N/N`."
         ) from error
-    needed = machines + 1  # this run counts too
+    needed = machines + 1  # this run counts, too
     if limit is not None and limit < needed:
         raise SettingsError(
-            f"machines: {machines} needs {needed} runs at a time, and pool '{pool}' lets {limit} run. Raise its limit: "
+            f"machines: {machines} needs {needed} runs at a time, and pool '{pool}' allows {limit}. Raise its limit: "
             f"`prefect work-pool set-concurrency-limit {pool} {needed}`."
         )
 
 
 def _start(share: Share, parameters: Mapping[str, Any], queue: str | None) -> "FlowRun":
-    """Return the run of a share: the one that an earlier try of this flow run started, unless that failed."""
+    """Return the run of a share. It is that of an earlier try of this flow run, unless that failed."""
     for attempt in count():
-        started = run_deployment(  # a coroutine only in an event loop
+        started = run_deployment(  # a coroutine only inside an event loop
             DEPLOYMENT,
             parameters={**parameters, "share": str(share)},
             timeout=0,
@@ -144,6 +146,6 @@ def _cancel_waiting(client: "SyncPrefectClient", states: Mapping[UUID, "State[An
             client.set_flow_run_state(run, Cancelled(message=message))
 
 
-def _told(states: Mapping[UUID, "State[Any]"]) -> str:
+def _counts(states: Mapping[UUID, "State[Any]"]) -> str:
     counted = Counter(state.name or state.type.value for state in states.values())
     return f"Machines: {', '.join(f'{number} {name}' for name, number in sorted(counted.items()))}."

@@ -1,4 +1,4 @@
-"""The process of a flow run: only the flows of the installed regrade, with their parameters.
+"""The process of a flow run, which runs only flows of the installed regrade, with their parameters.
 
 Prefect's own worker runs whatever the server names: a deployment's pull steps and entrypoint, a command, a working folder and
 environment variables of a flow run or a pool. Whoever can write to the server can then run a shell on every worker. A
@@ -38,7 +38,7 @@ PROCESS = "regrade.orchestration.flow_run_process"
 
 
 class RefusedRunError(OperationError):
-    """The server names code or settings that are not those of the installed regrade."""
+    """The server names code or settings other than those of the installed regrade."""
 
     def __init__(self, problem: str, advice: str) -> None:
         self.problem, self.advice = problem, advice
@@ -93,10 +93,10 @@ class ProjectJob(ProcessJobConfiguration):
         values: dict[str, Any],
         client: "PrefectClient | None" = None,
     ) -> Self:
-        """Return the configuration that pool, deployment and flow run ask for.
+        """Return the configuration by pool, deployment and flow run.
 
         Raises:
-            RefusedRunError: If they ask for another command, working folder or environment variable.
+            RefusedRunError: If they set another command, working folder or environment variable.
         """
         _refuse_references(base_job_template, values)
         asked = cast(
@@ -125,7 +125,7 @@ class ProjectJob(ProcessJobConfiguration):
         worker_name: str | None = None,
         worker_id: UUID | None = None,
     ) -> None:
-        """Fill in what depends on the flow run."""
+        """Fill in the parts that depend on the flow run."""
         super().prepare_for_flow_run(
             flow_run, deployment, flow, work_pool, worker_name, worker_id=worker_id
         )
@@ -137,7 +137,7 @@ def installed_entrypoint(deployment: DeploymentResponse | None) -> str:
     """Return the entrypoint of a deployment.
 
     Raises:
-        RefusedRunError: If neither `regrade deploy` of this version nor one like it created the deployment's code.
+        RefusedRunError: If the deployment's code is not that of `regrade deploy` of a like version.
     """
     if deployment is None:
         raise RefusedRunError("the run has no deployment.", "Start a deployment instead.")
@@ -177,7 +177,7 @@ def _refuse_references(*settings: object) -> None:
 
 
 def limits(environment: dict[str, str | None]) -> dict[str, str | None]:
-    """Return the variables of a flow run with the limits of a worker; those that its machine sets are kept."""
+    """Return the variables of a flow run with the limits of a worker, unless its machine sets them."""
     return {REMOTE_CODE: "0", API_KEYS: "OPENAI_API_KEY", SLOTS_VARIABLE: "1"} | environment
 
 

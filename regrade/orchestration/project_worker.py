@@ -1,7 +1,7 @@
 """A Prefect process worker that runs only the flows of the installed regrade (`regrade worker`).
 
-It shares one engine between its runs, and returns them to the server when it is stopped. What a run may do is in
-`regrade.orchestration.project_job`; Prefect's hooks, which could be any function, are not run.
+Its runs share one engine, and return to the server when it is stopped. `regrade.orchestration.project_job` limits what
+a run may do; Prefect's hooks, which could be any function, are not run.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
 
 POLL = 1.0
-"""Seconds between two looks whether a flow run still needs an engine."""
+"""Seconds between two checks for flow runs that no longer need an engine."""
 
 
 class _Runner(Runner):
@@ -42,12 +42,12 @@ class _Runner(Runner):
 
     def __init__(self) -> None:
         super().__init__(pause_on_shutdown=False, limit=None)
-        # By default a folder in /tmp that the first user on the machine creates for all.
+        # By default a folder in /tmp, which the first user on the machine creates for all.
         self._tmp_dir = self.folder = Path(tempfile.mkdtemp(prefix="regrade-worker-"))
 
     async def return_runs(self, starting: Collection[UUID]) -> None:
-        """End the processes of all runs, also of those that are starting, and return the runs to the server."""
-        self._rescheduling = True  # a process that fails now has not crashed
+        """End the processes of all runs, starting ones included, and return the runs to the server."""
+        self._rescheduling = True  # a process that fails from now on has not crashed
         await return_runs(self._client, self._flow_run_process_map, starting)
 
     async def _run_on_cancellation_hooks(self, flow_run: FlowRun, state: State) -> None:
@@ -62,13 +62,13 @@ class ProjectWorker(ProcessWorker):
 
     job_configuration = ProjectJob
     once = False
-    """The worker ends with the runs that are scheduled now, so that none of them makes room for another."""
+    """The worker ends after the runs that are scheduled now: no further run follows them."""
     stopping = False
     """The worker starts no further runs."""
 
     @classmethod
     def __dispatch_key__(cls) -> str:
-        """Key in Prefect's registry; the key of the parent class would replace it there."""
+        """Key in Prefect's registry; with the key of the parent class it would replace that."""
         return "regrade-process"
 
     async def __aenter__(self) -> Self:
@@ -103,7 +103,7 @@ class ProjectWorker(ProcessWorker):
     async def _submit_scheduled_flow_runs(
         self, flow_run_response: list[WorkerFlowRunResponse]
     ) -> list[FlowRun]:
-        """Start runs; those that use a server elsewhere do not wait for the engine of this machine."""
+        """Start runs. Runs that use a server elsewhere do not wait for the engine of this machine."""
         if self.stopping:
             return []
         elsewhere = [entry for entry in flow_run_response if runs_elsewhere(entry.flow_run)]
@@ -126,7 +126,7 @@ class ProjectWorker(ProcessWorker):
         waiting.cancel()
         if not working.done():
             self.stopping = True
-            runner: _Runner | None = getattr(self, "_runner", None)  # None while it connects
+            runner: _Runner | None = getattr(self, "_runner", None)  # None until it is connected
             if runner is not None:
                 await runner.return_runs(self._submitting_flow_run_ids)
             _end_soon()
@@ -163,7 +163,7 @@ def run_worker(
     once: bool,
 ) -> None:
     """Run the worker until a signal ends it, or until the scheduled runs have ended if `once`."""
-    logging.getLogger("prefect.flow_runs.worker").addFilter(without_traceback)  # of refused runs
+    logging.getLogger("prefect.flow_runs.worker").addFilter(without_traceback)  # refused runs
     worker = ProjectWorker(
         name=name,
         work_pool_name=pool,

@@ -1,6 +1,7 @@
 """Return the flow runs of a worker that is stopped to the server, so that the next worker continues them.
 
-Prefect's own worker kills the processes of its runs when it is stopped. The runs stay Running, until their heartbeats are missed.
+Prefect's own worker kills the processes of its runs when it is stopped. The runs stay Running until their heartbeats
+are missed.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("prefect.regrade.worker")
 NOT_CRASHED = {"PREFECT_FLOW_RUN_EXECUTE_SIGTERM_BEHAVIOR": "reschedule"}
-"""Variable with which a flow run's process that gets SIGTERM leaves its state to the worker."""
+"""Variable by which a flow run's process leaves its state to the worker when it gets SIGTERM."""
 END_SECONDS = GRACE + 6.0
 """Longest wait for the processes of flow runs after SIGTERM."""
 ANSWER_SECONDS = 5.0
@@ -42,7 +43,7 @@ async def return_runs(
 ) -> None:
     """End the processes of flow runs, and return the runs that have not ended to the server.
 
-    In this order: a second process would find the spool in use.
+    In this order, because a second process would find the spool locked.
 
     Args:
         client: Client of the server.
@@ -79,7 +80,7 @@ async def _return_or_warn(client: "PrefectClient", run: UUID) -> None:
 async def _return(client: "PrefectClient", run: UUID) -> None:
     state = (await client.read_flow_run(run)).state
     if state is None or not (state.is_running() or state.is_pending()):
-        return  # it has ended, is being cancelled, or was not begun
+        return  # it has ended, is being cancelled, or was not started
     # With a process, a returned run that is cancelled would wait in Cancelling for a worker to end it. Before the state: the
     # next worker stores its own process. The client's method cannot store null.
     await client.request(

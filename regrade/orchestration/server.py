@@ -1,7 +1,7 @@
 """Run a flow in this process, on the configured Prefect server or a temporary one.
 
 Prefect can start a temporary server itself, but only when the flow begins, and it imports the whole server into this
-process. Our server starts before slow imports, in a process of its own.
+process. Our server starts before slow imports, in a separate process.
 """
 
 import os
@@ -21,7 +21,7 @@ from regrade.settings.errors import OperationError, RegradeError, SettingsError
 
 # Prefect's server with a guard against other pages: `uvicorn --factory regrade.orchestration.server:create_app`.
 #
-# Prefect's own protection is set by environment variables, see `protection`. It has no check of the host.
+# Prefect's own protection is set by environment variables, see `protection`. It does not check the host.
 
 HOSTS = "REGRADE_PREFECT_HOSTS"
 """Environment variable with the names under which the server is reached, separated by commas; without ports."""
@@ -101,7 +101,7 @@ class PrefectGoneError(OperationError):
 
 
 class PrefectLoginError(OperationError):
-    """The Prefect server refuses the login, or wants one."""
+    """The Prefect server refuses the login, or requires one."""
 
     def __init__(self, url: object, status: int) -> None:
         self.url, self.status = url, status
@@ -109,7 +109,7 @@ class PrefectLoginError(OperationError):
 
     def __str__(self) -> str:
         return (
-            f"Prefect at {self.url} answers {self.status}: it wants a login. Set PREFECT_API_AUTH_STRING to "
+            f"Prefect at {self.url} answers {self.status}: it requires a login. Set PREFECT_API_AUTH_STRING to "
             "`name:password`. The login of `make stack` is in .stack/.env, that of the compose file in infra/.env."
         )
 
@@ -234,7 +234,7 @@ def flow_result(flow: Callable[..., _R], parameters: dict[str, Any]) -> _R:
     Raises:
         RegradeError: If the flow raises it.
         PrefectGoneError: If the Prefect server cannot be reached, at the start or later.
-        PrefectLoginError: If it wants another login.
+        PrefectLoginError: If it requires another login.
     """
     import httpx  # noqa: PLC0415 - the server starts before slow imports
     from prefect.settings import PREFECT_API_URL  # noqa: PLC0415

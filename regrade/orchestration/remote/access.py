@@ -9,13 +9,14 @@ from regrade.settings.errors import SettingsError
 
 _EXPIRED_TOKEN = "Invalid CSRF token"
 _NO_TOKEN = "Missing CSRF token"
-"""Prefect's client sends a token if the API has them, so the address is not that of the API."""
+"""Message of a server that expects a token against forged requests. Prefect's client sends one if the API has tokens,
+so the address is not that of the API."""
 _KEPT_METHOD = (307, 308)
 """HTTP status codes of redirects that keep the method and the body of a request."""
 
 
 class NotThisServerError(SettingsError):
-    """PREFECT_API_URL leads to something else than a Prefect API, or the login is missing or wrong."""
+    """PREFECT_API_URL does not lead to a Prefect API, or the login is missing or wrong."""
 
 
 def address() -> str:
@@ -48,7 +49,7 @@ def client_settings() -> dict[str, Any]:
 
 
 def _refuse_other_answers(response: httpx.Response) -> None:
-    """Event hook of httpx: refuse responses that a Prefect API does not give to a client that is logged in.
+    """Event hook of httpx: refuse responses that a Prefect API would not give to a logged-in client.
 
     Raises:
         NotThisServerError: On the status codes 401 and 403, a redirect to another address, or a page instead of JSON.
@@ -81,7 +82,7 @@ def _refuse_other_answers(response: httpx.Response) -> None:
 
 
 def unexpected(response: httpx.Response) -> NotThisServerError:
-    """Return the error for a status code with which a Prefect API does not answer our requests."""
+    """Return the error for a status code that a Prefect API would not return."""
     return NotThisServerError(
         f"The Prefect server {address()} answered {response.status_code} to {response.request.method} "
         f"{response.request.url.path}. Does PREFECT_API_URL end in /api, and is Prefect's version the same on both sides?"

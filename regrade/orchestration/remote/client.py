@@ -46,7 +46,7 @@ _KEYS = 200
 """Keys in a request: Prefect's limit of runs in a response."""
 _BAD_CERTIFICATE = "CERTIFICATE_VERIFY_FAILED"
 _REFUSED = (400, 409, 422)
-"""HTTP status codes for requests with parameters that the server does not accept."""
+"""HTTP status codes for parameters that the server does not accept."""
 
 
 class ServerGoneError(OperationError):
@@ -126,7 +126,7 @@ class Server:
         return found
 
     def open_runs(self, deployment: DeploymentResponse, tag: str, most: int) -> set[UUID]:
-        """Return the ids of a deployment's runs with a tag that have not ended; `most` of them, or 200, are enough."""
+        """Return the ids of a deployment's unfinished runs with a tag, at most `most` or 200 of them."""
         wanted = FlowRunFilter(
             deployment_id=FlowRunFilterDeploymentId(any_=[deployment.id]),
             tags=FlowRunFilterTags(all_=[tag]),

@@ -148,7 +148,7 @@ class Follower:
 
 def _show(line: Log) -> None:
     if line.name == "prefect.task_runs" and line.level < logging.WARNING:
-        return  # "Finished in state Completed()": our own lines say more
+        return  # "Finished in state Completed()": regrade's own lines have more
     level = "" if line.level < logging.WARNING else f"{logging.getLevelName(line.level)} "
     message = line.message.replace("\n", "\n    ")
     logger.log(line.level, "  %s %s%s", f"{line.timestamp.astimezone():%H:%M:%S}", level, message)
@@ -162,7 +162,7 @@ class StartedRun:
 
     def __init__(self) -> None:
         self.flow_run: FlowRun | None = None
-        """None until the server has answered that it is created."""
+        """None until the server has confirmed that it is created."""
         self._key = uuid4().hex
         """Idempotency key."""
 
@@ -191,7 +191,7 @@ class StartedRun:
             yield
         except KeyboardInterrupt:
             for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)  # CI sends several; the first is enough
+                signal.signal(number, signal.SIG_IGN)  # CI sends several; one is enough
             self._cancel(server, "interrupted")
             raise
         except UserError:
@@ -205,7 +205,7 @@ class StartedRun:
     def _cancel(self, server: Server, why: str) -> None:
         server.patience = CANCEL_SECONDS / 2
         try:
-            if self.flow_run is None:  # the answer to its creation may be lost
+            if self.flow_run is None:  # the response to its creation may be lost
                 self.flow_run = server.started(self._key)
             if self.flow_run is None:
                 logger.info("%s before a flow run was started", why)
