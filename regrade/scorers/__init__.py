@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from regrade.scorers.own.files import is_specification, load_file, loaded
-from regrade.scorers.own.values import Score as Score
+from regrade.scorers.user_functions.files import is_specification, load_file, loaded
+from regrade.scorers.user_functions.values import Score as Score
 from regrade.settings import registry
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def load_scorer(name: str) -> "AnyScorer":
     if isinstance(definition, type):
         scorer: AnyScorer = definition()
         return scorer
-    from regrade.scorers.own.functions import FunctionScorer  # noqa: PLC0415 - needs Arrow
+    from regrade.scorers.user_functions.functions import FunctionScorer  # noqa: PLC0415 - needs Arrow
 
     return FunctionScorer(name, definition)
 

@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
-from regrade.scorers.own.files import loaded
+from regrade.scorers.user_functions.files import loaded
 from regrade.settings import registry
 
 _LAYOUT = frozenset({tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER})

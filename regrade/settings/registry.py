@@ -47,7 +47,7 @@ def names(kind: Kind) -> tuple[str, ...]:
 def load(kind: Kind, name: str) -> Any:  # noqa: ANN401 - a class, or a scorer's function
     """Return the class of a name; `regrade.scorers.base` and the other `base` modules describe its interface.
 
-    A scorer may also be a plain function (`regrade.scorers.own.functions`).
+    A scorer may also be a plain function (`regrade.scorers.user_functions.functions`).
 
     Raises:
         UnknownNameError: If no class of this name is installed.

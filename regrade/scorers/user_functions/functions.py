@@ -24,7 +24,7 @@ from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.scorers.base import SHARED_COLUMNS, TargetKind, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.accepted import accepted_texts
-from regrade.scorers.own.values import Score, as_number, checked
+from regrade.scorers.user_functions.values import Score, as_number, checked
 from regrade.settings.errors import PluginError, SettingsError
 
 _KEPT = 200

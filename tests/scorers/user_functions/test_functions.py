@@ -10,7 +10,7 @@ import pytest
 from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.scorers import Score, method_of
 from regrade.scorers.base import SHARED_COLUMNS
-from regrade.scorers.own.functions import FunctionScorer
+from regrade.scorers.user_functions.functions import FunctionScorer
 from regrade.scoring.batches import score_batch
 from regrade.settings.errors import PluginError, SettingsError
 from tests.builders import row

@@ -11,7 +11,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.benchmarks import open_dataset
 from regrade.cli.main import run
 from regrade.scorers import load_scorer, scorer_names
-from regrade.scorers.own.files import forget_files, load_file
+from regrade.scorers.user_functions.files import forget_files, load_file
 from regrade.scoring.diff_sides import diff_scorings
 from regrade.scoring.score import is_stale, label_of
 from regrade.scoring.source_hash import source_hash
