@@ -1,17 +1,25 @@
-"""The command line as a person runs it: a process of its own."""
+"""The command line as a person runs it, in this process or in one of its own."""
 
+import contextlib
+import importlib
+import io
 import json
+import logging
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
 DEMO = ROOT / "infra" / "demo"
+_ENDING = ("regrade.cli.run", "regrade.cli.trigger.command")
+"""Modules that end their process at once, after some results."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +33,76 @@ class Ran:
         return json.loads(self.out)
 
 
-def regrade(*arguments: str | Path, timeout: float = 280, **environment: str) -> Ran:
-    """Run `regrade` in the repository's root."""
-    return run(
-        [sys.executable, "-m", "regrade.cli.main", *map(str, arguments)], timeout, environment
-    )
+def regrade(
+    *arguments: str | Path, process: bool = False, timeout: float = 280, **environment: str
+) -> Ran:
+    """Run `regrade` in the repository's root.
+
+    Args:
+        arguments: Words of the command line.
+        process: In a process of its own, which takes seconds: for what only a process has, such as signals and pipes,
+            and for engines and servers that end with it.
+        timeout: Seconds of the process.
+        environment: Variables of the command.
+    """
+    words = [str(argument) for argument in arguments]
+    if process:
+        return run([sys.executable, "-m", "regrade.cli.main", *words], timeout, environment)
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        contextlib.chdir(ROOT),
+        _variables(environment),
+    ):
+        code = run_here(words)
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+def run_here(words: list[str]) -> int:
+    """Run a command in this process, and return its exit code; nothing that it sets for its process lasts."""
+    from regrade.cli import output, terminal
+    from regrade.cli.main import run as run_command
+
+    loggers = [logging.getLogger(name) for name in ("", "regrade", "regrade.trigger")]
+    before = [(one, list(one.handlers), one.level, one.propagate) for one in loggers]
+    for logger in loggers[1:]:  # left by a test that called a command without this
+        logger.handlers[:] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(output, "_written", [])
+        patched.setattr(terminal.stderr, "_force_terminal", False)
+        patched.setattr(sys, "stdin", io.StringIO())
+        for name in _ENDING:
+            patched.setattr(importlib.import_module(name), "exit_now", sys.exit)
+        try:
+            return run_command(words)
+        except SystemExit as ended:
+            return int(ended.code or 0)
+        finally:
+            logging.captureWarnings(capture=False)
+            for logger, handlers, level, propagate in before:
+                for handler in logger.handlers:
+                    if handler not in handlers:
+                        handler.close()
+                logger.handlers[:] = handlers
+                logger.setLevel(level)
+                logger.propagate = propagate
+
+
+@contextlib.contextmanager
+def _variables(environment: dict[str, str]) -> Iterator[None]:
+    """Set environment variables, also as settings of Prefect, and set back all that the block changes."""
+    from prefect.context import root_settings_context
+
+    before = dict(os.environ)
+    os.environ.update(environment)
+    try:
+        with root_settings_context():
+            yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def run(

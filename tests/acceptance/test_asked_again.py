@@ -87,7 +87,8 @@ class Command:
     def __call__(self, *options: str) -> tuple[Ran, Counter[str]]:
         """Run it, and return what it asked the server."""
         self.server.asked.clear()
-        ran = regrade("evaluate", "--config", self._config, "--json", *options, **self._environment)
+        command = ("evaluate", "--config", self._config, "--json", *options)
+        ran = regrade(*command, process=True, **self._environment)
         return ran, Counter(self.server.asked)
 
     def listed(self) -> list[dict[str, Any]]:

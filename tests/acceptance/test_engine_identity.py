@@ -23,6 +23,7 @@ def test_answers_of_dummy_weights_are_not_those_of_the_real_weights(tmp_path: Pa
         done = regrade(
             *("evaluate", "--config", config, "--answers", tmp_path / "answers", "--json"),
             *options,
+            process=True,
             timeout=400,
             REGRADE_SPOOL=str(tmp_path / "spool"),
         )

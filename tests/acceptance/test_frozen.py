@@ -94,6 +94,7 @@ def test_what_is_incomplete_goes_on_where_it_stopped(tmp_path: Path) -> None:
     before = answer_sets(incomplete)
     done = regrade(
         *("evaluate", "--config", DEMO / "demo.yaml", "--answers", incomplete, "--json"),
+        process=True,
         timeout=500,
         REGRADE_SPOOL=str(tmp_path / "spool"),
     )

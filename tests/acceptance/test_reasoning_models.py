@@ -34,7 +34,7 @@ def evaluate(model: Path, questions: Path, *options: str) -> Ran:
     named = [word for name, value in dataset.items() for word in (f"--dataset.{name}", value)]
     answers = questions.parent / "answers"
     command = ["--model", model, "--answers", answers, "--engine.enforce-eager", "--json"]
-    return regrade("evaluate", *command, *named, *options)
+    return regrade("evaluate", *command, *named, *options, process=True)
 
 
 def shown_rows(answer_set: str, folder: Path) -> list[dict[str, Any]]:

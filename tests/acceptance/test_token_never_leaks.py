@@ -52,7 +52,7 @@ def test_no_file_and_no_line_that_a_run_writes_holds_the_token(
     said: list[Ran] = []
 
     def run(*arguments: str, code: int) -> None:
-        said.append(regrade(*arguments, **environment))
+        said.append(regrade(*arguments, process=True, **environment))
         assert said[-1].code == code, said[-1].err
 
     text = f"no, not with {hub.token}"  # a server that repeats what it was sent

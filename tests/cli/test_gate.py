@@ -1,4 +1,4 @@
-"""Exit codes and reports of `regrade compare`, `gate` and `promote`, run as processes."""
+"""Exit codes and reports of `regrade compare`, `gate` and `promote`."""
 
 import json
 from pathlib import Path
@@ -98,7 +98,8 @@ def test_a_crash_has_no_exit_code_of_a_verdict(repository: LocalRepository, tmp_
     (tmp_path / "scipy").mkdir()
     (tmp_path / "scipy" / "__init__.py").write_text("raise RuntimeError('broken installation')")
 
-    ran = gate(repository, "bad", PYTHONPATH=str(tmp_path))
+    place = ("--baseline", "org/good", "--answers", repository.uri)
+    ran = regrade("gate", "bad", *place, process=True, PYTHONPATH=str(tmp_path))
 
     assert ran.code == 3
     assert "broken installation" in ran.err

@@ -26,6 +26,7 @@ def swept(model: Path, server: str, folder: Path, *options: str) -> SweepResult:
         *("sweep", "--model", model, "--answers", folder / "answers", "--json"),
         *("--limit", str(QUESTIONS), "--max-tokens", "32", "--engine.enforce-eager"),
         *("--engine.extra", "kv_cache_memory_bytes=268435456", *options),
+        process=True,
         timeout=850,
         PREFECT_API_URL=server,
         REGRADE_SPOOL=str(folder / "spool"),

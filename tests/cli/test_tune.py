@@ -40,6 +40,7 @@ def test_an_evaluation_uses_what_was_tuned_for_its_kind_of_work_and_says_so(
     def ran(command: str, *options: str) -> Ran:
         done = regrade(
             *(command, "--config", file, "--json", *options),
+            process=True,
             timeout=600,
             PREFECT_API_URL=prefect_server,
             REGRADE_SPOOL=str(tmp_path / "spool"),

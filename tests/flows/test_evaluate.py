@@ -47,6 +47,7 @@ def _evaluate(answers: Path, environment: dict[str, str], *more: str) -> Ran:
         "e2el:600",
         "--json",
         *more,
+        process=True,
         **environment,
     )
 
@@ -196,6 +197,7 @@ def test_answers_can_be_scored_where_torch_and_vllm_cannot_be_imported(
         evaluated.answers,
         "--force",
         "--json",
+        process=True,
         PYTHONPATH=str(tmp_path),
         **evaluated.environment,
     )

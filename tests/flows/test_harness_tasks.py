@@ -33,6 +33,7 @@ def test_tasks_of_all_kinds_go_from_the_command_line_to_scores(
         "evaluate",
         *("--model", DEMO / "regrade-demo", *chosen, *where, "--json"),
         *("--max-tokens", "16", "--truncate", "--engine.enforce-eager"),
+        process=True,
         timeout=600,
         **home,
     )
@@ -47,7 +48,11 @@ def test_tasks_of_all_kinds_go_from_the_command_line_to_scores(
         (blocked / name / "__init__.py").write_text("raise ImportError('it is missing here')")
 
     again = regrade(
-        "score", *where, "--force", "--json", timeout=600, PYTHONPATH=str(blocked), **home
+        *("score", *where, "--force", "--json"),
+        process=True,
+        timeout=600,
+        PYTHONPATH=str(blocked),
+        **home,
     )
 
     assert again.code == 0, again.err

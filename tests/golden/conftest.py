@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,9 +12,10 @@ from typing import Any
 import pytest
 
 from regrade.answers.sets import AnswerSet
-from regrade.cli import output, terminal
-from regrade.cli.main import run
+from regrade.cli import terminal
 from regrade.scoring import score as scoring
+from tests import command_line
+from tests.command_line import run_here
 from tests.golden.golden import matches_golden, normalised, without_seconds
 from tests.golden.inputs import make_answers, make_judged
 
@@ -25,18 +25,13 @@ FILE = SCREEN | {"_force_terminal": False}
 """Fields of a console without a terminal, which shows no progress."""
 
 
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
+class Ran(command_line.Ran):
     @property
     def document(self) -> dict[str, Any]:
         """The result, without the version of regrade in front."""
-        document = json.loads(self.out)
+        document: dict[str, Any] = super().document
         del document["regrade_version"]
-        return dict(document)
+        return document
 
     @property
     def shown(self) -> str:
@@ -93,25 +88,11 @@ class Door:
         folders["judged"] = self.folder / "judged"
         ids = {name: found.manifest.answer_set_id for name, found in self.sets.items()}
         words = [word.format(**folders, **ids) for word in arguments.split()]
-        loggers = [logging.getLogger(), logging.getLogger("regrade")]
-        before = [(logger, list(logger.handlers), logger.level) for logger in loggers]
         self.capfd.readouterr()
         with self.monkeypatch.context() as patched:
-            patched.setattr(output, "_written", [])
             for field, value in FILE.items():
                 patched.setattr(terminal.stderr, field, value)
-            try:
-                code = run(words)
-            except SystemExit as ended:
-                code = int(ended.code or 0)
-            finally:
-                logging.captureWarnings(capture=False)
-                for logger, handlers, level in before:
-                    for handler in logger.handlers:
-                        if handler not in handlers:
-                            handler.close()
-                    logger.handlers[:] = handlers
-                    logger.setLevel(level)
+            code = run_here(words)
         return Ran(code, *self.capfd.readouterr())
 
     def matches(self, name: str, text: str) -> None:

@@ -68,7 +68,9 @@ def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
             start("paths", {"job_variables": evil}): "environment variable 'PYTHONPATH' is set",
             start("dots", {"job_variables": {"env.LD_PRELOAD": "x"}}): "variable 'LD_PRELOAD'",
         }
-        ended = regrade("worker", "--pool", pool, "--run-once", PREFECT_API_URL=prefect_server)
+        ended = regrade(
+            "worker", "--pool", pool, "--run-once", process=True, PREFECT_API_URL=prefect_server
+        )
         assert ended.code == 0, ended.out + ended.err
         for flow_run, reason in runs.items():
             found = api.get(f"/flow_runs/{flow_run}").json()

@@ -32,7 +32,15 @@ def test_a_temporary_server_that_does_not_start_is_named_with_what_it_said(
     questions.write_text('{"question": "1+1", "answer": "2"}\n')
     dataset = ("--dataset.name", "sums", "--dataset.path", questions)
     ran = regrade(
-        "generate", "--model", DEMO / "regrade-demo", *dataset, "--answers", tmp_path / "answers"
+        *(
+            "generate",
+            "--model",
+            DEMO / "regrade-demo",
+            *dataset,
+            "--answers",
+            tmp_path / "answers",
+        ),
+        process=True,
     )
 
     assert ran.code == 1, ran.err

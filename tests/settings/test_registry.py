@@ -62,7 +62,8 @@ def python(code: str, *paths: Path) -> str:
 
 
 def command(*arguments: str | Path, path: Path) -> Ran:
-    return regrade(*arguments, PYTHONPATH=os.pathsep.join([str(ROOT), str(path)]))
+    packages = os.pathsep.join([str(ROOT), str(path)])
+    return regrade(*arguments, process=True, PYTHONPATH=packages)
 
 
 @pytest.mark.parametrize("kind", KINDS)
