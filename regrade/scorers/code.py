@@ -17,7 +17,7 @@ import orjson
 import pyarrow as pa
 
 from regrade.processes.limited import available_cores
-from regrade.processes.sandbox.calling import Raised, Verdict
+from regrade.processes.sandbox.calling import Verdict
 from regrade.processes.sandbox.interpreter import PACKAGES, find_interpreter
 from regrade.processes.sandbox.limits import Limits
 from regrade.processes.sandbox.running import Runner
@@ -27,7 +27,6 @@ from regrade.scorers.base import PROMPT_FORMAT, TargetKind, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.pieces import characters
 from regrade.scorers.programs.hidden import hidden_cases
-from regrade.scorers.programs.outputs import is_same_text, is_same_value
 from regrade.scorers.programs.reading import Program, read_program
 from regrade.scorers.programs.task import CasesOf, Task, read_task, sources
 from regrade.scorers.sessions import BatchScore, ScoringContext, Unit
@@ -142,21 +141,13 @@ class Workers:
 
 
 def run_cases(runner: Runner, parts: Sequence[str], task: Task) -> Verdict:
-    """Run a program with each input of a task, and compare the outputs here."""
+    """Run a program with each input of a task."""
     expected = [case.output for case in task.cases]
     if task.function is None:
         inputs = [str(case.input).encode() for case in task.cases]
-        return runner.run_scripts(
-            parts, inputs, lambda number, output: is_same_text(output, str(expected[number]))
-        )
+        return runner.run_scripts(parts, inputs, [str(output) for output in expected])
     calls = [(task.function, case.input) for case in task.cases]
-    return runner.run_calls(
-        parts,
-        calls,
-        lambda number, value: (
-            not isinstance(value, Raised) and is_same_value(value, expected[number], deep=task.deep)
-        ),
-    )
+    return runner.run_calls(parts, calls, expected, deep=task.deep)
 
 
 def _score(batch: pa.RecordBatch, workers: Workers) -> pa.RecordBatch:

@@ -1,4 +1,7 @@
-"""One sandbox: its process, and the messages to and from it."""
+"""One sandbox: its process, and the messages to and from it.
+
+What a program says is not read here: its messages are handed on to the sandbox of the tests (`relay`), a piece at a time.
+"""
 
 import json
 import os
@@ -6,21 +9,38 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from regrade.processes.sandbox.inside import frames, judging, kernel, plain, programs, runner
-from regrade.processes.sandbox.inside.frames import ClosedError, frame_of, read_frame, write_frame
+from regrade.processes.sandbox.inside import (
+    comparing,
+    frames,
+    judging,
+    kernel,
+    plain,
+    programs,
+    runner,
+)
+from regrade.processes.sandbox.inside.frames import (
+    HEAD,
+    ClosedError,
+    frame_of,
+    read_frame,
+    size_in,
+    write_frame,
+)
 from regrade.processes.sandbox.interpreter import credentials
 from regrade.settings.errors import SandboxError
 
 START_SECONDS = 60.0
-"""Longest time in seconds until a sandbox has started, even on a busy machine."""
-_MODULES = (frames, plain, kernel, programs, judging, runner)
-"""Modules that run inside, in an order of import."""
+"""Time for a sandbox to start, on a busy machine too."""
+_PIECE = 1 << 16
+"""Bytes that are read at once, and so the most that is kept of a program's messages."""
+_MODULES = (frames, plain, comparing, kernel, programs, judging, runner)
+"""Modules that run inside, each after those that it imports."""
 _PACKAGES = ("regrade", "regrade.processes.sandbox", "regrade.processes.sandbox.inside")
 _BOOTSTRAP = """
 import sys, types
@@ -94,26 +114,27 @@ class Box:
         Raises:
             SandboxError: If it does not start.
         """
-        requests, self._requests = os.pipe()
+        self._unread, self._requests = os.pipe()
         self._results, results = os.pipe()
+        self._received = b""
+        self._ended: dict[str, Any] | None = None
         try:
             self._process: subprocess.Popen[bytes] = subprocess.Popen(
-                backend.command(["-s", "-S", "-c", _with_pipes(requests, results)]),
+                backend.command(["-s", "-S", "-c", _with_pipes(self._unread, results)]),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=backend.environment,
-                pass_fds=(requests, results),
+                pass_fds=(self._unread, results),
                 cwd="/",
                 start_new_session=True,
                 **credentials(),
             )
         except OSError as error:
-            os.close(self._requests)
-            os.close(self._results)
+            for descriptor in (self._unread, self._requests, self._results):
+                os.close(descriptor)
             raise SandboxError(f"A sandbox could not be started: {error}.") from error
         finally:
-            os.close(requests)
             os.close(results)
         os.set_blocking(self._requests, False)
         try:
@@ -139,13 +160,16 @@ class Box:
             if pipe is not None:
                 with suppress(BrokenPipeError):  # the rest was not sent yet
                     pipe.close()
-        for descriptor in (self._requests, self._results):
+        for descriptor in (self._unread, self._requests, self._results):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._requests = self._results = -1
+        self._unread = self._requests = self._results = -1
 
     def request(self, do: str, **content: object) -> None:
-        """Send a request to the runner; see `inside/runner.py`."""
+        """Ask for something; `inside/runner.py` has the requests. What the program before left unread, or wrote unheard, is dropped."""
+        self._received = b""
+        while left := _ready([self._results, self._unread], 0.0):
+            os.read(left[0], _PIECE)
         self._send({"do": do, **content})
 
     def send_input(self, content: bytes) -> None:
@@ -154,71 +178,126 @@ class Box:
         write_frame(self._process.stdin.fileno(), content)
 
     def report(self, seconds: float) -> dict[str, Any]:
-        """Return the runner's next report."""
-        report: dict[str, Any] = json.loads(self.output(seconds))
-        return report
-
-    def output(self, seconds: float) -> bytes:
-        """Return the runner's next message.
+        """Return the runner's next report, which is as short as the runner makes it.
 
         Raises:
             OutOfTimeError: If it does not come in time.
             ClosedError: If the sandbox has ended.
         """
-        return _read(self._control, time.monotonic() + seconds)
+        deadline = time.monotonic() + seconds
 
-    def call(self, text: str, seconds: float) -> None:
-        """Send a call, or an answer to a call, to the program.
+        def read(source: int, size: int) -> bytes:
+            if not _ready([source], deadline - time.monotonic()):
+                raise OutOfTimeError
+            return os.read(source, size)
 
-        If it has ended, nothing is sent, and `result` returns None.
+        report: dict[str, Any] = json.loads(read_frame(self._control, read))
+        return report
+
+    def cpu(self, seconds: float) -> float | None:
+        """Return the CPU time of the program that runs, as the kernel counts it; None if it has ended."""
+        self._send({"do": "cpu"})
+        report = self.report(seconds)
+        if "used" in report:
+            return float(report["used"])
+        self._ended = report
+        return None
+
+    def send(self, content: bytes, seconds: float) -> None:
+        """Send a message to the program. What it does not take any more is lost; `receive` says that it has ended.
 
         Raises:
             OutOfTimeError: If the program does not read it in time.
         """
-        data, deadline = memoryview(frame_of(text.encode())), time.monotonic() + seconds
-        while data:
-            left = max(0.0, deadline - time.monotonic())
-            ended, writable, _ = select.select([self._control], [self._requests], [], left)
-            if ended:
-                return
-            if not writable:
-                raise OutOfTimeError
-            data = data[os.write(self._requests, data) :]
+        self._write(frame_of(content), time.monotonic() + seconds)
 
-    def result(self, seconds: float, largest: int) -> bytes | None:
-        """Return the program's next message, or None if the program has ended without one.
-
-        Args:
-            seconds: Time to wait for it.
-            largest: Largest message that is accepted, in bytes.
+    def receive(self, seconds: float, largest: int) -> int | None:
+        """Return the size of the program's next message, in bytes; None if the program has ended without one.
 
         Raises:
             OutOfTimeError: If neither happens in time.
             ClosedError: If the program or the sandbox has ended within a message.
-            ValueError: If the program wrote something other than a message, or a larger one.
+            ValueError: If the program wrote something else, or more than `largest` bytes.
         """
         deadline = time.monotonic() + seconds
-        first = self._ready(deadline)
-        if self._results not in first:
+        if not self._received and not self._more(deadline):
             return None
+        while len(self._received) < HEAD:
+            if not self._more(deadline):
+                raise ClosedError
+        size = size_in(self._received[:HEAD], largest)
+        self._received = self._received[HEAD:]
+        return size
 
-        def read(source: int, size: int) -> bytes:
-            return os.read(source, size) if source in self._ready(deadline) else b""
+    def take(self, size: int, seconds: float) -> bytes:
+        """Return a message of the size that `receive` returned: one that may be read here.
 
-        return read_frame(self._results, read, largest)
+        Raises:
+            OutOfTimeError, ClosedError: See `receive`.
+        """
+        return b"".join(self._pieces(size, time.monotonic() + seconds))
+
+    def relay(self, size: int, target: "Box", seconds: float) -> None:
+        """Hand a message of the size that `receive` returned on to the program in another sandbox.
+
+        Raises:
+            OutOfTimeError, ClosedError: See `receive`; `target` has got zeros for the rest.
+        """
+        deadline = time.monotonic() + seconds
+        target._write(b"%08x" % size, deadline)
+        try:
+            for piece in self._pieces(size, deadline):
+                target._write(piece, deadline)
+                size -= len(piece)
+        except (OutOfTimeError, ClosedError):
+            target._write(bytes(size), time.monotonic() + START_SECONDS)
+            raise
+
+    def end(self, seconds: float) -> dict[str, Any]:
+        """Return the report of the program's end."""
+        ended, self._ended = self._ended, None
+        return ended or self.report(seconds)
+
+    def _pieces(self, size: int, deadline: float) -> Iterator[bytes]:
+        while size:
+            if not self._received and not self._more(deadline):
+                raise ClosedError
+            piece = self._received[:size]
+            self._received = self._received[size:]
+            size -= len(piece)
+            yield piece
+
+    def _more(self, deadline: float) -> bool:
+        """Read what has come from the program; False if it has ended and nothing is left."""
+        if self._ended is None:
+            ready = _ready([self._results, self._control], deadline - time.monotonic())
+            if not ready:
+                raise OutOfTimeError
+        else:
+            ready = _ready([self._results], 0.0)
+        if self._results not in ready:
+            return False
+        self._received += os.read(self._results, _PIECE)
+        return bool(self._received)
+
+    def _write(self, data: bytes, deadline: float) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(self._requests, view) :]
+            except BlockingIOError:
+                ready = self._ended or _ready(
+                    [self._control], deadline - time.monotonic(), [self._requests]
+                )
+                if not ready:
+                    raise OutOfTimeError from None
+                if self._ended or self._control in ready:
+                    return
 
     @property
     def _control(self) -> int:
         assert self._process.stdout is not None  # noqa: S101 - for mypy
         return self._process.stdout.fileno()
-
-    def _ready(self, deadline: float) -> list[int]:
-        """Return the pipes, of the program's and the runner's, that can be read."""
-        left = max(0.0, deadline - time.monotonic())
-        ready, _, _ = select.select([self._results, self._control], [], [], left)
-        if not ready:
-            raise OutOfTimeError
-        return ready
 
     def _send(self, content: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None  # noqa: S101 - for mypy
@@ -239,11 +318,14 @@ def _with_pipes(requests: int, results: int) -> str:
     )
 
 
-def _read(descriptor: int, deadline: float) -> bytes:
-    def read(source: int, size: int) -> bytes:
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([source], [], [], left)[0]:
-            raise OutOfTimeError
-        return os.read(source, size)
+def _ready(reading: Sequence[int], seconds: float, writing: Sequence[int] = ()) -> list[int]:
+    """Return the descriptors that can be read or written, or whose other end is closed; empty if the time is over.
 
-    return read_frame(descriptor, read)
+    `select.select` knows only descriptors below 1,024.
+    """
+    poll = select.poll()
+    for descriptor in reading:
+        poll.register(descriptor, select.POLLIN)
+    for descriptor in writing:
+        poll.register(descriptor, select.POLLOUT)
+    return [descriptor for descriptor, _ in poll.poll(max(0.0, seconds) * 1000)]

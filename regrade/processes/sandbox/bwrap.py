@@ -56,6 +56,10 @@ class Bubblewrap:
         return {
             "landlock": None,
             "folder": _SCRATCH,
+            "scratch": [
+                (_SCRATCH, self._limits.scratch_mib, self._limits.scratch_files),
+                ("/dev/shm", 1, 64),
+            ],
             "packages": [_PACKAGES] if self._interpreter.packages else [],
             "tasks": self._limits.threads + 8,
             "file_mib": self._limits.file_mib,
@@ -68,10 +72,16 @@ class Bubblewrap:
 
     def command(self, python: list[str]) -> list[str]:
         """Return the command that runs Python with these arguments in a new sandbox."""
-        scratch = str(self._limits.scratch_mib << 20)
         return [
             self._program,
-            *("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"),
+            # As process 1 there is nothing above the runner: bubblewrap's own process has no filter, and can be written to.
+            *(
+                "--unshare-all",
+                "--unshare-user",
+                "--die-with-parent",
+                "--new-session",
+                "--as-pid-1",
+            ),
             *(
                 "--uid",
                 str(NOBODY),
@@ -88,8 +98,7 @@ class Bubblewrap:
             *(part for folder in _MERGED for part in _merged(folder)),
             *self._python_folders(),
             *("--proc", "/proc", "--dev", "/dev"),
-            *("--size", scratch, "--tmpfs", _SCRATCH, "--size", "1048576", "--tmpfs", "/dev/shm"),
-            *("--remount-ro", "/dev", "--chdir", _SCRATCH, "--remount-ro", "/"),
+            *("--dir", _SCRATCH, "--remount-ro", "/dev", "--chdir", _SCRATCH, "--remount-ro", "/"),
             self._interpreter.path,
             *python,
         ]

@@ -1,27 +1,18 @@
-"""A program in a sandbox whose functions are called."""
+"""A program in a sandbox whose functions are called: its answers are handed on to the sandbox of the tests."""
 
-import json
 import signal
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from regrade.processes.sandbox.box import Box, OutOfTimeError
+from regrade.processes.sandbox.box import START_SECONDS, Box, OutOfTimeError
 from regrade.processes.sandbox.inside.frames import ClosedError
-from regrade.processes.sandbox.inside.plain import Opaque, Value, value_of
 from regrade.processes.sandbox.sandbox import Sandbox
 
 Verdict = Literal["passed", "failed", "timeout"]
 """`timeout`: the program used more time than a test has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """The exception of a call."""
-
-    error: str
-    """Name of the exception's type."""
+_LOOK_SECONDS = 0.25
+"""Time after which the kernel is asked for the CPU time of a call, again and again."""
 
 
 class CalledProgram:
@@ -32,42 +23,71 @@ class CalledProgram:
         self._cpu_seconds = cpu_seconds
         """CPU time of a call."""
         self._box: Box | None = None
-        self._ended: Verdict | None = None
+        self._verdict: Verdict | None = None
         self._deadline = 0.0
 
-    def call(self, text: str) -> bytes | Verdict:
-        """Return the answer to a call, or the verdict if there will be no answer."""
-        if self._ended is not None:
-            return self._ended
-        limits = self._sandbox.limits
-        if self._box is None:
-            self._box = self._sandbox.box()
-            self._box.request("load", sources=list(self._sources))
-            self._box.request("calls", cpu_seconds=self._cpu_seconds)
-            self._deadline = time.monotonic() + limits.program_cpu_seconds * limits.wall_factor
-        wall = self._cpu_seconds * limits.wall_factor
-        left = min(wall, max(0.0, self._deadline - time.monotonic()))
-        try:
-            self._box.call(text, left)
-            answer = self._box.result(left, limits.output_bytes)
-            if answer is None:
-                report = self._box.report(wall)
-                self._ended = "timeout" if is_cpu_limit(report, self._cpu_seconds) else "failed"
-                return self._ended
-        except OutOfTimeError:
-            self._ended = "timeout"
-        except (ClosedError, OSError, ValueError):
-            self._ended = "failed"
-        else:
-            if _is_answer(answer):
-                return answer
-            self._ended = "failed"
-        return self._ended
+    def call(self, content: bytes, tests: Box) -> Verdict | None:
+        """Send a call, and hand its answer on to the tests. Return the verdict if there is no answer and will be none."""
+        return self._answered(tests, lambda box, seconds: box.send(content, seconds))
+
+    def call_of(self, tests: Box, size: int) -> Verdict | None:
+        """Do the same with the call of this size that comes from the tests."""
+        return self._answered(tests, lambda box, seconds: tests.relay(size, box, seconds))
 
     def close(self) -> None:
         """End the program's sandbox."""
         if self._box is not None:
             self._box.close()
+
+    def _answered(self, tests: Box, send: Callable[[Box, float], None]) -> Verdict | None:
+        if self._verdict is None:
+            try:
+                box = self._box or self._started()
+                send(box, self._wall)
+                size = self._size(box, self._sandbox.limits.output_bytes)
+                if size is None:
+                    self._verdict = self._ended(box)
+                else:
+                    box.relay(size, tests, self._wall)
+            except OutOfTimeError:
+                self._verdict = "timeout"
+            except (ClosedError, OSError, ValueError):
+                self._verdict = "failed"
+        return self._verdict
+
+    def _started(self) -> Box:
+        limits = self._sandbox.limits
+        self._box = box = self._sandbox.box()
+        box.request("load", sources=list(self._sources))
+        box.request("calls", cpu_seconds=self._cpu_seconds)
+        self._deadline = time.monotonic() + limits.program_cpu_seconds * limits.wall_factor
+        self._size(box, 0)  # it says that it has been executed
+        return box
+
+    @property
+    def _wall(self) -> float:
+        wall = self._cpu_seconds * self._sandbox.limits.wall_factor
+        return min(wall, max(0.0, self._deadline - time.monotonic()))
+
+    def _size(self, box: Box, largest: int) -> int | None:
+        """Return the size of the program's next message; None if it has ended.
+
+        Raises:
+            OutOfTimeError: If it takes too much time, or CPU time by the kernel's count: a program need not hear signals.
+        """
+        end, first = time.monotonic() + self._wall, None
+        while True:
+            left = end - time.monotonic()
+            try:
+                return box.receive(min(left, _LOOK_SECONDS), largest)
+            except OutOfTimeError:
+                used = None if left <= 0 else box.cpu(START_SECONDS)
+                if left <= 0 or (used and first and used - first > self._cpu_seconds + 1):
+                    raise
+                first = first or used
+
+    def _ended(self, box: Box) -> Verdict:
+        return "timeout" if is_cpu_limit(box.end(START_SECONDS), self._cpu_seconds) else "failed"
 
 
 def is_cpu_limit(report: Mapping[str, Any] | None, seconds: int) -> bool:
@@ -78,26 +98,3 @@ def is_cpu_limit(report: Mapping[str, Any] | None, seconds: int) -> bool:
     return ended_by == signal.SIGXCPU or (
         ended_by == signal.SIGKILL and bool(report["cpu"] >= seconds)
     )
-
-
-def _is_answer(answer: bytes) -> bool:
-    try:
-        content = json.loads(answer)
-    except (ValueError, RecursionError):
-        return False
-    return (
-        isinstance(content, dict)
-        and len(content) == 1
-        and bool({"value", "raised"} & content.keys())
-    )
-
-
-def value_in(answer: bytes) -> Value | Raised:
-    """Return the value of a call's answer; an `Opaque` if it does not have the sandbox's form."""
-    content = json.loads(answer)
-    if "raised" in content:
-        return Raised(str(content["raised"]))
-    try:
-        return value_of(content["value"])
-    except ValueError:
-        return Opaque("forged")

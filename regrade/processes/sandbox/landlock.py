@@ -61,6 +61,7 @@ class Landlock:
                 "devices": [path for path in _DEVICES if Path(path).exists()],
             },
             "folder": "/",
+            "scratch": [],
             "packages": [self._packages] if self._interpreter.packages else [],
             "tasks": _tasks_of(uid) + self._processes * (self._limits.threads + 8),
             "file_mib": 0,

@@ -24,6 +24,8 @@ class Limits:
     """Largest file; 0 if no file may be written."""
     scratch_mib: int = 64
     """All files together."""
+    scratch_files: int = 4096
+    """Files and folders that exist at the same time."""
     output_mib: int = 16
     """Output of one test; a longer one fails the test."""
     threads: int = 64

@@ -1,4 +1,7 @@
-"""Run programs in sandboxes: as scripts, by calls of their functions, or together with their tests."""
+"""Run programs in sandboxes: as scripts, by calls of their functions, or together with their tests.
+
+What a program gives is judged in a sandbox of the tests. Here its bytes are only handed on, and a verdict is an exit code.
+"""
 
 import hashlib
 import json
@@ -7,15 +10,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from regrade.processes.sandbox.box import Box, OutOfTimeError
-from regrade.processes.sandbox.calling import CalledProgram, Raised, Verdict, is_cpu_limit, value_in
+from regrade.processes.sandbox.calling import CalledProgram, Verdict, is_cpu_limit
 from regrade.processes.sandbox.inside.frames import LARGEST, ClosedError
-from regrade.processes.sandbox.inside.plain import Value, dumps
+from regrade.processes.sandbox.inside.plain import dumps
+from regrade.processes.sandbox.inside.programs import PASSED
 from regrade.processes.sandbox.sandbox import Sandbox
 from regrade.settings.errors import SandboxError
 
+_END_SECONDS = 2.0
+"""Time for tests to end that nobody waits for; then their sandbox is replaced."""
 _PLANS = 64
 """Number of cached plans of tests; answers to the same question follow each other."""
 
@@ -55,60 +61,75 @@ class Runner:
         self.close()
 
     def run_scripts(
-        self,
-        sources: Sequence[str],
-        inputs: Sequence[bytes],
-        accept: Callable[[int, bytes], bool],
+        self, sources: Sequence[str], inputs: Sequence[bytes], expected: Sequence[str]
     ) -> Verdict:
-        """Run a program once for each input, until an output is not accepted.
+        """Run a program once for each input, until an output differs from what is expected.
 
         Args:
             sources: Parts of the program, executed in this order in the same namespace.
             inputs: Standard input of each run.
-            accept: Takes the number of a run and its standard output; True if it is right.
+            expected: Standard output of each run.
         """
-        wall = self._limits.test_cpu_seconds * self._limits.wall_factor + 10
         with self._sandbox.box() as box:
             box.request("load", sources=list(sources))
-            for number, content in enumerate(inputs):
-                try:
-                    box.request("script")
-                    box.send_input(content)
-                    report = box.report(wall)
-                    output = box.output(wall)
-                except OutOfTimeError:
-                    return "timeout"
-                except (ClosedError, OSError):
-                    return "failed"  # the sandbox ran out of memory, and took the runner with it
-                if report.get("ended") == "wall" or is_cpu_limit(
-                    report, self._limits.test_cpu_seconds
-                ):
-                    return "timeout"
-                if report["exit"] != 0 or not accept(number, output):
-                    return "failed"
-        return "passed"
+
+            def run(tests: Box) -> Verdict | None:
+                for content, output in zip(inputs, expected, strict=True):
+                    verdict = self._script(box, content, output, tests)
+                    if verdict is not None or tests.receive(self._wall, 0) is None:
+                        return verdict
+                return None
+
+            return self._judged(run, "compare", text=True, deep=False)
+
+    def _script(self, box: Box, content: bytes, expected: str, tests: Box) -> Verdict | None:
+        """Run a program with an input, and hand its output on to the tests; return the verdict if there is none."""
+        seconds = self._limits.test_cpu_seconds
+        wall = seconds * self._limits.wall_factor + 10
+        try:
+            box.request("script")
+            box.send_input(content)
+            report = box.report(wall)
+            if report.get("ended") == "wall" or is_cpu_limit(report, seconds):
+                return "timeout"
+            size = box.receive(wall, self._limits.output_bytes)
+            if report["exit"] != 0 or size is None:
+                return "failed"
+            tests.send(json.dumps(expected).encode(), wall)
+            box.relay(size, tests, wall)
+        except OutOfTimeError:
+            return "timeout"
+        except (ClosedError, OSError):
+            return "failed"  # the sandbox ran out of memory, and took the runner with it
+        return None
 
     def run_calls(
         self,
         sources: Sequence[str],
         calls: Sequence[tuple[str, Sequence[Any]]],
-        accept: Callable[[int, Value | Raised], bool],
+        expected: Sequence[Any],
+        *,
+        deep: bool,
     ) -> Verdict:
-        """Call functions of a program, until a result is not accepted.
+        """Call functions of a program, until a result differs from what is expected, or a call raises.
 
         Args:
             sources: Parts of the program, executed in this order in the same namespace.
             calls: Name of a function, or `Class.method`, with arguments: plain values.
-            accept: Takes the number of a call and its result, or `Raised`; True if it is right.
+            expected: JSON value of each call.
+            deep: Count tuples within results as lists.
         """
         with self._program(sources, self._limits.test_cpu_seconds) as program:
-            for number, (name, arguments) in enumerate(calls):
-                answer = program.call(dumps([name, list(arguments), {}]))
-                if isinstance(answer, str):
-                    return answer
-                if not accept(number, value_in(answer)):
-                    return "failed"
-        return "passed"
+
+            def run(tests: Box) -> Verdict | None:
+                for (name, arguments), value in zip(calls, expected, strict=True):
+                    tests.send(json.dumps(value).encode(), self._wall)
+                    verdict = program.call(dumps([name, list(arguments), {}]).encode(), tests)
+                    if verdict is not None or tests.receive(self._wall, 0) is None:
+                        return verdict
+                return None
+
+            return self._judged(run, "compare", text=False, deep=deep)
 
     def run_tests(self, sources: Sequence[str], suites: Sequence[Suite]) -> list[Verdict]:
         """Return the verdict of each suite of tests, up to the first that is not passed.
@@ -127,8 +148,11 @@ class Runner:
         with self._program(sources, self._limits.call_cpu_seconds) as program:
             for tests in suites:
                 plan = self._plan(tests)
-                verdict = None if plan["inside"] else self._judged(program, tests, plan)
-                verdicts.append(verdict or self._judged_inside(sources, tests))
+                verdicts.append(
+                    self._judged_inside(sources, tests)
+                    if plan["inside"]
+                    else self._judged_apart(program, tests, plan)
+                )
                 if verdicts[-1] != "passed":
                     break
         return verdicts
@@ -154,10 +178,11 @@ class Runner:
         box = self._judge_box()
         box.request("plan", tests=tests.source, entry_point=tests.entry_point)
         try:
-            answer = box.result(self._wall, LARGEST)
-            plan = {"problem": "they take too long to parse"} if answer is None else None
-            plan = plan or json.loads(answer or b"")
-            box.report(self._wall)
+            size = box.receive(self._wall, LARGEST)
+            plan = {"problem": "they take too long to parse"}
+            if size is not None:
+                plan = json.loads(box.take(size, self._wall))
+            box.end(self._wall)
         except (ClosedError, OutOfTimeError, OSError, ValueError) as error:
             self.close()
             raise SandboxError(f"The sandbox of the tests failed: {error!r}.") from error
@@ -172,50 +197,49 @@ class Runner:
     def _wall(self) -> float:
         return self._limits.program_cpu_seconds * self._limits.wall_factor
 
-    def _judged(
+    def _judged_apart(
         self, program: CalledProgram, tests: Suite, plan: Mapping[str, Any]
-    ) -> Verdict | None:
-        """Return the verdict of tests that call the program from another sandbox; None if they cannot."""
-        answers = []
-        for call in plan["calls"]:
-            answer = program.call(call)
-            if isinstance(answer, str):
-                return answer
-            answers.append((call, answer.decode()))
-        box, nonce = self._judge_box(), secrets.token_hex(16)
+    ) -> Verdict:
+        """Return the verdict of tests that call the program from another sandbox."""
+
+        def run(judge: Box) -> Verdict | None:
+            for call in plan["calls"]:
+                if (verdict := program.call(call.encode(), judge)) is not None:
+                    return verdict
+            while (size := judge.receive(self._wall, LARGEST)) is not None:
+                if (verdict := program.call_of(judge, size)) is not None:
+                    return verdict
+            return None
+
+        return self._judged(
+            run,
+            "judge",
+            key=tests.key,
+            tests=tests.source,
+            entry_point=tests.entry_point,
+            names=plan["names"],
+            calls=plan["calls"],
+        )
+
+    def _judged(self, run: Callable[[Box], Verdict | None], do: str, **request: object) -> Verdict:
+        """Return the verdict of tests in their sandbox, or that of `run`, which brings them what the program gives."""
+        tests = self._judge_box()
         try:
-            box.request(
-                "judge",
-                key=tests.key,
-                tests=tests.source,
-                entry_point=tests.entry_point,
-                names=plan["names"],
-                answers=answers,
-                nonce=nonce,
-            )
-            content: dict[str, Any] = {}
-            while (message := box.result(self._wall, LARGEST)) is not None:
-                content = json.loads(message)
-                if "call" not in content:
-                    break
-                answer = program.call(content["call"])
-                if isinstance(answer, str):
-                    self.close()  # the tests still wait for the answer
-                    return answer
-                box.call(answer.decode(), self._wall)
-            box.report(self._wall)
+            tests.request(do, **request)
+            verdict = run(tests)
         except OutOfTimeError:
             self.close()
             return "timeout"
         except (ClosedError, OSError, ValueError) as error:
             self.close()
             raise SandboxError(f"The sandbox of the tests failed: {error!r}.") from error
-        if message is None:
-            return "failed"  # the tests' process was ended by its limits
-        if content.get("nonce") != nonce:
-            raise SandboxError("The sandbox of the tests failed: a verdict without its nonce.")
-        verdict: Verdict | Literal["unsupported"] = content["verdict"]
-        return None if verdict == "unsupported" else verdict
+        try:
+            tests.send(b"", _END_SECONDS)  # nothing comes any more
+            report = tests.end(_END_SECONDS if verdict else self._wall)
+        except (OutOfTimeError, ClosedError, OSError):
+            self.close()
+            return verdict or "timeout"
+        return verdict or ("passed" if report["exit"] == PASSED else "failed")
 
     def _judged_inside(self, sources: Sequence[str], tests: Suite) -> Verdict:
         """Return the verdict of tests in the same process as the program.
@@ -228,8 +252,9 @@ class Runner:
             box.request("load", sources=list(sources))
             box.request("tests", tests=tests.source, entry_point=tests.entry_point, nonce=nonce)
             try:
-                message = box.result(wall, len(nonce))
-                report = box.report(wall) if message is None else None
+                size = box.receive(wall, len(nonce))
+                message = None if size is None else box.take(size, wall)
+                report = box.end(wall) if message is None else None
             except OutOfTimeError:
                 return "timeout"
             except (ClosedError, OSError, ValueError):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regrade.processes.sandbox.inside.frames import ClosedError
+from regrade.processes.sandbox.inside.frames import LARGEST, ClosedError
 from regrade.settings.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -24,12 +24,15 @@ _PROBES = {
     "signal another process": "import os; os.kill(os.getppid(), 0)",
     "have another process signalled": "import fcntl, os; fcntl.fcntl(0, fcntl.F_SETOWN, os.getppid())",
     "read another process": "import os; open(f'/proc/{os.getppid()}/mem', 'rb').read(1)",
+    "write to process 1": "open('/proc/1/mem', 'r+b')",
     "read the list of users": "open('/etc/passwd').read()",
     "list the home of the user": "import os; os.listdir(%(home)r)",
     "list the working folder": "import os; os.listdir(%(folder)r)",
     "read a file of the user": "open(%(secret)r).read()",
     "write to the system": "open('/usr/probe', 'w')",
     "fill the disk": "f = open('/tmp/probe', 'wb')\nfor _ in range(%(files)d): f.write(bytes(1 << 20))\nf.flush()",
+    "make more files than allowed": "for n in range(%(names)d): open(f'/tmp/probe{n}', 'w').close()",
+    "make more shared memory than allowed": "for n in range(99): open(f'/dev/shm/probe{n}', 'w').close()",
     "use more memory than allowed": "x = bytearray(%(memory)d << 20)",
     "become root": "import os; os.setuid(0)",
     "read the environment of regrade": "import os; assert any(not name.startswith(%(variables)r) for name in os.environ)",
@@ -67,6 +70,7 @@ def check(sandbox: "Sandbox", name: str) -> None:
             "folder": os.getcwd(),  # noqa: PTH109
             "secret": secret.name,
             "files": limits.scratch_mib + 1,
+            "names": limits.scratch_files + 1,
             "memory": limits.memory_mib,
             "variables": _VARIABLES,
         }
@@ -100,7 +104,8 @@ def _run(box: "Box", source: str, name: str) -> "tuple[dict[str, Any], bytes]":
             box.request("load", sources=[source])
             box.request("script")
             box.send_input(b"")
-            return box.report(120), box.output(120)
+            report = box.report(120)
+            return report, box.take(box.receive(120, LARGEST) or 0, 120)
         except (ClosedError, OSError) as error:
             raise SandboxError(
                 f"The sandbox '{name}' ended while it was tested: {error}."

@@ -18,6 +18,7 @@ READS = {
     ),
     "the memory of the process above": "import os; open(f'/proc/{{os.getppid()}}/mem', 'rb').read(1); print('escaped')",
     "another process": "open('/proc/{victim}/environ').read(); print('escaped')",
+    "the memory of process 1": "open('/proc/1/mem', 'rb'); print('escaped')",
     "the kernel's log": "import ctypes; b = ctypes.create_string_buffer(99); assert ctypes.CDLL(None).klogctl(3, b, 99) > 0; print('escaped')",
     "the disks": "open('/dev/sda', 'rb').read(1); print('escaped')",
 }
@@ -26,6 +27,7 @@ WRITES = {
     "to /usr": "open('/usr/x', 'w'); print('escaped')",
     "to /": "open('/x', 'w'); print('escaped')",
     "to its Python": "import os; open(os.__file__, 'a'); print('escaped')",
+    "to the memory of process 1": "open('/proc/1/mem', 'r+b'); print('escaped')",
     "to the kernel's settings": "open('/proc/sys/kernel/core_pattern', 'w').write('x'); print('escaped')",
     "by truncating": "import os; os.truncate({secret!r}, 0); print('escaped')",
     "by removing": "import os; os.remove({secret!r}); print('escaped')",
@@ -65,6 +67,8 @@ FILLS = {
     "shared memory": "import mmap; x = mmap.mmap(-1, 300 << 20); x[:] = bytes(len(x)); print('escaped')",
     "the disk with a file": "f = open('/tmp/x', 'wb')\nfor _ in range(99): f.write(bytes(1 << 20))\nf.flush(); print('escaped')",
     "the disk with many files": "for i in range(99):\n    with open(f'/tmp/{{i}}', 'wb') as f: f.write(bytes(1 << 20))\nprint('escaped')",
+    "the disk with empty files": "for n in range(5000): open(f'/tmp/{{n}}', 'w').close()\nprint('escaped')",
+    "/dev/shm with empty files": "for n in range(5000): open(f'/dev/shm/{{n}}', 'w').close()\nprint('escaped')",
     "/dev/shm": "f = open('/dev/shm/x', 'wb')\nfor _ in range(9): f.write(bytes(1 << 20))\nf.flush(); print('escaped')",
     "the output": "while True: print('x' * 10000)",
     "the processes with threads": (
@@ -111,6 +115,9 @@ PROGRAMS = {
     for name, source in programs.items()
 }
 
+FRAME = "import os, time\ndef frame(content): os.write(4, b'%08x' % len(content) + content)\n"
+"""Writes an answer past the sandbox's own code."""
+
 CHEATS = {
     "exit before the tests": "import sys\ndef f(x): return x\nsys.exit(0)",
     "exit at once": "import os\nos._exit(0)",
@@ -121,6 +128,19 @@ CHEATS = {
     "an endless string": "class S(str): pass\ndef f(x): return S('x' * (1 << 28))",
     "a result that contains itself": "def f(x):\n    a = []\n    a.append(a)\n    return a",
     "a result nested deeply": "def f(x):\n    a = []\n    for _ in range(100000): a = [a]\n    return a",
+    "a frame in another encoding": FRAME
+    + "def f(x): frame('{\"value\": 123456}'.encode('utf-16')); time.sleep(9)",
+    "a frame that is no value": FRAME
+    + 'def f(x): frame(b\'{"value": {"complex": []}}\'); time.sleep(9)',
+    "a frame of unknown form": FRAME
+    + 'def f(x): frame(b\'{"value": 123456, "raised": "E"}\'); time.sleep(9)',
+    "a frame nested deeply": FRAME
+    + "def f(x): frame(b'{\"value\":' + b'[' * 260 + b']' * 260 + b'}'); time.sleep(9)",
+    "a frame of endless depth": FRAME + "def f(x): frame(b'[' * 1000000); time.sleep(9)",
+    "a frame that grows": FRAME
+    + 'def f(x): frame(b\'{"value":{"tuple":{"range":[0,1000000000000000,1]}}}\'); time.sleep(9)',
+    "half a frame": "import os\ndef f(x): os.write(4, b'00000fff{\"value\": 1'); os._exit(0)",
+    "a generator": "def f(x): return (n for n in [123456])",
     "a set whose elements collide": "def f(x): return {n * ((1 << 61) - 1) for n in range(1, 30000)}",
     "an assertion that is true": "import builtins\nbuiltins.AssertionError = None\ndef f(x): return 0",
     "a comparison of its own": "class E:\n    def __eq__(self, other): return True\ndef f(x): return E()",

@@ -2,25 +2,30 @@
 
 import os
 import platform
+import resource
 import socket
 import subprocess
 import time
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from regrade.processes.sandbox.calling import Verdict
+from regrade.processes.sandbox import self_test
+from regrade.processes.sandbox.calling import Verdict, is_cpu_limit
 from regrade.processes.sandbox.interpreter import credentials
 from regrade.processes.sandbox.limits import Limits
 from regrade.processes.sandbox.running import Runner, Suite
 from regrade.processes.sandbox.sandbox import Sandbox, open_sandbox
 from regrade.settings import SandboxName
+from regrade.settings.errors import SandboxError
 from tests.processes.sandbox.bubblewrap import needs_bubblewrap
-from tests.processes.sandbox.hostile import CHEATS, PROGRAMS
+from tests.processes.sandbox.hostile import CHEATS, FRAME, PROGRAMS
 
 SMALL = Limits(
     test_cpu_seconds=1,
@@ -93,13 +98,20 @@ def test_no_hostile_program_does_what_it_tries(
     mine = psutil.Process()
     children = set(mine.children(recursive=True))
 
-    def verdict(source: str) -> Verdict:
-        with Runner(sandbox) as runner:
-            return runner.run_scripts([source], [b""], lambda _, output: b"escaped" in output)
+    def outcome(source: str) -> Verdict | None:
+        """Return whether it escaped (`passed`) or ran out of time; None otherwise."""
+        try:
+            report, output = self_test._run(sandbox.box(), source, "")
+        except SandboxError:
+            return None  # it took the memory of its sandbox
+        if b"escaped" in output:
+            return "passed"
+        over = report.get("ended") == "wall" or is_cpu_limit(report, SMALL.test_cpu_seconds)
+        return "timeout" if over else None
 
     with surroundings(folder) as values, ThreadPoolExecutor(AT_ONCE) as pool:
         sources = {name: source.format(**values) for name, source in PROGRAMS.items()}
-        verdicts = dict(zip(sources, pool.map(verdict, sources.values()), strict=True))
+        verdicts = dict(zip(sources, pool.map(outcome, sources.values()), strict=True))
     assert {name for name, verdict in verdicts.items() if verdict == "passed"} == set()
     assert len(verdicts) >= 40
     for name in ("never ending", "not hearing the limit", "sleeping"):
@@ -134,11 +146,82 @@ def test_no_cheat_passes(sandbox: Sandbox, tests: Suite):
 def test_no_cheat_passes_calls(sandbox: Sandbox):
     def verdict(source: str) -> Verdict:
         with Runner(sandbox) as runner:
-            return runner.run_calls([source], [("f", [1])], lambda _, value: value == EXPECTED)
+            return runner.run_calls([source], [("f", [1])], [EXPECTED], deep=True)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = dict(zip(CHEATS, pool.map(verdict, CHEATS.values()), strict=True))
     assert {name for name, verdict in found.items() if verdict == "passed"} == set()
+
+
+FORGES = (
+    "import sys, os\nframe = sys._getframe()\nwhile frame:\n    n = frame.f_locals.get('nonce')\n"
+    "    if isinstance(n, str): os.write(4, b'%08x' % len(n) + n.encode()); os._exit(0)\n    frame = frame.f_back\n"
+)
+"""Passes tests that share its process."""
+
+
+@pytest.mark.parametrize(
+    "result",
+    ["(c for c in x)", "iter(x)", "print", "f", "[object()]"],
+)
+def test_a_result_never_moves_the_tests_into_the_process_of_the_program(
+    sandbox: Sandbox, result: str
+):
+    source = FORGES + f"def f(x): return {result}\ndef g(x): return 'wrong'"
+    with Runner(sandbox) as runner:
+        assert runner.run_tests([source], [Suite("e = f('abc')\nassert g(e) == 'abc'")]) == [
+            "failed"
+        ]
+
+
+def test_results_that_grow_or_are_many_take_no_memory_of_regrade(sandbox: Sandbox):
+    grows = FRAME + (
+        'def f(x): frame(b\'{"value":{"tuple":{"range":[0,60000000,1]}}}\'); time.sleep(9)'
+    )
+    many = "def f(x): return 'x' * 900000"
+    asserts = "\n".join(f"assert f({n}) == {n}" for n in range(60))
+    with Runner(sandbox.with_limits(replace(SMALL, wall_factor=60))) as runner:
+        assert runner.run_tests(["def f(x): return x"], [Suite("assert f(1) == 1")]) == ["passed"]
+        tracemalloc.start()
+        assert runner.run_tests([many], [Suite(asserts)]) == ["failed"]
+        assert runner.run_tests([grows], [Suite("assert f(1) == 1")]) == ["failed"]
+        assert runner.run_calls([grows], [("f", [1])], [1], deep=True) == "failed"
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert most < 4 << 20
+
+
+@pytest.mark.parametrize(
+    "deaf",
+    [
+        "signal.signal(signal.SIGXCPU, signal.SIG_IGN)",
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGXCPU])",
+        "resource.setrlimit(resource.RLIMIT_CPU, (resource.getrlimit(resource.RLIMIT_CPU)[1],) * 2)",
+    ],
+)
+def test_a_call_that_does_not_hear_its_limit_is_ended_by_the_count_of_the_kernel(
+    sandbox: Sandbox, deaf: str
+):
+    source = f"import resource, signal, time\ndef f(x):\n    {deaf}\n    while time.process_time() < 4: pass\n    return x"
+    patient = sandbox.with_limits(replace(SMALL, program_cpu_seconds=60, wall_factor=60))
+    with Runner(patient) as runner:
+        assert runner.run_tests([source], [Suite("assert f(1) == 1")]) == ["timeout"]
+
+
+def test_more_descriptors_than_select_knows_are_no_problem(sandbox: Sandbox):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2000:
+        pytest.skip("only so many descriptors are allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
+    try:
+        with Runner(sandbox) as runner:
+            tests = Suite("assert f(1) == 1")
+            assert runner.run_tests(["def f(x): return x"], [tests]) == ["passed"]
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 INSIDE = Suite(f"class T: pass\nassert isinstance(f(1), P) and f(1) == P({EXPECTED})")

@@ -9,7 +9,6 @@ from regrade.processes.sandbox import interpreter, self_test
 from regrade.processes.sandbox import sandbox as sandbox_module
 from regrade.processes.sandbox.box import Box
 from regrade.processes.sandbox.bwrap import Bubblewrap
-from regrade.processes.sandbox.calling import Raised
 from regrade.processes.sandbox.inside.plain import Opaque, dumps, loads
 from regrade.processes.sandbox.interpreter import find_interpreter
 from regrade.processes.sandbox.limits import Limits
@@ -110,7 +109,7 @@ def test_other_values_equal_nothing():
         "[" * 100_000,
         '{"decimal": "x"}',
     ):
-        with pytest.raises(ValueError, match=r"\w"):
+        with pytest.raises((ValueError, KeyError, TypeError, ArithmeticError, RecursionError)):
             loads(broken)
 
 
@@ -131,17 +130,15 @@ def test_a_script_is_a_process_with_its_own_input_threads_and_exit(runner: Runne
         "import atexit, sys\natexit.register(lambda: print(line))\nline = input()",
         "if __name__ == '__main__':\n    print(input()); exit()",
     ):
-        verdict = runner.run_scripts(
-            [source], inputs, lambda n, output: output.strip() == inputs[n].strip()
-        )
-        assert verdict == "passed", source
+        assert runner.run_scripts([source], inputs, ["1", "2"]) == "passed", source
+        assert runner.run_scripts([source], inputs, ["1", "1"]) == "failed", source
     for source in (
         "print(input()); 1/0",
         "print(input()); import os; os.abort()",
         "print(",
         "import numpyy",
     ):
-        assert runner.run_scripts([source], inputs, lambda *_: True) == "failed", source
+        assert runner.run_scripts([source], inputs, ["1", "2"]) == "failed", source
 
 
 def test_a_program_does_not_see_the_files_of_the_one_before(runner: Runner):
@@ -150,24 +147,21 @@ def test_a_program_does_not_see_the_files_of_the_one_before(runner: Runner):
         "try: open('left', 'w').write('x')\nexcept OSError: pass"
     )
     for _ in range(2):
-        assert runner.run_scripts([source], [b""], lambda _, o: o == b"False\n") == "passed"
+        assert runner.run_scripts([source], [b""], ["False"]) == "passed"
 
 
 def test_programs_can_use_numpy_and_the_standard_library(runner: Runner):
     source = "import numpy as np, dataclasses, pickle\ndef f(x): return np.array(x).sum()"
-    seen: list[object] = []
-    assert (
-        runner.run_calls([source], [("f", [[1, 2]])], lambda _, v: not seen.append(v)) == "passed"
-    )
-    assert seen == [3]
+    assert runner.run_calls([source], [("f", [[1, 2]])], [3], deep=True) == "passed"
 
 
-def test_a_call_that_raises_is_told_apart_and_methods_are_called(runner: Runner):
+def test_methods_are_called_and_a_call_that_raises_is_not_the_same_as_its_error(runner: Runner):
     source = "class Solution:\n    def __init__(self): self.n = 0\n    def f(self, x):\n        if x: raise KeyError(x)\n        return 1"
-    seen: list[object] = []
-    calls = [("Solution.f", [0]), ("Solution.f", [1]), ("Solution.g", [1])]
-    runner.run_calls([source], calls, lambda _, value: not seen.append(value))
-    assert seen == [1, Raised("KeyError"), Raised("AttributeError")]
+    assert runner.run_calls([source], [("Solution.f", [0])] * 2, [1, 1], deep=True) == "passed"
+    for name in ("f", "g"):
+        calls = [("Solution.f", [0]), (f"Solution.{name}", [1])]
+        for expected in ("KeyError", {"raised": "KeyError"}, None):
+            assert runner.run_calls([source], calls, [1, expected], deep=True) == "failed"
 
 
 def test_a_program_that_takes_no_arguments_or_floods_its_results_does_not_stall_the_scorer(
@@ -181,7 +175,7 @@ def test_a_program_that_takes_no_arguments_or_floods_its_results_does_not_stall_
         "import os\nfor _ in range(100000): os.write(4, b'00000002[]')",
         'import os\nos.write(4, b\'00000013{"value": {"x": 1}}\')\ndef f(x): return x',
     ):
-        assert runner.run_calls([source], [("f", large)], lambda _, v: v == 1) != "passed", source
+        assert runner.run_calls([source], [("f", large)], [1], deep=True) != "passed", source
 
 
 def test_tests_see_errors_of_the_program_as_errors_of_the_same_name(runner: Runner):

@@ -101,3 +101,12 @@ def test_without_a_label_the_last_block_is_the_program():
 
     assert program is not None
     assert program.source == "x = 2\n"
+
+
+@pytest.mark.parametrize(
+    "answer", ["~" * 200_000 + "`", "`" * 200_000 + "~`", "~~~" + "a" * 200_000 + "`"]
+)
+def test_a_line_of_fences_that_never_ends_takes_linear_time(answer: str):
+    started = time.process_time()
+    read(answer)
+    assert time.process_time() - started < 1

@@ -1,10 +1,14 @@
 """Messages over pipes: a length of 8 hexadecimal digits, then the content."""
 
 import os
+import re
 from collections.abc import Callable
 
+HEAD = 8
+"""Bytes of a message's length."""
 LARGEST = 1 << 30
 """Largest message that is accepted, in bytes."""
+_LENGTH = re.compile(b"[0-9a-f]{8}")
 
 
 class ClosedError(Exception):
@@ -37,10 +41,21 @@ def read_frame(
         ClosedError: If the pipe is closed before the message is complete.
         ValueError: If the message has no length, or is too long.
     """
-    size = int(_exactly(descriptor, 8, read), 16)
-    if not 0 <= size <= largest:
+    return _exactly(descriptor, size_in(_exactly(descriptor, HEAD, read), largest), read)
+
+
+def size_in(head: bytes, largest: int) -> int:
+    """Return the length that a message begins with.
+
+    Raises:
+        ValueError: If it is none, or too long.
+    """
+    if not _LENGTH.fullmatch(head):
+        raise ValueError("a message without a length")
+    size = int(head, 16)
+    if size > largest:
         raise ValueError(f"a message of {size} bytes")
-    return _exactly(descriptor, size, read)
+    return size
 
 
 def _exactly(descriptor: int, size: int, read: "Callable[[int, int], bytes]") -> bytes:

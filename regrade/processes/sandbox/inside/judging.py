@@ -6,18 +6,24 @@ return an object that equals everything.
 
 import ast
 import builtins
-import json
+import os
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from types import CodeType
-from typing import Any
+from typing import Any, NoReturn
 
 from regrade.processes.sandbox.inside.frames import read_frame, write_frame
-from regrade.processes.sandbox.inside.plain import NotPlainError, Value, decoded, dumps
-from regrade.processes.sandbox.inside.programs import REQUESTS, VERDICTS, namespace
+from regrade.processes.sandbox.inside.plain import (
+    NotPlainError,
+    RaisedError,
+    Value,
+    dumps,
+    value_in,
+)
+from regrade.processes.sandbox.inside.programs import PASSED, REQUESTS, VERDICTS, namespace
 
 CHECK = "check"
 """Function of HumanEval's tests that takes the function to test."""
@@ -29,17 +35,13 @@ _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
 """Names of numbers in printed lists of inputs and results."""
 
 
-class _Unsupported(BaseException):
-    """A test passes a value that cannot be sent to another process."""
-
-
 def plan(tests: str, entry_point: "str | None") -> "dict[str, Any]":
     """Return a plan of the tests.
 
     Returns:
         `names`: The names that the tests expect of the program.
         `inside`: True if program and tests must share a process, because the tests use more than calls of functions,
-            such as classes of the program.
+            such as classes of the program, or pass functions. The text of the tests decides it.
         `calls`: Calls that are known before the tests run, as texts `[name, arguments, keywords]`.
         `problem`: Set if the tests cannot be parsed.
     """
@@ -69,7 +71,11 @@ def plan(tests: str, entry_point: "str | None") -> "dict[str, Any]":
         if len(ours) < 1000
         else False
     )
-    inside = nested or any(id(node) not in functions for node in used)
+    inside = (
+        nested
+        or any(id(node) not in functions for node in used)
+        or any(map(_is_code(tree), (part for call in ours for part in _passed(call))))
+    )
     known = [] if inside else _known_calls(tree, ours, aliases)
     return {"names": sorted(names), "inside": inside or known is None, "calls": known or []}
 
@@ -95,6 +101,33 @@ def _absent_modules(tree: ast.Module) -> str:
 
 def _is_function(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.FunctionDef) and node.name == name
+
+
+def _passed(call: ast.Call) -> "Iterator[ast.expr]":
+    """Yield the arguments of a call, and the elements of those that are written as a list, tuple, set or dictionary."""
+    waiting = [*call.args, *(word.value for word in call.keywords)]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            waiting += node.elts
+        elif isinstance(node, ast.Dict):
+            waiting += node.values
+
+
+def _is_code(tree: ast.Module) -> "Callable[[ast.expr], bool]":
+    """Return a function that says whether an expression is a function or class, or an object of a class of the tests."""
+    classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    known = {name for name, value in vars(builtins).items() if callable(value)}
+    callables = classes | functions | known
+
+    def is_code(node: ast.expr) -> bool:
+        if isinstance(node, ast.Call):
+            return isinstance(node.func, ast.Name) and node.func.id in classes
+        return isinstance(node, ast.Lambda) or (isinstance(node, ast.Name) and node.id in callables)
+
+    return is_code
 
 
 def _missing(tree: ast.Module) -> "set[str]":
@@ -163,53 +196,60 @@ def _inputs(tree: ast.Module) -> Sequence[Any]:
     return []
 
 
-def judge(code: CodeType, request: Mapping[str, Any]) -> None:
-    """Execute tests; their calls of the program are answered from known answers or through the pipe.
+def judge(code: CodeType, request: Mapping[str, Any]) -> "int | None":
+    """Execute tests, whose calls of the program are answered from what is known or through the pipe; return the exit code.
 
     Args:
         code: Compiled tests.
-        request: `names`, `entry_point`, `nonce`, and `answers`: pairs of a call's text and its answer's text.
+        request: `names`, `entry_point`, and `calls`: the calls whose answers come first, as texts.
     """
-    answers: dict[str, deque[str]] = defaultdict(deque)
-    for call, answer in request["answers"]:
-        answers[call].append(answer)
+    answers: dict[str, deque[bytes]] = defaultdict(deque)
+    for call in request["calls"]:
+        answers[call].append(_answer())
     variables = namespace("tests")
     variables.update(_NUMBERS)
     for name in request["names"]:
         variables[name] = _remote(name, answers)
-    verdict = "failed"
-    try:
-        exec(code, variables)
-        if request["entry_point"] is not None:
-            variables[CHECK](_remote(request["entry_point"], answers))
-        verdict = "passed"
-    except _Unsupported:
-        verdict = "unsupported"
-    except BaseException:  # noqa: BLE001 - a test that raises has failed
-        pass
-    message = {"verdict": verdict, "nonce": request["nonce"]}
-    write_frame(VERDICTS, json.dumps(message).encode())
+    exec(code, variables)
+    if request["entry_point"] is not None:
+        variables[CHECK](_remote(request["entry_point"], answers))
+    return PASSED
 
 
-def _remote(name: str, answers: "Mapping[str, deque[str]]") -> "Callable[..., Any]":
+def _answer() -> bytes:
+    answer = read_frame(REQUESTS)
+    if not answer:  # there will be none
+        _fail()
+    return answer
+
+
+def _fail() -> NoReturn:
+    """End the tests at once, whatever they would make of an error."""
+    os._exit(1)
+
+
+def _remote(name: str, answers: "Mapping[str, deque[bytes]]") -> "Callable[..., Any]":
     """Return a function that calls the program's function of this name."""
 
     def remote(*arguments: Value, **keywords: Value) -> Value:
         try:
             call = dumps([name, list(arguments), keywords])
-        except NotPlainError as error:
-            raise _Unsupported from error
+        except NotPlainError:
+            _fail()
         if _FOREIGN.search(call):
-            raise _Unsupported
+            _fail()
         known = answers.get(call)
         if known:
-            answer = json.loads(known.popleft())
+            answer = known.popleft()
         else:
-            write_frame(VERDICTS, json.dumps({"call": call}).encode())
-            answer = json.loads(read_frame(REQUESTS))
-        if "raised" in answer:
-            raise _error_type(answer["raised"])
-        return decoded(answer["value"])
+            write_frame(VERDICTS, call.encode())
+            answer = _answer()
+        try:
+            return value_in(answer)
+        except RaisedError as error:
+            raise _error_type(str(error)) from None
+        except BaseException:  # noqa: BLE001 - nothing that the sandbox writes
+            _fail()
 
     return remote
 

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SET_DUMPABLE, _SET_PDEATHSIG, _SET_SECCOMP, _SET_NO_NEW_PRIVS = 4, 1, 22, 38
 _SECCOMP_MODE_FILTER = 2
+_NEW_USER, _NEW_MOUNTS = 0x10000000, 0x00020000
+_NO_SUID, _NO_DEVICES = 2, 4
+_CAPABILITY_VERSION = 0x20080522
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _RIGHTS = (13, 14, 15, 15, 16)
 """Number of rights over files in each version of Landlock's interface, from 1; the last holds for later ones."""
@@ -48,6 +51,32 @@ def filter_system_calls(program: bytes, own: int) -> None:
     filters = Program(len(code) // 8, ctypes.addressof(buffer))
     done = _LIBC.prctl(_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(filters), 0, 0)
     _checked(done, "prctl(PR_SET_SECCOMP)")
+
+
+def mount_scratch(folders: "Sequence[tuple[str, int, int]]") -> None:
+    """Mount an empty file system over folders; then give up all capabilities.
+
+    Needs a mount namespace, and so a user namespace, of its own: bubblewrap can bound the bytes only.
+
+    Args:
+        folders: Each with the MiB and the number of files that it may hold.
+    """
+    user, group = os.getuid(), os.getgid()
+    _checked(_LIBC.unshare(_NEW_USER | _NEW_MOUNTS), "unshare")
+    for name, content in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123 - nothing else is imported here
+            file.write(content)
+    flags = _NO_SUID | _NO_DEVICES
+    for folder, mib, files in folders:
+        options = f"size={mib}m,nr_inodes={files},mode=0700".encode()
+        mounted = _LIBC.mount(b"tmpfs", folder.encode(), b"tmpfs", flags, options)
+        _checked(mounted, f"mount over {folder}")
+    header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    _checked(_LIBC.capset(header, bytes(24)), "capset")
 
 
 def landlock_version() -> int:

@@ -12,7 +12,9 @@ from regrade.processes.sandbox.inside.frames import read_frame, write_frame
 from regrade.processes.sandbox.inside.plain import Form, NotPlainError, Value, encoded, loads
 
 REQUESTS, VERDICTS = 3, 4
-"""Descriptors of a program: calls come in on one, results and verdicts go out on the other."""
+"""Descriptors of a program: calls come in on one, results go out on the other."""
+PASSED = 10
+"""Exit code of tests that are passed; no line of a program runs in their process."""
 
 
 def become_untrusted(setup: Mapping[str, Any], cpu_seconds: int, hard_cpu_seconds: int) -> None:
@@ -71,7 +73,7 @@ def run_script(sources: Sequence[str]) -> None:
 
 
 def serve_calls(sources: Sequence[str], cpu_seconds: int) -> None:
-    """Execute a program, then answer calls of its functions until there are no more.
+    """Execute a program, say so by an empty message, then answer calls of its functions until there are no more.
 
     A program that raises while it is executed raises the same in every call.
     """
@@ -83,6 +85,7 @@ def serve_calls(sources: Sequence[str], cpu_seconds: int) -> None:
             run(source, variables, "program")
     except BaseException as error:  # noqa: BLE001 - whatever the program raises
         problem = type(error).__name__
+    write_frame(VERDICTS, b"")
     instances: dict[str, Any] = {}
     while (call := loads(read_frame(REQUESTS))) is not None:
         allow_cpu(cpu_seconds)

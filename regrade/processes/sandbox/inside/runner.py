@@ -22,6 +22,8 @@ from regrade.processes.sandbox.inside.frames import ClosedError, read_frame, wri
 
 CONTROL_IN, CONTROL_OUT = 0, 1
 _HIGHEST_DESCRIPTOR = 256
+_PAUSE = 0.02
+"""Seconds between two looks whether a program has ended."""
 _COMPILED_TESTS = 4
 """Number of cached compiled tests; answers to the same question follow each other."""
 
@@ -30,6 +32,8 @@ def main() -> None:
     """Set this process up, then serve requests until the control pipe is closed."""
     setup = json.loads(read_frame(CONTROL_IN))
     sys.path[:] = [*(path for path in sys.path if path), *setup["packages"]]
+    if setup["scratch"]:
+        kernel.mount_scratch(setup["scratch"])
     os.chdir(setup["folder"])
     kernel.protect()
     kernel.give_up_privileges()
@@ -65,13 +69,16 @@ class Server:
         if do == "script":
             report, output = self._script(read_frame(CONTROL_IN))
             write_frame(CONTROL_OUT, json.dumps(report).encode())
-            write_frame(CONTROL_OUT, output)
+            write_frame(programs.VERDICTS, output)
+            return
+        if do == "cpu":  # the program ended before the question came
             return
         hard = limits["program_cpu_seconds"]
         if do == "calls":
             pid = self._start(
                 lambda: programs.serve_calls(self._sources, request["cpu_seconds"]), hard
             )
+            _answer_until(pid)
         elif do == "tests":
             pid = self._start(
                 lambda: programs.run_with_tests(
@@ -85,6 +92,12 @@ class Server:
             pid = self._start(
                 lambda: programs.write_json(judging.plan(request["tests"], request["entry_point"])),
                 hard,
+            )
+        elif do == "compare":
+            from regrade.processes.sandbox.inside import comparing  # noqa: PLC0415
+
+            pid = self._start(
+                lambda: comparing.compare(text=request["text"], deep=request["deep"]), hard
             )
         else:
             from regrade.processes.sandbox.inside import judging  # noqa: PLC0415
@@ -106,14 +119,14 @@ class Server:
 
     def _start(
         self,
-        action: "Callable[[], None]",
+        action: "Callable[[], int | None]",
         cpu_seconds: int,
         pipes: "tuple[int, int] | None" = None,
     ) -> int:
         """Start a process that confines itself and runs `action`.
 
         Args:
-            action: Runs with the program's limits.
+            action: Runs with the program's limits; returns the exit code, or None for 0.
             cpu_seconds: CPU time after which the process gets SIGXCPU, and a second later SIGKILL.
             pipes: Input and output of a script; None: the pipes for calls and verdicts instead.
         """
@@ -128,8 +141,7 @@ class Server:
             os.dup2(nothing, 2)
             os.closerange(3 if pipes else programs.VERDICTS + 1, _HIGHEST_DESCRIPTOR)
             programs.become_untrusted(self._setup, cpu_seconds, cpu_seconds + 1)
-            action()
-            code = 0
+            code = action() or 0
         except SystemExit:
             code = 0
         except BaseException:  # noqa: BLE001 - the exit code tells
@@ -166,6 +178,17 @@ class Server:
         elif status == -1:
             report["ended"] = "wall"
         return report, output
+
+
+def _answer_until(pid: int) -> None:
+    """Tell a process's CPU time whenever it is asked for, until the process has ended."""
+    clock = ~pid << 3 | 2  # CPUCLOCK_SCHED of a process: all its threads, by the kernel's count
+    ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    while os.waitid(os.P_PID, pid, ended) is None:
+        if select.select([CONTROL_IN], [], [], _PAUSE)[0]:
+            read_frame(CONTROL_IN)
+            used = {"used": time.clock_gettime(clock)}
+            write_frame(CONTROL_OUT, json.dumps(used).encode())
 
 
 def _collect(reading: int, most: int, deadline: float) -> "tuple[bytes, str | None]":

@@ -1,13 +1,37 @@
-"""Compare what a program gave with what is expected, outside of the sandbox. The rules are LiveCodeBench's.
+"""Compare what a program gave with what is expected, in the sandbox of the tests. The rules are LiveCodeBench's.
 
 Jain et al. 2024, https://arxiv.org/abs/2403.07974
 """
 
+import json
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from regrade.processes.sandbox.inside.plain import Opaque, Value
+from regrade.processes.sandbox.inside.frames import read_frame, write_frame
+from regrade.processes.sandbox.inside.plain import Opaque, Value, value_in
+from regrade.processes.sandbox.inside.programs import PASSED, REQUESTS, VERDICTS
+
+
+def compare(*, text: bool, deep: bool) -> "int | None":
+    """Compare answers of a program with what is expected, until one differs; return the exit code.
+
+    What is expected and the answer come in turns; an empty message ends them. Each that is the same is told by an empty message.
+
+    Args:
+        text: Answers are outputs of scripts, and texts are expected; otherwise results of calls, and JSON values.
+        deep: See `is_same_value`.
+    """
+    while expected := read_frame(REQUESTS):
+        wanted, answer = json.loads(expected), read_frame(REQUESTS)
+        if text:
+            same = is_same_text(answer, wanted)
+        else:
+            same = is_same_value(value_in(answer), wanted, deep=deep)
+        if not same:
+            return None
+        write_frame(VERDICTS, b"")
+    return PASSED
 
 
 def is_same_text(output: bytes, expected: str) -> bool:
@@ -37,7 +61,7 @@ def _is_same_line(line: str, other: str) -> bool:
         return False
 
 
-def _numbers(line: str) -> Sequence[Decimal] | None:
+def _numbers(line: str) -> "Sequence[Decimal] | None":
     try:
         return [Decimal(word) for word in line.split()]
     except InvalidOperation:
@@ -66,7 +90,7 @@ def is_same_value(value: Value, expected: Any, *, deep: bool) -> bool:  # noqa: 
 
 
 def _listed(value: Value) -> Value:
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [_listed(item) for item in value]
     if isinstance(value, dict):
         return {key: _listed(item) for key, item in value.items()}
