@@ -1,4 +1,4 @@
-"""Scorers: each module reads a value from answers and compares that value with the target."""
+"""Scorers: a module for each, which reads a value from answers and compares it with the target."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from regrade.settings import Method
 
 JUDGE = "judge"
-"""Scorer of judge runs; first scorer also of the benchmarks whose answers such a run grades."""
+"""Scorer of judge runs; also the first scorer of benchmarks whose answers a judge grades."""
 
 
 def scorer_names() -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def load_scorer(name: str) -> "AnyScorer":
 def method_of(scorer: "AnyScorer") -> "Method":
     """Return the method that produces the answers of a scorer: `rank` if it reads log-probabilities of labels.
 
-    A `SessionScorer` may take answers of both methods, and refuses by itself those that it cannot score.
+    A `SessionScorer` may take answers of both methods, and itself refuses those that it cannot score.
     """
     ranks = "label_logprobs" in scorer.columns and not hasattr(scorer, "session")
     return "rank" if ranks else "generate"

@@ -17,7 +17,7 @@ SHARED_COLUMNS = ("sample_id", "repeat", "subset", "finish_reason", "error", "re
 """Columns of `GENERATION_SCHEMA` that every scorer needs."""
 
 PROMPT_FORMAT = "prompt_format"
-"""Column that scoring adds to the generations: `chat` or `completion`; null or no such column if it is unknown."""
+"""Column that scoring adds to the generations: `chat` or `completion`; null or missing if it is unknown."""
 
 TargetKind = Literal["number", "letter", "text", "texts"]
 """Kind of the targets that a scorer compares with: `letter` is the letter of a choice; `texts` is one text or several
@@ -25,7 +25,7 @@ accepted texts, as `regrade.scorers.extraction.accepted` stores them."""
 
 _NEXT_QUESTION = r"\n[ \t]*(?:Question|Q):"
 _ANSWERED = r"(?s)\A\s*\S+\s*\z|(?i:\banswer)|\\boxed|####|(?:\A|\n)[ *]*A:"
-"""Text that reads as an answer: a single word, or a text with a marker of an answer."""
+"""Text that looks like an answer: a single word, or a text with a marker of an answer."""
 
 
 class Scorer(Protocol):
@@ -63,11 +63,11 @@ class Reading:
     correct: c.Mask
     """True for right answers; null counts as wrong."""
     place: Pieces | None = None
-    """Parts of the texts out of which the values were read; None if the scorer does not read the text."""
+    """Parts of the texts from which the values were read; None if the scorer does not read the text."""
 
 
 def answer_part(batch: pa.RecordBatch) -> Pieces:
-    """Return the answers of a batch; none for rows without an answer.
+    """Return the answers of a batch; null for rows without an answer.
 
     - A row with an error, or without text, has no answer.
     - Text up to and including the last `</think>` is reasoning. A row has no answer if a `<think>` is still open
@@ -109,7 +109,7 @@ def score_each(
 ) -> pa.RecordBatch:
     """Return the scores of a Python function, which is called once for each distinct pair of answer and target.
 
-    Simple, and slow beside whole columns: see `score_rows`.
+    Simple, but slower than whole columns: see `score_rows`.
 
     Args:
         batch: Needs `SHARED_COLUMNS`, `target` and `text`.

@@ -1,4 +1,4 @@
-"""Scorer of IFEval: an answer is right if it follows all instructions as it stands."""
+"""Scorer of IFEval: an answer is right if it follows all instructions, judged strictly."""
 
 from regrade.scorers.instructions.scorer import InstructionsScorer, Mode
 from regrade.settings import ScorerName

@@ -41,7 +41,7 @@ class _Verdict:
 
 
 class JudgeScorer:
-    """Scores judge runs: a value for each verdict, or none. Nothing is graded by default."""
+    """Scores judge runs: a value for each verdict; a reply without a verdict has no value."""
 
     name: ScorerName = "judge"
     version = 1
@@ -64,7 +64,7 @@ class JudgeScorer:
     )
 
     def environment(self, options: ScoringOptions) -> Mapping[str, str]:
-        """Return the floor of the coverage, if it is not the default: it decides if a scoring gives the headline number."""
+        """Return the floor of the coverage, which decides if a scoring gives the headline number, unless it is the default."""
         default = ScoringOptions().min_coverage
         return (
             {} if options.min_coverage == default else {"min_coverage": str(options.min_coverage)}
@@ -95,7 +95,7 @@ class JudgeScorer:
         yield lambda batch: _scored(batch, run)
 
     def aggregates(self, scores: pa.Table, context: ScoringContext) -> Sequence[Aggregate]:
-        """Return coverage, flip rate, and for rubrics with verdicts such as "not attempted" the rates that leave these out."""
+        """Return coverage and flip rate, and for rubrics with verdicts such as "not attempted" the rates without these."""
         run = judge_run(context.specification)
         if run is None or not scores.num_rows:
             return ()
@@ -215,7 +215,7 @@ def _self_test(rows: Sequence[Mapping[str, Any]], run: JudgeRun) -> Iterator[Agg
 
 
 def _flips(rows: Sequence[Mapping[str, Any]], run: JudgeRun) -> Iterator[Aggregate]:
-    """Yield the chance that a second verdict on the same answer is another one."""
+    """Yield the probability that a second verdict on the same answer differs."""
     groups: dict[tuple[str, int, int], list[str]] = defaultdict(list)
     for row in rows:
         judged, _, part = run.place(row["repeat"])
@@ -231,7 +231,7 @@ def _flips(rows: Sequence[Mapping[str, Any]], run: JudgeRun) -> Iterator[Aggrega
 
 
 def _attempted(rows: Sequence[Mapping[str, Any]], run: JudgeRun) -> Iterator[Aggregate]:
-    """Yield the share of right answers among those that were attempted, and its harmonic mean with the share of all (F)."""
+    """Yield the share of right answers among the attempted ones, and its harmonic mean with the share among all (F)."""
     skipped = run.rubric.shares.get("not_attempted")
     graded = [row for row in rows if row["value"] is not None]
     if not skipped or not graded:

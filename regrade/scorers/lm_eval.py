@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _KEPT = 200
 """Longest extracted answer stored in the scores, in characters."""
 _INVALID = "[invalid]"
-"""Result of lm_eval's filters where a pattern finds nothing."""
+"""Result of lm_eval's filters if a pattern finds nothing."""
 
 
 class LmEvalScorer:
@@ -95,7 +95,7 @@ class LmEvalScorer:
     def aggregates(self, scores: pa.Table, context: ScoringContext) -> Sequence[Aggregate]:  # noqa: ARG002 - raw values were kept
         """Return the metrics of each task and group, as lm_eval aggregates them.
 
-        Of a single task only those that are no means over its rows, of which the summary has the means.
+        For a single task, metrics that are means over its rows are left out, because the summary has them.
         """
         if self._scores is None:
             return ()
@@ -131,7 +131,7 @@ def _facts(specification: Specification) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _stops(specification: Specification) -> Sequence[str] | None:
-    """Return stop texts that were set by hand; None: the task's own."""
+    """Return stop texts that were set by hand; None if they are the task's."""
     sampling = specification.sampling
     return None if sampling is None or not sampling.stop else sampling.stop
 
@@ -179,7 +179,7 @@ def _scored(
 
 
 def _until(config: Mapping[str, Any], stops: Sequence[str] | None) -> Sequence[str]:
-    """Return the stop texts, in the order of the task if they are the task's own."""
+    """Return the stop texts, in the task's order if they are the task's."""
     own = (config.get("generation_kwargs") or {}).get(
         "until", [config.get("fewshot_delimiter", "\n\n")]
     )
@@ -231,7 +231,7 @@ def _row(
 
 
 def _chosen(row: "Row", chosen: str) -> str | None:
-    """Return the choice that a metric takes for the model's: the likeliest, for `acc_norm` in relation to its length."""
+    """Return the choice that counts as the model's for a metric: the likeliest, for `acc_norm` relative to its length."""
     metric = chosen.rpartition(",")[0]
     logprobs, choices = row["label_logprobs"], row["choices"]
     if metric not in ("acc", "acc_norm") or not logprobs or len(choices) < 2:
@@ -239,7 +239,7 @@ def _chosen(row: "Row", chosen: str) -> str | None:
     if len(logprobs) < len(choices) or not all(choices):
         return None
     lengths = [len(choice) if metric == "acc_norm" else 1 for choice in choices]
-    pairs = zip(logprobs, lengths, strict=False)  # further ones are unconditional
+    pairs = zip(logprobs, lengths, strict=False)  # further log-probabilities are unconditional
     shares = [logprob / length for logprob, length in pairs]
     return str(choices[shares.index(max(shares))])[:_KEPT]
 
@@ -255,7 +255,10 @@ def _filtered(found: QuestionScores, chosen: str) -> str | None:
 
 
 def _metrics(values: Mapping[str, Any], means: Sequence[str]) -> str:
-    """Return the metrics of a document as JSON; those that are no means stand in lists, so that nothing averages them."""
+    """Return the metrics of a document as JSON.
+
+    Metrics that are not means are put into lists, so that they are not averaged.
+    """
     return json.dumps(
         {
             key: _plain(value) if key in means else [_plain(value)]

@@ -1,6 +1,6 @@
 r"""Scorer of mathematical answers, such as `\frac{1}{2}`, `x = 3` or `[0, \infty)`, by math-verify.
 
-Comparisons run in child processes with limits: algebra on what a model wrote may not end, and math-verify's own time-out
+Comparisons run in child processes with limits: algebra on a model's text may not end, and math-verify's own time-out
 makes such an answer wrong.
 """
 
@@ -127,7 +127,7 @@ def _judge(
     pool: LimitedProcesses,
     judged: dict[tuple[str, str], Verdict],
 ) -> None:
-    """Judge the pairs of target and answer that are new. Each is judged once, also if many answers are the same."""
+    """Judge the new pairs of target and answer, each once, even if many answers are the same."""
     hard: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for pair in pairs.keys() - judged.keys():
         ways = {way: is_plainly_equal(*way) for way in variants(*pair)}
@@ -142,7 +142,7 @@ def _judge(
 def _with_timeouts(
     scores: pa.RecordBatch, stopped: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 ) -> pa.RecordBatch:
-    """Return the scores with the outcome `timeout` where no verdict was reached."""
+    """Return the scores, with the outcome `timeout` for pairs without a verdict."""
     if not stopped.any():
         return scores
     outcome = c.choose(c.mask(stopped), "timeout", c.column(scores, "outcome"))

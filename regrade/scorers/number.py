@@ -76,7 +76,7 @@ def _read_statement(slots: Slots) -> Found:
 def _after_section(texts: Pieces) -> Pieces:
     """Return the part of each text with a statement whose last number counts: the text after `answer:`, or else all of it.
 
-    Digits in a sentence after `answer is` stand for something that could not be read, so no other number counts.
+    Digits in a sentence after `answer is` that could not be read rule out all other numbers.
     """
     closing = texts.after_last(IN_SENTENCE)
     texts = texts.without(closing.matches(rf"\A[^\n.!?]*{DIGIT}"))

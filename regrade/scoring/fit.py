@@ -1,4 +1,4 @@
-"""Checks that a score means something: that the scorer fits the answers, and agrees with scores that came with them."""
+"""Reasons to doubt a score: the scorer does not fit the answers, or disagrees with scores that came with them."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 _MIN_ANSWERS = 20
 """Fewest answers that make an accuracy of 0 suspicious."""
 _SAMPLED = 1_000
-"""Answers on which the other scorers are tried."""
+"""Number of answers on which the other scorers are tried."""
 _MIN_SHARE = 0.02
 """Least share of right answers of a scorer that fits better."""
 MOST_TRUNCATED = 0.05
-"""Share of truncated answers above which the score says more about the limit than about the model."""
+"""Share of truncated answers above which the score measures the limit more than the model."""
 
 
 def better_scorers(answers: AnswerSet, scorer_name: str, overall: Metrics) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ def _judge_notes(file: ScoreFile) -> Iterator[str]:
 
 
 def is_cut_short(truncated_rate: float | None) -> bool:
-    """Return True if more answers were truncated than a score can bear."""
+    """Return True if too many answers were truncated for a meaningful score."""
     return truncated_rate is not None and truncated_rate > MOST_TRUNCATED
 
 

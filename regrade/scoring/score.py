@@ -32,12 +32,12 @@ from regrade.stats.estimates import IntArray
 from regrade.stats.metrics import Metrics, summarise
 from regrade.stats.scale import SHARES, Scale
 
-# Interface of scorers whose values are no shares, such as a judge that grades from 1 to 3.
+# Interface of scorers whose values are not shares, such as a judge that grades from 1 to 3.
 
 
 @runtime_checkable
 class ScaledScorer(Protocol):
-    """Scorer with a scale of its own; all others give shares from 0 to 1."""
+    """Scorer with its own scale; all others give shares from 0 to 1."""
 
     def scale(self, context: ScoringContext) -> Scale:
         """Return the scale of the values that the scorer gives these answers."""
@@ -46,7 +46,7 @@ class ScaledScorer(Protocol):
 # Parts of an answer set that a `SessionScorer` scores at once.
 
 PIECE_ROWS = 256
-"""Rows of a part that is no subset: progress is shown after each part, and a scorer's processes wait at its end."""
+"""Rows of a part that is not a subset. Progress is shown after each part, and a scorer's processes wait at its end."""
 
 
 def units(

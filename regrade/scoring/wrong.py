@@ -15,7 +15,7 @@ from regrade.stats.metrics import score_values
 MOST = 10
 """Wrong answers shown."""
 CHARACTERS = 2_000
-"""Longest text shown; of a longer one the end, which holds the question or the final answer."""
+"""Longest text shown. A longer text is shown by its end, which has the question or the final answer."""
 _COLUMNS = ("sample_id", "repeat", "subset", "question", "prompt", "text", "target")
 
 
@@ -32,9 +32,7 @@ def wrong_examples(
     if answers.manifest.withheld or file.left_out:
         return []
     scores = answers.score_table(file.label) if table is None else table
-    wrong = np.flatnonzero(
-        file.scale.shares(score_values(scores)) < 1
-    )  # missing values are not numbers
+    wrong = np.flatnonzero(file.scale.shares(score_values(scores)) < 1)  # missing values are NaN
     if not wrong.size or scores.num_rows != answers.manifest.rows:
         return []
     chosen = wrong[
@@ -44,7 +42,7 @@ def wrong_examples(
     found = []
     for stored, score in zip(rows, scores.take(chosen).to_pylist(), strict=True):
         if (stored["sample_id"], stored["repeat"]) != (score["sample_id"], score["repeat"]):
-            return []  # not the order of the answers: better none than another's
+            return []  # the order differs from that of the answers: no text is better than another answer's
         found.append(_example(answers, stored, score))
     return found
 

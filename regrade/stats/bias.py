@@ -23,7 +23,10 @@ class Quarter(StrictModel):
 
 
 class LengthBias(StrictModel):
-    """Relation between verdicts and lengths of answers. Longer answers may also be better: people's labels tell."""
+    """Relation between verdicts and lengths of answers.
+
+    Longer answers may also be better, which people's labels can show.
+    """
 
     spearman: Estimate
     """Rank correlation of verdict and length, from -1 to 1, with its interval over questions."""

@@ -1,7 +1,7 @@
 """Mean of people's labels, estimated from the verdicts of a judge on all answers and the labels of some of them.
 
-`corrected_mean` and `corrected_difference` need labels of a random part of the same answers; they are unbiased however
-bad the judge is. `rogan_gladen` takes labels of other answers, and assumes that the judge errs on these answers as often as
+`corrected_mean` and `corrected_difference` need labels of a random part of the same answers; they are unbiased even for
+a bad judge. `rogan_gladen` takes labels of other answers, and assumes that the judge errs on these answers as often as
 on those. `perf/judged_intervals.py` simulates how often the intervals contain the truth.
 """
 
@@ -78,7 +78,7 @@ def corrected_mean(answers: LabelledVerdicts) -> Corrected | None:
     """Return the prediction-powered mean of the labels; None with fewer than `MIN_LABELLED` labelled questions.
 
     Estimate: PPI++ (Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453). Verdicts count with the weight that makes the
-    variance smallest: 0 for a judge that knows nothing, which leaves the mean of the labels. Because the labelled answers
+    variance smallest: 0 for a useless judge, which leaves the mean of the labels. Because the labelled answers
     are a part of all answers, that weight is the slope of a regression of the labels on the verdicts.
 
     Interval: Student's t over questions, with one label more that exceeds the verdict by the whole scale and one that falls
@@ -205,7 +205,7 @@ class RoganGladen:
 def rogan_gladen(
     verdict: FloatArray, cluster: IntArray, calibration: Calibration
 ) -> RoganGladen | None:
-    """Return the share of right answers behind the verdicts of a judge with known errors; None if the judge tells nothing.
+    """Return the share of right answers behind the verdicts of a judge with known errors; None if it is no better than chance.
 
     Estimate: Rogan and Gladen 1978 (https://doi.org/10.1093/oxfordjournals.aje.a112510). Interval: Lee et al. 2025
     (arXiv 2511.21140), with their added counts and their shift of the middle. Repeats of a question count as fewer answers,
@@ -244,7 +244,7 @@ def rogan_gladen(
 
 
 def _independent(verdict: FloatArray, cluster: IntArray) -> float:
-    """Return the number of independent answers with the same error of the mean."""
+    """Return the number of independent answers that would have the same error of the mean."""
     names, codes = np.unique(cluster, return_inverse=True)
     n, n_clusters = len(verdict), len(names)
     if n == n_clusters:

@@ -1,4 +1,4 @@
-"""Decide whether a change of paired answers is a regression or a pass: the combined tests, and the interval they give.
+"""Tests of a change of paired answers, which decide between regression and pass, and their interval.
 
 The interval holds exactly the differences that the tests do not exclude, so it never contradicts a verdict.
 Reasons for each test and their simulated error rates: docs/compare.md.
@@ -69,7 +69,7 @@ class PairedChanges:
 
 
 def paired_changes(change: FloatArray, clusters: IntArray, scale: int = 1) -> PairedChanges:
-    """Return the changes as the tests need them.
+    """Return the changes as input of the tests.
 
     Args:
         change: Shape (n_questions,), candidate minus baseline, each in [-1, 1], no NaN; not empty.

@@ -34,8 +34,8 @@ class Metrics(StrictModel):
     rows: int
     """All generations."""
     n: int
-    """Rows that have a value: scored, unparsed, unfinished or timeout. The others failed or are only measured: they are
-    missing, not wrong."""
+    """Rows that have a value: scored, unparsed, unfinished or timeout. The other rows failed or are only measured: they
+    are missing, not wrong."""
     samples: int
     """Questions behind `n`; fewer than `n` if questions were repeated."""
     accuracy: float | None
@@ -49,12 +49,12 @@ class Metrics(StrictModel):
     unparsed: int
     unparsed_rate: float | None
     unfinished: int | None = None
-    """Rows whose reasoning never ended; `unparsed` does not include them. None in scorings stored before regrade told
-    them apart: they are among `unparsed`."""
+    """Rows whose reasoning never ended; `unparsed` does not include them. None in scorings of older versions, which
+    count them as `unparsed`."""
     unfinished_rate: float | None = None
     timeouts: int | None = None
-    """Rows for which the scorer did not come to a result within its limits; None in scorings stored before regrade
-    counted them, which have none."""
+    """Rows for which the scorer did not come to a result within its limits; None in scorings of older versions, which
+    have no time limits."""
     timeout_rate: float | None = None
     truncated: int
     truncated_rate: float | None

@@ -1,4 +1,4 @@
-"""Paired difference between two scorings of the same answers: pure functions of arrays."""
+"""Paired difference between two scorings of the same answers, from arrays."""
 
 from dataclasses import dataclass
 from math import sqrt

@@ -35,7 +35,7 @@ class Goodput(StrictModel):
 
     limits: GoodputLimits
     answers: int = Field(ge=0)
-    """Answers that were compared with the limits; one that failed is outside."""
+    """Answers that were compared with the limits; failed ones count as outside."""
     within: int = Field(ge=0)
     unmeasured: int = Field(0, ge=0)
     """Answers that lack a latency that has a limit; they are in neither number."""
@@ -49,7 +49,7 @@ class Goodput(StrictModel):
 
 
 class OtherSide(StrictModel):
-    """Mean latencies of the same requests, in seconds, as the side measured them that did not make the table."""
+    """Mean latencies of the same requests, in seconds, as measured by the side that did not make the table."""
 
     by: Side
     requests: int = Field(ge=1)
@@ -76,9 +76,9 @@ class Speed(StrictModel):
     queue: Spread | None = None
     """Time from a request's arrival in the scheduler until it is first scheduled."""
     requests: int = Field(0, ge=0)
-    """Requests that finished. A question whose choices are ranked one by one is several requests."""
+    """Finished requests. A question whose choices are ranked one by one counts as several requests."""
     preemptions: int = Field(0, ge=0)
-    """Requests whose KV cache was taken away while they ran; each computes it again."""
+    """Requests that lost their KV cache while they ran, and computed it again."""
     running_max: int = Field(0, ge=0)
     running_mean: float | None = None
     """Mean number of requests in a step."""
@@ -92,7 +92,7 @@ class Speed(StrictModel):
     goodput: Goodput | None = None
     """None if no limits were given."""
     other_side: OtherSide | None = None
-    """None if the other side measured nothing, or not the same requests."""
+    """None if the other side did not measure, or measured other requests."""
 
     def differences(self) -> dict[str, tuple[float, float]]:
         """Return the means on which engine and client differ by more than `AGREEMENT`: this side's and the other's."""
@@ -143,7 +143,7 @@ class GoodputCount:
         Args:
             ttft: Time to first token in seconds; None if it is not known.
             e2el: Time to the last token in seconds; None if it is not known.
-            tokens: Tokens of the answer; one with a single token has no time per output token, and keeps its limit.
+            tokens: Tokens of the answer; with a single token it has no time per output token, and is within that limit.
         """
         tpot: float | None = None
         if tokens is not None and tokens < 2:
@@ -218,7 +218,7 @@ class Durations:
 def speed_of_times(
     latency: FloatArray, time_to_first_token: FloatArray, tokens: FloatArray
 ) -> Speed | None:
-    """Return latencies as the client saw them; None without any.
+    """Return latencies as the client measured them; None if there are none.
 
     Args:
         latency: Shape (n_rows,), seconds from the request to the last token; NaN if not known.

@@ -1,4 +1,4 @@
-"""Account for losses that the questions at hand cannot show: a few questions lost entirely, none of them in the sample.
+"""Account for losses that the sample cannot show: a few questions lost entirely, but not in the sample.
 
 With many repeats of few questions, the standard error is small, yet 30 questions say nothing about a loss that hits
 one question in 50. Tests with a standard error estimated from the sample pass such a loss too often.
@@ -55,7 +55,7 @@ def _tail(changes: IntArray, lost: int, mean: float, shift: float) -> float:
         changes: Shape (n_clusters,).
         lost: Change of a wholly lost cluster.
         mean: Mean of the hypothesis.
-        shift: How far the clusters that are not lost are above the observed ones; the lost ones make up for it.
+        shift: Difference between the clusters that are not lost and the observed ones, which the lost clusters offset.
     """
     n, observed = len(changes), int(changes.sum())
     if observed <= n * mean + 1e-9:

@@ -1,6 +1,6 @@
 """Every Eval Ever (https://github.com/evaleval/every_eval_ever), version 0.3.0: results as JSON, and answers as JSON lines.
 
-The files lie where its data repository has them: `data/<benchmark>/<developer>/<model>/<uuid>.json` and
+The files have the paths of its data repository: `data/<benchmark>/<developer>/<model>/<uuid>.json` and
 `<uuid>_samples.jsonl`. The uuid follows from answers and scoring, so that an export made again has the same names.
 """
 
@@ -48,7 +48,7 @@ def model_info(model: ModelIdentity, session: Session | None) -> dict[str, Any]:
 
 
 def llm_scoring(scored: Result, run: JudgeRun) -> dict[str, Any]:
-    """Return the judge with its rubric, and what people's labels say about all of its verdicts."""
+    """Return the judge with its rubric, and its calibration by people's labels."""
     manifest, spec = scored.answers.manifest, scored.answers.manifest.specification
     session = manifest.sessions[-1] if manifest.sessions else None
     judge: dict[str, Any] = {"model_info": model_info(spec.model, session)}
@@ -321,9 +321,8 @@ def _source(scored: Result) -> dict[str, Any]:
         limit=benchmark.limit,
         benchmark_version=benchmark.version,
     )
-    of_hub = (
-        "/" in benchmark.source and scored.run is None
-    )  # others: a file, stored answers, or not known
+    # Other sources are a file, stored answers, or unknown.
+    of_hub = "/" in benchmark.source and scored.run is None
     if not of_hub:
         return {
             "dataset_name": benchmark.name,
@@ -360,7 +359,7 @@ def _generation(scored: Result) -> dict[str, Any]:
 
 
 def _source_of_value(scored: Result, row: Mapping[str, Any]) -> str:
-    """Return what the extracted value was read from."""
+    """Return the text from which the value was extracted."""
     if scored.run is not None:
         return "verdict of the judge"
     return "output.raw" if row["text"] is not None else "log-probabilities"

@@ -1,7 +1,7 @@
 """Results for model pages on the Hub: entries of `.eval_results/*.yaml` (https://huggingface.co/docs/hub/eval-results).
 
-Only benchmarks in `TAKING_PART` have entries: the dataset shows a leaderboard, and its task and scale are known. A result
-that is not the whole benchmark by its own rules, or whose answers nobody can look up, has none.
+Only benchmarks in `TAKING_PART` have entries: the dataset shows a leaderboard, and its task and scale are known. A
+result on a part of the benchmark, by other rules, or without public answers has no entry.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,12 +48,13 @@ TAKING_PART = {
 
 
 _OWN = frozenset({"dtype", "reasoning_parser", "trust_remote_code", "code"})
-"""Engine settings with which a result is still the model's own: precision, how its answers are read, and its own code."""
+"""Engine settings with which a result is still that of the model: precision, reading of its answers, and the model's
+code."""
 
 
 @dataclass(frozen=True, slots=True)
 class HubResult:
-    """A result of a model, as it is published."""
+    """A published result of a model."""
 
     benchmark: str
     answer_set_id: str

@@ -46,7 +46,7 @@ class ModelRepository:
         """
         self.model = model
         self._calls = HubCalls(f"hf://{model}", endpoint, token, 120.0, RetryPolicy())
-        # A try whose answer was lost may have opened a pull request: it is not repeated.
+        # Not repeated, because a try whose response was lost may have opened a pull request.
         self._once = HubCalls(f"hf://{model}", endpoint, token, 120.0, RetryPolicy(attempts=1))
 
     def plan(self, results: Sequence[HubResult], *, replace: bool) -> Planned:

@@ -35,7 +35,7 @@ class Columns(Settings):
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """Options for reading a table."""
+    """Options of the format `table`."""
 
     columns: Columns = field(default_factory=Columns)
     target_after: str | None = None

@@ -47,10 +47,10 @@ class Targets:
 
 
 def read_targets(file: SourceFile, imported: ImportedSet, wanted: ScorerName | None) -> Targets:
-    """Read the targets for the scorer `wanted`; if it is None, for that of the file's format, or the one that fits them.
+    """Read the targets for a scorer: `wanted`, that of the file's format, or one that fits them.
 
     A row without a usable target gets None. More than half of the targets must be usable, except with ranked choices,
-    where nothing else could be compared with.
+    which have no other targets.
 
     Raises:
         ImportFileError: If most targets do not fit the scorer, or the right choices are ambiguous.
@@ -108,7 +108,7 @@ def _read(
     read: Callable[[object], str | None],
     wanted: ScorerName | None,
 ) -> list[str | None] | None:
-    """Values of the targets; None if some cannot be read and no scorer was asked for."""
+    """Values of the targets; None if some cannot be read and no scorer was named."""
     values = _apply(read, rows)
     missed = [row for row, value in zip(rows, values, strict=True) if _is_lost(row, value)]
     if not missed:

@@ -290,7 +290,7 @@ def _read(
     strict: bool,
 ) -> _Read:
     if names.scorer is not None:
-        load_scorer(names.scorer)  # an unknown name is no fault of the files
+        load_scorer(names.scorer)  # the files are not the cause of an unknown name
     read = _Read()
     for file, several in files:
         try:
@@ -355,7 +355,7 @@ def _files(places: Sequence[Path | str], downloads: Path) -> Iterator[tuple[Sour
 
 
 def _publish(repository: Repository, sets: Sequence[Built]) -> list[tuple[AnswerSet, Built, bool]]:
-    """Publish answer sets; False for a set that was stored before with other questions than those read now."""
+    """Publish answer sets; False for a set that is stored with other questions than those in its file."""
     message = f"Imported answers: {len(sets)} answer sets"
     with tempfile.TemporaryDirectory(prefix="regrade-import-") as folder:
         ready = []
@@ -376,7 +376,7 @@ def _keys(answers: AnswerSet) -> set[RowKey]:
 
 
 def _is_stored(files: Sequence[SealedFile], answers: AnswerSet) -> bool:
-    """True if the answers are stored as in these files, so that they need not be read back."""
+    """True if the stored answers are those of these files, so that they need not be read again."""
     return {file.sha256 for file in files} == {shard.sha256 for shard in answers.manifest.shards}
 
 

@@ -87,7 +87,7 @@ def _row(index: int, sample: Record) -> ImportedRow:
     text, reasoning = _content(choice.part("message").get("content"), sample)
     error = sample.part("error").text("message") if sample.get("error") else None
     target = sample.get("target")
-    if isinstance(target, list):  # several right answers are no single target
+    if isinstance(target, list):  # several right answers make no single target
         target = target[0] if len(target) == 1 else None
     stopped = choice.text("stop_reason")
     usage = sample.part("output.usage")
@@ -117,7 +117,7 @@ def _content_of_input(sample: Record) -> str:
 
 
 def _question(sample: Record) -> str | None:
-    """The input; of messages the user's, if there is no other but a system message."""
+    """The input; for messages the user's message, if it is the only one besides a system message."""
     text = sample.get("input")
     if isinstance(text, str):
         return _resolved(text, sample)

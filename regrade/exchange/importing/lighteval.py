@@ -83,7 +83,7 @@ def _rows(index: int, record: Record) -> list[ImportedRow]:
     doc, response, metric = _uniform(record)
     choices = doc.texts("choices") or ()
     gold = doc.get("gold_index")
-    if isinstance(gold, list):  # several right choices are no single target
+    if isinstance(gold, list):  # several right choices make no single target
         gold = gold[0] if len(gold) == 1 else None
     several = len(choices) > 1
     exists = type(gold) is int and 0 <= gold < len(choices)

@@ -6,13 +6,13 @@ from typing import Any, TypeAlias
 Keys: TypeAlias = tuple[str, ...]
 """Path to a field of a row: names of objects, the outermost first."""
 MAX_FIELDS = 10_000
-"""Most fields of a file that are looked for."""
+"""Most fields of a file that are collected."""
 _MAX_DEPTH = 4
-"""Objects are looked into for fields down to this depth."""
+"""Greatest depth of objects whose fields are collected."""
 
 
 def leaves(value: Mapping[str, Any], place: Keys = ()) -> Iterator[Keys]:
-    """Yield the paths of the fields that hold something; of an object its fields, down to `_MAX_DEPTH` names."""
+    """Yield the paths of the fields with a value; for an object its fields, down to `_MAX_DEPTH` names."""
     for name, field in value.items():
         path = (*place, name)
         if isinstance(field, dict) and len(path) < _MAX_DEPTH:

@@ -1,4 +1,7 @@
-"""Text answers: several accepted ones in a target, and comparison as in SQuAD (Rajpurkar et al. 2016, arXiv 1606.05250)."""
+"""Text answers: targets with several accepted answers, and comparison as in SQuAD.
+
+SQuAD: Rajpurkar et al. 2016, arXiv 1606.05250.
+"""
 
 import json
 from collections.abc import Sequence
@@ -11,11 +14,11 @@ from regrade.scorers.extraction.numerals import whole_number
 _DASHES = r"[\p{Pd}\x{2212}/_]"
 _PUNCTUATION = r"[\p{P}$€£¥`^~|<>=]"
 _HASH, _POINT, _MINUS = "\ue000", "\ue001", "\ue002"
-"""Stand for punctuation that is kept, because it decides what a text means: `C#`, `3.5`, `-5`."""
+"""Placeholders for punctuation that is kept, because it changes the meaning: `C#`, `3.5`, `-5`."""
 
 
 def stored_target(texts: Sequence[str]) -> str:
-    """Return the target of a question with several accepted answers: a JSON list; a single answer is stored as it is."""
+    """Return the target of a question with several accepted answers: a JSON list; a single answer is stored unchanged."""
     if len(texts) == 1 and accepted_texts(texts[0]) == list(texts):
         return texts[0]
     return json.dumps(list(texts), ensure_ascii=False)
@@ -54,7 +57,8 @@ def is_accepted(texts: c.Strings, targets: c.Strings) -> c.Mask:
 def words(texts: c.Strings) -> c.Strings:
     """Return texts in lower case, without articles, punctuation and repeated white space.
 
-    The point of `3.5`, the minus of `-5` and the `#` of `C#` are kept. Where nothing else is left, articles or punctuation are kept.
+    The point of `3.5`, the minus of `-5` and the `#` of `C#` are kept. If nothing else is left, articles or punctuation
+    are kept.
     """
     lower = c.trimmed(c.replaced(c.lowered(texts), r"[\s\p{Z}]+", " "))
     plain = c.replaced(lower, "#", _HASH)

@@ -1,7 +1,7 @@
 r"""Operations on columns, used by all scorers. They run in Arrow, without a Python loop over rows.
 
 Patterns run in RE2, whose time is linear in the text for any pattern, because model output is untrusted.
-In RE2, `[0-9]` and `\d` match only ASCII digits. A null stays null, and matches nothing.
+In RE2, `[0-9]` and `\d` match only ASCII digits. Null stays null, and matches no pattern.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -181,7 +181,7 @@ def is_ascii(strings: Strings) -> Mask:
 
 
 def starts_of_characters(strings: Strings) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return the bytes of all strings, joined: true for the first byte of each character; and the byte where each string begins."""
+    """Return a mask of the first bytes of characters in the joined strings, and the byte at which each string begins."""
     buffers = strings.buffers()
     joined = np.frombuffer(memoryview(buffers[2] or b""), np.uint8)
     offsets = np.frombuffer(memoryview(buffers[1] or b""), np.int32)
@@ -242,7 +242,7 @@ def kept(strings: Strings, mask: Mask) -> Strings:
 
 
 def rows_changed(strings: Strings, mask: Mask, change: Callable[[Strings], Strings]) -> Strings:
-    """Return the strings with `change` applied to the rows of the mask; it is not called if there are none."""
+    """Return the strings with `change` applied to the rows of the mask; it is not called for an empty mask."""
     if not is_any(mask):
         return strings
     return _strings("replace_with_mask", strings, mask, change(strings.filter(mask)))

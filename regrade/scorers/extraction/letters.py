@@ -67,7 +67,7 @@ def first_letter(pieces: Pieces, statement: Statement) -> Found:
 def leading_letter(texts: Pieces) -> Found:
     """Read the capital letter at the start of each answer, as in `(B) foo`, `B. foo` or on a line of its own.
 
-    Lower case letters do not count, because `(a) First, ...` numbers the parts of an answer. A text that goes through the
+    Lower case letters do not count, because `(a) First, ...` numbers the parts of an answer. A text that discusses the
     options, as in `A: incorrect`, does not begin with its answer.
     """
     pattern = r"""\A(?P<lead>[\s*_"'`]*[(\[]?)(?P<letter>[A-Z])(?P<rest>(?s:(?:[*_]*[)\].:]|[*_]+|[ \t]*\n).*))\z"""

@@ -1,6 +1,6 @@
-"""Patterns of numbers, and of the text around them, for RE2: the tables that `numerals` reads with.
+"""Patterns of numbers and the text around them, for RE2; used by `numerals`.
 
-Another word, unit or operator is an entry here, with a line in `tests/scorers/test_tables.py` or `corpus.jsonl`.
+To add a word, unit or operator, add an entry here, and a line in `tests/scorers/test_tables.py` or `corpus.jsonl`.
 """
 
 DIGIT = r"[0-9\x{BC}-\x{BE}\x{2150}-\x{215E}]"
@@ -86,4 +86,4 @@ HINDRANCES = (
     "|from|given|helpful|if|in|incorrect|into|let|not|of|on|out|over|per|right|since|so|step|than|to|using|valid|we|when|where"
     "|which|while|with|within|without|wrong"
 )
-"""Words after which the first number of a sentence may be something else than the answer."""
+"""Words after which the first number of a sentence may not be the answer."""

@@ -1,4 +1,4 @@
-"""Parts of texts, each with its place in the stored text, so that a reader can be shown where an answer was read."""
+"""Parts of texts, each with its place in the stored text, to show where an answer was read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class Pieces:
     """A part of each text, with the byte of the stored text at which it begins."""
 
     text: c.Strings
-    """The parts; null for a row without one."""
+    """The parts; null for a row without a part."""
     start: Offsets
-    """First byte of each part, from 0; of no meaning for a row without one."""
+    """First byte of each part, from 0; undefined for a row without a part."""
 
     @classmethod
     def whole(cls, texts: c.Strings) -> "Pieces":
@@ -49,12 +49,12 @@ class Pieces:
         return self.where(c.negated(mask))
 
     def otherwise(self, other: "Pieces") -> "Pieces":
-        """Return these pieces, and those of `other` in rows that have none."""
+        """Return these pieces, with those of `other` in rows without a piece."""
         start = np.where(_flags(self.present), self.start, other.start)
         return Pieces(c.coalesced(self.text, other.text), start)
 
     def joined(self, following: "Pieces") -> "Pieces":
-        """Return the pieces together with those that follow them; where there is none before, the following ones."""
+        """Return the pieces joined with those that follow them; in rows without a piece, the following ones."""
         text = c.choose(self.present, c.joined(self.text, following.text), following.text)
         return Pieces(text, np.where(_flags(self.present), self.start, following.start))
 
@@ -69,7 +69,7 @@ class Pieces:
         return Pieces(after, self.start + c.byte_lengths(self.text) - c.byte_lengths(after))
 
     def until(self, end: Offsets) -> "Pieces":
-        """Return the parts before a byte of the stored text; a character that this cuts is dropped."""
+        """Return the parts before a byte of the stored text; a cut character is dropped."""
         cut = [
             None if text is None else text.encode()[: max(0, size)].decode(errors="ignore")
             for text, size in zip(self.text.to_pylist(), (end - self.start).tolist(), strict=True)

@@ -1,6 +1,6 @@
 r"""Places of a text in which a model writes its final answer, shared by all scorers that read text.
 
-Another marker is a line in one of these tables, with a line in `tests/scorers/corpus.jsonl` that shows it.
+To add a marker, add a line to one of these tables, and an example to `tests/scorers/corpus.jsonl`.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,8 @@ Statement = Literal["first", "last"]
 """The statement that counts, if a text has several."""
 
 Table = Sequence[tuple[str, str | None]]
-"""Kinds of slots, as pairs of patterns: what opens a slot, and what it holds, with the group `content`; None: 200 characters.
+"""Kinds of slots, as pairs of patterns: for the text that opens a slot, and for its content, with the group `content`;
+None: 200 characters.
 
 RE2 searches a pattern that begins with a literal text much faster than others.
 """
@@ -29,7 +30,7 @@ STRUCTURED: Table = (
     (r"<[aA]nswer>", r"(?s:(?P<content>.*?))(?:</[aA]nswer>|\z)"),
     (r"""nswer["']\s*:""", rf"(?P<gap>\s*)(?P<content>{_VALUE})"),
 )
-r"""Slots with an end of their own, as pairs: what opens the slot, what it holds. The box, the tag, the field of JSON."""
+r"""Slots with an end: the box, the tag, the field of JSON."""
 
 _ANSWER = r"""(?i:answer)(?:\([sS]\))?["'*_`]*[ \t]*"""
 _WILL_BE = r"(?:would|should|must|will|has to|ought to)(?: then)? be"
@@ -48,7 +49,7 @@ STATEMENTS: Table = (
     (f"{_ANSWER}(?:{_IS}|{_COLON})", None),
     *((marker, None) for marker in OF_SECTION[1:]),
 )
-"""Slots without an end of their own."""
+"""Slots without an end."""
 _REACH = 200
 """Content of a slot without an end, in characters."""
 _TRIES = 8
@@ -62,7 +63,7 @@ class Slots:
     text: Pieces
     """Texts that were searched."""
     rest: Pieces
-    """Text after what opens the slot; null for texts without a slot."""
+    """Text after the opening of the slot; null for texts without a slot."""
     content: Pieces
     """Content of the slot; null if the slot has no end."""
 
@@ -74,9 +75,9 @@ class Found:
     value: c.Strings
     """Values, such as numbers in canonical form; null if none was read."""
     place: Pieces
-    """Part of the text out of which each value was read."""
+    """Part of the text from which each value was read."""
     refused: c.Mask
-    """True for pieces that state something which is not one value, such as `8-4`: nothing else of the text counts."""
+    """True for pieces with a statement that is not a single value, such as `8-4`: no other part of the text counts."""
 
     @property
     def open(self) -> c.Mask:
@@ -123,7 +124,7 @@ def read(
         if not c.is_any(again):
             break
         if statement == "last":
-            # One byte less than the text up to the slot: what opens the slot no longer matches.
+            # One byte less than the text up to the slot, so that its opening no longer matches.
             texts = texts.where(again).until(slots.rest.start - 1)
         else:
             texts = slots.rest.where(again)
@@ -149,7 +150,7 @@ def _find(texts: Pieces, opening: str, holds: str | None, statement: Statement) 
 
 
 def _better(first: Slots, second: Slots, statement: Statement) -> Slots:
-    """Return of two slots of each row the one that begins later, or earlier."""
+    """Return the later, or the earlier, of two slots of each row."""
     places = []
     for slots in (first, second):
         present = slots.rest.present.to_numpy(zero_copy_only=False)

@@ -7,15 +7,15 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 _LANGUAGES_SEED = 0
-"""langdetect draws at random unless it has a seed; 0 is what its documentation names."""
+"""Seed of langdetect, which is random without one; 0 is the seed in its documentation."""
 
 
 class _DrawnError(ValueError):
-    """A checker would draw an argument at random, because the request does not give it."""
+    """The request lacks an argument, which the checker would draw at random."""
 
 
 class _NoRandom:
-    """Stands for the module `random` in the checkers: equal answers must get equal scores."""
+    """Stands in for the module `random` in the checkers, because equal answers must get equal scores."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise _DrawnError("an argument is missing, which the checker would draw at random")
@@ -99,7 +99,7 @@ def _library(benchmark: str, data: tuple[str, ...]) -> tuple[Mapping[str, Any], 
 
 @contextmanager
 def _without_downloads() -> Iterator[None]:
-    """Keep modules from downloading NLTK's data while they are imported; `resources` has checked what they need."""
+    """Keep modules from downloading NLTK's data at their import; `resources` has checked that it exists."""
     import nltk  # noqa: PLC0415 - an extra
 
     download = nltk.download

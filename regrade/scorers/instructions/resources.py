@@ -1,4 +1,4 @@
-"""Package and data that the checks of instructions need; nothing is downloaded."""
+"""Package and data for the checks of instructions, without downloading them."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

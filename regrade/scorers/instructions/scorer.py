@@ -25,7 +25,7 @@ if (
 
 logger = logging.getLogger("regrade.score")
 LIMITS = Limits(cpu_seconds=10.0, seconds=120.0, memory=1 << 30)
-"""Limits of an answer. Usual ones take milliseconds; patterns of the checkers are slow on some texts that go on and on."""
+"""Limits of an answer. Most answers take milliseconds; patterns of the checkers are slow on some endless texts."""
 _CHECK = "regrade.scorers.instructions.checking:check"
 Mode = Literal["strict", "loose"]
 _MODES: tuple[Mode, ...] = ("strict", "loose")
@@ -38,7 +38,7 @@ class InstructionsScorer:
     version = 1
     description: str
     headline: Mode
-    """Mode of the value: the answer as it stands, or also without its first line, last line and asterisks."""
+    """Mode of the value: the unchanged answer, or also without its first line, last line and asterisks."""
     resources: tuple[str, ...]
     """NLTK's data that the checks read."""
     unparsed = "An answer of white space only."

@@ -1,4 +1,4 @@
-r"""Mathematical answers in one notation: LaTeX that math-verify parses, without what does not change its meaning.
+r"""Mathematical answers in one notation: LaTeX that math-verify parses, without parts that do not change the meaning.
 
 Models and datasets write the same value as `½`, `1/2`, `$\tfrac12$` or `x = 0.5`; an algebra system reads only some of these.
 """
@@ -151,7 +151,7 @@ _NAME = {"infinity": "infty"}
 def as_words(text: str) -> str | None:
     r"""Return an answer that is words or the letter of a choice, in lower case; None for mathematics.
 
-    An algebra system takes a word for a product of its letters, so that `no` would equal `on`.
+    An algebra system reads a word as a product of its letters, so that `no` would equal `on`.
     """
     plain = _TEXT.sub(r" \1 ", text).strip()
     letter = _LETTER.fullmatch(plain)
@@ -169,13 +169,13 @@ _SHORTEST_WORD = 3
 
 
 def _is_different(target: str, answer: str) -> bool:
-    """Return True for lists of different lengths, which an algebra system takes for the same set: `1, 1, 2` and `1, 2`."""
+    """Return True for lists of different lengths, such as `1, 1, 2` and `1, 2`, which an algebra system reads as the same set."""
     lengths = [len(_elements(text)) for text in (target, answer)]
     return min(lengths) > 1 and lengths[0] != lengths[1]
 
 
 def is_plainly_equal(target: str, answer: str) -> bool | None:
-    """Compare equal texts, whole numbers, lists of different lengths and words; None if it takes algebra."""
+    """Compare equal texts, whole numbers, lists of different lengths and words; None if the comparison needs algebra."""
     if _LOOSE_SPACE.sub("", target) == _LOOSE_SPACE.sub("", answer):
         return True
     same_numeral = _is_same_numeral(target, answer)
@@ -188,7 +188,7 @@ def is_plainly_equal(target: str, answer: str) -> bool | None:
 
 
 def variants(target: str, answer: str) -> list[tuple[str, str]]:
-    r"""Return the pairs of target and answer of which one has to be equal.
+    r"""Return pairs of target and answer; the answer is right if one pair is equal.
 
     `10\%` may stand for 10, if the question asks for percent, or for 0.1; `(B) 17` for the choice B or for 17.
     """
@@ -211,7 +211,7 @@ def variants(target: str, answer: str) -> list[tuple[str, str]]:
 def _is_same_numeral(target: str, answer: str) -> bool | None:
     """Compare whole numbers by their digits, which may be in a base, as in `4210_{5}`; None if one is no such number.
 
-    An answer without the base that the question names is right; an algebra system would not look at the base at all.
+    An answer without the base that the question names is right; an algebra system would ignore the base.
     """
     numeral, other = _numeral(target), _numeral(answer)
     if numeral is None or other is None:

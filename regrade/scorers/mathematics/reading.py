@@ -57,15 +57,15 @@ _LONGEST_TEXT = 60
 _LONGEST = 5000
 """Longest answer, and longest end of a text in which a formula is searched, in characters: bounds the time of reading."""
 _MOST_PLACES = 50
-"""Boxes, or lines after `####`, that are looked at, from the end of a text."""
+"""Number of boxes, or lines after `####`, that are read, from the end of a text."""
 
 
 def read_answers(texts: Pieces) -> Found:
     """Read the answer of each text.
 
-    A box decides; one that is cut off at the end of the text gives no answer, and nothing before it counts. Without a box
-    the tag `<answer>` or the JSON field `answer` decides, then a line after `####`, then a statement such as `the answer
-    is`, then the last formula or number.
+    A box decides; if it is cut off at the end of the text, there is no answer, and no earlier text counts. Without a
+    box the tag `<answer>` or the JSON field `answer` decides, then a line after `####`, then a statement such as `the
+    answer is`, then the last formula or number.
     """
     found = _read_each(texts.where(texts.matches(r"\\f?boxed")), read_box, is_cut_off)
     in_slots, _ = read(
@@ -131,7 +131,7 @@ def read_sentence(text: str) -> Part | None:
 
 
 def read_whole(text: str) -> Part | None:
-    """Return the answer of a text that holds nothing else, or a sentence with one number."""
+    """Return the answer of a text that consists of it, or of a sentence with one number."""
     if len(text) > _LONGEST:
         return None
     part = _formulas(text)
@@ -141,7 +141,7 @@ def read_whole(text: str) -> Part | None:
 
 
 def read_last(text: str) -> Part | None:
-    """Return the last formula or number of a text, or a text that is nothing but an answer."""
+    """Return the last formula or number of a text, or the text if it consists of an answer."""
     if len(text) > _LONGEST:
         part = read_last(text[-_LONGEST:])
         return None if part is None else _moved(part, len(text) - _LONGEST)
@@ -242,7 +242,7 @@ def _read_slot(slots: Slots, reader: Reader) -> Found:
 def _read_each(
     pieces: Pieces, reader: Reader, refuses: Callable[[str], bool] = lambda _: False
 ) -> Found:
-    """Read the answer of each piece with a Python function; where it finds none, `refuses` decides if others may look."""
+    """Read the answer of each piece with a Python function; if it finds none, `refuses` decides if further readers may try."""
     values: list[str | None] = []
     places: list[str | None] = []
     refused = np.zeros(len(pieces.text), np.bool_)

@@ -16,7 +16,7 @@ from regrade.settings import registry
 from regrade.settings.errors import PluginError, SettingsError
 
 RESERVED = ("original",)
-"""Names of scores that no installed scorer computes: those of imported answers."""
+"""Names of scores of imported answers, which no installed scorer computes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def load_file(specification: str) -> FileScorer:
 
 
 def forget_files() -> None:
-    """Forget all scorers of files, as a new process would."""
+    """Forget all scorers of files, as in a new process."""
     _loaded.clear()
 
 
@@ -106,13 +106,13 @@ def _read(path: Path, specification: str) -> str:
 
 
 def _run(path: Path, source: str, name: str) -> ModuleType:
-    """Run a file as a module that no other import can find by accident."""
+    """Run a file as a module that no import can find by accident."""
     module_name = f"regrade_scorer_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None:
         raise PluginError("scorer", name, f"'{path.name}' is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses look their module up
+    sys.modules[module_name] = module  # dataclasses look up their module
     try:
         exec(compile(source, str(path), "exec"), module.__dict__)
     except Exception as error:

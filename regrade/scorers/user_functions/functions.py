@@ -30,7 +30,7 @@ from regrade.settings.errors import PluginError, SettingsError
 _KEPT = 200
 """Longest extracted value stored in the scores, in characters."""
 _RANKED = ("label_logprobs", "label_method")
-"""Columns of ranked choices: `row` and `batch` do not have them, a parameter of that name does."""
+"""Columns of ranked choices. `row` and `batch` lack them, unless a parameter has the name of one."""
 _JSON = ("doc",)
 """Columns of JSON text that a function gets decoded."""
 
@@ -49,7 +49,7 @@ class FunctionScorer:
             function: See the module's docstring.
 
         Raises:
-            PluginError: If a parameter's name is none of those that can be given.
+            PluginError: If a parameter has an unknown name.
         """
         self.name = name
         self._function = function
@@ -123,7 +123,7 @@ class FunctionScorer:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Values of the rows of a batch, as columns; null where a row has none."""
+    """Values of the rows of a batch, as columns; null for a row without a value."""
 
     value: "pa.Array[Any]"
     extracted: c.Strings
@@ -139,7 +139,7 @@ def _of_scores(scores: Sequence[Score]) -> _Values:
 
 
 def _in_range(values: "pa.Array[Any]") -> "pa.Array[Any] | None":
-    """Return a column of booleans or numbers as floats; None if it is no such column, or a value is not from 0 to 1."""
+    """Return a column of booleans or numbers as floats; None for other columns, or if a value is not from 0 to 1."""
     is_number = any(
         check(values.type)
         for check in (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
@@ -195,7 +195,7 @@ def _columns(parameters: Sequence[str]) -> tuple[str, ...]:
 
 
 def _rows(batch: pa.RecordBatch, parameters: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the rows as mappings, with `answer` and, if it is asked for, `targets`."""
+    """Yield the rows as mappings, with `answer` and, if a parameter has this name, `targets`."""
     several = "targets" in parameters or "row" in parameters
     for row in batch.to_pylist():
         if several:

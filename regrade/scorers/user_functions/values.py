@@ -15,7 +15,7 @@ class Score:
     extracted: str | None = None
     """Text that was read, for `regrade show` and the majority vote; None: the answer itself."""
     metrics: Mapping[str, float | bool] | None = None
-    """Further numbers of this answer by name, each with a mean of its own; any finite number."""
+    """Further finite numbers of this answer by name, each with its own mean."""
 
 
 EXPECTED = "expected True, False, a number from 0 to 1, None or a Score"
@@ -25,7 +25,7 @@ def checked(result: object) -> Score:
     """Convert the result of a scoring function to a `Score`.
 
     Raises:
-        ValueError: If it is no value of a score; names it and what was expected.
+        ValueError: If it is not the value of a score; the message has it and the expectation.
     """
     score = result if isinstance(result, Score) else Score(result)  # type: ignore[arg-type]
     if score.value is not None:
@@ -45,7 +45,7 @@ def checked(result: object) -> Score:
 
 
 def _number(value: object) -> float | None:
-    """Return a finite number, also of NumPy; None for anything else."""
+    """Return a finite number, also of NumPy, or None."""
     item = getattr(value, "item", None)
     plain = item() if callable(item) else value
     if not isinstance(plain, Real):
