@@ -27,8 +27,8 @@ class Side:
 def find_side(name: str, answers: str, benchmarks: Collection[str] = ()) -> Side:
     """Return the answer sets that `name` refers to, at the newest revision.
 
-    A model stands for its complete answer set with the most questions of each benchmark, and of several for the newest:
-    a quick look at a few questions never takes the place of a full run.
+    A model stands for its complete answer set with the most questions of each benchmark, or the newest of these: a run
+    on a few questions never replaces a full run.
 
     Args:
         name: Alias, id of an answer set (the first four digits or more), or model (`org/name`, its last part, or its folder).

@@ -39,14 +39,14 @@ class EngineInfo:
     load_seconds: float
     """Time from the start of the engine until it was ready."""
     reasoning_parser: str | None = None
-    """vLLM's parser that told reasoning and answer apart; None without one."""
+    """vLLM's parser that separated reasoning and answer; None if there was none."""
     structured_outputs: str | None = None
-    """Software that keeps answers to a form, with its version, or the field that asks a server for it; None: no planned answer has
-    a form."""
+    """Software that keeps answers to a form, with its version, or the request field by which a server does; None if no
+    planned answer has a form."""
     max_num_batched_tokens: int | None = None
-    """Most tokens in a step; None if only a server knows."""
+    """Most tokens in a step; None if only the server knows it."""
     max_num_seqs: int | None = None
-    """Most sequences decoded at the same time, over all copies of the model; None if only a server knows."""
+    """Most sequences decoded at the same time, over all copies of the model; None if only the server knows it."""
     memory: "EngineMemory | None" = None
     """Memory and KV cache at the start; None if the engine does not know."""
 
@@ -72,7 +72,7 @@ class Engine(Protocol):
         """Properties of the loaded engine; available inside the `with` block."""
 
     def generate(self, requests: "Iterable[Request]") -> "Iterator[list[Completion]]":
-        """Yield completions as they finish, in any order, exactly one per request.
+        """Yield completions as they finish, in any order, exactly one for each request.
 
         `requests` is consumed lazily, with a bounded number in flight, unless it is one of those that were given to
         `open`: the engine may have read these while it loaded. A failed request (too long for the context, rejected by
@@ -94,20 +94,20 @@ class Engine(Protocol):
 
 @runtime_checkable
 class Withdrawable(Protocol):
-    """Requests of which some are withdrawn while the engine answers others: other machines have answered them."""
+    """Requests that can be withdrawn while the engine answers others, because another machine has answered them."""
 
     @property
     def withdrawn(self) -> frozenset[int]:
-        """Keys of the requests that need no answer any more. It grows, and is another object then."""
+        """Keys of the requests that need no answer any more. When it grows, it is replaced by a new object."""
 
 
 @runtime_checkable
 class MeasuredEngine(Protocol):
-    """Engine that measures itself while it answers."""
+    """An engine that measures its speed while it answers."""
 
     @property
     def speed(self) -> "Speed | None":
-        """Measurements of the last `generate` that was read to its end; None before it, or without an answer."""
+        """Measurements of the last finished call of `generate`; None before it, or if it had no answer."""
 
     @property
     def unanswered(self) -> int:
@@ -120,7 +120,7 @@ class LimitedEngine(Protocol):
 
     @property
     def in_flight(self) -> int | None:
-        """Most requests at a time; None: as many as the engine takes by itself."""
+        """Most requests in flight; None: the engine's own limit."""
 
     def limit(self, in_flight: int | None) -> None:
         """Set `in_flight` for the following calls of `generate`, and forget the prompts of earlier ones (prefix cache).

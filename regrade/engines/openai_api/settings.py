@@ -30,7 +30,7 @@ class ServerSettings(Settings):
     more_base_urls: tuple[Address, ...] = ()
     """Addresses of further servers with the same model. The server with the fewest requests in flight gets the next one."""
     model_revision: str | None = Field(None, min_length=1)
-    """Revision of the served weights, such as a commit or a training step. Default: what the server tells."""
+    """Revision of the served weights, such as a commit or a training step. Default: as the server reports."""
     max_concurrency: int = Field(64, ge=1, le=4096)
     """Requests in flight, at all servers together."""
     batch_size: int = Field(1, ge=1, le=256)
@@ -38,8 +38,8 @@ class ServerSettings(Settings):
     api_key_env: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key; the key itself is never a setting."""
     timeout: float = Field(600.0, gt=0)
-    """Seconds without any sign of the server after which a request is sent again. Answers are streamed, so that a long one
-    that is still coming is not asked for twice."""
+    """Seconds without any byte from the server after which a request is sent again. Answers are streamed, so that a
+    long answer is not requested twice."""
     max_retries: int = Field(6, ge=0)
     """Retries after 429, 5xx and timeouts."""
 

@@ -50,7 +50,7 @@ def open_message(
 
 
 def needs_hub_token(settings: VllmSettings, model: ResolvedModel) -> bool:
-    """Return True if vLLM may load from the Hub: other arguments may name a tokenizer or a draft model there."""
+    """Return True if vLLM may load from the Hub, where other arguments may name a tokenizer or a draft model."""
     return model.identity.kind == "hub" or bool(settings.extra)
 
 
@@ -81,7 +81,7 @@ _CHUNK_AHEAD = 256
 """Requests per message while the engine loads; larger, so that all cores tokenise."""
 
 _GLANCE = 1.0
-"""Seconds between two looks whether requests were withdrawn."""
+"""Seconds between two checks for withdrawn requests."""
 
 
 class VllmProcess(WorkerOwner):
@@ -122,12 +122,12 @@ class VllmProcess(WorkerOwner):
 
     @property
     def speed(self) -> Speed | None:
-        """Measurements of the last `generate` that was read to its end; None before it."""
+        """Measurements of the last finished call of `generate`; None before it."""
         return self._speed
 
     @property
     def in_flight(self) -> int | None:
-        """Most requests at a time; None: as many as keep vLLM busy."""
+        """Most requests in flight; None: as many as keep vLLM busy."""
         return self._in_flight
 
     def limit(self, in_flight: int | None) -> None:
@@ -177,7 +177,7 @@ class VllmProcess(WorkerOwner):
                     self._speed = self._measured(answered)
                     return
                 if isinstance(requests, Withdrawable) and not process.channel.has_message(_GLANCE):
-                    continue  # others may have answered all that is left
+                    continue  # other machines may have answered the rest
                 message = self._receive()
                 if message["type"] == "completions" and message["round"] == self._round:
                     unanswered -= len(message["completions"])
@@ -196,7 +196,7 @@ class VllmProcess(WorkerOwner):
                 self._cancel(process)
 
     def _measured(self, answered: int) -> Speed | None:
-        """Return the measurements of this round, which begin anew in the worker; None if it had no answer."""
+        """Return the measurements of this round, and reset them in the worker; None if the round had no answer."""
         self._send({"type": "measure", "round": self._round, "answered": answered})
         while True:
             message = self._receive()
@@ -275,7 +275,7 @@ def _take_new(requests: Iterable[Request]) -> _Take:
 
 
 def _take_tokenised(stream: int, keys: Sequence[int], requests: Iterable[Request]) -> _Take:
-    """Take requests of a planned stream, which the worker has already; those withdrawn are passed over."""
+    """Take requests of a planned stream, which the worker has already, except withdrawn ones."""
     first = 0
 
     def take(n: int) -> _Taken:

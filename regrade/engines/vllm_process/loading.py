@@ -50,14 +50,14 @@ _SHARE = 0.8
 def prefetch_weights(open_message: Message) -> threading.Thread | None:
     """Start to read a checkpoint's safetensors in a thread, and return the thread.
 
-    vLLM reads them later, faster because they are in memory then. None for a model on the Hub, whose files vLLM finds, and
-    for weights that are not read or exceed the free memory.
+    vLLM then reads them from memory. None for a model on the Hub, whose files vLLM finds, and for weights that are not
+    read or exceed the free memory.
     """
     folder = Path(open_message["model"])
     if open_message["extra"].get("load_format", "auto") not in ("auto", "safetensors"):
         return None
     found = sorted(file for file in folder.glob("*.safetensors") if file.is_file())
-    # Beside other weights, those in Mistral's own format are the same once more.
+    # Files in Mistral's own format repeat the other weights.
     files = [file for file in found if not file.name.startswith("consolidated")] or found
     size = sum(file.stat().st_size for file in files)
     if not files or size > _SHARE * psutil.virtual_memory().available:
@@ -69,7 +69,7 @@ def prefetch_weights(open_message: Message) -> threading.Thread | None:
 
 def _read(files: Sequence[Path]) -> None:
     buffer = bytearray(_PART)
-    with suppress(OSError):  # vLLM tells what is wrong with a file
+    with suppress(OSError):  # vLLM reports damaged files
         for path in files:
             with path.open("rb", buffering=0) as file:
                 while file.readinto(buffer):
@@ -110,8 +110,8 @@ def load(
         on_progress: Called with the name of each stage.
 
     Raises:
-        SettingsError: If vLLM or the model does not allow the settings. Raised before the weights are read, unless only
-            a request that is tokenised later shows it, or the adapter does not fit the model's layers.
+        SettingsError: If vLLM or the model does not allow the settings. It is raised before the weights are read,
+            unless a request that is tokenised later or an adapter that does not fit the model's layers is the cause.
     """
     started = time.monotonic()
     prefetch_weights(open_message)
@@ -203,7 +203,7 @@ def load(
 def open_prompts(
     open_message: Message, model: "ModelConfig"
 ) -> tuple[Prompts, ReasoningReader | None, Chat | None]:
-    """Return the tokeniser of requests, the reader of reasoning, and the renderer of chats; None for a part without one."""
+    """Return the tokeniser of requests, the reader of reasoning and the renderer of chats; None if the model has none."""
     from regrade.engines.vllm_process.internals import cached_tokenizer_from_config
 
     # A copy, because the engine uses the original in another thread.
@@ -254,7 +254,7 @@ def _engine(config: "VllmConfig", meter: Meter, *, copies: int) -> AdapterEngine
 
 
 def _warm_up(engine: SteppedEngine, *, ranks: bool) -> None:
-    """Run a request of each kind, so that vLLM's compilation at first use adds to no request's latency."""
+    """Run a request of each kind, so that vLLM's compilation at first use does not add to measured latencies."""
     from regrade.engines.vllm_process.internals import SamplingParams, tokens_input
 
     kinds = [SamplingParams(max_tokens=2, temperature=temperature) for temperature in (0.0, 1.0)]

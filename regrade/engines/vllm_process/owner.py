@@ -1,4 +1,4 @@
-"""Owner side of a worker process that runs vLLM: it lives as long as a block, and its errors are raised here."""
+"""Owner side of a worker process that runs vLLM: it lives as long as a `with` block, and its errors are raised here."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from regrade.settings.errors import NotInstalledError, SettingsError, UserError
 
 
 class WorkerOwner(ABC):
-    """Owns a worker process, and talks with it. Use as a context manager."""
+    """Starts a worker process, exchanges messages with it, and ends it. Use as a context manager."""
 
     def __init__(self, log: Path, on_progress: Callable[[str], None] | None) -> None:
         """Prepare the process, which starts with the block.
@@ -43,7 +43,7 @@ class WorkerOwner(ABC):
 
     @abstractmethod
     def _open(self) -> None:
-        """Exchange the messages with which a block begins."""
+        """Exchange the first messages of a block."""
 
     @abstractmethod
     def _failure(self, reason: str) -> Exception:
@@ -58,11 +58,11 @@ class WorkerOwner(ABC):
         try:
             self._running().channel.send(message)
         except (BrokenPipeError, ConnectionResetError):
-            while True:  # raises the error that the worker sent before it ended, or that it ended
+            while True:  # raises the worker's last error, or that the worker has ended
                 self._receive()
 
     def _receive(self) -> Message:
-        """Return the next message; stages are also shown, and errors are raised."""
+        """Return the next message; show stages, and raise errors."""
         process = self._running()
         message = process.channel.receive()
         if message is None:

@@ -35,7 +35,7 @@ _ON_A_GPU = "vLLM for GPUs may allow it: plan on a machine with one."
 
 
 def serve(channel: Channel, open_message: Message) -> int:
-    """Answer the owner's questions until the channel closes."""
+    """Answer the owner's messages until the channel closes."""
     channel.send({"type": "progress", "stage": "importing vLLM"})
     planner = Planner(open_message)
     channel.send({"type": "machine", **planner.machine})
@@ -71,9 +71,7 @@ class Planner:
         self._max_model_len = 0
         self._unchunked = False
         count, memory = 1, None
-        if (
-            not self._here_is_cpu
-        ):  # neither call begins to use the GPU, with which no fork could work
+        if not self._here_is_cpu:  # neither call initialises the GPU, which would break the forks
             count, memory = platform.device_count(), platform.get_device_total_memory()
         self.machine = {
             "is_cpu": self._here_is_cpu,
@@ -138,8 +136,8 @@ class Planner:
                 f"vLLM {self._version} cannot plan memory for regrade: {error.msg}. {INSTALL_SUPPORTED}"
             ) from error
         if self._here_is_cpu and not self.built_here:
-            # In this process, so that the modules that vLLM imports now are there in the forks that follow. On a GPU it
-            # would also get a context there, with which a fork cannot work.
+            # In this process, so that the forks that follow have the modules that vLLM imports now. On a GPU it
+            # would also create a GPU context, which would break the forks.
             self.built_here = True
             try:
                 return self._split(message)
@@ -211,7 +209,7 @@ def _as_on_a_gpu(arguments: "EngineArgs", target: dict[str, Any]) -> None:
         arguments.block_size = _GPU_BLOCK
     gib = target["memory"] / _GIB
     if "a100" in target["name"].lower():
-        gib = 0  # as vLLM, which sees that larger steps are slower there
+        gib = 0  # as in vLLM, where larger steps are slower
     tokens, sequences = next((t, s) for least, t, s in _CLASSES if gib >= least)
     if arguments.max_num_batched_tokens is None:
         arguments.max_num_batched_tokens = tokens
@@ -225,7 +223,7 @@ def _chain(first: Message, messages: Iterator[Message]) -> Iterator[Message]:
 
 
 def _facts(model: "ModelConfig") -> dict[str, Any]:
-    """Return the sizes that decide which GPUs can share the model."""
+    """Return the sizes of the model that decide in how many parts it can be split."""
     arch = model.model_arch_config
     return {
         "heads": arch.total_num_attention_heads,

@@ -1,4 +1,4 @@
-"""Owner side: ask vLLM, in a process of its own, how much memory the splits of a model need."""
+"""Owner side: compute the memory of the splits of a model with vLLM, in a separate process."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Length:
     """Number of requests that decided the length."""
     longest_prompt: int | None
     longest_answer: int | None
-    """Tokens of the request that needs most; None without requests."""
+    """Tokens of the longest request; None without requests."""
     dtype: str
     heads: int
     kv_heads: int
@@ -56,7 +56,7 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class SplitMemory:
-    """Memory of a split, in bytes for a GPU of each pipeline stage."""
+    """Memory of a split, in bytes, on a GPU of each pipeline stage."""
 
     weights: tuple[int, ...]
     parameters: int
@@ -64,7 +64,7 @@ class SplitMemory:
     usable: int | None
     """Bytes of a GPU that vLLM may use; None on a CPU."""
     kv_cache: tuple[int, ...]
-    """Room for the KV cache; negative if the weights leave none."""
+    """Bytes left for the KV cache; negative if the weights exceed the memory."""
     needed: tuple[int, ...]
     """KV cache for one request of the greatest length."""
     tokens: int | None

@@ -29,7 +29,7 @@ def _without_secrets(extra: tuple[str, ...]) -> tuple[str, ...]:
 
 
 NO_ARGUMENTS = frozenset({"kind", "extra", "lora", "tuned"})
-"""Settings that are passed to vLLM in another way, or not at all."""
+"""Settings that do not become engine arguments of the same name."""
 
 
 class VllmSettings(Settings):
@@ -44,7 +44,7 @@ class VllmSettings(Settings):
     pipeline_parallel_size: int = Field(1, ge=1)
     """Groups of GPUs that each hold a part of the layers."""
     data_parallel_size: int = Field(1, ge=1)
-    """Copies of the model, between which questions are divided."""
+    """Copies of the model that share the questions."""
     gpu_memory_utilization: float | None = Field(None, gt=0, le=1)
     """Share of the GPU's memory that vLLM may use. Default: chosen by vLLM."""
     max_num_seqs: int | None = Field(None, ge=1)
@@ -58,9 +58,9 @@ class VllmSettings(Settings):
     kv_cache_dtype: str = "auto"
     """Precision of the KV cache."""
     enable_prefix_caching: bool | None = None
-    """Process the common beginning of prompts only once. Default: if vLLM supports it for the model."""
+    """Process the common beginning of prompts only once. Default: yes, if vLLM supports it for the model."""
     reasoning_parser: str = Field("auto", min_length=1)
-    """vLLM's parser that tells the reasoning of a chat answer from what follows it. `auto`: the model's; `none`: no parser."""
+    """vLLM's parser that separates the reasoning of a chat answer from the rest. `auto`: the model's; `none`: no parser."""
     tuned: bool = False
     """Use the settings that `regrade tune` found best for this model, hardware and kind of workload. Others that are set by
     hand stay."""
