@@ -8,17 +8,17 @@ from regrade.cli.terminal import plain, stdout
 from regrade.settings.project_folder import project_folder
 
 if TYPE_CHECKING:
-    from regrade.orchestration.deployment.three_way_merge import Outcome
+    from regrade.orchestration.deployment.apply import Outcome
 
 
 def deploy(*, force: bool = False, output: Output = TABLE) -> None:
     """Create or update work pools and deployments on a Prefect server.
 
-    PREFECT_API_URL names the server. Safe to repeat: settings that were changed on the server by hand are kept and
-    listed.
+    PREFECT_API_URL names the server. Safe to repeat. Default parameters, and whether schedules and triggers are on,
+    are set once and then yours; other settings that were changed on the server by hand are refused with the difference.
 
     Args:
-        force: Overwrite settings that were changed on the server by hand, too.
+        force: Overwrite settings that were changed on the server by hand.
     """
     # `regrade deploy --help` does not need Prefect, whose import takes a second.
     from regrade.orchestration.deployment.deploy import deploy_project  # noqa: PLC0415
@@ -31,5 +31,4 @@ def deploy(*, force: bool = False, output: Output = TABLE) -> None:
 
 
 def _print(outcome: "Outcome") -> None:
-    for line in outcome.lines():
-        stdout.print(plain(line))
+    stdout.print(plain(outcome.line()))

@@ -1,8 +1,14 @@
-"""Apply prefect.yaml to a Prefect server; settings changed by hand on the server are kept."""
+"""Create and update the deployments of prefect.yaml on a Prefect server.
 
-from collections.abc import Mapping
-from typing import Any
-from uuid import UUID
+Default parameters, and whether schedules and triggers are on, are set when they are created; afterwards they are a person's.
+Other settings that were changed by hand on the server are refused with the difference, unless they may be overwritten.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import (
@@ -10,89 +16,133 @@ from prefect.client.schemas.actions import (
     DeploymentUpdate,
     VariableCreate,
     VariableUpdate,
-    WorkPoolCreate,
 )
-from prefect.client.schemas.objects import ConcurrencyOptions
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.events.schemas.automations import Automation, AutomationCore
 from prefect.exceptions import ObjectNotFound
-from prefect.workers.process import ProcessWorker
 
-from regrade.orchestration.deployment.desired import DesiredDeployment, flat_settings
-from regrade.orchestration.deployment.three_way_merge import Merged, Outcome, State, merge
+from regrade.orchestration.deployment.desired import DesiredDeployment
 
-SCHEDULE, TRIGGER = "schedule ", "trigger "
+_TRIGGER = "trigger "
 
 
-def create_pool(client: SyncPrefectClient, name: str, limit: int | None) -> Outcome:
-    """Create a work pool of the type `process`, unless a pool of this name exists.
+@dataclass(frozen=True)
+class Outcome:
+    """A work pool, deployment, automation or scorer after `regrade deploy`."""
 
-    Args:
-        client: Client of the server.
-        name: Name of the pool.
-        limit: Most concurrent flow runs of the pool. None: no limit.
-    """
-    try:
-        pool = client.read_work_pool(name)
-    except ObjectNotFound:
-        template = ProcessWorker.get_default_base_job_template()
-        client.create_work_pool(
-            WorkPoolCreate(
-                name=name,
-                type="process",
-                base_job_template=template,
-                concurrency_limit=limit,
+    kind: Literal["pool", "deployment", "automation", "scorer"]
+    name: str
+    state: Literal["created", "updated", "unchanged"]
+    note: str = ""
+    changed: list[str] = field(default_factory=list)
+    """Settings that were updated."""
+
+    def line(self) -> str:
+        """Line for a terminal."""
+        first = f"{self.kind} {self.name}: {self.state} {', '.join(self.changed)}".rstrip()
+        return f"{first}. {self.note}" if self.note else first
+
+
+class Deployment:
+    """A deployment of prefect.yaml beside its state on the server."""
+
+    def __init__(self, client: SyncPrefectClient, desired: DesiredDeployment) -> None:
+        """Read the deployment on the server, and what the last `regrade deploy` set."""
+        self._client, self._desired = client, desired
+        self._memory = f"regrade_deployed_{desired.name.replace('-', '_')}"
+        self._differing: list[str] = []
+        try:
+            existing = client.read_deployment_by_name(desired.path)
+        except ObjectNotFound:
+            self._existing = None
+            return
+        self._existing = existing
+        self._last: dict[str, str] = recall(client, self._memory) or {}
+        """Fingerprint of each setting that was deployed last."""
+        for trigger in desired.triggers.values():
+            trigger.set_deployment_id(existing.id)
+        triggers = [trigger.as_automation() for trigger in desired.triggers.values()]
+        self._wanted = _comparable(desired.settings, desired.schedules, triggers)
+        self._automations = {a.name: a for a in self._own_automations(existing)}
+        self._has = self._on_server(existing)
+        names = {*self._wanted, *self._has}
+        self._differing = sorted(n for n in names if self._wanted.get(n) != self._has.get(n))
+
+    def changed_by_hand(self) -> list[str]:
+        """Name each setting on the server that neither prefect.yaml nor the last deployment has, with both values."""
+        return [
+            f"{self._desired.path}: {name} is {_short(self._has.get(name))}, prefect.yaml has {_short(self._wanted.get(name))}"
+            for name in self._differing
+            if _fingerprint(self._has.get(name)) != self._last.get(name)
+        ]
+
+    def apply(self) -> Outcome:
+        """Create or update the deployment with its schedules and triggers."""
+        client, desired, existing = self._client, self._desired, self._existing
+        if existing is None:
+            client.create_deployment(
+                flow_id=client.create_flow_from_name(desired.flow.name),
+                name=desired.name,
+                work_pool_name=desired.pool,
+                parameters=desired.parameters,
+                **desired.code,
             )
-        )
-        return Outcome("pool", name, "created", f"Concurrent flow runs: {limit}." if limit else "")
-    notes = []
-    if pool.type != "process":
-        notes.append(f"Its type is '{pool.type}', a new pool gets 'process'.")
-    if pool.concurrency_limit != limit:
-        notes.append(
-            f"Its limit is {pool.concurrency_limit}, a new pool gets {limit} "
-            f"(`prefect work-pool set-concurrency-limit {name} {limit}`)."
-        )
-    return Outcome("pool", name, "unchanged", " ".join(notes))
+            Deployment(client, desired).apply()
+            return Outcome("deployment", desired.path, "created")
+        update = DeploymentUpdate.model_validate(desired.code | desired.settings)
+        client.update_deployment(existing.id, update)
+        schedules = {schedule.slug: schedule for schedule in existing.schedules}
+        for kind, _, name in (setting.partition(" ") for setting in self._differing):
+            if kind == "schedule":
+                values = desired.schedules.get(name)
+                if (present := schedules.get(name)) is not None:
+                    client.delete_deployment_schedule(existing.id, present.id)
+                    values = values and values | {"active": present.active}
+                if values is not None:
+                    new = DeploymentScheduleCreate.model_validate(values | {"slug": name})
+                    client.create_deployment_schedules(existing.id, [new])
+            elif kind == "trigger":
+                trigger = desired.triggers.get(name)
+                automation = None if trigger is None else trigger.as_automation()
+                if (known := self._automations.get(name)) is not None:
+                    client.delete_automation(known.id)
+                    if automation is not None:
+                        automation.enabled = known.enabled
+                if automation is not None:
+                    client.create_automation(automation)
+        remember(client, self._memory, {n: _fingerprint(v) for n, v in self._wanted.items()})
+        state: Literal["updated", "unchanged"] = "updated" if self._differing else "unchanged"
+        return Outcome("deployment", desired.path, state, changed=self._differing)
 
-
-def apply_deployment(
-    client: SyncPrefectClient, desired: DesiredDeployment, *, force: bool
-) -> Outcome:
-    """Create or update a deployment with its schedules and triggers."""
-    try:
-        existing: DeploymentResponse | None = client.read_deployment_by_name(desired.path)
-    except ObjectNotFound:
-        existing = None
-    automations: dict[str, Automation] = {}
-    server: dict[str, Any] = {}
-    memory = f"regrade_deployed_{desired.name.replace('-', '_')}"
-    # A deployment that was deleted on the server is created with all its settings.
-    deployed = (recall(client, memory) or {}) if existing is not None else {}
-    if existing is not None:
-        names = {*_below(deployed, TRIGGER), *desired.triggers}
-        automations = _automations(client, existing.id, names)
-        server = _settings(existing) | _trigger_settings(automations)
-        deployment_id = existing.id
-    else:
-        deployment_id = client.create_deployment(
-            flow_id=client.create_flow_from_name(desired.flow.name),
-            name=desired.name,
-            work_pool_name=desired.pool,
-            **desired.code,
+    def _on_server(self, existing: DeploymentResponse) -> dict[str, Any]:
+        """Settings on the server; without schedules that a person added."""
+        settings = existing.model_dump(mode="json", include=set(self._desired.settings))
+        limit = existing.global_concurrency_limit
+        options = existing.concurrency_options
+        settings["concurrency_limit"] = limit.limit if limit else None
+        settings["concurrency_options"] = (
+            options.model_dump(mode="json") if limit and options else None
         )
-    for trigger in desired.triggers.values():
-        trigger.set_deployment_id(deployment_id)
-    triggers = {name: trigger.as_automation() for name, trigger in desired.triggers.items()}
-    merged = merge(desired.settings | _trigger_settings(triggers), server, deployed, force=force)
-    _update(client, deployment_id, desired, merged)
-    _update_schedules(client, deployment_id, existing, merged)
-    _update_triggers(client, automations, triggers, merged)
-    remember(client, memory, merged.remember)
-    if existing is None:
-        return Outcome("deployment", desired.path, "created")
-    state: State = "updated" if merged.changed else "unchanged"
-    return Outcome("deployment", desired.path, state, changed=merged.changed, kept=merged.kept)
+        schedules = {
+            s.slug: s.model_dump(mode="json")
+            for s in existing.schedules
+            if s.slug and (s.slug in self._desired.schedules or f"schedule {s.slug}" in self._last)
+        }
+        return _comparable(settings, schedules, self._automations.values())
+
+    def _own_automations(self, existing: DeploymentResponse) -> Iterator[Automation]:
+        """Yield the triggers of the deployment that are or were in prefect.yaml; others were made by hand."""
+        response = self._client.request(
+            "GET",
+            "/automations/related-to/{resource_id}",
+            path_params={"resource_id": f"prefect.deployment.{existing.id}"},
+        )
+        for automation in map(Automation.model_validate, response.json()):
+            if (
+                automation.name in self._desired.triggers
+                or _TRIGGER + automation.name in self._last
+            ):
+                yield automation
 
 
 def recall(client: SyncPrefectClient, name: str) -> Any:  # noqa: ANN401 - any JSON
@@ -109,107 +159,38 @@ def remember(client: SyncPrefectClient, name: str, value: Any) -> None:  # noqa:
         client.update_variable(VariableUpdate(name=name, value=value, tags=["regrade"]))
 
 
-def _settings(existing: DeploymentResponse) -> dict[str, Any]:
-    limit = existing.global_concurrency_limit
-    options = existing.concurrency_options
-    settings = flat_settings(
-        existing.model_dump(mode="json")
-        | {
-            "concurrency_limit": limit.limit if limit else None,
-            "collision_strategy": options.collision_strategy.value if options else "ENQUEUE",
-            "grace_period_seconds": options.grace_period_seconds if options else None,
-        }
-    )
-    for schedule in existing.schedules:
-        settings[SCHEDULE + (schedule.slug or str(schedule.id))] = {
-            "schedule": schedule.schedule.model_dump(mode="json"),
-            "active": schedule.active,
-            "parameters": schedule.parameters,
-        }
-    return settings
+def _comparable(
+    settings: Mapping[str, Any],
+    schedules: Mapping[str, Mapping[str, Any]],
+    triggers: Iterable[AutomationCore],
+) -> dict[str, Any]:
+    """Return JSON values by name, such as `job_variables.env.NAME` or `schedule nightly`, without those that are a person's."""
+    found = dict(_flat(settings))
+    for slug, schedule in schedules.items():
+        found[f"schedule {slug}"] = {name: schedule[name] for name in ("schedule", "parameters")}
+    for trigger in triggers:
+        values = trigger.model_dump(mode="json", include={"description", "trigger", "actions"})
+        found[_TRIGGER + trigger.name] = values
+    return found
 
 
-def _update(
-    client: SyncPrefectClient, deployment_id: UUID, desired: DesiredDeployment, merged: Merged
-) -> None:
-    """Send the changed settings, and all that follows from the code."""
-    result = merged.result
-    limit = result.get("concurrency limit")
-    job = _below(result, "job_variables.")
-    variables = {name: value for name, value in job.items() if not name.startswith("env.")}
-    if environment := _below(job, "env."):
-        variables["env"] = environment
-    values = {
-        "description": result.get("description"),
-        "tags": result.get("tags", []),
-        "parameters": _below(result, "parameters."),
-        "job_variables": variables,
-    }
-    changed = {name.partition(".")[0] for name in merged.changed}
-    update = desired.code | {name: value for name, value in values.items() if name in changed}
-    if "concurrency limit" in changed:
-        update["concurrency_limit"] = limit
-    if changed & {"work pool", "work queue"}:
-        update |= {"work_pool_name": result["work pool"], "work_queue_name": result["work queue"]}
-    if limit and changed & {"concurrency limit", "collision strategy", "grace period"}:
-        options = {"collision_strategy": result.get("collision strategy", "ENQUEUE")}
-        if "grace period" in result:
-            options["grace_period_seconds"] = result["grace period"]
-        update["concurrency_options"] = ConcurrencyOptions.model_validate(options)
-    client.update_deployment(deployment_id, DeploymentUpdate(**update))
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        elif value is not None:
+            yield prefix + name, sorted(value) if name == "tags" else value
 
 
-def _update_schedules(
-    client: SyncPrefectClient,
-    deployment_id: UUID,
-    existing: DeploymentResponse | None,
-    merged: Merged,
-) -> None:
-    schedules = existing.schedules if existing else []
-    ids = {schedule.slug or str(schedule.id): schedule.id for schedule in schedules}
-    for slug, schedule in merged.changes(SCHEDULE):
-        if slug in ids:
-            client.delete_deployment_schedule(deployment_id, ids[slug])
-        if schedule is not None:
-            new = DeploymentScheduleCreate.model_validate(schedule | {"slug": slug})
-            client.create_deployment_schedules(deployment_id, [new])
+def _fingerprint(value: Any) -> str | None:  # noqa: ANN401 - any JSON
+    """Return a short hash of a value, or None for None; a hash stores no second copy of a setting."""
+    if value is None:
+        return None
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _update_triggers(
-    client: SyncPrefectClient,
-    existing: dict[str, Automation],
-    desired: dict[str, AutomationCore],
-    merged: Merged,
-) -> None:
-    for name, trigger in merged.changes(TRIGGER):
-        if name in existing:
-            client.delete_automation(existing[name].id)
-        if trigger is not None:
-            client.create_automation(desired[name])
-
-
-def _automations(
-    client: SyncPrefectClient, deployment_id: UUID, names: set[str]
-) -> dict[str, Automation]:
-    """Return the triggers of a deployment with these names; others were made by hand."""
-    response = client.request(
-        "GET",
-        "/automations/related-to/{resource_id}",
-        path_params={"resource_id": f"prefect.deployment.{deployment_id}"},
-    )
-    automations = map(Automation.model_validate, response.json())
-    return {automation.name: automation for automation in automations if automation.name in names}
-
-
-def _trigger_settings(automations: Mapping[str, AutomationCore]) -> dict[str, Any]:
-    fields = {"enabled", "description", "trigger", "actions"}
-    return {
-        TRIGGER + name: automation.model_dump(mode="json", include=fields)
-        for name, automation in automations.items()
-    }
-
-
-def _below(values: dict[str, Any], prefix: str) -> dict[str, Any]:
-    return {
-        key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)
-    }
+def _short(value: Any) -> str:  # noqa: ANN401 - any JSON
+    if value is None:
+        return "not set"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else f"{text[:200]} ..."

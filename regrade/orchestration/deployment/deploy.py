@@ -5,22 +5,56 @@ from datetime import timedelta
 
 import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.objects import StateType
 from prefect.events import EventTrigger, Posture, ResourceSpecification
 from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore
-from prefect.exceptions import PrefectHTTPStatusError
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.settings import PREFECT_CLIENT_RETRY_EXTRA_CODES, temporary_settings
+from prefect.workers.process import ProcessWorker
 
-from regrade.orchestration.deployment.apply import apply_deployment, create_pool, recall, remember
+from regrade.orchestration.deployment.apply import Deployment, Outcome, recall, remember
 from regrade.orchestration.deployment.desired import read_desired
-from regrade.orchestration.deployment.three_way_merge import Outcome
 from regrade.orchestration.events import SCORERS_DEPLOYED, announce
 from regrade.orchestration.remote.access import address, client_settings
 from regrade.scorers import scorer_names
 from regrade.scoring.score import label_now
-from regrade.settings.errors import OperationError
+from regrade.settings.errors import OperationError, SettingsError
 from regrade.settings.project_folder import make_flows_importable, project_folder
+
+
+def create_pool(client: SyncPrefectClient, name: str, limit: int | None) -> Outcome:
+    """Create a work pool of the type `process`, unless a pool of this name exists.
+
+    Args:
+        client: Client of the server.
+        name: Name of the pool.
+        limit: Most concurrent flow runs of the pool. None: no limit.
+    """
+    try:
+        pool = client.read_work_pool(name)
+    except ObjectNotFound:
+        template = ProcessWorker.get_default_base_job_template()
+        client.create_work_pool(
+            WorkPoolCreate(
+                name=name,
+                type="process",
+                base_job_template=template,
+                concurrency_limit=limit,
+            )
+        )
+        return Outcome("pool", name, "created", f"Concurrent flow runs: {limit}." if limit else "")
+    notes = []
+    if pool.type != "process":
+        notes.append(f"Its type is '{pool.type}', a new pool gets 'process'.")
+    if pool.concurrency_limit != limit:
+        notes.append(
+            f"Its limit is {pool.concurrency_limit}, a new pool gets {limit} "
+            f"(`prefect work-pool set-concurrency-limit {name} {limit}`)."
+        )
+    return Outcome("pool", name, "unchanged", " ".join(notes))
+
 
 # Announce changed scorers on the server, which starts `rescore-answers` for stale scores.
 
@@ -104,6 +138,12 @@ LIMITS = {"gpu": 4}
 """Concurrent flow runs of a new work pool, for each machine: one generates, while others publish, score and track."""
 
 
+_CHANGED_BY_HAND = (
+    "No deployment was changed, because these settings were changed on the server by hand. Change them back, or overwrite them "
+    "with `--force`:"
+)
+
+
 def deploy_project(report: Callable[[Outcome], None], *, force: bool) -> None:
     """Create or update pools, deployments, triggers and automations on the server at PREFECT_API_URL.
 
@@ -112,7 +152,8 @@ def deploy_project(report: Callable[[Outcome], None], *, force: bool) -> None:
         force: Overwrite settings that were changed by hand on the server, too.
 
     Raises:
-        SettingsError: If PREFECT_API_URL is not set or leads to something else, or prefect.yaml holds an unknown setting.
+        SettingsError: If PREFECT_API_URL is not set or leads to something else, prefect.yaml holds an unknown setting, or a
+            deployment was changed by hand.
         OperationError: If the server refuses or does not answer.
     """
     url = address()
@@ -127,8 +168,12 @@ def deploy_project(report: Callable[[Outcome], None], *, force: bool) -> None:
         ):
             for pool in sorted({deployment.pool for deployment in deployments}):
                 report(create_pool(client, pool, LIMITS.get(pool)))
-            for deployment in deployments:
-                report(apply_deployment(client, deployment, force=force))
+            found = [Deployment(client, deployment) for deployment in deployments]
+            by_hand = [line for deployment in found for line in deployment.changed_by_hand()]
+            if by_hand and not force:
+                raise SettingsError("\n  ".join([_CHANGED_BY_HAND, *by_hand]))
+            for deployment in found:
+                report(deployment.apply())
             for outcome in announce_changed_scorers(client):
                 report(outcome)
             report(crash_silent_runs(client))

@@ -1,6 +1,7 @@
 """Read the deployments in prefect.yaml, with their settings as Prefect's API has them."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,18 @@ _TRIGGER: TypeAdapter[DeploymentTriggerTypes] = TypeAdapter(DeploymentTriggerTyp
 
 @dataclass(frozen=True)
 class DesiredDeployment:
-    """A deployment: `settings` can be changed by hand in the UI, `code` follows from the code."""
+    """A deployment of prefect.yaml."""
 
     name: str
     flow: Flow[..., Any]
     settings: dict[str, Any]
+    """Fields of Prefect's API; changed by hand on the server, they stop `regrade deploy`."""
     code: dict[str, Any]
+    """Fields of Prefect's API that follow from the code."""
+    parameters: dict[str, Any]
+    """Default parameters of a new deployment; afterwards they are a person's."""
+    schedules: dict[str, dict[str, Any]]
+    """Schedules by slug; `active` is that of a new schedule, and a person's afterwards."""
     triggers: dict[str, DeploymentTriggerTypes]
 
     @property
@@ -36,7 +43,7 @@ class DesiredDeployment:
     @property
     def pool(self) -> str:
         """Name of the work pool."""
-        return str(self.settings["work pool"])
+        return str(self.settings["work_pool_name"])
 
 
 def read_desired(file: Path) -> list[DesiredDeployment]:
@@ -50,29 +57,6 @@ def read_desired(file: Path) -> list[DesiredDeployment]:
     return [_desired(entry, pull) for entry in document["deployments"]]
 
 
-def flat_settings(deployment: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that can be changed by hand in the UI, without nesting."""
-    limit = deployment.get("concurrency_limit")
-    variables = dict(deployment.get("job_variables") or {})
-    environment = variables.pop("env", None) or {}
-    flat = {
-        "description": deployment.get("description"),
-        "tags": sorted(deployment.get("tags") or []),
-        "work pool": deployment.get("work_pool_name"),
-        "concurrency limit": limit,
-        "work queue": deployment.get("work_queue_name"),
-        "collision strategy": deployment.get("collision_strategy") if limit else None,
-        "grace period": deployment.get("grace_period_seconds") if limit else None,
-    }
-    for prefix, group in (
-        ("parameters.", deployment.get("parameters") or {}),
-        ("job_variables.", variables),
-        ("job_variables.env.", environment),
-    ):
-        flat |= {prefix + key: value for key, value in group.items()}
-    return {key: value for key, value in flat.items() if value is not None}
-
-
 def _desired(entry: dict[str, Any], pull: list[dict[str, Any]]) -> DesiredDeployment:
     known = {"name", "description", "version", "tags", "entrypoint", "parameters", "schedules"}
     known |= {"concurrency_limit", "triggers", "work_pool", "enforce_parameter_schema"}
@@ -83,25 +67,22 @@ def _desired(entry: dict[str, Any], pull: list[dict[str, Any]]) -> DesiredDeploy
         entry["entrypoint"], use_placeholder_flow=False
     )
     limit = entry.get("concurrency_limit")
-    limits = limit if isinstance(limit, dict) else {"limit": limit}
+    limits: Mapping[str, Any] = limit if isinstance(limit, dict) else {"limit": limit}
     pool = entry["work_pool"]
-    _refuse_unknown(entry["name"], limits, {"limit", "collision_strategy", "grace_period_seconds"})
+    options = {"collision_strategy", "grace_period_seconds"}
+    _refuse_unknown(entry["name"], limits, {"limit", *options})
     _refuse_unknown(entry["name"], pool, {"name", "job_variables", "work_queue_name"})
-    settings = flat_settings(
-        {
-            "description": entry.get("description") or flow.description,
-            "tags": entry.get("tags"),
-            "work_pool_name": pool["name"],
-            "work_queue_name": pool.get("work_queue_name", "default"),
-            "concurrency_limit": limits["limit"],
-            "collision_strategy": limits.get("collision_strategy", "ENQUEUE"),
-            "grace_period_seconds": limits.get("grace_period_seconds"),
-            "parameters": entry.get("parameters"),
-            "job_variables": pool.get("job_variables"),
-        }
-    )
-    for spec in entry.get("schedules") or []:
-        settings[f"schedule {spec['slug']}"] = _schedule(spec)
+    settings = {
+        "description": entry.get("description") or flow.description,
+        "tags": sorted(entry.get("tags") or []),
+        "work_pool_name": pool["name"],
+        "work_queue_name": pool.get("work_queue_name", "default"),
+        "concurrency_limit": limits["limit"],
+        "job_variables": pool.get("job_variables") or {},
+    }
+    if limits["limit"]:
+        chosen = {name: limits[name] for name in options & limits.keys()}
+        settings["concurrency_options"] = {"collision_strategy": "ENQUEUE"} | chosen
     code = {
         "version": entry.get("version") or flow.version,
         "entrypoint": entry["entrypoint"],
@@ -109,7 +90,9 @@ def _desired(entry: dict[str, Any], pull: list[dict[str, Any]]) -> DesiredDeploy
         "parameter_openapi_schema": parameter_schema(flow).model_dump_for_openapi(),
         "enforce_parameter_schema": entry.get("enforce_parameter_schema", True),
     }
-    return DesiredDeployment(entry["name"], flow, settings, code, triggers)
+    schedules = {spec["slug"]: _schedule(spec) for spec in entry.get("schedules") or []}
+    parameters = entry.get("parameters") or {}
+    return DesiredDeployment(entry["name"], flow, settings, code, parameters, schedules, triggers)
 
 
 def _schedule(spec: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +112,7 @@ def _schedule(spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _refuse_unknown(deployment: str, entry: dict[str, Any], known: set[str]) -> None:
+def _refuse_unknown(deployment: str, entry: Mapping[str, Any], known: set[str]) -> None:
     if unknown := set(entry) - known:
         raise SettingsError(
             f"prefect.yaml: '{deployment}' has {sorted(unknown)}, which is not deployed. Known: {sorted(known)}."

@@ -1,5 +1,6 @@
-"""`regrade deploy` on a real Prefect server: safe to repeat; settings changed by hand are kept."""
+"""`regrade deploy` on a real Prefect server: safe to repeat; settings changed by hand are refused."""
 
+import hashlib
 import io
 import os
 import sys
@@ -94,7 +95,6 @@ def test_deploying_again_changes_nothing_and_says_so(server: Server) -> None:
     said = server.deploy()
 
     assert f"{SCORE}: unchanged" in said
-    assert "stays" not in said
     after = server.deployment("score-answers"), server.automations()
     for settings in (before[0], after[0]):
         settings.pop("updated")
@@ -107,45 +107,83 @@ def test_the_schedule_is_there_and_off(server: Server) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_person_changed_stays_and_is_named_until_it_is_forced(server: Server) -> None:
+def test_default_parameters_and_what_is_switched_on_or_off_are_a_persons(server: Server) -> None:
     there = server.deployment("score-answers")
     path = f"/deployments/{there['id']}"
-    server.call(
-        "PATCH",
-        path,
-        {"parameters": {"benchmark": "gsm8k"}, "concurrency_limit": 3, "description": "Ours"},
-    )
+    server.call("PATCH", path, {"parameters": {"benchmark": "gsm8k"}})
     server.call("PATCH", f"{path}/schedules/{there['schedules'][0]['id']}", {"active": True})
     trigger = server.automations()["score published answers"]
     server.call("PATCH", f"/automations/{trigger['id']}", {"enabled": False})
     server.call("PATCH", "/work_pools/gpu", {"concurrency_limit": 2})
 
-    for _ in range(2):  # named each time, not only the first
-        said = server.deploy()
+    for force in (False, True):
+        said = server.deploy(force=force)
 
         assert "pool gpu: unchanged. Its limit is 2, a new pool gets 4 (`prefect work-pool" in said
-        assert f'{SCORE}: parameters.benchmark was changed on the server and stays "gsm8k"' in said
-        assert f"{SCORE}: concurrency limit was changed on the server and stays 3" in said
-        assert f'{SCORE}: description was changed on the server and stays "Ours"' in said
-        assert f"{SCORE}: schedule nightly was changed on the server" in said
-        assert f"{SCORE}: trigger score published answers was changed on the server" in said
+        assert f"{SCORE}: unchanged" in said
         kept = server.deployment("score-answers")
         assert kept["parameters"] == {"benchmark": "gsm8k"}
-        assert kept["global_concurrency_limit"]["limit"] == 3
-        assert kept["description"] == "Ours"
         assert [schedule["active"] for schedule in kept["schedules"]] == [True]
         assert not server.automations()["score published answers"]["enabled"]
         assert server.call("GET", "/work_pools/gpu")["concurrency_limit"] == 2
 
+    server.call("PATCH", path, {"parameters": {}})
+    server.call("PATCH", f"{path}/schedules/{kept['schedules'][0]['id']}", {"active": False})
+    server.call("PATCH", f"/automations/{trigger['id']}", {"enabled": True})
+    server.call("PATCH", "/work_pools/gpu", {"concurrency_limit": 4})
+
+
+@pytest.mark.slow
+def test_what_a_person_changed_is_refused_with_the_difference_until_it_is_forced(
+    server: Server,
+) -> None:
+    there = server.deployment("score-answers")
+    path = f"/deployments/{there['id']}"
+    server.call("PATCH", path, {"concurrency_limit": 3, "description": "Ours"})
+    schedule = there["schedules"][0]
+    daily = {"schedule": {"cron": "0 5 * * *", "timezone": "UTC"}, "active": True}
+    server.call("PATCH", f"{path}/schedules/{schedule['id']}", daily)
+    server.call("PATCH", "/variables/name/regrade_deployed_rescore_answers", {"value": {}})
+
+    for _ in range(2):  # each time, not only the first
+        with pytest.raises(SettingsError) as refused:
+            server.deploy()
+
+        first, *lines = str(refused.value).splitlines()
+        assert "overwrite them with `--force`" in first
+        name = "  score-answers/score-answers:"
+        assert lines[0] == f"{name} concurrency_limit is 3, prefect.yaml has not set"
+        assert lines[1].startswith(f'{name} description is "Ours", prefect.yaml has "Score stored')
+        assert lines[2].startswith(f'{name} schedule nightly is {{"schedule": {{"cron": "0 5 * *')
+        assert (
+            len(lines) == 3
+        )  # without a memory of the last deployment, equal values are no difference
+        kept = server.deployment("score-answers")
+        assert (kept["description"], kept["global_concurrency_limit"]["limit"]) == ("Ours", 3)
+
     said = server.deploy(force=True)
 
-    assert "stays" not in said
+    assert f"{SCORE}: updated concurrency_limit, description, schedule nightly" in said
     reset = server.deployment("score-answers")
-    assert reset["parameters"] == {}
-    assert reset["global_concurrency_limit"] is None
-    assert [schedule["active"] for schedule in reset["schedules"]] == [False]
-    assert server.automations()["score published answers"]["enabled"]
-    server.call("PATCH", "/work_pools/gpu", {"concurrency_limit": 4})
+    assert (reset["description"], reset["global_concurrency_limit"]) == (there["description"], None)
+    (nightly,) = reset["schedules"]
+    assert (nightly["schedule"]["cron"], nightly["active"]) == ("0 3 * * *", True)
+    server.call("PATCH", f"{path}/schedules/{nightly['id']}", {"active": False})
+
+
+@pytest.mark.slow
+def test_what_a_later_version_deploys_otherwise_is_no_change_by_hand(server: Server) -> None:
+    there = server.deployment("judge-answers")
+    path = f"/deployments/{there['id']}"
+    server.call("PATCH", path, {"description": "Older"})
+    memory = "/variables/name/regrade_deployed_judge_answers"
+    deployed = server.call("GET", memory)["value"]
+    older = hashlib.sha256(b'"Older"').hexdigest()[:16]
+    server.call("PATCH", memory, {"value": deployed | {"description": older}})
+
+    assert "judge-answers/judge-answers: updated description" in server.deploy()
+    assert server.deployment("judge-answers")["description"] == there["description"]
+    assert server.call("GET", memory)["value"] == deployed
 
 
 @pytest.mark.slow
