@@ -52,7 +52,7 @@ def open_dataset(
         SettingsError: If settings contradict each other, a template is not valid, or the name is taken.
         SourceError: If a file does not exist.
     """
-    if settings.name in registry.names("benchmark"):
+    if registry.is_known("benchmark", settings.name):
         raise SettingsError(
             f"The name '{settings.name}' belongs to an installed benchmark. Choose another name for the dataset."
         )

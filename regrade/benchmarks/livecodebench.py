@@ -6,8 +6,9 @@ Dataset:  https://huggingface.co/datasets/lighteval/code_generation_lite (config
           from May 2023 to April 2025
 Licence:  MIT for the code; the problems belong to the contests (LeetCode, AtCoder, Codeforces)
 
-The release and the dates are part of the benchmark's identity; `livecodebench_2408_2505` and `livecodebench_2502_2505` are the
-windows that model cards quote. Results are also shown by difficulty. 10 answers per question at temperature 0.2, as in the paper;
+The release and the dates are part of the benchmark's identity. `livecodebench_2408_2505` has the contests from August 2024 to May
+2025, `livecodebench_240801_250201` those from 1 August 2024 to 1 February 2025, a window of cards that quote release v5, whose
+problems release v6 contains. Any other two months or days may stand there. Results are also shown by difficulty. 10 answers per question at temperature 0.2, as in the paper;
 pass@k follows from them.
 
 The tests of all problems are gigabytes. They are not stored with the answers: scoring reads them from the dataset, at the
@@ -15,6 +16,7 @@ commit from which the questions came, or from the same file (`regrade score --so
 """
 
 import json
+from calendar import monthrange
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
@@ -203,4 +205,39 @@ def _day(index: int, value: object) -> date:
         raise RowError(index, f"contest_date is {value!r}; expected a date") from error
 
 
-benchmark = LiveCodeBench
+def benchmark(name: str) -> type[LiveCodeBench]:
+    """Return LiveCodeBench, or the part of it between the two months (YYMM) or days (YYMMDD) in the name.
+
+    Raises:
+        SettingsError: If the name has no such dates.
+    """
+    first, _, last = name.removeprefix(LiveCodeBench.name).removeprefix("_").partition("_")
+    if not first:
+        return LiveCodeBench
+    begin, end = _limit(name, first), _limit(name, last, is_end=True)
+    if begin > end:
+        raise SettingsError(f"Benchmark '{name}' ends before it begins.")
+    form = ("%B %Y", "%d %B %Y")
+    window = " to ".join(
+        f"{day:{form[len(text) == 6]}}".lstrip("0") for text, day in ((first, begin), (last, end))
+    )
+    members = {
+        "__doc__": f"LiveCodeBench, {window}.",
+        "name": name,
+        "description": f"Problems of programming contests, {window} (LiveCodeBench v6).",
+        "first_day": begin,
+        "last_day": end,
+    }
+    return type(f"LiveCodeBench{first}To{last}", (LiveCodeBench,), members)
+
+
+def _limit(name: str, text: str, *, is_end: bool = False) -> date:
+    year, month, day = 2000 + int(text[:2]), int(text[2:4]), int(text[4:] or 1)
+    try:
+        if is_end and len(text) == 4:
+            day = monthrange(year, month)[1]
+        return date(year, month, day)
+    except ValueError as error:
+        raise SettingsError(
+            f"Benchmark '{name}': '{text}' is no month (YYMM) or day (YYMMDD)."
+        ) from error

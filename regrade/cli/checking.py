@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownCommandError
 from pydantic import ValidationError
@@ -15,7 +15,7 @@ from pydantic import ValidationError as SettingsProblem
 from regrade.jobs.job import GenerationJob
 from regrade.jobs.plans_of_job import check_plans
 from regrade.scorers import load_scorer
-from regrade.settings import BenchmarkName, Settings, registry
+from regrade.settings import Settings, registry
 from regrade.settings.errors import SettingsError, UnknownNameError
 from regrade.settings.problems import models_at, problem_text, sentence
 
@@ -49,8 +49,8 @@ def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | No
     """
     check_names(parameters, kind.model_fields.keys() - {"gate"}, file)
     for name in _texts(parameters.get("benchmarks")):
-        if name not in get_args(BenchmarkName):
-            raise UnknownNameError("benchmark", name, get_args(BenchmarkName))
+        if not registry.is_known("benchmark", name):
+            raise UnknownNameError("benchmark", name, registry.names("benchmark"))
     if isinstance(scorer := parameters.get("scorer"), str):
         load_scorer(scorer)
     given = {name: value for name, value in parameters.items() if value is not None}

@@ -25,7 +25,7 @@ def is_judge_set(answers: AnswerSet) -> bool:
 
 def default_rubric(benchmark: str) -> str | None:
     """Return the rubric that an installed benchmark names for its judge, or None."""
-    if benchmark not in registry.names("benchmark"):
+    if not registry.is_known("benchmark", benchmark):
         return None
     rubric: str | None = getattr(registry.load("benchmark", benchmark), "rubric", None)
     return rubric

@@ -3,6 +3,8 @@
 Built-in: each module directly in `regrade/scorers`, `regrade/benchmarks` or `regrade/engines` holds its class in
 the attribute `scorer`, `benchmark` or `engine`. Other packages declare their class as an entry point of the group
 `regrade.scorers`, `regrade.benchmarks` or `regrade.engines`. Listing the names imports no class.
+
+`competitions` and `livecodebench` hold several benchmarks: there `benchmark` is a function that returns the class of a name.
 """
 
 import pkgutil
@@ -22,6 +24,22 @@ NAME = r"^[a-z0-9][a-z0-9_]*$"
 """Pattern of valid names."""
 IN_FILE = r"^.+\.py:[A-Za-z_]\w*$"
 """Pattern of `path/to/file.py:name`, a definition in a file that is not installed."""
+_DATE = r"_\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?"
+WINDOW = f"livecodebench{_DATE}{_DATE}"
+"""Pattern of the names of LiveCodeBench between two months or days, such as `livecodebench_2410_2502`."""
+_SHARED_MODULES: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
+    "benchmark": {
+        "competitions": (
+            *("aime_2024", "aime_2025", "aime_2026"),
+            *("hmmt_feb_2025", "hmmt_feb_2026", "hmmt_nov_2025"),
+        ),
+        "livecodebench": (
+            *("livecodebench", "livecodebench_240801_250201", "livecodebench_2408_2505"),
+            *("livecodebench_2410_2502", "livecodebench_2502_2505"),
+        ),
+    }
+}
+"""Names by module, for modules that hold several."""
 _MEMBERS: Mapping[Kind, tuple[str, ...]] = {
     "scorer": ("name", "version", "description", "unparsed", "columns", "targets"),
     "benchmark": (
@@ -44,6 +62,11 @@ def names(kind: Kind) -> tuple[str, ...]:
     return tuple(_entries(kind))
 
 
+def is_known(kind: Kind, name: str) -> bool:
+    """Return True if a class of a name is installed; benchmarks have more names than `names` lists (`WINDOW`)."""
+    return name in _entries(kind) or (kind == "benchmark" and bool(re.fullmatch(WINDOW, name)))
+
+
 def load(kind: Kind, name: str) -> Any:  # noqa: ANN401 - a class, or a scorer's function
     """Return the class of a name; `regrade.scorers.base` and the other `base` modules describe its interface.
 
@@ -53,7 +76,7 @@ def load(kind: Kind, name: str) -> Any:  # noqa: ANN401 - a class, or a scorer's
         UnknownNameError: If no class of this name is installed.
         PluginError: If the class is installed but cannot be used.
     """
-    if name not in _entries(kind):
+    if not is_known(kind, name):
         raise UnknownNameError(kind, name, names(kind))
     loaded = _loaded(kind, name)
     if isinstance(loaded, PluginError):
@@ -83,8 +106,11 @@ def _entries(kind: Kind) -> Mapping[str, tuple[EntryPoint, ...]]:
     """Return the definitions of each name; a name with several definitions cannot be used."""
     entries: dict[str, tuple[EntryPoint, ...]] = {}
     group = package(kind)
-    for name in sorted(_files(group)):
-        entries[name] = (EntryPoint(name, f"{group}.{name}:{kind}", group),)
+    shared = _SHARED_MODULES.get(kind, {})
+    modules = {name: name for name in _files(group) if name not in shared}
+    modules |= {name: module for module, several in shared.items() for name in several}
+    for name, module in sorted(modules.items()):
+        entries[name] = (EntryPoint(name, f"{group}.{module}:{kind}", group),)
     for point in sorted(_all_entry_points().select(group=group), key=lambda point: point.name):
         entries[point.name] = (*entries.get(point.name, ()), point)
     return entries
@@ -110,7 +136,8 @@ _all_entry_points = cache(entry_points)
 def _loaded(kind: Kind, name: str) -> Any | PluginError:  # noqa: ANN401 - as `load`
     """Return the class, or the error to raise when it is used; cached, so that a failed import runs only once."""
     try:
-        return _checked(kind, name, _entries(kind)[name])
+        known = _entries(kind)
+        return _checked(kind, name, known[name] if name in known else known["livecodebench"])
     except PluginError as error:
         return error
 
@@ -154,6 +181,8 @@ def _checked(kind: Kind, name: str, points: Sequence[EntryPoint]) -> Any:  # noq
     except Exception as error:
         problem = f"{places} cannot be imported: {type(error).__name__}: {error}"
         raise PluginError(kind, name, problem) from error
+    if kind == "benchmark" and isfunction(loaded):
+        loaded = loaded(name)
     return checked(kind, name, loaded, places)
 
 

@@ -33,12 +33,25 @@ def _known_scorer(name: str) -> str:
     raise ValueError(str(UnknownNameError("scorer", name, registry.names("scorer"))))
 
 
+def _known_benchmark(name: str) -> str:
+    """Refuse a name that is not installed."""
+    if registry.is_known("benchmark", name):
+        return name
+    raise ValueError(str(UnknownNameError("benchmark", name, registry.names("benchmark"))))
+
+
 if TYPE_CHECKING:
     BenchmarkName: TypeAlias = str
     ScorerName: TypeAlias = str
     EngineName: TypeAlias = str
 else:  # Pydantic accepts, and the form offers, only installed names
-    BenchmarkName = Literal[registry.names("benchmark")]
+    _BENCHMARKS = registry.names("benchmark")
+    BenchmarkName = Annotated[
+        Literal[_BENCHMARKS] | str,
+        AfterValidator(_known_benchmark),
+        WithJsonSchema({"enum": list(_BENCHMARKS), "type": "string"}),
+    ]
+    """Also LiveCodeBench between other months, which the form does not offer."""
     _SCORERS = registry.names("scorer")
     ScorerName = Annotated[
         Literal[_SCORERS] | str,
@@ -62,7 +75,7 @@ if TYPE_CHECKING:
     SourceName: TypeAlias = str
 else:  # one field in the form: a union would be two buttons
     _NAMES = "|".join(registry.names("benchmark"))
-    SourceName = Annotated[str, Field(pattern=rf"^(?:{_NAMES})$|{HARNESS_NAME}")]
+    SourceName = Annotated[str, Field(pattern=rf"^(?:{_NAMES}|{registry.WINDOW})$|{HARNESS_NAME}")]
 AnswerSetId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 """Id of an answer set in stored data."""
 ANSWER_SET_START = re.compile(r"[0-9a-f]{4,16}")

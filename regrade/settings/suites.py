@@ -22,9 +22,10 @@ class Suite:
     @property
     def missing(self) -> tuple[str, ...]:
         """Members that are not installed here."""
-        installed = registry.names("benchmark")
         return tuple(
-            name for name in self.benchmarks if name not in installed and not _is_task(name)
+            name
+            for name in self.benchmarks
+            if not (registry.is_known("benchmark", name) or _is_task(name))
         )
 
 
@@ -61,7 +62,7 @@ SUITES = (
         "What papers report of base models, as plain text with worked examples.",
         (
             "mmlu",
-            "bbh",
+            "lm_eval:bbh_cot_fewshot",
             "gsm8k",
             "lm_eval:hellaswag",
             "lm_eval:arc_challenge",

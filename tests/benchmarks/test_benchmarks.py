@@ -20,8 +20,8 @@ SLOW = ("datasets", "huggingface_hub", "jinja2", "torch", "transformers", "vllm"
 
 
 TESTED_ELSEWHERE = {
-    *("bbh", "hle", "simpleqa_verified", "ifeval", "ifbench", "humaneval_plus", "mbpp_plus"),
-    *("livecodebench", "livecodebench_2408_2505", "livecodebench_2502_2505"),
+    *("hle", "simpleqa_verified", "ifeval", "ifbench", "humaneval_plus", "mbpp_plus"),
+    *(name for name in ALL if name.startswith("livecodebench")),
 }
 """Benchmarks whose rows other modules test: their prompts have no chat and plain text of the same question."""
 

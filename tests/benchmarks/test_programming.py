@@ -11,7 +11,7 @@ import pytest
 from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.benchmarks.base import Benchmark
 from regrade.settings import DatasetBenchmark, PromptSettings
-from regrade.settings.errors import SourceError
+from regrade.settings.errors import SettingsError, SourceError, UnknownNameError
 from tests.benchmarks.programming import (
     BASE_ROWS,
     CONTEST_ROWS,
@@ -97,6 +97,7 @@ def test_a_row_that_cannot_be_used_is_named(
         ("livecodebench", ["doubled", "doubled_2", "shifted"], None),
         ("livecodebench_2408_2505", ["doubled_2", "shifted"], "2024-08-01"),
         ("livecodebench_2502_2505", ["shifted"], "2025-02-01"),
+        ("livecodebench_250201_250228", ["shifted"], "2025-02-01"),
     ],
 )
 def test_the_window_is_part_of_the_identity(
@@ -106,6 +107,28 @@ def test_the_window_is_part_of_the_identity(
     assert [sample.doc["question"] for sample in benchmark.samples()] == ids
     assert benchmark.identity.parameters["release"] == "release_v6"
     assert benchmark.identity.parameters["first_day"] == first
+
+
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [("2402_2402", "2024-02-29"), ("240801_250201", "2025-02-01"), ("2410_250201", "2025-02-01")],
+)
+def test_a_window_ends_with_its_last_month_or_day(name: str, last: str):
+    assert open_benchmark(f"livecodebench_{name}").parameters["last_day"] == last
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("250231_2505", "'250231' is no month"), ("2505_2502", "ends before it begins")],
+)
+def test_a_window_without_days_is_refused(name: str, problem: str):
+    with pytest.raises(SettingsError, match=problem):
+        open_benchmark(f"livecodebench_{name}")
+
+
+def test_a_window_without_months_is_no_benchmark():
+    with pytest.raises(UnknownNameError, match="'livecodebench_2413_2505'"):
+        open_benchmark("livecodebench_2413_2505")
 
 
 def test_dates_of_contests_are_texts_or_times(tmp_path: Path):
