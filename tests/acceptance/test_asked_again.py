@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.answering import answering, said
 from tests.command_line import Ran, regrade
-from tests.http_server import Handler, serving
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
 QUESTIONS = 6
@@ -32,28 +32,14 @@ class Server:
 def server() -> Iterator[Server]:
     state = Server()
 
-    class Api(Handler):
-        protocol_version = "HTTP/1.1"
+    def reply(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        question = body["messages"][-1]["content"]
+        state.asked[question] += 1
+        if question in state.refused:
+            return 400, {"error": {"message": "not today"}}
+        return 200, said("#### 1")
 
-        def do_GET(self) -> None:
-            if self.path == "/v1/models":
-                self.reply({"data": [{"id": "m", "root": state.root}]})
-            else:
-                self.reply({}, 404)
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            question = body["messages"][-1]["content"]
-            state.asked[question] += 1
-            if question in state.refused:
-                self.reply({"error": {"message": "not today"}}, 400)
-                return
-            choice = {"index": 0, "message": {"content": "#### 1"}, "finish_reason": "stop"}
-            usage = {"prompt_tokens": 3, "completion_tokens": 2}
-            self.reply({"choices": [choice], "usage": usage})
-
-    with serving(Api) as address:
-        state.url = f"{address}/v1"
+    with answering(reply, lambda: {"id": "m", "root": state.root}) as state.url:
         yield state
 
 

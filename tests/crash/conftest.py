@@ -1,13 +1,18 @@
-"""Fixtures of the crash tests: real vLLM and Prefect servers, and a reference run without a crash."""
+"""Fixtures of the crash tests: an engine over HTTP, a real Prefect server, and a reference run without a crash."""
 
+import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
+from tests.answering import answering, said
+from tests.command_line import DEMO
 from tests.crash.harness import Account, Command, accuracy, config, stored
 from tests.hub_server.fixtures import Hub
 
@@ -16,10 +21,20 @@ ACCOUNTS: pytest.StashKey[list[Account]] = pytest.StashKey()
 
 
 @pytest.fixture(scope="session")
-def served(vllm_server: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Configuration for the session's vLLM server, slow enough to be interrupted."""
-    engine = {"kind": "openai", "base_url": vllm_server, "max_concurrency": 2, "max_retries": 1}
-    return config(tmp_path_factory.mktemp("served"), engine, model="demo", limit=LIMIT)
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Configuration for a server that answers slowly enough to be interrupted, two questions of three right."""
+    lines = (DEMO / "data" / "arithmetic.jsonl").read_text().splitlines()
+    asked = [json.loads(line) for line in lines]
+    answers = {one["question"]: one["answer"] for one in asked[::3] + asked[1::3]}
+
+    def reply(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        time.sleep(0.05)
+        question = body["messages"][-1]["content"].partition("\nWork it out")[0]
+        return 200, said(f"{question} I think it is {answers.get(question, '#### -1')}")
+
+    with answering(reply, lambda: {"id": "demo", "root": "/served/demo"}) as url:
+        engine = {"kind": "openai", "base_url": url, "max_concurrency": 2, "max_retries": 1}
+        yield config(tmp_path_factory.mktemp("served"), engine, model="demo", limit=LIMIT)
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,6 @@ def test_a_read_only_disk_says_so(disk: SmallDisk):
 
 
 @pytest.mark.slow
-@pytest.mark.vllm
 @pytest.mark.prefect
 def test_a_run_whose_disk_runs_full_goes_on_when_there_is_room(
     disk: SmallDisk, served: Path, prefect_server: str, tmp_path: Path

@@ -10,7 +10,7 @@ from tests.crash.harness import spooled, wait_until
 from tests.hub_server.faults import Answer
 from tests.hub_server.fixtures import Hub
 
-pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(400)]
 
 SECONDS = 10.0
 

@@ -18,7 +18,7 @@ from tests.crash.harness import Account, Command, accuracy, answer_set, stored, 
 from tests.hub_server.faults import Stall
 from tests.hub_server.fixtures import Hub
 
-pytestmark = [pytest.mark.vllm, pytest.mark.prefect]
+pytestmark = pytest.mark.prefect
 
 
 def check(account: Account, command: Command, repository: Repository, reference: Reference) -> None:

@@ -104,7 +104,6 @@ def test_the_command_says_what_it_published_and_what_it_could_not(spool_home: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.vllm
 @pytest.mark.prefect
 def test_what_a_killed_run_left_is_published_here_and_continued_on_another_machine(
     on_hub: Make, hub: Hub, hub_repository: HubRepository

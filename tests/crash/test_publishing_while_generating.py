@@ -11,7 +11,7 @@ from tests.crash.harness import answer_set, spooled, stored
 from tests.hub_server.faults import Answer, CutUpload, Drop, Stall
 from tests.hub_server.fixtures import Hub
 
-pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
 
 
 def commits(hub: Hub) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet
+from tests.answering import answering
 from tests.builders import row
-from tests.http_server import Handler, serving
 from tests.stored import publish
 
 FENCED = re.compile(
@@ -62,19 +62,8 @@ class ScriptedJudge:
     @contextmanager
     def served(self) -> Iterator[str]:
         """Yield the address of the API."""
-        scripted = self
-
-        class Api(Handler):
-            def do_GET(self) -> None:
-                self.reply({"data": [{"id": scripted.name, "owned_by": scripted.owner}]})
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                status, content = scripted.reply(body)
-                self.reply(content, status)
-
-        with serving(Api) as url:
-            yield f"{url}/v1"
+        with answering(self.reply, lambda: {"id": self.name, "owned_by": self.owner}) as url:
+            yield url
 
 
 def candidates(
