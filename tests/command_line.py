@@ -93,12 +93,15 @@ def run_here(words: list[str]) -> int:
 def _variables(environment: dict[str, str]) -> Iterator[None]:
     """Set environment variables, also as settings of Prefect, and set back all that the block changes."""
     from prefect.context import root_settings_context
+    from prefect.logging.handlers import APILogHandler
 
     before = dict(os.environ)
     os.environ.update(environment)
     try:
         with root_settings_context():
             yield
+            if "PREFECT_API_URL" in os.environ:
+                APILogHandler().flush()  # while the address is still set
     finally:
         for name in os.environ.keys() - before.keys():
             del os.environ[name]

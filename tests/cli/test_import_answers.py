@@ -120,32 +120,6 @@ def test_answers_without_a_usable_target_are_counted(tmp_path: Path):
     assert "'Z' of question 2" in ran.err
 
 
-def test_extracted_answers_without_a_score_are_compared_with_the_target(tmp_path: Path):
-    rows = [
-        {"a": "It is 4.", "final": final, "gold": "#### 4"} for final in ("4", "4.0", "5", None)
-    ]
-    options = ("--column.text", "a", "--column.extracted", "final", "--column.target", "gold")
-    ran = regrade(
-        "import", jsonl(tmp_path / "a.jsonl", *rows), *options, "--model", "m", "--benchmark", "b",
-        "--answers", tmp_path / "answers", "--json",
-    )  # fmt: skip
-    assert ran.code == 0, ran.err
-    [original] = ran.document["answer_sets"][0]["originals"]
-    assert original["name"] == "final equals target"
-    assert (original["accuracy"], original["n"]) == (0.5, 4)
-
-
-def test_nested_lists_are_addressed(tmp_path: Path):
-    row = {"runs": [["It is 3."], ["It is 4."]], "doc": [{"q": "2+2?", "gold": ["4"]}]}
-    path = jsonl(tmp_path / "a.jsonl", row)
-    options = ("--column.text", "runs[*][0]", "--column.question", "doc[0].q")
-    more = ("--column.target", "doc.0.gold[0]", "--model", "m", "--benchmark", "b")
-    ran = regrade("import", path, *options, *more, "--answers", tmp_path / "answers", "--json")
-    assert ran.code == 0, ran.err
-    [one] = ran.document["answer_sets"]
-    assert (one["rows"], one["scorers"], one["without_target"]) == (2, ["number"], 0)
-
-
 def test_control_characters_of_a_file_do_not_reach_the_terminal(tmp_path: Path):
     results(tmp_path, model_name="evil\x1b[31m[bold]model")
     path = jsonl(tmp_path / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0))

@@ -10,14 +10,12 @@ import pytest
 from tests.command_line import DEMO, Ran, regrade
 from tests.hub_server.fixtures import Hub
 
-pytestmark = [pytest.mark.prefect]
-
 MODEL = DEMO / "regrade-demo"
 SUMS = ("--dataset.name", "sums", "--dataset.scorer", "number", "--dataset.path")
 
 
 @pytest.fixture
-def here(tmp_path: Path, prefect_api: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("REGRADE_SPOOL", str(tmp_path / "spool"))
     monkeypatch.setenv("REGRADE_LOGS", str(tmp_path / "logs"))
     return tmp_path
@@ -50,27 +48,13 @@ def model_without(here: Path, *names: str) -> Path:
     return folder
 
 
-def test_an_unknown_benchmark_is_answered_with_the_closest(here: Path):
-    refused(
-        here,
-        "--model",
-        MODEL,
-        "--benchmark",
-        "gsm8",
-        says=["Unknown benchmark 'gsm8'", "Did you mean 'gsm8k'?"],
-    )
-
-
 def test_an_unknown_option_is_bad_usage(here: Path):
     refused(here, "--modell", MODEL, says=["--modell"])
 
 
 @pytest.mark.slow
-def test_no_benchmark_at_all_says_so(here: Path):
-    refused(here, "--model", MODEL, says=["nothing to evaluate"])
-
-
-@pytest.mark.slow
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_api")
 def test_an_unknown_model_says_where_it_was_looked_for(
     here: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ):
@@ -92,14 +76,12 @@ def test_a_model_folder_without_weights_says_what_is_missing(here: Path):
     refused(here, "--model", folder, *SUMS, path, says=["has no weights", "safetensors"])
 
 
-@pytest.mark.slow
 def test_a_model_folder_without_a_tokenizer_says_what_is_missing(here: Path):
     path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
     folder = model_without(here, "tokenizer.json")
     refused(here, "--model", folder, *SUMS, path, says=["has no tokenizer"])
 
 
-@pytest.mark.slow
 def test_a_chat_prompt_needs_a_model_with_a_chat_template(here: Path):
     path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
     folder = model_without(here, "chat_template.jinja")
@@ -112,17 +94,23 @@ def test_a_chat_prompt_needs_a_model_with_a_chat_template(here: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_api")
 def test_a_missing_column_is_named_with_those_there_are(here: Path):
     path = questions(here / "q.jsonl", {"frage": "1+1", "answer": "2"})
     refused(here, "--model", MODEL, *SUMS, path, says=["question", "frage"])
 
 
 @pytest.mark.slow
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_api")
 def test_an_empty_dataset_is_refused(here: Path):
     refused(here, "--model", MODEL, *SUMS, questions(here / "q.jsonl"), says=["q.jsonl", "empty"])
 
 
 @pytest.mark.slow
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_api")
 def test_a_target_that_is_not_a_number_is_named_with_its_row(here: Path):
     path = questions(
         here / "q.jsonl",
@@ -132,13 +120,14 @@ def test_a_target_that_is_not_a_number_is_named_with_its_row(here: Path):
     refused(here, "--model", MODEL, *SUMS, path, says=["row 1", "quatre"])
 
 
-@pytest.mark.slow
 def test_a_dataset_file_that_is_not_there_is_named(here: Path):
     refused(here, "--model", MODEL, *SUMS, here / "nowhere.jsonl", says=["nowhere.jsonl"])
 
 
 @pytest.mark.vllm
+@pytest.mark.prefect
 @pytest.mark.slow
+@pytest.mark.usefixtures("prefect_api")
 def test_max_tokens_that_cannot_fit_is_refused_before_the_model_is_loaded(here: Path):
     path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
     ran = refused(
@@ -148,6 +137,8 @@ def test_max_tokens_that_cannot_fit_is_refused_before_the_model_is_loaded(here: 
 
 
 @pytest.mark.slow
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_api")
 def test_a_folder_with_other_things_in_it_is_not_an_answer_repository(here: Path):
     (here / "photos").mkdir()
     (here / "photos" / "cat.jpg").write_bytes(b"\xff\xd8")
@@ -165,6 +156,8 @@ def test_a_folder_with_other_things_in_it_is_not_an_answer_repository(here: Path
     assert [entry.name for entry in (here / "photos").iterdir()] == ["cat.jpg"]
 
 
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_api")
 def test_an_unreachable_server_is_named(here: Path):
     path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
     server = ("--engine", "openai", "--base-url", "http://127.0.0.1:9/v1")
@@ -172,18 +165,8 @@ def test_an_unreachable_server_is_named(here: Path):
 
 
 @pytest.mark.slow
-def test_server_options_need_the_server_engine(here: Path):
-    refused(
-        here,
-        "--model",
-        MODEL,
-        "--base-url",
-        "http://127.0.0.1:9/v1",
-        says=["--base-url", "--engine openai"],
-    )
-
-
-@pytest.mark.slow
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_api")
 def test_a_private_repository_without_a_token_says_what_to_set(
     here: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ):
@@ -199,26 +182,3 @@ def test_scoring_a_repository_that_is_not_there_is_refused(here: Path):
     assert ran.code == 2
     assert "nowhere" in ran.err
     assert not (here / "nowhere").exists()
-
-
-@pytest.mark.slow
-def test_an_unknown_scorer_is_answered_with_the_closest(here: Path):
-    ran = regrade("score", "--answers", here / "answers", "--scorer", "numbr")
-    assert ran.code == 2
-    assert "Did you mean 'number'?" in ran.err
-
-
-def test_a_configuration_with_an_unknown_key_is_refused(here: Path):
-    (here / "c.yaml").write_text("model: m\nbenchmarcks: [gsm8k]\n")
-    refused(here, "--config", here / "c.yaml", says=["benchmarcks", "benchmarks"])
-
-
-def test_a_gate_in_a_configuration_is_sent_to_the_command_that_judges(here: Path):
-    (here / "c.yaml").write_text("model: m\ngate: {max_drop: 1}\n")
-    refused(here, "--config", here / "c.yaml", says=["gate:", "regrade gate", "regrade trigger"])
-
-
-def test_a_sampling_value_out_of_bounds_is_named(here: Path):
-    refused(
-        here, "--model", MODEL, "--benchmark", "gsm8k", "--temperature", "-1", says=["temperature"]
-    )

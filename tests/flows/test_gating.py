@@ -30,8 +30,6 @@ from tests.comparing.sides import answer
 from tests.server_process import free_port
 from tests.stored import score
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
-
 
 @pytest.fixture
 def repository(tmp_path: Path) -> LocalRepository:

@@ -114,12 +114,6 @@ def test_hooks_without_transformers_name_the_extra(installed: Installed):
     assert "Install it with `pip install 'regrade[hooks]'`." in done.err.splitlines()[-1]
 
 
-def test_the_command_line_of_the_wheel_has_all_commands(installed: Installed):
-    shown = installed.regrade("--help")
-    assert shown.code == 0, shown.err
-    assert all(word in shown.out for word in ("evaluate", "score", "deploy", "trigger"))
-
-
 @pytest.mark.prefect
 def test_the_wheel_scores_stored_answers(installed: Installed, prefect_api: str, tmp_path: Path):
     repository = LocalRepository(tmp_path / "answers")
