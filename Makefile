@@ -28,10 +28,10 @@ install-cuda:  ## On a GPU machine: install vLLM's CUDA build and regrade into .
 demo: .venv/installed  ## Evaluate the demo model with vLLM on the CPU; needs no account
 	@$(BIN)/regrade evaluate --config infra/demo/demo.yaml
 
-# Tests that start engines and servers time themselves, and run one after the other; the others share the cores.
+# Tests with real engines and servers run in two processes; those that share an engine or a server in the same (tests/conftest.py).
 test: .venv/installed-dev  ## Run the tests, except the slow ones
 	@$(BIN)/python -m pytest -m "not slow and not stack and not vllm and not prefect" --numprocesses logical --maxprocesses 8 --dist loadfile
-	@$(BIN)/python -m pytest -m "(vllm or prefect) and not slow and not stack"
+	@$(BIN)/python -m pytest -m "(vllm or prefect) and not slow and not stack" --numprocesses 2 --dist loadgroup
 
 test-slow: .venv/installed-dev .peers/installed  ## Run the slow tests that `make test` skips
 	@$(BIN)/python -m pytest -m slow
@@ -98,7 +98,10 @@ stack-restore: .venv/installed-stack  ## Restore a backup into an empty stack (F
 stack-test: .venv/installed-dev .venv/installed-stack  ## Test the stack: run, cancel, crash, score, compare
 	@$(BIN)/python -m pytest -m stack tests/infra
 
+test-infra: check-cuda stack-test  ## Test what infra/ installs and runs, and note in .ci/infra-passed that it passed
+	@$(BIN)/python -m infra.passed --write
+
 ui: .venv/installed  ## Start the pages of Prefect, MLflow and the viewer with the runs of this checkout (127.0.0.1:4200, :5000, :4300)
 	@infra/ui.sh
 
-.PHONY: help install install-cuda demo test test-slow check check-cuda sbom audit format lock deploy ui perf mutants stack stack-backup stack-down stack-restore stack-test
+.PHONY: help install install-cuda demo test test-slow check check-cuda sbom audit format lock deploy ui perf mutants stack stack-backup stack-down stack-restore stack-test test-infra

@@ -47,6 +47,24 @@ pytest_plugins = [
 ]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses the engine or the server of the session, and bring it into one process (`--dist loadgroup`).
+
+    Other tests stay with their file.
+    """
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        with_engine = not {"vllm_engine", "vllm_server"}.isdisjoint(names)
+        with_server = "prefect_server" in names
+        if with_engine:
+            item.add_marker(pytest.mark.vllm)
+        if with_server:
+            item.add_marker(pytest.mark.prefect)
+        lane = "engine" if with_engine else "server" if with_server else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(lane))
+
+
 @pytest.fixture
 def spool_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A spool of this test's own."""

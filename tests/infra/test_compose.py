@@ -74,6 +74,7 @@ def has_compose() -> bool:
 needs_compose = pytest.mark.skipif(not has_compose(), reason="docker compose is not installed")
 
 
+@pytest.mark.stack
 @needs_compose
 def test_docker_compose_takes_it_and_publishes_on_loopback_only():
     done = compose("config", **{name: f"value-{name}" for name in SECRETS})
@@ -86,6 +87,7 @@ def test_docker_compose_takes_it_and_publishes_on_loopback_only():
             assert host == "127.0.0.1"
 
 
+@pytest.mark.stack
 @needs_compose
 def test_docker_compose_takes_the_file_with_prometheus_and_grafana_beside_it():
     more = ROOT / "infra/compose.monitoring.yaml"
@@ -105,6 +107,7 @@ def test_docker_compose_takes_the_file_with_prometheus_and_grafana_beside_it():
         assert not source.startswith("/") or Path(source).exists(), source
 
 
+@pytest.mark.stack
 @needs_compose
 @pytest.mark.parametrize("missing", SECRETS)
 def test_docker_compose_refuses_to_start_without_a_password(missing: str):

@@ -70,6 +70,7 @@ def advancing(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     endpoint.stop()
 
 
+@pytest.mark.stack
 def test_every_panel_of_an_evaluation_and_of_the_fleet_has_a_value(advancing: str, tmp_path: Path):
     with running(tmp_path, {"regrade": [advancing]}) as server:
         for dashboard in (EVALUATION, FLEET):
@@ -83,6 +84,7 @@ def test_every_panel_of_an_evaluation_and_of_the_fleet_has_a_value(advancing: st
     assert 5000 < float(left["value"][1]) < 10_000 - STATE.stored
 
 
+@pytest.mark.stack
 def test_the_queries_for_vllm_are_valid(tmp_path: Path):
     with running(tmp_path, {}) as server:
         assert len(server.unanswered(VLLM)) == len(VLLM.panels)
