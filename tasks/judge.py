@@ -45,21 +45,21 @@ def plan_judging(job: JudgeJob, judge: str) -> list[Work]:
     repository = open_repository(job.answers, create=True)
     asked = open_rubric(job.rubric) if job.rubric is not None else None
     benchmarks = list(questions_of(job, repository, asked))
-    one = job.of(judge)
-    model = one.engine.resolve(judge)
+    settings = job.of(judge)
+    model = settings.engine.resolve(judge)
     plans = [
         make_plan(
             benchmark,
             model,
-            one.engine,
-            sampling=one.sampling,
-            prompt=one.prompt,
+            settings.engine,
+            sampling=settings.sampling,
+            prompt=settings.prompt,
             repeats=benchmark.run.repeats,
             repeats_greedy=True,
         )
         for benchmark in benchmarks
     ]
-    return [as_work(plan, repository, one) for plan in plans]
+    return [as_work(plan, repository, settings) for plan in plans]
 
 
 def questions_of(

@@ -65,7 +65,7 @@ def run_here(words: list[str]) -> int:
     from regrade.cli.main import run as run_command
 
     loggers = [logging.getLogger(name) for name in ("", "regrade", "regrade.trigger")]
-    before = [(one, list(one.handlers), one.level, one.propagate) for one in loggers]
+    before = [(known, list(known.handlers), known.level, known.propagate) for known in loggers]
     for logger in loggers[1:]:  # left by a test that called a command without this
         logger.handlers[:] = []
     with pytest.MonkeyPatch.context() as patched:

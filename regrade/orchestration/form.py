@@ -68,7 +68,7 @@ def takes(job: type[_Job]) -> Callable[[Callable[[_Job], _R]], Callable[..., _R]
             return function(make_job(job, signature.bind(*places, **names).arguments))
 
         run.__signature__ = signature  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         run.job = job  # type: ignore[attr-defined]
         return run
 

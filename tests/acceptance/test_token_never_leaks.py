@@ -73,7 +73,7 @@ def test_no_file_and_no_line_that_a_run_writes_holds_the_token(
     run("verify", code=0)
 
     token = hub.token.encode()
-    assert not [one for one in said if hub.token in one.out + one.err]
+    assert not [output for output in said if hub.token in output.out + output.err]
     folders = [tmp_path, *tmp_path_factory.getbasetemp().glob("prefect-server*")]
     looked_at = set()
     for path in _files(folders):

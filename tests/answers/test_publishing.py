@@ -94,9 +94,9 @@ def test_the_speed_of_a_session_is_published_with_its_last_rows_and_after_them(
     last = publish_answers(repository, spool, description(5))
 
     assert first is not None
-    assert [one.speed for one in first.manifest.sessions] == [None]
+    assert [kept.speed for kept in first.manifest.sessions] == [None]
     assert last is not None
-    assert [(one.rows, one.speed) for one in last.manifest.sessions] == [
+    assert [(kept.rows, kept.speed) for kept in last.manifest.sessions] == [
         (5, Speed(requests=5, steps=40))
     ]
 
@@ -131,7 +131,7 @@ def test_a_later_session_keeps_the_speeds_of_earlier_ones(
     answers = publish_answers(repository, spool, description(5))
 
     assert answers is not None
-    assert [one.speed and one.speed.steps for one in answers.manifest.sessions] == [1, 2]
+    assert [kept.speed and kept.speed.steps for kept in answers.manifest.sessions] == [1, 2]
 
 
 def test_two_writers_at_once_both_succeed(repository: LocalRepository, tmp_path: Path):

@@ -112,8 +112,8 @@ def test_the_json_document_has_what_the_readme_promises(evaluated: Evaluated):
 
 def test_measurements_and_goodput_are_in_the_result_the_manifest_and_mlflow(evaluated: Evaluated):
     results = {
-        one["answer_set_id"]: Speed.model_validate(one["speed"])
-        for one in evaluated.first.document["answer_sets"]
+        answer_set["answer_set_id"]: Speed.model_validate(answer_set["speed"])
+        for answer_set in evaluated.first.document["answer_sets"]
     }
     stored = {
         manifest["answer_set_id"]: Speed.model_validate(manifest["sessions"][-1]["speed"])
@@ -212,9 +212,12 @@ def test_list_shows_the_sets_and_their_scores(evaluated: Evaluated):
     listed = regrade("list", "--answers", evaluated.answers, "--json")
     assert listed.code == 0, listed.err
     sets = listed.document["answer_sets"]
-    assert {one["benchmark"] for one in sets} == {"demo-arithmetic", "demo-choice"}
-    assert all(one["complete"] and one["rows"] == LIMIT for one in sets)
-    assert all(one["scores"] and not any(score["stale"] for score in one["scores"]) for one in sets)
+    assert {answer_set["benchmark"] for answer_set in sets} == {"demo-arithmetic", "demo-choice"}
+    assert all(answer_set["complete"] and answer_set["rows"] == LIMIT for answer_set in sets)
+    assert all(
+        answer_set["scores"] and not any(score["stale"] for score in answer_set["scores"])
+        for answer_set in sets
+    )
 
 
 def test_show_prints_an_answer_with_what_was_read_and_the_target(evaluated: Evaluated):

@@ -39,9 +39,9 @@ def test_tasks_of_all_kinds_go_from_the_command_line_to_scores(
     )
 
     assert ran.code == 0, ran.err
-    sets = {one["benchmark"]: one for one in ran.document["answer_sets"]}
+    sets = {answer_set["benchmark"]: answer_set for answer_set in ran.document["answer_sets"]}
     assert list(sets) == [f"lm_eval:{task}" for task in TASKS]
-    assert all(one["failed"] == 0 for one in sets.values())
+    assert all(answer_set["failed"] == 0 for answer_set in sets.values())
     blocked = tmp_path / "blocked"
     for name in ("torch", "vllm", "transformers"):
         (blocked / name).mkdir(parents=True)
@@ -56,10 +56,13 @@ def test_tasks_of_all_kinds_go_from_the_command_line_to_scores(
     )
 
     assert again.code == 0, again.err
-    scores = {one["benchmark"]: one["scores"][0] for one in again.document["answer_sets"]}
-    for benchmark, one in sets.items():
-        assert scores[benchmark]["metrics"] == one["scores"][0]["metrics"]
+    scores = {
+        answer_set["benchmark"]: answer_set["scores"][0]
+        for answer_set in again.document["answer_sets"]
+    }
+    for benchmark, answer_set in sets.items():
+        assert scores[benchmark]["metrics"] == answer_set["scores"][0]["metrics"]
     listed = regrade("list", *where[:2], "--json")
     assert {f"lm_eval:{task}" for task in TASKS} == {
-        one["benchmark"] for one in listed.document["answer_sets"]
+        answer_set["benchmark"] for answer_set in listed.document["answer_sets"]
     }

@@ -34,8 +34,8 @@ CACHES = (
 
 
 def forget() -> None:
-    for one in CACHES:
-        one.cache_clear()
+    for cached in CACHES:
+        cached.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0] == "their_package"]:
         del sys.modules[name]
 
@@ -166,10 +166,10 @@ def test_what_names_a_scorer_that_is_not_installed_is_read_listed_and_shown(tmp_
     shown = regrade("show", answers.manifest.answer_set_id, "--answers", folder, "--json").document
     wrong = regrade("show", answers.manifest.answer_set_id, "--answers", folder, "--wrong")
 
-    assert [(one["scorer"], one["stale"]) for one in listed["scores"]] == [("shouted", False)]
-    assert [one["text"] for one in shown["answers"]] == ["yes!", "yes"]
+    assert [(score["scorer"], score["stale"]) for score in listed["scores"]] == [("shouted", False)]
+    assert [answer["text"] for answer in shown["answers"]] == ["yes!", "yes"]
     # The stored scoring is shown, as the viewer does: it needs no installed scorer.
-    assert [one["outcome"] for one in shown["answers"]] == ["scored", "unparsed"]
+    assert [answer["outcome"] for answer in shown["answers"]] == ["scored", "unparsed"]
     assert wrong.code == 0, wrong.err
     with pytest.raises(UnknownNameError, match="Unknown scorer 'shouted'"):
         score_answers(again(answers), "shouted")
@@ -193,7 +193,7 @@ def test_a_benchmark_of_another_package_is_listed_and_planned(tmp_path: Path):
         site,
     )
 
-    assert [one["name"] for one in listed][-1] == "riddles"
+    assert [benchmark["name"] for benchmark in listed][-1] == "riddles"
     assert planned.split() == ["riddles", "2", "1"]
 
 
@@ -217,8 +217,10 @@ def test_an_engine_of_another_package_is_a_choice_of_the_form_and_generates(tmp_
     )
 
     schema = json.loads(form)
-    choices = [one["$ref"] for one in schema["properties"]["engine"]["anyOf"] if "$ref" in one]
-    assert [one.rpartition("/")[2] for one in choices] == [
+    choices = [
+        choice["$ref"] for choice in schema["properties"]["engine"]["anyOf"] if "$ref" in choice
+    ]
+    assert [choice.rpartition("/")[2] for choice in choices] == [
         "VllmEngine",
         "OpenAIEngine",
         "EchoEngine",
@@ -303,7 +305,7 @@ def test_a_broken_package_is_listed_as_such_and_disturbs_no_other_command(tmp_pa
     )
 
     assert "absent_module" in listed_scorers["broken"]["broken"]
-    assert {"number", "exact"} <= {one["name"] for one in listed_scorers["scorers"]}
+    assert {"number", "exact"} <= {scorer["name"] for scorer in listed_scorers["scorers"]}
     assert "broken cannot be used: " in benchmarks.out
     assert (listed.code, "number v2" in listed.out) == (0, True)
     assert "Engine 'broken' cannot be used: 'their_package.engine:Broken' of their" in used

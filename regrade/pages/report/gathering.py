@@ -161,7 +161,7 @@ def gather(request: Request) -> Report:
     bases = _bases(request, library, shelf)
     chosen = _chosen(request, library, shelf)
     if not request.names and request.base_answers is None:
-        chosen = [stored for stored in chosen if stored.id not in {one.id for one in bases}]
+        chosen = [stored for stored in chosen if stored.id not in {base.id for base in bases}]
     if not chosen:
         raise SettingsError("There is no answer set beside the baseline: name one.")
     if damaged := [error for stored in chosen for error in stored.damaged]:

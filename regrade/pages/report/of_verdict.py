@@ -36,18 +36,20 @@ def write_verdict_report(path: Path, judged: GateReport) -> None:
 def verdict_request(judged: GateReport) -> Request | None:
     """Return the content of a report on a verdict's answer sets; None if nothing was compared.
 
-    Whatever differs beside the model, the gate accepted it. One scorer that judged all benchmarks gives all numbers.
+    The gate has accepted all differences other than the model. If one scorer judged all benchmarks, it gives all numbers.
     """
-    compared = [one.comparison for one in judged.benchmarks if one.comparison is not None]
+    compared = [
+        verdict.comparison for verdict in judged.benchmarks if verdict.comparison is not None
+    ]
     if not compared:
         return None
     scorers = {comparison.scorer.split(" ")[0] for comparison in compared}
     repository, before = compared[0].candidate.repository, compared[0].base.repository
     return Request(
         answers=repository,
-        names=tuple(one.candidate.answer_set_id for one in compared),
+        names=tuple(pair.candidate.answer_set_id for pair in compared),
         base=judged.base,
-        base_sets=tuple(one.base.answer_set_id for one in compared),
+        base_sets=tuple(pair.base.answer_set_id for pair in compared),
         base_answers=None if before == repository else before,
         scorer=scorers.pop() if len(scorers) == 1 else None,
         allow=get_args(Difference),

@@ -169,7 +169,7 @@ def pair_page(
         )
     )
     makers = TextMaker("plain", full)
-    said = [
+    shown = [
         _said(makers, texts, place_read(scored, int(row)), verdict=stored.run is not None)
         for stored, texts, scored, row in (
             (base, left, found.compared.sides[0], found.base_row[place]),
@@ -177,9 +177,9 @@ def pair_page(
         )
     ]
     same = None
-    answers = [marked(one.answer, one.mark) for one in said]
+    answers = [marked(text.answer, text.mark) for text in shown]
     if filters.view == "difference":
-        compared = difference(said[0].answer, said[1].answer)
+        compared = difference(shown[0].answer, shown[1].answer)
         same = compared.same
         answers = [compared.base, compared.candidate]
     pairs = found.compared.pairs
@@ -190,19 +190,19 @@ def pair_page(
             stored=stored,
             value=float(value),
             extracted=extracted_line(scored, int(row)),
-            thought=None if one.thought is None else makers.plain(one.thought),
-            thought_open=one.is_open,
-            answer=Text(answer, one.cut),
+            thought=None if text.thought is None else makers.plain(text.thought),
+            thought_open=text.is_open,
+            answer=Text(answer, text.cut),
             href=links.answer(stored.id, own_id, texts["repeat"], AnswerFilters(at=filters.at)),
         )
-        for stored, value, scored, row, texts, one, answer, own_id in (
+        for stored, value, scored, row, texts, text, answer, own_id in (
             (
                 base,
                 pairs.base[at],
                 found.compared.sides[0],
                 found.base_row[place],
                 left,
-                said[0],
+                shown[0],
                 answers[0],
                 sample_id,
             ),
@@ -212,7 +212,7 @@ def pair_page(
                 found.compared.sides[1],
                 found.candidate_row[place],
                 right,
-                said[1],
+                shown[1],
                 answers[1],
                 other_id,
             ),

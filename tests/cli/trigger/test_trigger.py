@@ -307,7 +307,7 @@ def test_a_request_whose_answer_was_lost_starts_no_second_run(served: str) -> No
         auth=Login(),
         timeout=30,
     ).json()
-    (only,) = [one for one in found if one["parameters"].get("model") == model]
+    (only,) = [run for run in found if run["parameters"].get("model") == model]
     assert only["id"] == ran.document["flow_run"]["id"]
 
 
