@@ -85,7 +85,7 @@ def send(
     body: bytes | None = None,
     most_bytes: int = MOST_BYTES,
 ) -> Response:
-    """Send a GET request, or a POST request if there is a body. Redirects are followed.
+    """Send a GET request, or a POST request if there is a body. Redirects are followed on the same host and port.
 
     Args:
         url: Address.
@@ -100,10 +100,20 @@ def send(
     method = "GET" if body is None else "POST"
     content = bytearray()
     try:
-        with httpx2.stream(
-            method, url, headers=headers, content=body, timeout=seconds, follow_redirects=True
-        ) as response:
-            for chunk in response.iter_bytes():
+        with (
+            httpx2.Client(
+                timeout=seconds,
+                follow_redirects=True,
+                event_hooks={"response": [_refuse_other_place]},
+            ) as client,
+            client.stream(
+                method,
+                url,
+                headers={"Accept-Encoding": "identity", **(headers or {})},
+                content=body,
+            ) as response,
+        ):
+            for chunk in response.iter_raw():
                 content += chunk
                 if len(content) >= most_bytes:
                     break
@@ -115,3 +125,14 @@ def send(
     except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
         raise NoResponseError(str(error) or type(error).__name__) from error
     return Response(response.status_code, response.headers, bytes(content[:most_bytes]))
+
+
+def _refuse_other_place(response: httpx2.Response) -> None:
+    """Refuse a redirect to another host or port: what is there was not asked for."""
+    if response.has_redirect_location:
+        there = response.url.join(response.headers["Location"])
+        place = (there.scheme, there.netloc)
+        if place != (response.url.scheme, response.url.netloc):
+            raise NoResponseError(
+                f"it redirects to {there.scheme}://{there.netloc.decode(errors='replace')}, which is not followed"
+            )

@@ -4,9 +4,10 @@ import math
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 import orjson
@@ -23,7 +24,7 @@ from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.streaming import END, StreamedResponse, events
 from regrade.hub.http_client import Failure, failure_of, retry_after
 from regrade.models.served import api_key, not_accepted
-from regrade.settings.errors import EngineError
+from regrade.settings.errors import EngineError, SettingsError
 
 _LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds, if the server names none."""
@@ -37,6 +38,12 @@ _SPACES = " \n\N{LATIN CAPITAL LETTER C WITH DOT ABOVE}\N{LATIN CAPITAL LETTER G
 """White space, also as byte-level and SentencePiece tokens write it."""
 Send = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """Sends a request to an address and returns the response."""
+_MOST_BYTES = 4 << 20
+"""Most bytes of a response beside the tokens of its answers."""
+_MOST_TOKEN_BYTES = 2048
+"""Most bytes of a token, with the JSON around it."""
+_MOST_RANK_BYTES = 256
+"""Most bytes of each token that is ranked beside it."""
 _CONTEXT = re.compile(r"context[ _]length", re.IGNORECASE)
 
 
@@ -83,7 +90,11 @@ class Server:
         self._last_success = -math.inf
         key = api_key(settings.api_key_env)
         self._session = aiohttp.ClientSession(
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            headers={
+                "Accept-Encoding": "identity",
+                **({"Authorization": f"Bearer {key}"} if key else {}),
+            },
+            auto_decompress=False,  # a small response may unpack to any size
             timeout=aiohttp.ClientTimeout(
                 total=None,
                 sock_connect=min(settings.timeout, _CONNECT_SECONDS),
@@ -158,9 +169,9 @@ class Server:
         """Return the version that a vLLM server reports at `/version`, or None."""
         url = f"{self._addresses.first.url.removesuffix('/v1')}/version"
         try:
-            async with self._session.get(url, timeout=aiohttp.ClientTimeout(total=10)) as response:
-                content = orjson.loads(await response.read()) if response.status == 200 else {}
-        except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError):
+            async with self._get(url) as response:
+                content = orjson.loads(await _read(response)) if response.status == 200 else {}
+        except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError, RefusedError):
             return None
         version = content.get("version") if isinstance(content, dict) else None
         return version if isinstance(version, str) else None
@@ -171,9 +182,9 @@ class Server:
             return None
         url = f"{self._addresses.first.url.removesuffix('/v1')}/metrics"
         try:
-            async with self._session.get(url, timeout=aiohttp.ClientTimeout(total=10)) as response:
-                return await response.text() if response.status == 200 else None
-        except (aiohttp.ClientError, TimeoutError, UnicodeDecodeError):
+            async with self._get(url) as response:
+                return (await _read(response)).decode() if response.status == 200 else None
+        except (aiohttp.ClientError, TimeoutError, UnicodeDecodeError, RefusedError):
             return None
 
     async def prompt_ending(self, body: Mapping[str, Any]) -> str | None:
@@ -185,9 +196,12 @@ class Server:
         url = f"{self._addresses.first.url.removesuffix('/v1')}/tokenize"
         request = {**body, "add_generation_prompt": True, "return_token_strs": True}
         try:
-            async with self._session.post(url, json=request) as response:
-                content = orjson.loads(await response.read()) if response.status == 200 else {}
-        except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError):
+            async with self._session.post(url, json=request, allow_redirects=False) as response:
+                most = _most_bytes(body)
+                content = (
+                    orjson.loads(await _read(response, most)) if response.status == 200 else {}
+                )
+        except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError, RefusedError):
             return None
         tokens = content.get("token_strs") if isinstance(content, dict) else None
         if not isinstance(tokens, list):
@@ -200,14 +214,14 @@ class Server:
 
     async def _whole(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
         async with self._opened(url, body) as response:
-            return _document(await response.read(), response.status)
+            return _document(await _read(response, _most_bytes(body)), response.status)
 
     async def _streamed(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
         started, answer = time.monotonic(), StreamedResponse()
         async with self._opened(url, body) as response:
             if response.content_type != "text/event-stream":
-                return _document(await response.read(), response.status)
-            async for data in events(response.content.iter_any()):
+                return _document(await _read(response, _most_bytes(body)), response.status)
+            async for data in events(_bounded(response, _most_bytes(body))):
                 if data == END:
                     answer.ended = True
                     break
@@ -228,15 +242,24 @@ class Server:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request, and yield the response if its status is a success."""
         try:
-            async with self._session.post(url, json=body) as response:
+            async with self._session.post(url, json=body, allow_redirects=False) as response:
                 if response.status >= 400:
-                    raise self._error(url, response, await response.read())
+                    raise self._error(url, response, await _read(response))
+                if response.status >= 300:
+                    raise _redirected(url, response)
                 yield response
         except TimeoutError as error:
             seconds = self._settings.timeout
             raise _RetryableError(f"nothing came for {seconds:g} s", moves=False) from error
+        except aiohttp.ClientResponseError as error:  # its message repeats what came
+            raise _RetryableError("the response is not valid HTTP") from error
         except aiohttp.ClientError as error:
             raise _RetryableError(str(error) or type(error).__name__) from error
+
+    def _get(self, url: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return self._session.get(
+            url, timeout=aiohttp.ClientTimeout(total=10), allow_redirects=False
+        )
 
     def _error(self, url: str, response: aiohttp.ClientResponse, content: bytes) -> Exception:
         status, message = response.status, _message(content)
@@ -265,6 +288,48 @@ def _wait(state: RetryCallState) -> float:
     return _backoff(state)
 
 
+def _most_bytes(body: Mapping[str, Any]) -> int:
+    """Return the most bytes of a response to a request: what it asked for, generously counted."""
+    prompts = body.get("prompt")
+    answers = len(prompts) if isinstance(prompts, list) else 1
+    ranked = max(int(body.get(name) or 0) for name in ("logprobs", "top_logprobs"))
+    token = _MOST_TOKEN_BYTES + _MOST_RANK_BYTES * ranked
+    given = sum(len(text) for text in prompts or ()) if body.get("echo") else 0
+    return _MOST_BYTES + token * (answers * int(body.get("max_tokens", 0)) + given)
+
+
+async def _bounded(response: aiohttp.ClientResponse, most: int) -> AsyncIterator[bytes]:
+    """Yield the pieces of a response as they come.
+
+    Raises:
+        RefusedError: If it is compressed, which it was not asked to be, or longer than `most` bytes.
+    """
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise RefusedError(response.status, "The server sent a compressed response unasked.")
+    async for piece in response.content.iter_any():
+        most -= len(piece)
+        if most < 0:
+            raise RefusedError(response.status, "The server sent far more than was asked for.")
+        yield piece
+
+
+async def _read(response: aiohttp.ClientResponse, most: int = _MOST_BYTES) -> bytes:
+    """Return the content of a response.
+
+    Raises:
+        RefusedError: See `_bounded`.
+    """
+    return b"".join([piece async for piece in _bounded(response, most)])
+
+
+def _redirected(url: str, response: aiohttp.ClientResponse) -> SettingsError:
+    place = urlsplit(urljoin(url, response.headers.get("Location", "")))
+    return SettingsError(
+        f"{url} answers {response.status}: it redirects to {place.scheme}://{place.netloc}, which is not followed. If the API is "
+        "there, set engine.base_url to its address."
+    )
+
+
 def _document(content: bytes, status: int) -> dict[str, Any]:
     try:
         document = orjson.loads(content)
@@ -286,12 +351,18 @@ def _error_of(event: Mapping[str, Any], data: bytes) -> Exception:
 
 
 def _message(content: bytes) -> str:
-    """Return the message of an error response: OpenAI's JSON, other JSON or plain text."""
+    """Return the message of an error response in the form of the API; of anything else only its size.
+
+    A page that is not the API's may hold what the sender of the request should not see.
+    """
     try:
         answer = orjson.loads(content)
     except orjson.JSONDecodeError:
-        answer = content.decode(errors="replace")
+        answer = None
+    message = None
     if isinstance(answer, dict):
         inner = answer.get("error", answer)
-        answer = inner.get("message", inner) if isinstance(inner, dict) else inner
-    return " ".join(str(answer).split())[:500] or "(nothing)"
+        message = inner.get("message", inner.get("detail")) if isinstance(inner, dict) else inner
+    if message is None:
+        return f"(no error of the API, but {len(content):,} bytes)" if content else "(nothing)"
+    return " ".join(str(message).split())[:500] or "(nothing)"

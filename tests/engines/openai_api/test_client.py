@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import gzip
 import json
 import threading
 import time
@@ -679,3 +680,39 @@ def test_truncation_is_refused_because_only_the_server_has_the_tokenizer(server)
 
     with pytest.raises(SettingsError, match="truncate"):
         OpenAIClient(engine, engine.resolve("small"), rendering=PromptRendering(truncate=True))
+
+
+@pytest.mark.parametrize(
+    "respond",
+    [
+        lambda _: web.Response(body=b" " * (200 << 20), content_type="application/json"),
+        lambda _: Streamed(pieces(*["A" * (1 << 20)] * 200)),
+        lambda _: web.Response(
+            body=gzip.compress(b" " * (1 << 28)), headers={"Content-Encoding": "gzip"}
+        ),
+    ],
+    ids=["a long body", "a long stream", "a packed body"],
+)
+def test_no_more_is_read_than_was_asked_for(server, respond):
+    server.behaviour = respond
+    completions = run(server, ["p"])
+    assert "more than was asked" in str(completions[0].error) or "compressed" in str(
+        completions[0].error
+    )
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_an_error_that_names_the_place_and_nothing_of_it(server, status):
+    with misbehaving_server() as other:
+        there = {"Location": f"{other.url}/internal"}
+        server.behaviour = lambda _: web.Response(status=status, headers=there)
+        with pytest.raises(SettingsError, match=f"redirects to {other.url.removesuffix('/v1')}"):
+            run(server, ["p"])
+        assert other.bodies == []
+
+
+def test_a_page_that_is_no_error_of_the_api_is_not_repeated(server):
+    server.behaviour = lambda _: web.Response(status=400, text="SECRET-INTERNAL-TOKEN")
+    (completion,) = run(server, ["p"])
+    assert "SECRET" not in str(completion.error)
+    assert "21 bytes" in str(completion.error)
