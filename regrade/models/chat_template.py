@@ -3,13 +3,14 @@
 The template is rendered without the model's tokenizer, so that a run can be planned on a machine without one.
 """
 
+import atexit
 import json
 import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import jinja2
@@ -17,6 +18,7 @@ import jinja2.meta
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from regrade.processes.limited import LimitedProcesses, Limits, Stopped
 from regrade.settings.errors import SettingsError
 
 logger = logging.getLogger("regrade.plan")
@@ -44,6 +46,8 @@ _BEGUN = r"\[THINK\]|<\|channel\|>analysis"
 NO_THINK = "/no_think"
 """System message by which some templates (NVIDIA's, SmolLM3's) switch reasoning off."""
 _GENERATION = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")
+_LONGEST = 1 << 20
+"""Longest prompt that a template may make of a question mark, in characters."""
 _PROBE = ({"role": "user", "content": "?"},)
 
 
@@ -62,13 +66,8 @@ class ChatTemplate:
     @cached_property
     def arguments(self) -> frozenset[str]:
         """Names that the template reads; empty if it is no valid template."""
-        environment = _environment()
-        del environment.globals["strftime_now"]  # jinja leaves out the names that it knows
-        try:
-            parsed = environment.parse(_GENERATION.sub("", self.text))
-        except jinja2.TemplateError:
-            return frozenset()
-        return frozenset(jinja2.meta.find_undeclared_variables(parsed))
+        names = self._asked().get("names")
+        return frozenset(map(str, names)) if isinstance(names, list) else frozenset()
 
     @property
     def prints_the_day(self) -> bool:
@@ -152,24 +151,27 @@ class ChatTemplate:
 
     def _render(self, arguments: Mapping[str, Any]) -> str | None:
         """Return the text before an answer, without white space at its end; None if the template fails."""
-        try:
-            template = _environment().from_string(_GENERATION.sub("", self.text))
-            system = [{"role": "system", "content": self.system}] if self.system else []
-            text = template.render(
-                messages=[*system, *_PROBE],
-                tools=None,
-                documents=None,
-                add_generation_prompt=True,
-                **{**self.special_tokens, **arguments},
-            )
-        except (jinja2.TemplateError, TypeError, ValueError, KeyError) as error:
-            logger.warning(
-                "whether the model reasons is not known, because its chat template cannot be rendered here (%s): "
-                "`--sampling model` asks it as its card says",
-                error,
-            )
-            return None
-        return text.rstrip()
+        answer = self._asked(arguments)
+        if "text" in answer:
+            return str(answer["text"])
+        logger.warning(
+            "whether the model reasons is not known, because its chat template cannot be rendered here (%s): "
+            "`--sampling model` asks it as its card says",
+            answer["problem"],
+        )
+        return None
+
+    def _asked(self, arguments: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """Return what a child process says of the template: it is the work of strangers, and need not end."""
+        system = [{"role": "system", "content": self.system}] if self.system else []
+        values = {"messages": [*system, *_PROBE], **self.special_tokens, **(arguments or {})}
+        answer = _children().compute(
+            {"template": self.text, "values": None if arguments is None else values}
+        )
+        if isinstance(answer, Stopped):
+            return {"problem": f"it was ended by its limit: {answer.limit}"}
+        assert isinstance(answer, dict)  # noqa: S101 - `asked` returns it
+        return answer
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,36 @@ def rendered_in_code(model_type: str) -> RenderedInCode | None:
     if model_type not in _IN_CODE:
         return None
     return RenderedInCode(model_type=model_type, code_switch=_IN_CODE[model_type])
+
+
+def asked(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `names` that a template reads or, with `values`, its `text`; `problem` if it fails. Runs in a child process."""
+    environment = _environment()
+    template = _GENERATION.sub("", request["template"])
+    try:
+        if request["values"] is None:
+            del environment.globals["strftime_now"]  # jinja leaves out the names that it knows
+            parsed = environment.parse(template)
+            return {"names": sorted(jinja2.meta.find_undeclared_variables(parsed))}
+        text = environment.from_string(template).render(
+            **{"tools": None, "documents": None, "add_generation_prompt": True, **request["values"]}
+        )
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a template can raise whatever Python can
+        return {"problem": str(error)[:500]}
+    if len(text) > _LONGEST:
+        return {"problem": f"it makes a prompt of {len(text):,} characters"}
+    return {"text": text.rstrip()}
+
+
+@cache
+def _children() -> LimitedProcesses:
+    """Return the process that renders templates; it ends with this one."""
+    limits = Limits(cpu_seconds=5, seconds=60, memory=512 << 20)
+    children = LimitedProcesses(f"{__name__}:{asked.__name__}", limits, processes=1)
+    atexit.register(children.__exit__)
+    return children
 
 
 def _environment() -> jinja2.Environment:

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import pickle
+import tracemalloc
 import zlib
 
 import pytest
@@ -37,9 +38,22 @@ class Hostile:
 @pytest.mark.parametrize("value", [Hostile(), os.path.join, {"a": pickle.PickleBuffer}])
 def test_a_pickle_that_names_a_class_or_function_is_refused_and_not_run(value: object):
     packed = base64.b64encode(zlib.compress(pickle.dumps(value))).decode()
-    with pytest.raises(ContestTestsError, match="a pickle that wants to load"):
+    with pytest.raises(ContestTestsError, match="a pickle with the operation"):
         contest_cases({"public_test_cases": "", "private_test_cases": packed}, is_function=False)
     assert not os.path.exists("/tmp/regrade-was-here")  # noqa: PTH110
+
+
+def test_a_pickle_that_would_allocate_is_refused_before_it_does():
+    for size in (1 << 27, (1 << 31) - 1):
+        put = b"\x80\x04\x8c\x01ar" + size.to_bytes(4, "little") + b"0."
+        packed = base64.b64encode(zlib.compress(put)).decode()
+        tracemalloc.start()
+        with pytest.raises(ContestTestsError):
+            contest_cases(
+                {"public_test_cases": "", "private_test_cases": packed}, is_function=False
+            )
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -47,7 +61,7 @@ def test_a_pickle_that_names_a_class_or_function_is_refused_and_not_run(value: o
     [
         ("AAAA", "cannot be unpacked"),
         (base64.b64encode(zlib.compress(b"no pickle")).decode(), "cannot be unpacked"),
-        (base64.b64encode(zlib.compress(pickle.dumps(5))).decode(), "expected a list"),
+        (base64.b64encode(zlib.compress(pickle.dumps(5))).decode(), "operation BININT1"),
         (base64.b64encode(zlib.compress(pickle.dumps("{"))).decode(), "not JSON"),
         (json.dumps([{"input": "1"}]), "cannot be read"),
         ("", "no tests"),

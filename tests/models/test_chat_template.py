@@ -1,6 +1,7 @@
 """Facts about chat templates in the forms of well-known models, rendered without their tokenizers."""
 
 import json
+import resource
 from datetime import datetime
 
 import pytest
@@ -164,3 +165,26 @@ def test_chats_that_vllm_renders_in_code_have_a_switch_but_no_template():
     assert found.thinks({"thinking": True})
     assert found.switched("on") == {"thinking": True}
     assert rendered_in_code("llama") is None
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ 'x' * 2500000000 }}",
+        "{{ 'x'.ljust(2000000000) }}",
+        "{{ '%2000000000d' % 1 }}",
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
+        "{{ 1 // 0 }}",
+    ],
+)
+def test_a_template_that_takes_all_memory_or_never_ends_is_one_that_cannot_be_rendered(
+    template: str, caplog: pytest.LogCaptureFixture
+):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert (
+        ChatTemplate(template + "{% if enable_thinking %}{% endif %}", "llama").thinks({}) is False
+    )
+    assert "cannot be rendered here" in caplog.text
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
+    assert ChatTemplate(OPENED, "qwen2").thinks({})
