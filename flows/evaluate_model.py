@@ -15,10 +15,9 @@ from flows.gating import (
     is_first,
     promote,
 )
-from flows.generating import SCORED_ELSEWHERE, finish_unscored, is_to_be_scored, run_name, unscored
+from flows.generating import SCORED_ELSEWHERE, finish_unscored, is_to_be_scored, run_name
 from flows.judging import check_rubric, judge_job, judge_sets
-from flows.result import report
-from flows.scoring import Scorings, own_scorers, publish, score, track
+from flows.scoring import Scorings, own_scorers, publish, report, score, track, unscored
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.form import form, takes

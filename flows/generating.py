@@ -11,9 +11,8 @@ from typing import TypeVar
 from prefect.futures import wait
 from prefect.runtime import flow_run
 
+from flows.scoring import unscored
 from regrade.answers.durations import remember
-from regrade.answers.figures import figures_of
-from regrade.answers.manifest import Totals
 from regrade.answers.publishing import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError, spool_root
@@ -27,7 +26,7 @@ from regrade.orchestration.waiting import Stages
 from regrade.orchestration.worker import engine_no_longer_needed, runs_under_worker
 from regrade.processes.metrics_endpoint import ports, show
 from regrade.results.display import current_display, log_file
-from regrade.results.results import AnswerSetResult, Evaluation, check_answered
+from regrade.results.results import Evaluation, check_answered
 from regrade.settings import HarnessTasks
 from regrade.settings.errors import (
     EngineError,
@@ -295,13 +294,6 @@ def is_to_be_scored(answers: AnswerSet, works: Sequence[Work]) -> bool:
     return False
 
 
-def unscored(works: Sequence[Work]) -> Evaluation:
-    """Return the answer sets of a run that scores none."""
-    return Evaluation(
-        answer_sets=tuple(_unscored(work) for work in works), repository=works[0].repository.uri
-    )
-
-
 def finish_unscored(works: Sequence[Work]) -> Evaluation:
     """Show the answer sets of a run that scores none on the terminal and on its page, and return them.
 
@@ -314,36 +306,3 @@ def finish_unscored(works: Sequence[Work]) -> Evaluation:
     check_answered(evaluation)
     name_run(evaluation)
     return evaluation
-
-
-def _unscored(work: Work) -> AnswerSetResult:
-    published, progress = work.published, work.progress
-    totals = published.manifest.totals if published else Totals(0.0, 0.0, 0, 0)
-    stages = {
-        "load": work.load_seconds,
-        "generate": work.generate_seconds,
-        "publish": work.publish_seconds,
-    }
-    return AnswerSetResult(
-        benchmark=work.plan.specification.benchmark.name,
-        model=work.plan.specification.model.name,
-        model_revision=work.plan.specification.model.revision,
-        answer_set_id=work.plan.specification.answer_set_id,
-        revision=published.revision if published else None,
-        url=work.repository.url(published.revision, published.folder) if published else None,
-        rows=published.manifest.rows if published else 0,
-        expected_rows=work.plan.rows,
-        failed=published.manifest.failed if published else 0,
-        refused=published.manifest.refused if published else 0,
-        repeats=work.plan.specification.repeats,
-        generated=progress.new if progress else 0,
-        seconds={stage: seconds for stage, seconds in stages.items() if seconds},
-        tokens_per_second=progress.tokens_per_second if progress and progress.new else None,
-        speed=work.speed,
-        prompt_tokens=totals.prompt_tokens,
-        completion_tokens=totals.completion_tokens,
-        figures=figures_of(published.manifest, None) if published else {},
-        cost=None
-        if work.price is None
-        else work.price.cost(totals.prompt_tokens, totals.completion_tokens),
-    )

@@ -4,8 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from flows import generating
-from flows.result import report
-from flows.scoring import publish, score, track
+from flows.scoring import publish, report, score, track
 from regrade.answers.sets import AnswerSet
 from regrade.jobs.job import EvaluationJob, JudgeJob, JudgeSettings
 from regrade.judging.choosing import check_asking, default_rubric

@@ -5,8 +5,8 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 
+from flows.scoring import score_stored
 from flows.scoring_run import run_name, scored
-from flows.scoring_stored import score_stored
 from regrade.jobs.job import RescoringJob
 from regrade.orchestration.form import form, takes
 

@@ -1,4 +1,4 @@
-"""Score answer sets, publish the scores and track them (`score-answers`, `rescore-answers`, `judge-answers`, `evaluate-model`).
+"""Score answer sets, publish the scores, track and show them (`score-answers`, `rescore-answers`, `judge-answers`, `evaluate-model`).
 
 Imports no Prefect: `regrade score` runs this without a flow run if there is no Prefect server.
 """
@@ -8,18 +8,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
+from regrade.answers.figures import figures_of
 from regrade.answers.sets import AnswerSet
+from regrade.jobs.job import ScoringJob
+from regrade.jobs.stored_sets import choose_sets
 from regrade.judging.panel_result import PanelResult
-from regrade.records.rubrics.facts import judge_run
-from regrade.scorers import JUDGE
-from regrade.scoring.score import label_now
+from regrade.records.rubrics.facts import answers_per_question, judge_run
+from regrade.results.display import current_display
+from regrade.results.results import (
+    AnswerSetResult,
+    Evaluation,
+    NotScored,
+    SomeNotScoredError,
+    SomeUnfitError,
+    score_result,
+)
+from regrade.scorers import JUDGE, stored_name
+from regrade.scoring.score import label_now, stale_scorers
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import DamagedAnswersError, RegradeError
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from tasks.panel import combine_judges, track_panels
 from tasks.publish_scores import publish_scores
 from tasks.score import Graded, ScoredSet, compare_set, score_set
-from tasks.step import error_of, hidden
+from tasks.step import error_of, hidden, in_flow_run
 from tasks.track import Tracked, track_scorings
 from tasks.work import Work
 
@@ -36,7 +48,7 @@ class Scorings:
     works: dict[str, Work]
     """Answer sets that this flow run generated, by answer set id."""
     revision: str
-    """Commit of the answers, and of the scores once they are published."""
+    """Commit of the answers, and of the scores once they are published; "" if the answer sets have their own."""
     tracking_uri: str | None = None
     tracked: Tracked = field(default_factory=Tracked)
     report_urls: dict[str, str] = field(default_factory=dict)
@@ -189,3 +201,168 @@ def track(scorings: Scorings, tracking_uri: str | None) -> None:
         logging.getLogger("regrade.track").warning("not tracked: %s", error)
         scorings.tracking_error = error
     scorings.track_seconds = monotonic() - started
+
+
+def report(scorings: Scorings) -> Evaluation:
+    """Show the result on the terminal and the run's page, and return it.
+
+    Raises:
+        SomeUnfitError: If a scorer did not fit an answer set; raised after the result is shown.
+        SomeNotScoredError: If answers are damaged; raised after the result is shown.
+    """
+    evaluation = evaluation_of(scorings)
+    current_display().finished(evaluation)
+    if in_flow_run():
+        from regrade.orchestration import artifacts  # noqa: PLC0415 - `regrade score` need not import Prefect
+
+        artifacts.report(evaluation)
+        artifacts.report_diffs(
+            [scored.change.diff for scored in scorings.scored if scored.change is not None]
+        )
+    if evaluation.not_scored and scorings.tracking_error is None:
+        is_damaged = any(entry.damaged for entry in evaluation.not_scored)
+        raise (SomeNotScoredError if is_damaged else SomeUnfitError)(evaluation)
+    return evaluation
+
+
+def unscored(works: Sequence[Work]) -> Evaluation:
+    """Return the answer sets of a run that scores none."""
+    by_id = {work.plan.specification.answer_set_id: work for work in works}
+    return evaluation_of(Scorings([ScoredSet(work.answers) for work in works], (), by_id, ""))
+
+
+def evaluation_of(scorings: Scorings) -> Evaluation:
+    """Return the result of a run: what was scored or generated, and what could not be scored."""
+    return Evaluation(
+        answer_sets=tuple(
+            _result(entry, scorings)
+            for entry in scorings.sets
+            if entry.scored or (entry.answer_set_id in scorings.works and not entry.errors)
+        ),
+        not_scored=(
+            *(
+                NotScored(answer_set=error.path, reason=error.problem, damaged=True)
+                for error in scorings.damaged
+            ),
+            *(_not_scored(entry, name) for entry in scorings.sets for name in entry.errors),
+        ),
+        panels=tuple(scorings.panels),
+        repository=scorings.uri,
+        tracking_uri=scorings.tracking_uri,
+    )
+
+
+def _not_scored(scored_set: ScoredSet, scorer: str) -> NotScored:
+    error = scored_set.errors[scorer]
+    return NotScored(
+        answer_set=scored_set.answer_set_id,
+        title=scored_set.title,
+        scorer=scorer,
+        reason=str(error),
+        damaged=isinstance(error, DamagedAnswersError),
+    )
+
+
+def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
+    answers, answer_set_id = scored_set.answers, scored_set.answer_set_id
+    manifest = answers.manifest
+    revision = scorings.revision or answers.revision
+    scores = tuple(
+        score_result(
+            scored,
+            scorings.tracked.run_ids.get((answer_set_id, scored.file.label)),
+            scored.calibrated,
+            scored.bias,
+        )
+        for scored in scored_set.scored
+    )
+    work = scorings.works.get(answer_set_id)
+    generated = work.progress.new if work and work.progress else 0
+    run = judge_run(manifest.specification)
+    return AnswerSetResult(
+        benchmark=manifest.specification.benchmark.name,
+        model=manifest.specification.model.name,
+        model_revision=manifest.specification.model.revision,
+        answer_set_id=answer_set_id,
+        revision=revision or None,
+        url=answers.repository.url(revision, answers.folder) if revision else None,
+        rows=manifest.rows,
+        expected_rows=manifest.expected,
+        failed=manifest.failed,
+        refused=manifest.refused,
+        repeats=answers_per_question(manifest.specification),
+        generated=generated,
+        scores=scores,
+        mlflow_run_id=next((score.mlflow_run_id for score in scores if score.headline), None),
+        mlflow_url=scorings.tracked.urls.get(answer_set_id),
+        report_url=scorings.report_urls.get(answer_set_id),
+        seconds=_seconds_now(scored_set, scorings),
+        tokens_per_second=work.progress.tokens_per_second
+        if generated and work and work.progress
+        else None,
+        prompt_tokens=manifest.totals.prompt_tokens,
+        completion_tokens=manifest.totals.completion_tokens,
+        figures=figures_of(manifest, next((s.file for s in scored_set.scored if s.headline), None)),
+        cost=scorings.cost(answers),
+        judged=run.judged.model if run is not None and run.judged is not None else None,
+        speed=work.speed if work else None,
+    )
+
+
+def _seconds_now(scored_set: ScoredSet, scorings: Scorings) -> dict[str, float]:
+    """Return the seconds of the stages of this run; what earlier runs did takes none."""
+    new = [scored.file.score_seconds for scored in scored_set.scored if scored.table is not None]
+    work = scorings.works.get(scored_set.answer_set_id)
+    stages = {
+        "load": work.load_seconds if work else 0.0,
+        "generate": work.generate_seconds if work else 0.0,
+        "publish": work.publish_seconds if work else 0.0,
+        "score": sum(new),
+        "track": scorings.track_seconds,
+    }
+    return {stage: seconds for stage, seconds in stages.items() if seconds}
+
+
+def score_stored(job: ScoringJob) -> Evaluation:
+    """Score the answer sets that match the filters, all at one commit. Needs no flow run.
+
+    Raises:
+        RepositoryError: If the repository does not exist, or no answer set matches.
+        UnknownNameError: If the scorer does not exist.
+        SettingsError: If the scorer does not fit.
+        DamagedAnswersError: If answers are damaged; `SomeNotScoredError` instead if there were several scorings.
+        TrackingError: If tracking failed; raised last, after the scores are published and reported.
+    """
+    if job.scorer is not None:
+        job = job.model_copy(update={"scorer": stored_name(job.scorer)})
+    stored = choose_sets(job)
+    damaged = stored.damaged
+    chosen = [(answers, _scorers(answers, job)) for answers in stored.sets]
+    for answers, scorers in chosen:
+        if not scorers and not job.stale:
+            logger.info(
+                "%s: answer set %s waits for a judge: `regrade judge`",
+                answers.manifest.specification.title,
+                answers.manifest.answer_set_id,
+            )
+    chosen = [(answers, scorers) for answers, scorers in chosen if scorers]
+    if not chosen:
+        if stored.sets and job.stale:
+            logger.info("nothing is stale in %s", stored.uri)
+        if damaged:
+            raise damaged[0]
+        return Evaluation(answer_sets=(), repository=stored.uri)
+    scorings = score(
+        chosen, force=job.force, intact=job.intact, damaged=damaged, options=job.scoring
+    )
+    publish(scorings)
+    track(scorings, job.tracking_uri)
+    evaluation = report(scorings)
+    scorings.check_tracked()
+    return evaluation
+
+
+def _scorers(answers: AnswerSet, job: ScoringJob) -> tuple[str, ...]:
+    if job.stale:
+        return tuple(name for name in stale_scorers(answers) if job.scorer in (None, name))
+    return (job.scorer,) if job.scorer else own_scorers(answers)

@@ -3,6 +3,7 @@
 Prefect visits the elements of what a task gets (`tasks.step.hidden`), but not those of a plain class such as `Work`.
 """
 
+from datetime import UTC, datetime
 from time import time
 from typing import TYPE_CHECKING
 
@@ -121,6 +122,14 @@ class Work:
             last_commit=self.last_commit,
             load_seconds=self.load_seconds or None,
         )
+
+    @property
+    def answers(self) -> AnswerSet:
+        """The published answer set; an empty one without a revision if nothing is published."""
+        if self.published is not None:
+            return self.published
+        empty = self.plan.description.manifest((), (), datetime.now(UTC))
+        return AnswerSet(self.repository, "", empty)
 
     @property
     def title(self) -> str:

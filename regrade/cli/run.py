@@ -236,7 +236,7 @@ def _score_here(parameters: dict[str, Any]) -> Evaluation:
     """Score without a flow run: a temporary Prefect server would take longer than the scoring."""
     make_flows_importable()
     with quick_imports():
-        score_stored = importlib.import_module("flows.scoring_stored").score_stored
+        score_stored = importlib.import_module("flows.scoring").score_stored
     return cast("Evaluation", score_stored(make_job(ScoringJob, parameters)))
 
 

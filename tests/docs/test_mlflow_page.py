@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from regrade.answers.local import LocalRepository
@@ -58,9 +59,11 @@ def tracked(uri: str, answers: AnswerSet, step: int) -> Scoring:
         }
     )
     manifest = answers.manifest.model_copy(update={"sessions": (session,)})
+    part = Aggregate(subset="part", name="bits", value=1.0, stderr=1.0, n=1)
+    file = scored.file.model_copy(update={"aggregates": (part,)})
     scoring = tracked_as(
         answers,
-        scored.file,
+        file,
         manifest=manifest,
         url="https://hub.test/answers",
         seconds=dict.fromkeys(("load", "generate", "publish", "score"), 1.0),
@@ -68,10 +71,9 @@ def tracked(uri: str, answers: AnswerSet, step: int) -> Scoring:
         examples=wrong_examples(answers, scored.file, scored.table),
         change="changed",
         diff="# changed",
-        intact_only="intact only",
-        other_results=(Aggregate(subset="part", name="bits", value=1.0, stderr=1.0, n=1),),
     )
-    track(uri, [scoring], step=step, family="run", regrade_command="regrade score")
+    intact = replace(scoring, file=file.model_copy(update={"left_out": ("part",)}))
+    track(uri, [scoring, intact], step=step, family="run", regrade_command="regrade score")
     return scoring
 
 
@@ -86,7 +88,7 @@ def test_the_page_names_everything_that_is_logged(tmp_path: Path) -> None:
     report = gate(
         "run/checkpoint-2", GateSettings(baseline="run/checkpoint-1"), answers=repository.uri
     )
-    assert tag_candidate(uri, report) == 1
+    assert tag_candidate(uri, report) == 2
     move_alias_tag(uri, "baseline", {"sums": one.manifest.answer_set_id})
 
     logged: set[str] = set()

@@ -10,7 +10,7 @@ from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.rescore_answers import rescore_answers
-from flows.scoring_stored import score_stored
+from flows.scoring import score_stored
 from regrade.answers.local import LocalRepository
 from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet

@@ -7,6 +7,7 @@ from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows.scoring import unscored
 from regrade.answers.local import LocalRepository
 from regrade.answers.spool import Spool
 from regrade.jobs.generate import Progress, generate
@@ -91,3 +92,13 @@ def test_answers_that_other_machines_published_are_not_left_to_this_one(tmp_path
 
     assert (work.state.planned, work.state.stored, work.state.answers) == (5, 3, 2)
     assert work.state.left == 0
+
+
+def test_the_result_of_a_run_that_published_nothing_counts_what_is_missing(tmp_path: Path) -> None:
+    with Spool(tmp_path / "spool") as spool:
+        work = Work(plan_of(5), LocalRepository(tmp_path / "answers"), spool, Reuse())
+        (answers,) = unscored([work]).answer_sets
+
+    assert (answers.revision, answers.url) == (None, None)
+    assert (answers.rows, answers.expected_rows, answers.unanswered) == (0, 5, 5)
+    assert answers.answer_set_id == work.plan.specification.answer_set_id
