@@ -10,29 +10,17 @@ from typing import Any, TypeVar
 
 from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownCommandError
 from pydantic import ValidationError
-from pydantic import ValidationError as SettingsProblem
 
+from regrade.cli.job_options import option_name
 from regrade.jobs.job import GenerationJob
 from regrade.jobs.plans_of_job import check_plans
 from regrade.scorers import load_scorer
 from regrade.settings import Settings, registry
 from regrade.settings.errors import SettingsError, UnknownNameError
+from regrade.settings.marks import parameters_of
 from regrade.settings.problems import models_at, problem_text, sentence
 
 _Job = TypeVar("_Job", bound=Settings)
-_OF_SERVER = ("base_url", "model_revision", "max_concurrency", "batch_size", "api_key_env")
-_OPTIONS = {
-    ("benchmarks",): "--benchmark",
-    ("datasets",): "--dataset",
-    ("sources",): "--source",
-    ("sampling", "defaults"): "--sampling",
-    ("lm_eval", "tasks"): "--benchmark",
-    ("lm_eval", "path"): "--lm-eval-path",
-    ("scoring", "sources"): "--source",
-}
-"""Options whose names are not those of the parameters."""
-_FLAT = ("sampling", "prompt", "reuse", "scoring", "limits")
-"""Groups of parameters whose options have no prefix."""
 
 
 def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | None = None) -> _Job:
@@ -47,7 +35,7 @@ def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | No
         SettingsError: If a parameter is unknown or its value is invalid. The message names the option, or the key in the file.
         UnknownNameError: If there is no such benchmark or scorer.
     """
-    check_names(parameters, kind.model_fields.keys() - {"gate"}, file)
+    check_names(parameters, parameters_of(kind).keys() - {"gate"}, file)
     for name in _texts(parameters.get("benchmarks")):
         if not registry.is_known("benchmark", name):
             raise UnknownNameError("benchmark", name, registry.names("benchmark"))
@@ -72,10 +60,10 @@ def check_names(parameters: Iterable[str], known: Collection[str], file: Path | 
             raise SettingsError(_unknown(name, sorted(known), file))
 
 
-def option_problems(error: ValidationError) -> str:
+def option_problems(error: ValidationError, settings: type[Settings]) -> str:
     """Return the problems of settings whose fields are options, in one line that names the options."""
     problems = (
-        problem_text(problem, f"`{_option(tuple(map(str, problem['loc'])))}`")
+        problem_text(problem, f"`{option_name(settings, [*map(str, problem['loc'])])}`")
         for problem in error.errors()
     )
     return sentence("; ".join(problems))
@@ -116,8 +104,13 @@ def _problems(
                 continue  # of an engine that was not chosen
             path = ("engine", *path[2:])
         names = tuple(part for part in path if isinstance(part, str))
-        option = f"`{_option(names)}`"
-        if file is not None:
+        option = f"`{option_name(kind, names)}`"
+        if problem["type"] == "missing" and len(names) == 1:
+            yield (
+                f"No {option.strip('`-')} is given. Name one with {option}, or as `{names[0]}:` in the `--config` file"
+            )
+            continue
+        if file is not None and names:
             option += f" (in '{file}': `{'.'.join(names)}`)"
         group = models_at(kind, [part for part in problem["loc"][:-1] if isinstance(part, str)])
         known = dict.fromkeys(name for model in group for name in model.model_fields)
@@ -128,16 +121,6 @@ def _engine_model(parameters: Mapping[str, Any]) -> str:
     engine = parameters.get("engine")
     kind = engine.get("kind", "vllm") if isinstance(engine, Mapping) else "vllm"
     return str(registry.load("engine", str(kind)).__name__)
-
-
-def _option(path: tuple[str, ...]) -> str:
-    """Return the option that sets a parameter."""
-    for known, option in _OPTIONS.items():
-        if path[: len(known)] == known:
-            return ".".join([option, *(part.replace("_", "-") for part in path[len(known) :])])
-    if len(path) > 1 and (path[0] in _FLAT or path[1] in _OF_SERVER):
-        path = path[1:]
-    return "--" + ".".join(part.replace("_", "-") for part in path)
 
 
 def _texts(value: object) -> tuple[str, ...]:
@@ -165,9 +148,6 @@ _NO_NUMBER = re.compile(r'^Invalid value for (\S+): unable to convert "(.*)" int
 
 def problem_of(error: CycloptsError, command: str) -> str:
     """Describe the mistake in the call of a command, and name its help."""
-    cause = error.__cause__ or error.__context__
-    if isinstance(cause, SettingsProblem):
-        return sentence("; ".join(_settings(cause, _prefix(error))))
     error.verbose = False
     text = " ".join(str(error).split())
     if isinstance(error, UnknownCommandError):
@@ -185,16 +165,3 @@ def problem_of(error: CycloptsError, command: str) -> str:
 def _number_expected(found: re.Match[str]) -> str:
     kind = "a whole number" if found[3] == "int" else "a number"
     return f"`{found[1]} {found[2]}` should be {kind}."
-
-
-def _prefix(error: CycloptsError) -> str:
-    """Return the option that a group of settings has, such as `--engine`; "" if its fields are options by themselves."""
-    name = error.argument.name if error.argument is not None else ""
-    return name if name.startswith("--") else ""
-
-
-def _settings(problem: SettingsProblem, prefix: str) -> Iterator[str]:
-    for found in problem.errors():
-        path = [str(part).replace("_", "-") for part in found["loc"]]
-        option = ".".join([prefix, *path]) if prefix else f"--{'.'.join(path)}"
-        yield problem_text(found, f"`{option}`")

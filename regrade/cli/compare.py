@@ -19,7 +19,6 @@ from regrade.comparing.text import (
 )
 from regrade.comparing.together import compare_sides
 from regrade.jobs.job import default_answers
-from regrade.settings import ScoringOptions
 from regrade.settings.errors import SettingsError
 from regrade.text.files import write_file
 from regrade.text.text import tail
@@ -67,7 +66,7 @@ def compare(
         scorer=scorer,
         cluster=clusters,
         examples=examples,
-        scoring=ScoringOptions.model_validate(scoring_options(sandbox)),
+        scoring=scoring_options(sandbox),
     )
     comparisons = compare_sides(
         base,

@@ -12,7 +12,6 @@ from regrade.cli.terminal import plain, print_table, stdout
 from regrade.scoring.diff import Diff, Example
 from regrade.scoring.diff_sides import diff_scorings
 from regrade.scoring.diff_text import COUNTS, change_text, table_rows, what_changed
-from regrade.settings import ScoringOptions
 from regrade.settings.errors import SettingsError
 from regrade.text.text import tail
 
@@ -49,7 +48,7 @@ def diff(
         after,
         subset=subset,
         examples=examples,
-        options=ScoringOptions.model_validate(scoring_options(sandbox)),
+        options=scoring_options(sandbox),
     )
     output.show(comparison.model_dump(mode="json"), lambda: _print(comparison))
 

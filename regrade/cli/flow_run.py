@@ -1,4 +1,4 @@
-"""Run a flow in this process and return its result, for commands with results of their own."""
+"""Run a flow in this process, show its progress on stderr, and return its result."""
 
 import contextlib
 import importlib
@@ -7,10 +7,16 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from regrade.cli.terminal import TerminalDisplay, log_to
-from regrade.orchestration.server import flow_result, prefect_server
+from regrade.cli.output import Output
+from regrade.cli.terminal import TerminalDisplay, log_to, print_evaluation, print_next_steps
+from regrade.orchestration.configured import has_server
+from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
+from regrade.processes.importing import quick_imports
+from regrade.processes.shutdown import exit_now
 from regrade.results.display import log_file, shown_on
-from regrade.settings.errors import OperationError
+from regrade.results.results import Evaluation, SomeNotScoredError, SomeUnfitError
+from regrade.settings import Settings
+from regrade.settings.errors import OperationError, TrackingError
 from regrade.settings.project_folder import make_flows_importable
 from regrade.tracking.process import prepare
 
@@ -18,39 +24,77 @@ logger = logging.getLogger("regrade")
 _R = TypeVar("_R")
 
 
-def run_flow(name: str, kind: type[_R], parameters: dict[str, Any], *, quiet: bool) -> _R:
-    """Run a flow on the configured Prefect server or a temporary one; show its progress on stderr.
+def run_flow(name: str, kind: type[_R], job: Settings, output: Output) -> _R:
+    """Run a flow on the configured Prefect server or a temporary one.
 
     Args:
         name: Module and function of the flow.
         kind: Type of its result.
-        parameters: Parameters of the flow.
-        quiet: Show only warnings and errors.
+        job: Its parameters, of which those that were set are given to it.
+        output: Form of the result on stdout; an evaluation that failed in part is printed before the error is raised.
 
     Raises:
         RegradeError: If the flow raises it, or the Prefect server cannot be used.
     """
     log = log_file("regrade")
-    log_to(log, quiet=quiet)
-    prepare(log)
-    display = TerminalDisplay(quiet=quiet)
+    log_to(log, quiet=output.quiet)
+    if name != "generate_answers":
+        prepare(log)
+    display = TerminalDisplay(quiet=output.quiet)
 
-    def flow() -> Callable[..., _R]:
-        make_flows_importable()
-        return cast("Callable[..., _R]", getattr(importlib.import_module(f"flows.{name}"), name))
+    def on_server() -> object:
+        # Scoring ends before its first heartbeat is due.
+        heartbeats = name != "score_answers"
+        with prefect_server(log, meanwhile=lambda: _flow(name), heartbeats=heartbeats):
+            return flow_result(_flow(name), job.model_dump(exclude_unset=True))
 
     try:
         # Output of libraries must not mix with the JSON on stdout.
-        with (
-            contextlib.redirect_stdout(sys.stderr),
-            display.shown(),
-            shown_on(display),
-            prefect_server(log, meanwhile=flow),
-        ):
-            result = flow_result(flow(), parameters)
-    except OperationError:
-        logger.info("the log with the output of all libraries: %s", log)
+        with contextlib.redirect_stdout(sys.stderr), display.shown(), shown_on(display):
+            if name == "score_answers" and not has_server():
+                # A temporary Prefect server would take longer than the scoring.
+                result: object = _function("scoring", "score_stored")(job)
+            else:
+                result = on_server()
+    except PrefectGoneError as error:
+        if display.evaluation is None:
+            raise
+        logger.warning("the result is complete, but its page in Prefect is not: %s", error.problem)
+        print_result(display.evaluation, output)
+        exit_now(0)
+    except (OperationError, SomeUnfitError) as error:
+        if display.evaluation is not None:
+            print_result(display.evaluation, output)
+        if isinstance(error, TrackingError) and display.evaluation is not None:
+            logger.info(
+                "answers and scores are published; `regrade score --answers %s` tracks them when MLflow is back",
+                display.evaluation.repository,
+            )
+        if not isinstance(error, SomeNotScoredError | SomeUnfitError):
+            logger.info("the log with the output of all libraries: %s", log)
         raise
     if not isinstance(result, kind):
         raise TypeError(f"flow '{name}' returned {type(result).__name__}, expected {kind.__name__}")
     return result
+
+
+def print_result(evaluation: Evaluation, output: Output) -> None:
+    """Print an evaluation on stdout, and what can be done next on stderr."""
+
+    def draw() -> None:
+        if evaluation.answer_sets:
+            print_evaluation(evaluation)
+            print_next_steps(evaluation)
+
+    output.show(evaluation, draw)
+
+
+def _flow(name: str) -> Callable[..., Any]:
+    return _function(name, name)
+
+
+def _function(module: str, name: str) -> Callable[..., Any]:
+    """Import a flow. Importing Prefect sets up its logging, so that ours must be set up before."""
+    make_flows_importable()
+    with quick_imports():
+        return cast("Callable[..., Any]", getattr(importlib.import_module(f"flows.{module}"), name))

@@ -23,7 +23,7 @@ from regrade.comparing.junit import junit as junit_xml
 from regrade.comparing.text import comparison_view
 from regrade.comparing.verdict_text import COLUMNS, gate_markdown, verdict_row
 from regrade.jobs.job import default_answers
-from regrade.settings import GateSettings, ScoringOptions
+from regrade.settings import GateSettings
 from regrade.settings.errors import SettingsError
 from regrade.text.files import empty_file, write_reports
 
@@ -94,7 +94,7 @@ def gate(
             base_answers=base_answers,
         )
     except ValidationError as error:
-        raise SettingsError(option_problems(error)) from error
+        raise SettingsError(option_problems(error, GateSettings)) from error
     if old := [text for text in benchmark if "=" in text]:
         raise SettingsError(
             f"`--benchmark {old[0]}`: another drop for one benchmark is `--max-drop-of {old[0]}`."
@@ -114,7 +114,7 @@ def gate(
         benchmarks=benchmark,
         scorer=scorer,
         examples=examples,
-        scoring=ScoringOptions.model_validate(scoring_options(sandbox)),
+        scoring=scoring_options(sandbox),
     )
     page = gate_markdown(judged)
     write_reports(page, (markdown, page), (junit, junit_xml(judged)), (report, json_text(judged)))

@@ -1,24 +1,20 @@
 """`regrade sweep`: an evaluation at each point of a grid of settings."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 from pydantic import ValidationError
 
 from regrade.cli.checking import check_generation, checked_job
 from regrade.cli.flow_run import run_flow
-from regrade.cli.generation_options import GenerationOptions
-from regrade.cli.options import Processes, Sandbox, TrackingUri, scoring_options
+from regrade.cli.job_options import JobOption, JobOptions, options_for, options_of
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, print_table, print_wrapped, stdout
-from regrade.engines.openai_api.settings import ServerSettings
-from regrade.engines.vllm_process.settings import VllmSettings
-from regrade.settings import PromptSettings, SamplingParams, Settings
 from regrade.settings.errors import SettingsError
+from regrade.settings.marks import FREE_TEXT, PATH
 from regrade.settings.problems import one_line
-from regrade.tuning.sweep.axes import DEFAULT, Axis
+from regrade.tuning.sweep.axes import DEFAULT, Axis, settings_that_vary
 from regrade.tuning.sweep.points import SweepJob, check_address
 from regrade.tuning.sweep.results import SweepResult
 from regrade.tuning.sweep.text import (
@@ -35,12 +31,10 @@ from regrade.tuning.sweep.text import (
 
 VALUES = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
 IN_FLIGHT = "--in-flight"
-_TEXTS = ("model", "engine.lora", "prompt.system", "prompt.chat_template")
-"""Settings whose values may contain commas: they are given repeatedly."""
-_LISTS = ("sampling.stop", "prompt.chat_template_args", "engine.extra", "engine.base_url")
-"""Settings that are lists: several values are a single setting."""
-
-_NOT_VARIED = ("engine.max_concurrency", "engine.more_base_urls", "engine.tuned")
+if TYPE_CHECKING:
+    SweepOptions = JobOptions
+else:
+    SweepOptions = options_for(SweepJob)
 
 
 def several_values(arguments: Sequence[str]) -> tuple[list[str], list[Axis], list[int]]:
@@ -53,7 +47,7 @@ def several_values(arguments: Sequence[str]) -> tuple[list[str], list[Axis], lis
         SettingsError: If requests in flight are no numbers, or a value is given twice.
     """
     options = dict(_options())
-    values: dict[str, list[str]] = {}
+    values: dict[JobOption, list[str]] = {}
     in_flight: list[int] = []
     others: list[str] = []
     left = list(arguments)
@@ -69,15 +63,15 @@ def several_values(arguments: Sequence[str]) -> tuple[list[str], list[Axis], lis
         if name == IN_FLIGHT:
             in_flight += whole_numbers(IN_FLIGHT, text)
             continue
-        setting = options[name]
-        parts = [text] if setting in _TEXTS else [part.strip() for part in text.split(",")]
-        values.setdefault(name, []).extend(parts)
+        option = options[name]
+        parts = [text] if _holds_commas(option) else [part.strip() for part in text.split(",")]
+        values.setdefault(option, []).extend(parts)
     axes = []
-    for name, given in values.items():
+    for option, given in values.items():
         if len(given) > 1:
-            axes.append(_axis(options[name], given))
+            axes.append(_axis(option.setting, given))
         if given[0] != DEFAULT:
-            others.append(f"{name}={given[0]}")
+            others.append(f"{option.names[0]}={given[0]}")
     return others, axes, in_flight
 
 
@@ -100,24 +94,17 @@ def _axis(setting: str, values: Sequence[str]) -> Axis:
         raise SettingsError(f"Axis '{setting}': {one_line(error)}") from error
 
 
-def _options() -> Iterator[tuple[str, str]]:
-    """Yield option and setting of everything that may have several values."""
-    yield from (("--model", "model"), ("--repeats", "repeats"), ("--lora", "engine.lora"))
-    yield "--sampling", "sampling.defaults"
-    groups: tuple[tuple[str, str, type[Settings]], ...] = (
-        ("--", "sampling", SamplingParams),
-        ("--", "prompt", PromptSettings),
-        ("--engine.", "engine", VllmSettings),
-        ("--", "engine", ServerSettings),
-    )
-    for prefix, group, fields in groups:
-        for name in fields.model_fields:
-            if f"{group}.{name}" not in (*_LISTS, *_NOT_VARIED):
-                yield f"{prefix}{_dashed(name)}", f"{group}.{name}"
+def _options() -> Iterator[tuple[str, JobOption]]:
+    """Yield the options of everything that may have several values."""
+    known = settings_that_vary()
+    for option in options_of(SweepJob):
+        if option.setting in known and not option.is_list:
+            yield from ((name, option) for name in option.names)
 
 
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
+def _holds_commas(option: JobOption) -> bool:
+    """Return True for names, paths and texts, which are given repeatedly."""
+    return any(mark in option.info.metadata for mark in (PATH, FREE_TEXT))
 
 
 def sweep(*arguments: VALUES) -> None:
@@ -133,25 +120,15 @@ def sweep(*arguments: VALUES) -> None:
     app = App(name="regrade sweep", help_flags=(), version_flags=())
 
     @app.default
-    def run(
-        options: GenerationOptions | None = None,
-        *,
-        scorer: str | None = None,
-        sandbox: Sandbox = None,
-        processes: Processes = None,
-        tracking_uri: TrackingUri = None,
-        output: Output = TABLE,
-    ) -> None:
-        chosen = (options or GenerationOptions()).parameters()
-        given = {"scorer": scorer, "tracking_uri": tracking_uri}
-        chosen |= {name: value for name, value in given.items() if value is not None}
-        if scoring := scoring_options(sandbox, processes):
-            chosen["scoring"] = {**(chosen.get("scoring") or {}), **scoring}
+    def run(options: SweepOptions | None = None, *, output: Output = TABLE) -> None:
+        options = options or SweepOptions()
+        chosen = options.parameters()
         if in_flight:
             chosen["in_flight"] = in_flight
         chosen["axes"] = _merged(chosen.get("axes") or (), axes)
-        _check(chosen, options.config if options else None)
-        result = run_flow("sweep_settings", SweepResult, chosen, quiet=output.quiet)
+        job = checked_job(SweepJob, chosen, options.config)
+        _check(job)
+        result = run_flow("sweep_settings", SweepResult, job, output)
         output.show(result, lambda: print_sweep(result))
 
     app(fixed, exit_on_error=False, print_error=False, result_action="return_none")
@@ -178,9 +155,8 @@ def _word(value: object) -> str:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
-def _check(parameters: dict[str, Any], file: Path | None) -> None:
+def _check(job: SweepJob) -> None:
     """Refuse what the flow would refuse, before a server for it is started."""
-    job = checked_job(SweepJob, parameters, file)
     check_address(job)
     for point in job.points():
         try:

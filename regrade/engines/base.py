@@ -136,6 +136,8 @@ class BaseEngineSettings(Settings):
     slow imports into its methods.
     """
 
+    option_prefix = "engine."
+    option_group = "Engine"
     kind: str
     neutral: ClassVar[frozenset[str]] = frozenset()
     """Names of settings that change speed or memory, but not the answers."""

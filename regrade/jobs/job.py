@@ -25,9 +25,24 @@ from regrade.settings import (
     registry,
 )
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import ABSENT, FIRST, INDECISIVE, PATH, Absent
+from regrade.settings.marks import (
+    ABSENT,
+    FIRST,
+    INDECISIVE,
+    NO_OPTION,
+    PATH,
+    VARIES,
+    Absent,
+    Option,
+)
 from regrade.settings.problems import one_line, sentence
 from regrade.settings.view_address import default_answers as default_answers
+
+
+def _of_kind(engine: object) -> object:
+    """Accept `engine: openai` for `engine: {kind: openai}`."""
+    return {"kind": engine} if isinstance(engine, str) else engine
+
 
 if TYPE_CHECKING:
     from regrade.engines.openai import OpenAIEngine
@@ -36,11 +51,15 @@ if TYPE_CHECKING:
 else:  # a broken engine raises an error only if its `kind` is given
     _broken = {error.name for error in registry.broken("engine")}
     _names = sorted(registry.names("engine"), key=lambda name: name != "vllm")
-    EngineSettings = Union[  # noqa: UP007 - any number of engines
-        tuple(registry.load("engine", name) for name in _names if name not in _broken)
+    EngineSettings = Annotated[
+        Union[  # noqa: UP007 - any number of engines
+            tuple(registry.load("engine", name) for name in _names if name not in _broken)
+        ],
+        BeforeValidator(_of_kind),
     ]
 
 
+WHERE = Option(group="Storage and output")
 Answers = Annotated[
     str,
     BeforeValidator(lambda answers: answers or default_answers()),
@@ -50,6 +69,7 @@ Answers = Annotated[
         "`./answers`.",
     ),
     PATH,
+    WHERE,
 ]
 TrackingUri = Annotated[
     str | None,
@@ -59,32 +79,47 @@ TrackingUri = Annotated[
     ),
     PATH,
     INDECISIVE,
+    WHERE,
 ]
 Scoring = Annotated[
     ScoringOptions,
     Field(
-        description="How scorers run that need processes or a sandbox. Default: on all cores, in bubblewrap."
+        description="How scorers run that need processes or a sandbox. Default: on all cores, in bubblewrap.",
+        examples=["{sandbox: landlock}"],
     ),
 ]
+
+
+def _several(names: object) -> object:
+    """Accept `benchmarks: gsm8k` for `benchmarks: [gsm8k]`."""
+    return (names,) if isinstance(names, str) else names
 
 
 class EngineJob(Settings):
     """Answers of a model to generate, whatever it is asked."""
 
-    model: Annotated[str, PATH] = Field(min_length=1)
+    option_group = "What to evaluate"
+
+    model: Annotated[str, PATH, VARIES] = Field(min_length=1)
     """Model on the Hub (`org/name` or `org/name@revision`), or the folder of a checkpoint."""
-    sampling: SamplingSettings | None = None
+    sampling: Annotated[SamplingSettings | None, VARIES] = Field(
+        None, examples=["{temperature: 0.6}"]
+    )
     """Decoding settings. Default: those of each benchmark, or the model's if it reasons before it answers."""
-    engine: EngineSettings = VllmEngine()
+    engine: Annotated[EngineSettings, VARIES] = Field(VllmEngine(), examples=["{kind: openai}"])
     """Engine that generates the answers. Default: vLLM on this machine, or the worker's, with its defaults."""
     answers: Answers = Field(default_factory=default_answers)
-    prompt: PromptSettings = PromptSettings()
+    prompt: Annotated[PromptSettings, VARIES] = Field(PromptSettings(), examples=["{n_shots: 5}"])
     """Prompts: format, examples, system message. Default: those of each benchmark."""
-    reuse: Reuse = Reuse()
+    reuse: Reuse = Field(Reuse(), examples=["{fresh: true}"])
     """Use of stored answers. Default: they are kept, and failed requests are sent again."""
-    price: Annotated[TokenPrice | None, INDECISIVE] = None
+    price: Annotated[TokenPrice | None, INDECISIVE] = Field(
+        None, examples=["{input: 0.15, output: 0.60}"]
+    )
     """Price of the model's tokens. Default: no cost is shown."""
-    goodput: Annotated[GoodputLimits | None, INDECISIVE] = None
+    goodput: Annotated[GoodputLimits | None, INDECISIVE, Option(("--goodput",), group="Engine")] = (
+        None
+    )
     """Longest latencies of the answers that count as goodput, such as `ttft:2,tpot:0.05,e2el:30`. Default: it is not
     measured."""
 
@@ -92,15 +127,32 @@ class EngineJob(Settings):
 class BenchmarkChoice(Settings):
     """Benchmarks to ask, and their questions."""
 
-    benchmarks: Annotated[tuple[BenchmarkName, ...], FIRST] = ()
+    benchmarks: Annotated[
+        tuple[BenchmarkName, ...],
+        FIRST,
+        BeforeValidator(_several),
+        Option(("--benchmark",), hint="`lm_eval:TASK` is a task of lm-evaluation-harness."),
+    ] = Field((), examples=["[gsm8k, mmlu]"])
     """Benchmarks to run; at least one, here or among the benchmarks of your own."""
     limit: Annotated[int | None, FIRST] = Field(None, ge=1, title="Questions per benchmark")
     """Number of questions of each benchmark, spread evenly over it. Default: all."""
-    datasets: tuple[DatasetBenchmark, ...] = Field((), title="Benchmarks of your own")
+    datasets: tuple[DatasetBenchmark, ...] = Field(
+        (), title="Benchmarks of your own", examples=["[{name: capitals, path: capitals.jsonl}]"]
+    )
     """Further benchmarks: a dataset on the Hub or in a file, with a prompt template."""
-    lm_eval: HarnessTasks = Field(HarnessTasks(), title="Tasks of lm-evaluation-harness")
+    lm_eval: HarnessTasks = Field(
+        HarnessTasks(),
+        title="Tasks of lm-evaluation-harness",
+        examples=["{tasks: [arc_challenge]}"],
+    )
     """Tasks of lm-evaluation-harness to run as benchmarks. Default: none."""
-    sources: tuple[SourceOverride, ...] = Field((), title="Questions from files")
+    sources: Annotated[
+        tuple[SourceOverride, ...], Option(("--source",), hint="Each as `BENCHMARK=PATH`.")
+    ] = Field(
+        (),
+        title="Questions from files",
+        examples=["[{benchmark: gsm8k, path: test.jsonl}]"],
+    )
     """Files or folders to use instead of a benchmark's dataset on the Hub."""
 
     @model_validator(mode="after")
@@ -130,9 +182,11 @@ class BenchmarkChoice(Settings):
 class GenerationJob(BenchmarkChoice, EngineJob):
     """Answers to generate: model, benchmarks, settings and answer repository."""
 
-    repeats: int | None = Field(None, ge=1, title="Answers per question")
+    repeats: Annotated[int | None, VARIES] = Field(None, ge=1, title="Answers per question")
     """Answers per question; more than one needs a temperature above 0. Default: the number of each benchmark."""
-    share: ShareText | None = Field(None, title="Share, if several machines work together")
+    share: Annotated[ShareText | None, Option(group="Several machines for the same answers")] = (
+        Field(None, title="Share, if several machines work together")
+    )
     """Part of the questions with which this machine begins, such as `2/4`, if several machines generate the same answers; it
     then helps the others. `auto` takes it from a Slurm array, an indexed Job of Kubernetes, or SkyPilot. Default: it is
     alone."""
@@ -160,10 +214,12 @@ class JudgeSettings(Settings):
     """Judges of stored answers, and the rubric by which they grade."""
 
     model_config = ConfigDict(title="Judge")
+    option_prefix = "judge."
+    option_group = "Judges and rubric"
 
-    judges: Annotated[tuple[str, ...], PATH] = Field(min_length=1)
+    judges: Annotated[tuple[str, ...], PATH, Option(("--judge",))] = Field(min_length=1)
     """Models that judge, one after the other; each makes an answer set of its own."""
-    rubric: Annotated[str | None, PATH] = None
+    rubric: Annotated[str | None, PATH, Option(("--rubric",))] = None
     """`accuracy_style`, `correct`, `criteria`, `pairwise`, or the path of a Jinja file. Default: the benchmark's."""
     baseline: Annotated[str | None, PATH] = None
     """Other side of the rubric `pairwise`: answer set id, model or alias."""
@@ -186,7 +242,7 @@ class JudgeSettings(Settings):
 class JudgeJob(JudgeSettings):
     """Stored answers to judge: answer sets, judges, rubric and answer repository."""
 
-    answer_sets: Annotated[tuple[str, ...], PATH, FIRST] = ()
+    answer_sets: Annotated[tuple[str, ...], PATH, FIRST, NO_OPTION] = ()
     """Answer sets: ids (the first digits are enough), models or aliases. Default: all answers that wait for a judge."""
     self_test: bool = Field(False, title="Self-test")
     """Judge answers of regrade's own, some of which tell the judge what to say."""
@@ -214,11 +270,11 @@ class EvaluationJob(GenerationJob):
 
     scorer: ScorerName | None = None
     """Scorer, or a function in a file (`path/to/file.py:name`). Default: the scorers of each benchmark."""
-    scoring: Scoring = ScoringOptions()
-    judge: JudgeSettings | None = None
+    judge: JudgeSettings | None = Field(None, examples=["{judges: [org/judge-32b]}"])
     """Judges that grade the answers afterwards, once the model's engine has ended. Default: no judge."""
-    gate: Annotated[GateSettings | None, INDECISIVE] = None
+    gate: Annotated[GateSettings | None, INDECISIVE] = Field(None, examples=["{max_drop: 1}"])
     """Baseline and limits for a verdict whether the model is worse. Default: no verdict."""
+    scoring: Scoring = ScoringOptions()
     tracking_uri: TrackingUri = None
     machines: Annotated[int | None, INDECISIVE] = Field(
         None, ge=1, le=1000, title="Machines that generate"

@@ -78,7 +78,7 @@ def takes(job: type[_Job]) -> Callable[[Callable[[_Job], _R]], Callable[..., _R]
 def form(flow: _F) -> _F:
     """Give a flow the form of its job."""
     set_up_if_under_worker()
-    job = flow.fn.job  # type: ignore[attr-defined]
+    job: type[Settings] = flow.fn.job  # type: ignore[attr-defined]
     shown = [_shown(name, field) for name, field in parameters_of(job).items()]
     flow.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return flow

@@ -33,6 +33,28 @@ class Mark:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Options of the command line for a field, if they are not `--` and its name."""
+
+    names: tuple[str, ...] | None = None
+    """Names; none if the field has no option."""
+    group: str | None = None
+    """Title in the help, if it is not that of the settings that have the field."""
+    hint: str = ""
+    """What its help adds to the description."""
+    more: str | None = None
+    """Field beside it that takes the second value and those after it."""
+
+
+NO_OPTION = Option(())
+NESTED = Mark("nested")
+"""The fields of this group have options, although it stands in another group."""
+VARIES = Mark("varies")
+"""A sweep may vary it; of a group, each field that is not `FIXED`."""
+FIXED = Mark("fixed")
+FREE_TEXT = Mark("free text")
+"""The value may hold commas."""
 ABSENT = Mark("absent")
 """The job has a field of its base, but no such parameter."""
 Absent = Annotated[None, ABSENT]

@@ -104,7 +104,7 @@ def models_at(model: type[BaseModel], path: Sequence[str]) -> list[type[BaseMode
     for part in path:
         chosen = [found for found in models if found.__name__ == part]
         fields = [found.model_fields[part] for found in models if part in found.model_fields]
-        models = chosen or [inner for field in fields for inner in _models(field.annotation)]
+        models = chosen or [inner for field in fields for inner in models_in(field.annotation)]
     return models
 
 
@@ -128,11 +128,12 @@ def _of_chosen(
         yield problem, place
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - any type
+def models_in(annotation: Any) -> Iterator[type[Any]]:  # noqa: ANN401 - any type
+    """Yield the groups of settings that a type takes."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):
-        yield from _models(inner)
+        yield from models_in(inner)
 
 
 def _expected(kind: str, context: dict[str, Any]) -> str | None:

@@ -5,7 +5,7 @@ Sampling params and engine settings have the same names as in vLLM (https://docs
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema
 
 from regrade.settings import registry
 from regrade.settings.errors import UnknownNameError
-from regrade.settings.marks import PATH
+from regrade.settings.marks import FREE_TEXT, NESTED, NO_OPTION, PATH, Option
 
 
 def _known_scorer(name: str) -> str:
@@ -113,6 +113,10 @@ class Settings(StrictModel):
     """
 
     model_config = ConfigDict(use_attribute_docstrings=True)
+    option_prefix: ClassVar[str] = ""
+    """Beginning of the names of options for fields of these settings, where they are a group."""
+    option_group: ClassVar[str | None] = None
+    """Title of these options in the help. None: that of the settings that have the group."""
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -129,6 +133,7 @@ class SamplingParams(Settings):
     """Decoding settings, named as in vLLM. A value set here replaces the benchmark's value."""
 
     model_config = ConfigDict(title="Set by hand")
+    option_group = "Sampling params (default: see `--sampling`)"
 
     temperature: float = Field(0.0, ge=0, le=2)
     """Softmax temperature; 0 is greedy."""
@@ -159,7 +164,7 @@ class SamplingSettings(SamplingParams):
 
     model_config = ConfigDict(title="Set by hand")
 
-    defaults: SamplingDefaults = "auto"
+    defaults: Annotated[SamplingDefaults, Option(("--sampling",))] = "auto"
     """Values that are not set here. `model`: the checkpoint's `generation_config.json`; `benchmark`: the benchmark's;
     `auto`: the model's if it reasons before it answers, else the benchmark's."""
 
@@ -179,12 +184,13 @@ class PromptSettings(Settings):
     """Changes to a benchmark's prompts. Default: no changes."""
 
     model_config = ConfigDict(title="Set by hand")
+    option_group = "Prompts (default: the benchmark's)"
 
     n_shots: int | None = Field(None, ge=0, le=64)
     """Number of worked examples before the question. Default: the benchmark's number."""
     format: PromptFormat | None = None
     """`chat` uses the model's chat template, `completion` is plain text. Default: the benchmark's format."""
-    system: str | None = None
+    system: Annotated[str | None, FREE_TEXT] = None
     """System message (chat), or text at the start of the prompt (completion)."""
     chat_template: Annotated[str | None, PATH] = None
     """File with a Jinja chat template to use instead of the model's."""
@@ -198,6 +204,9 @@ class PromptSettings(Settings):
 
 class DatasetBenchmark(Settings):
     """A benchmark from any dataset: on the Hub, or in parquet, jsonl, json or csv files."""
+
+    option_prefix = "dataset."
+    option_group = "A custom benchmark from any dataset (requires name and path)"
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
     """Name of the benchmark, in lower case."""
@@ -233,7 +242,7 @@ class DatasetBenchmark(Settings):
     """File with the worked examples, if the dataset is a single file."""
     shot_answer: str = "{{ target }}"
     """Jinja template of a worked example's answer. It can use the row's columns, `target` and, with choices, `label`."""
-    sampling: SamplingParams = SamplingParams()
+    sampling: Annotated[SamplingParams, NESTED] = SamplingParams()
     """Decoding settings of this benchmark."""
 
 
@@ -241,8 +250,9 @@ class HarnessTasks(Settings):
     """Tasks of lm-evaluation-harness (https://github.com/EleutherAI/lm-evaluation-harness) to run as benchmarks."""
 
     model_config = ConfigDict(title="Chosen")
+    option_prefix = "lm-eval-"
 
-    tasks: tuple[Annotated[str, Field(pattern=HARNESS_TASK)], ...] = ()
+    tasks: Annotated[tuple[Annotated[str, Field(pattern=HARNESS_TASK)], ...], NO_OPTION] = ()
     """Names of tasks, groups or tags, such as `arc_challenge`; `regrade benchmarks --lm-eval` lists them."""
     path: Annotated[str | None, PATH] = None
     """Folder with yaml files of tasks of your own."""
@@ -261,11 +271,23 @@ class SourceOverride(Settings):
     path: Annotated[str, PATH]
     """File with the questions, or folder with a file per split (`test.*`, `train.*`, `dev.*`)."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, values: object) -> object:
+        """Accept `gsm8k=test.jsonl` for `{benchmark: gsm8k, path: test.jsonl}`."""
+        if not isinstance(values, str):
+            return values
+        benchmark, equals, path = values.partition("=")
+        if not equals or not path:
+            raise ValueError(f"'{values}' should be `BENCHMARK=PATH`, such as `gsm8k=test.jsonl`")
+        return {"benchmark": benchmark, "path": path}
+
 
 class ScoringOptions(Settings):
     """Settings of scorers that need child processes or a sandbox. Other scorers ignore them."""
 
     model_config = ConfigDict(title="Scoring")
+    option_group = "Scoring"
 
     sandbox: SandboxName = "bwrap"
     """Sandbox in which programs of answers run. `bwrap` needs bubblewrap and namespaces, which Docker does not allow by
@@ -276,7 +298,9 @@ class ScoringOptions(Settings):
     """Folder with yaml files of your own tasks of lm-evaluation-harness."""
     min_coverage: float = Field(0.95, ge=0, le=1)
     """Smallest share of judged answers with a verdict for which a judge's score is the headline number."""
-    sources: tuple[SourceOverride, ...] = ()
+    sources: Annotated[
+        tuple[SourceOverride, ...], Option(("--source",), hint="Each as `BENCHMARK=PATH`.")
+    ] = ()
     """Files with the tests of benchmarks whose questions came from a file and whose tests are too large to be stored with
     the answers; an evaluation uses the files of its questions."""
 
@@ -285,6 +309,8 @@ class TokenPrice(Settings):
     """Price of a model's tokens, in any currency, to show what answers cost."""
 
     model_config = ConfigDict(title="Price per million tokens")
+    option_prefix = "price-"
+    option_group = "Cost"
 
     input: float = Field(0.0, ge=0)
     """Price of a million tokens of prompts."""
@@ -300,6 +326,7 @@ class Reuse(Settings):
     """Use of stored answers. Default: answers are kept, and failed requests are sent again."""
 
     model_config = ConfigDict(title="Stored answers")
+    option_group = "Stored answers"
 
     fresh: bool = False
     """Generate all answers again; the old ones stay readable at older commits."""
@@ -349,6 +376,9 @@ class GateSettings(Settings):
     """Rules that decide if a model is worse than a baseline."""
 
     model_config = ConfigDict(title="Gate")
+    option_group = (
+        "Gate: is the model worse than a baseline? (any of these options requests a verdict)"
+    )
 
     baseline: Annotated[str, PATH] = Field("baseline", min_length=1)
     """Answer set id, model, or alias (`regrade promote` moves the alias `baseline`)."""

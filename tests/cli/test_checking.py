@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from regrade.cli import run as running
-from regrade.cli.generation_options import GenerationOptions
+from regrade.cli import flow_run as running
 from regrade.cli.main import run
+from regrade.cli.run import EvaluateOptions
 from tests.command_line import DEMO
 
 MODEL = str(DEMO / "regrade-demo")
@@ -45,6 +45,10 @@ def no_server(monkeypatch: pytest.MonkeyPatch):
             "`--base-url` should be an address that begins with `http://`",
         ),
         ("evaluate --model m --base-url http://x/v1", "needs `--engine openai`"),
+        ("evaluate --model m --engine openai --timeout -1", "`--timeout` should be above 0"),
+        ("evaluate --model m --engine openai --max-retries -1", "`--max-retries` should be 0"),
+        ("evaluate --model m --engine openai --engine.dtype auto", "not take `--engine.dtype`"),
+        ("evaluate --model m --benchmark gsm8k --source gsm8k", "should be `BENCHMARK=PATH`"),
         ("evaluate --model org/m --benchmark gsm8k --metrics-port 70000", "`--metrics-port 70000`"),
         ("evaluate --model org/m --benchmark gsm8k --judge m", "names a rubric for a judge"),
         (
@@ -53,7 +57,10 @@ def no_server(monkeypatch: pytest.MonkeyPatch):
         ),
         ("score --stale --force", "`--stale`"),
         ("score --scorer numbr", "Did you mean 'number'?"),
-        ("score --since yesterday", "`--since yesterday`"),
+        (
+            "score --since yesterday",
+            "`--since` should be a day, such as 2026-11-30, not 'yesterday'",
+        ),
         ("score --processes 0", "`--processes`"),
         ("score --answers nowhere", "nowhere"),
     ],
@@ -153,7 +160,7 @@ def test_a_single_name_is_enough_for_benchmarks_and_engine(tmp_path: Path):
     file = tmp_path / "k.yaml"
     file.write_text("model: m\nbenchmarks: gsm8k\nengine: openai\n")
 
-    options = GenerationOptions(config=file, base_url=("http://127.0.0.1:8000/v1",))
+    options = EvaluateOptions(config=file, engine_base_url=("http://127.0.0.1:8000/v1",))
 
     chosen = options.parameters()
     assert chosen["benchmarks"] == ["gsm8k"]

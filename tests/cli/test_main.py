@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from regrade.cli.generation_options import GenerationOptions
+from regrade.cli.job_options import as_json
 from regrade.cli.main import COMMANDS, EXAMPLES, GROUPS, OTHER, command_line, group_of, run
-from regrade.jobs.job import GenerationJob, make_job
-from regrade.settings import SamplingParams, SamplingSettings
+from regrade.cli.run import EvaluateOptions
+from regrade.jobs.job import EvaluationJob, GenerationJob, make_job
+from regrade.settings import SamplingSettings
 from regrade.settings.errors import SettingsError
 
 ALL_MODULES = {f"regrade.cli.{function.partition(':')[0]}" for function, _ in COMMANDS.values()}
@@ -124,36 +125,39 @@ def test_a_switch_that_is_on_can_be_switched_off():
     words = ["evaluate", "--engine.no-enable-prefix-caching", "--truncate=false"]
     _, bound, _ = command_line().parse_args(words, exit_on_error=False, print_error=False)
     options = bound.arguments["options"]
-    assert not options.vllm.enable_prefix_caching
-    assert options.prompt.model_dump(exclude_unset=True) == {"truncate": False}
+    assert options.parameters() == {
+        "engine": {"enable_prefix_caching": False, "kind": "vllm"},
+        "prompt": {"truncate": False},
+    }
 
 
 def test_an_adapter_is_a_setting_of_the_engine(tmp_path: Path):
     file = tmp_path / "run.yaml"
     file.write_text("model: org/base\nengine: {kind: vllm, lora: org/old, dtype: float16}\n")
 
-    assert GenerationOptions(model="org/base", lora="org/new").parameters() == {
+    assert EvaluateOptions(model="org/base", engine_lora="org/new").parameters() == {
         "model": "org/base",
         "engine": {"kind": "vllm", "lora": "org/new"},
     }
-    assert GenerationOptions(config=file, lora="org/new").parameters()["engine"] == {
+    assert EvaluateOptions(config=file, engine_lora="org/new").parameters()["engine"] == {
         "kind": "vllm",
         "lora": "org/new",
         "dtype": "float16",
     }
     with pytest.raises(SettingsError, match=r"Engine 'openai' does not take `--engine\.lora`"):
-        GenerationOptions(model="served", engine="openai", lora="org/new").parameters()
+        EvaluateOptions(model="served", engine_kind="openai", engine_lora="org/new").parameters()
 
 
 def test_a_file_may_name_the_sampling_in_a_word_and_switch_reasoning_off(tmp_path: Path):
     file = tmp_path / "run.yaml"
     file.write_text("model: m\nbenchmarks: [gsm8k]\nsampling: model\nprompt: {thinking: off}\n")
-    more = GenerationOptions(config=file, sampling_params=SamplingParams(max_tokens=8192))
+    more = EvaluateOptions(config=file, sampling_max_tokens=8192)
 
     job = make_job(GenerationJob, more.parameters())
 
-    assert GenerationOptions(config=file).parameters()["prompt"] == {"thinking": "off"}
+    spelled = as_json(EvaluationJob, EvaluateOptions(config=file).parameters())
+    assert (spelled["sampling"], spelled["prompt"]) == ({"defaults": "model"}, {"thinking": "off"})
     assert job.sampling == SamplingSettings(defaults="model", max_tokens=8192)
     assert job.prompt.thinking == "off"
-    other = GenerationOptions(config=file, sampling="benchmark").parameters()["sampling"]
+    other = EvaluateOptions(config=file, sampling_defaults="benchmark").parameters()["sampling"]
     assert other == {"defaults": "benchmark"}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from regrade.benchmarks import open_benchmark, open_harness_task
-from regrade.cli.generation_options import GenerationOptions
 from regrade.cli.main import run
+from regrade.cli.run import EvaluateOptions
 from regrade.engines.openai import OpenAIEngine
 from regrade.jobs.job import GenerationJob
 from regrade.jobs.plan import make_plan
@@ -117,8 +117,8 @@ def test_a_generation_setting_that_would_be_ignored_is_refused() -> None:
 
 
 def test_tasks_stand_among_the_benchmarks_of_the_command_line() -> None:
-    options = GenerationOptions(
-        model="m", benchmark=("gsm8k", "lm_eval:arc_challenge"), lm_eval_path="own"
+    options = EvaluateOptions(
+        model="m", benchmarks=("gsm8k", "lm_eval:arc_challenge"), lm_eval_path="own"
     )
 
     parameters = options.parameters()

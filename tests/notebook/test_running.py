@@ -9,7 +9,9 @@ import yaml
 
 import regrade
 from regrade.answers.local import LocalRepository
-from regrade.cli.main import command_line
+from regrade.cli.checking import checked_job
+from regrade.cli.run import ScoreOptions
+from regrade.jobs.job import ScoringJob
 from regrade.notebook import running
 from regrade.results.results import Evaluation
 from regrade.settings import SourceOverride
@@ -51,38 +53,41 @@ def test_a_refusal_is_an_error_with_the_commands_message():
 def test_settings_that_were_not_set_stay_the_defaults(monkeypatch: pytest.MonkeyPatch):
     seen: list[Any] = []
 
-    def run(words: list[str], folder: Path) -> None:
-        config = Path(words[words.index("--config") + 1])
-        seen.extend([words, yaml.safe_load(config.read_text())])
+    def run(words: list[str], _: Path) -> None:
+        seen.extend([words[:2], yaml.safe_load(Path(words[2]).read_text())])
 
-    monkeypatch.setattr(running, "_run", run)
+    monkeypatch.setattr(running, "_run_command", run)
     regrade.evaluate(
         "org/model",
         ["gsm8k", "lm_eval:arc_challenge"],
         limit=5,
+        answers=None,
         sampling=regrade.SamplingSettings(temperature=0.6),
         prompt=regrade.PromptSettings(),
         engine=regrade.VllmEngine(max_model_len=4096),
     )
-    words, config = seen
-    assert words[3:] == ["--benchmark", "gsm8k", "--benchmark", "lm_eval:arc_challenge"]
-    assert config == {
-        "model": "org/model",
-        "limit": 5,
-        "sampling": {"temperature": 0.6},
-        "engine": {"kind": "vllm", "max_model_len": 4096},
-    }
+    assert seen == [
+        ["evaluate", "--config"],
+        {
+            "model": "org/model",
+            "benchmarks": ["gsm8k", "lm_eval:arc_challenge"],
+            "limit": 5,
+            "sampling": {"temperature": 0.6},
+            "engine": {"kind": "vllm", "max_model_len": 4096},
+        },
+    ]
 
 
 def test_options_of_scoring_become_those_of_the_command(monkeypatch: pytest.MonkeyPatch):
-    seen: list[list[str]] = []
-    monkeypatch.setattr(running, "_run", lambda words, _: seen.append(words))
+    seen: list[Any] = []
+    monkeypatch.setattr(
+        running,
+        "_run_command",
+        lambda words, _: seen.append(ScoreOptions(config=Path(words[2])).parameters()),
+    )
     sources = (SourceOverride(benchmark="gsm8k", path="gsm8k.jsonl"),)
     scoring = regrade.ScoringOptions(processes=2, sandbox="landlock", sources=sources)
     regrade.score("answers", scorer="number", scoring=scoring, force=True)
-    [words] = seen
-    assert words == [
-        *("score", "--answers", "answers", "--scorer", "number", "--source", "gsm8k=gsm8k.jsonl"),
-        *("--sandbox", "landlock", "--processes", "2", "--force"),
-    ]
-    command_line("score").parse_args(words, exit_on_error=False, print_error=False)
+    [given] = seen
+    job = checked_job(ScoringJob, given)
+    assert (job.answers, job.scorer, job.force, job.scoring) == ("answers", "number", True, scoring)

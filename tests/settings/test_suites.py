@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.cli.generation_options import GenerationOptions
+from regrade.cli.run import EvaluateOptions
 from regrade.settings import suites
 from regrade.settings.errors import SettingsError, UnknownNameError
 from regrade.settings.suites import SUITES, Suite, members
@@ -54,9 +54,9 @@ def test_a_suite_adds_its_benchmarks_to_those_that_are_named(tmp_path: Path):
     config = tmp_path / "job.yaml"
     config.write_text("model: m\nsuite: ours\nbenchmarks: [gsm8k, mmlu_generative]\n")
 
-    by_option = GenerationOptions(model="m", suite=("ours",), benchmark=("gsm8k_chat",))
-    by_file = GenerationOptions(config=config)
-    both = GenerationOptions(config=config, benchmark=("mmlu",))
+    by_option = EvaluateOptions(model="m", suite=("ours",), benchmarks=("gsm8k_chat",))
+    by_file = EvaluateOptions(config=config)
+    both = EvaluateOptions(config=config, benchmarks=("mmlu",))
 
     assert by_option.parameters()["benchmarks"] == ("gsm8k", "mmlu", "gsm8k_chat")
     assert by_file.parameters()["benchmarks"] == ("gsm8k", "mmlu", "mmlu_generative")

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field
 
 from regrade.settings import Settings
 from regrade.settings.errors import SettingsError
+from regrade.settings.marks import FIXED, NO_OPTION, Option
 
 
 def _without_login(address: str) -> str:
@@ -25,13 +26,21 @@ Address = Annotated[str, AfterValidator(_without_login), Field(pattern=r"^https?
 class ServerSettings(Settings):
     """Address of a server with an OpenAI-compatible API, and limits of its use."""
 
-    base_url: Address = "http://127.0.0.1:8000/v1"
+    option_prefix = ""
+    option_group = "Engine `openai`"
+
+    base_url: Annotated[
+        Address,
+        Option(
+            hint="Several times for several servers with the same model.", more="more_base_urls"
+        ),
+    ] = "http://127.0.0.1:8000/v1"
     """Address of the API, ending in `/v1`."""
-    more_base_urls: tuple[Address, ...] = ()
+    more_base_urls: Annotated[tuple[Address, ...], NO_OPTION, FIXED] = ()
     """Addresses of further servers with the same model. The server with the fewest requests in flight gets the next one."""
     model_revision: str | None = Field(None, min_length=1)
     """Revision of the served weights, such as a commit or a training step. Default: as the server reports."""
-    max_concurrency: int = Field(64, ge=1, le=4096)
+    max_concurrency: Annotated[int, FIXED] = Field(64, ge=1, le=4096)
     """Requests in flight, at all servers together."""
     batch_size: int = Field(1, ge=1, le=256)
     """Completion prompts per request, if the server allows it; a chat request always carries one prompt."""

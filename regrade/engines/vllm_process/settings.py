@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from regrade.settings import Settings
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import PATH
+from regrade.settings.marks import FIXED, PATH, Option
 
 _SECRET = re.compile(
     r"(?:^|[^a-z])(?:token|\w*key|\w*secret\w*|\w*passw(?:or)?d|\w*credentials?)\W*[=:]",
@@ -53,7 +53,7 @@ class VllmSettings(Settings):
     """Most tokens processed in a step. Default: chosen by vLLM."""
     quantization: str | None = None
     """Quantization method, such as `fp8`. Default: the checkpoint's."""
-    lora: Annotated[str | None, PATH] = None
+    lora: Annotated[str | None, PATH, Option(("--lora", "--engine.lora"))] = None
     """LoRA adapter (PEFT) for the model: a folder, or a name on the Hub (`org/name`, or `org/name@revision`)."""
     kv_cache_dtype: str = "auto"
     """Precision of the KV cache."""
@@ -61,7 +61,7 @@ class VllmSettings(Settings):
     """Process the common beginning of prompts only once. Default: yes, if vLLM supports it for the model."""
     reasoning_parser: str = Field("auto", min_length=1)
     """vLLM's parser that separates the reasoning of a chat answer from the rest. `auto`: the model's; `none`: no parser."""
-    tuned: bool = False
+    tuned: Annotated[bool, FIXED] = False
     """Use the settings that `regrade tune` found best for this model, hardware and kind of workload. Others that are set by
     hand stay."""
     enforce_eager: bool = False

@@ -7,9 +7,10 @@ from pydantic import Field, WithJsonSchema, model_validator
 from regrade.engines.vllm import VllmEngine
 from regrade.jobs.job import Answers, BenchmarkChoice, GenerationJob, default_answers
 from regrade.settings import PromptSettings, SamplingSettings
-from regrade.settings.marks import FIRST, PATH
+from regrade.settings.marks import FIRST, PATH, Option
 from regrade.tuning.plan.gpus import MEMORY_MIB
 
+MACHINE = Option(group="The machine (default: this one)")
 GPU_NAMES = WithJsonSchema({"type": "string", "enum": list(MEMORY_MIB)})
 """The form offers the names."""
 
@@ -17,13 +18,15 @@ GPU_NAMES = WithJsonSchema({"type": "string", "enum": list(MEMORY_MIB)})
 class PlanRequest(BenchmarkChoice):
     """The model and the GPUs to plan for, and what decides the length of requests."""
 
+    option_group = "The length of requests (default: the model's limit)"
+
     model: Annotated[str, PATH] = Field(min_length=1)
     """Model on the Hub (`org/name` or `org/name@revision`), or a folder with at least its config.json."""
-    gpus: Annotated[int | None, FIRST] = Field(None, ge=1, le=1024, title="Number of GPUs")
+    gpus: Annotated[int | None, FIRST, MACHINE] = Field(None, ge=1, le=1024, title="Number of GPUs")
     """Number of GPUs. Default: 1, or all of the machine if no kind is given."""
-    gpu: Annotated[str | None, FIRST, GPU_NAMES] = Field(None, title="Kind of GPU")
+    gpu: Annotated[str | None, FIRST, GPU_NAMES, MACHINE] = Field(None, title="Kind of GPU")
     """Kind of GPU, such as `h100` or `l40s`. Default: that of the machine, or any with the memory that is given."""
-    gpu_memory: Annotated[str | None, FIRST] = Field(None, title="Memory of a GPU")
+    gpu_memory: Annotated[str | None, FIRST, MACHINE] = Field(None, title="Memory of a GPU")
     """Memory of a GPU instead of its kind, such as `80GiB`."""
     max_model_len: Annotated[int | None, FIRST] = Field(None, ge=1, title="Tokens of a request")
     """Tokens of prompt and answer together. Default: decided by the benchmarks, else the model's limit."""

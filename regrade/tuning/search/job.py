@@ -6,15 +6,18 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from regrade.jobs.job import GenerationJob
 from regrade.settings import Settings
-from regrade.settings.marks import FIRST, Absent
+from regrade.settings.marks import FIRST, Absent, Option
 from regrade.tuning.search.records import Tuning
 from regrade.tuning.search.trials import Limits
+
+SEARCH = Option(group="Search")
 
 
 class LatencyLimits(Settings):
     """Largest accepted latencies, as 99th percentiles in seconds."""
 
     model_config = ConfigDict(title="Limits")
+    option_group = "Search"
 
     ttft_p99: float | None = Field(None, gt=0)
     """Time to first token. Default: no limit."""
@@ -32,11 +35,13 @@ class LatencyLimits(Settings):
 class TuneJob(GenerationJob):
     """Answers to generate while the fastest engine settings are searched for."""
 
-    limits: Annotated[LatencyLimits, FIRST] = Field(LatencyLimits(), title="Limits on latency")
+    limits: Annotated[LatencyLimits, FIRST] = Field(
+        LatencyLimits(), title="Limits on latency", examples=["{ttft_p99: 2}"]
+    )
     """Largest accepted latencies. Default: only throughput counts."""
-    starts: Annotated[int, FIRST] = Field(4, ge=1, le=32, title="Engine starts")
+    starts: Annotated[int, FIRST, SEARCH] = Field(4, ge=1, le=32, title="Engine starts")
     """Most engine starts."""
-    most_in_flight: Annotated[int | None, FIRST] = Field(
+    most_in_flight: Annotated[int | None, FIRST, SEARCH] = Field(
         None, ge=1, title="Most requests in flight"
     )
     """Most requests in flight to try. Default: as many as fit, up to 1,024."""

@@ -2,12 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
 from itertools import product
-from typing import Any
+from typing import Any, get_origin
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import Field, field_validator
+from pydantic.fields import FieldInfo
 
-from regrade.settings import PromptSettings, SamplingSettings, Settings, registry
+from regrade.jobs.job import EvaluationJob
+from regrade.settings import Settings
+from regrade.settings.marks import FIXED, VARIES
+from regrade.settings.problems import models_in
 
 DEFAULT = "default"
 """Value of an axis that leaves the setting out, so that its default applies."""
@@ -42,22 +47,25 @@ class Axis(Settings):
         return values
 
 
-def settings_that_vary() -> tuple[str, ...]:
-    """Return the names of all settings that can be an axis."""
-    broken = {error.name for error in registry.broken("engine")}
-    engines = [registry.load("engine", n) for n in registry.names("engine") if n not in broken]
-    return (
-        "model",
-        "repeats",
-        *_fields("sampling", SamplingSettings),
-        *_fields("prompt", PromptSettings),
-        *dict.fromkeys(name for engine in engines for name in _fields("engine", engine)),
-    )
+@cache
+def settings_that_vary() -> dict[str, FieldInfo]:
+    """Return all settings that can be an axis, by name."""
+    settings: dict[str, FieldInfo] = {}
+    for name, info in EvaluationJob.model_fields.items():
+        if VARIES in info.metadata:
+            groups = list(models_in(info.annotation))
+            settings |= {} if groups else {name: info}
+            for group in groups:
+                for field, inner in group.model_fields.items():
+                    if field != "kind" and FIXED not in inner.metadata:
+                        settings.setdefault(f"{name}.{field}", inner)
+    return settings
 
 
-def _fields(group: str, model: type[BaseModel]) -> list[str]:
-    left_out = ("kind", "max_concurrency", "more_base_urls", "tuned")
-    return [f"{group}.{name}" for name in model.model_fields if name not in left_out]
+def _is_list(setting: str) -> bool:
+    """Return True for a setting with several values of its own."""
+    info = settings_that_vary().get(setting)
+    return info is not None and get_origin(info.annotation) is tuple
 
 
 def grid(axes: Iterable[Axis]) -> Iterator[dict[str, str]]:
@@ -86,12 +94,8 @@ def with_values(parameters: Mapping[str, Any], values: Mapping[str, str]) -> dic
         if value == DEFAULT:
             if name != "model":
                 target.pop(name, None)
-        elif isinstance(target.get(name), list | tuple) or name in _LISTS:
+        elif isinstance(target.get(name), list | tuple) or _is_list(setting):
             target[name] = [*(target.get(name) or ()), value]
         else:
             target[name] = value
     return changed
-
-
-_LISTS = ("extra", "stop", "chat_template_args")
-"""Settings with several values of their own."""

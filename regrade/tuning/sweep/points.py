@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from regrade.jobs.job import EvaluationJob, make_job
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import FIRST, Absent
+from regrade.settings.marks import FIRST, NO_OPTION, Absent
 from regrade.tuning.sweep.axes import Axis, grid, with_values
 
 IN_FLIGHT = "in_flight"
@@ -29,11 +29,11 @@ _LONGEST_ON_HUB = 96
 class SweepJob(EvaluationJob):
     """An evaluation for each point of a grid of settings."""
 
-    in_flight: Annotated[tuple[Annotated[int, Field(ge=1)], ...], FIRST] = Field(
+    in_flight: Annotated[tuple[Annotated[int, Field(ge=1)], ...], FIRST, NO_OPTION] = Field(
         (), title="Requests in flight"
     )
     """Numbers of requests at a time. Empty: as many as the engine takes."""
-    axes: Annotated[tuple[Axis, ...], FIRST] = Field((), title="Settings that vary")
+    axes: Annotated[tuple[Axis, ...], FIRST, NO_OPTION] = Field((), title="Settings that vary")
     """Further settings, each with its values; all combinations are measured, the first one is compared with."""
     share: Absent = None
     machines: Absent = None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from regrade.cli.generation_options import GenerationOptions
+from regrade.cli.run import EvaluateOptions
 from regrade.engines.base import PromptRendering
 from regrade.engines.openai import OpenAIEngine
 from regrade.engines.openai_api.addresses import REST_SECONDS, Addresses
@@ -151,16 +151,18 @@ def test_an_address_that_is_given_twice_counts_once(servers: tuple[Misbehaving, 
 
 
 def test_the_option_may_be_given_several_times():
-    engine = GenerationOptions(
-        model="small", engine="openai", base_url=("http://a/v1", "http://b/v1", "http://c/v1")
+    engine = EvaluateOptions(
+        model="small",
+        engine_kind="openai",
+        engine_base_url=("http://a/v1", "http://b/v1", "http://c/v1"),
     ).parameters()["engine"]
     assert OpenAIEngine.model_validate(engine).base_urls == (
         "http://a/v1",
         "http://b/v1",
         "http://c/v1",
     )
-    engine = GenerationOptions(
-        model="small", engine="openai", base_url=("http://a/v1",)
+    engine = EvaluateOptions(
+        model="small", engine_kind="openai", engine_base_url=("http://a/v1",)
     ).parameters()
     assert engine["engine"] == {"kind": "openai", "base_url": "http://a/v1"}
 

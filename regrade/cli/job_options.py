@@ -1,0 +1,385 @@
+"""Options of a command from the fields of its job; they override the parameters in a YAML file."""
+
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, make_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
+
+import yaml
+from cyclopts import Parameter
+from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from regrade.cli.options import WHAT, WHERE, help_group
+from regrade.jobs.job import BenchmarkChoice, EvaluationJob
+from regrade.settings import HARNESS, EngineName, Settings, registry
+from regrade.settings.errors import SettingsError
+from regrade.settings.marks import NESTED, Option, parameters_of
+from regrade.settings.problems import models_in, one_line, shown
+from regrade.settings.suites import members
+
+_LONG = 9
+"""Choices beyond which an option takes any text: a command lists them, and the job refuses others."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOption:
+    """A field of a job, or of a group in it, with its options."""
+
+    path: tuple[str, ...]
+    """Names of the field and of the groups that it is in."""
+    names: tuple[str, ...]
+    """The options, without which it can only be set in a file."""
+    type: Any
+    """Type of a value on the command line."""
+    info: FieldInfo
+    group: str | None
+    """Title in the help."""
+    switched_off: str | None = None
+    """Option that switches it off."""
+    hint: str = ""
+    """What its help adds to the description."""
+    more: str | None = None
+    """Field that takes the second value and those after it."""
+
+    @property
+    def attribute(self) -> str:
+        """Name of the value in `JobOptions`."""
+        return "_".join(self.path)
+
+    @property
+    def setting(self) -> str:
+        """Name of the setting, such as `sampling.temperature`."""
+        return ".".join(self.path)
+
+    @property
+    def is_list(self) -> bool:
+        """It takes several values."""
+        return get_origin(self.type) is tuple
+
+
+@cache
+def fields_of(job: type[Settings]) -> tuple[JobOption, ...]:
+    """Return the fields of a job and of its groups, in the order of the help."""
+    return tuple(_fields(job, (), "", job.option_group))
+
+
+def options_of(
+    job: type[Settings], without: Sequence[str] = (), taken: Sequence[str] = ()
+) -> tuple[JobOption, ...]:
+    """Return the fields of a job that have options; of several with the same option, the first has it.
+
+    Args:
+        job: The job.
+        without: Parameters whose options a command leaves out.
+        taken: Options with which a command means something else.
+    """
+    used = {*taken}
+    chosen = []
+    for option in fields_of(job):
+        if option.path[0] not in without and option.names and not used & {*option.names}:
+            used |= {*option.names}
+            chosen.append(option)
+    return tuple(chosen)
+
+
+def option_name(job: type[Settings], path: Sequence[str]) -> str:
+    """Return the option that sets a parameter, or the one that it would have beside its siblings; "" for a whole job."""
+    known: dict[tuple[str, ...], str] = {}
+    for option in fields_of(job):
+        if option.names:
+            known.setdefault(option.path, option.names[0])
+    if not path:
+        return ""
+    for length in range(len(path), 0, -1):
+        if name := known.get(tuple(path[:length])):
+            return name
+    for beside, name in known.items():
+        if beside[:-1] == tuple(path[:-1]) and name.endswith(_dashed(beside[-1])):
+            return name.removesuffix(_dashed(beside[-1])) + _dashed(path[-1])
+    return f"--{'.'.join(map(_dashed, path))}"
+
+
+def _fields(
+    model: type[Settings], path: tuple[str, ...], prefix: str, group: str | None
+) -> Iterator[JobOption]:
+    for name, info in parameters_of(model).items():
+        mark = next((mark for mark in info.metadata if isinstance(mark, Option)), Option())
+        here, title = (*path, name), mark.group or group
+        groups = [] if mark.names is not None else list(models_in(info.annotation))
+        if not groups and not _is_kind(info):
+            names = (f"--{prefix}{_dashed(name)}",) if mark.names is None else mark.names
+            kind = _type(info.annotation)
+            kind = tuple[kind, ...] if mark.more else kind  # type: ignore[valid-type]
+            off = f"--{prefix}no-{_dashed(name)}" if kind is bool and prefix.endswith(".") else None
+            yield JobOption(here, names, kind, info, title, off, mark.hint, mark.more)
+        elif groups and (not path or NESTED in info.metadata):
+            if len(groups) > 1:
+                names = (f"--{name}",)
+                yield JobOption(
+                    (*here, "kind"), names, EngineName, info, groups[0].option_group or title
+                )
+            for inner in groups:
+                within = f"{prefix}{name}." if path else inner.option_prefix
+                below = title if path else inner.option_group or title
+                yield from _fields(inner, here, within, below)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _is_kind(info: FieldInfo) -> bool:
+    """Return True for the field that tells a choice of groups apart."""
+    return get_origin(info.annotation) is Literal and len(get_args(info.annotation)) == 1
+
+
+def _type(annotation: Any) -> Any:  # noqa: ANN401 - any type
+    """Return the type of a value on the command line: text, unless it is a number, a switch, one of few words, or a list."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type(inner[0])
+    if origin in (Union, types.UnionType):
+        (first, *more) = [member for member in inner if member is not types.NoneType]
+        return str if more else _type(first)
+    if origin is tuple:
+        return tuple[_type(inner[0]), ...]  # type: ignore[misc]
+    if origin is Literal and len(inner) <= _LONG:
+        return annotation
+    return annotation if annotation in (bool, int, float) else str
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """Values of a command's options, and its YAML file."""
+
+    job: ClassVar[type[Settings]]
+    options: ClassVar[tuple[JobOption, ...]]
+    config: Annotated[
+        Path | None,
+        Parameter(group=WHERE, help="YAML file with the flow's parameters; options override it."),
+    ] = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of the flow: those in the file, overridden by options.
+
+        Raises:
+            SettingsError: If the file cannot be read, or an option does not fit the engine.
+        """
+        chosen = read_config(self.config) if self.config else {}
+        has_benchmarks = issubclass(self.job, BenchmarkChoice)
+        suites = _suites(chosen, self.config) if has_benchmarks else ()
+        if has_benchmarks and not issubclass(self.job, EvaluationJob):
+            # A file may serve `evaluate` too.
+            for name in EvaluationJob.model_fields.keys() - self.job.model_fields.keys() - {"gate"}:
+                chosen.pop(name, None)
+        _check_kinds(self.job, chosen, self.config)
+        given = {option: getattr(self, option.attribute) for option in self.options}
+        given = {option: value for option, value in given.items() if value not in (None, ())}
+        kind = self._engine_kind(given, chosen)
+        self._add(given, chosen)
+        if kind is not None and "engine" in chosen:
+            chosen["engine"] = {**chosen["engine"], "kind": kind}
+        if suites := getattr(self, "suite", ()) or suites:
+            named = [*members(suites), *chosen.get("benchmarks", ())]
+            chosen["benchmarks"] = tuple(dict.fromkeys(named))
+        return chosen | harness_tasks(chosen)
+
+    def has(self, parameter: str) -> bool:
+        """Return True if an option for a parameter was given."""
+        return getattr(self, parameter) not in (None, ())
+
+    def _engine_kind(self, given: Mapping[JobOption, Any], chosen: dict[str, Any]) -> str | None:
+        """Return the engine that is chosen, or None if there is no choice; settings of another engine in a file are dropped."""
+        info = self.job.model_fields.get("engine")
+        kinds = (
+            {}
+            if info is None
+            else {m.model_fields["kind"].default: m for m in models_in(info.annotation)}
+        )
+        if info is None or len(kinds) < 2:
+            return None
+        of_engine = {option.path[1]: option for option in given if option.path[0] == "engine"}
+        file, default = chosen.get("engine") or {}, info.default.kind
+        said = given[of_engine.pop("kind")] if "kind" in of_engine else None
+        kind = str(said or file.get("kind") or default)
+        known = registry.load("engine", kind).model_fields
+        if strange := [option for name, option in of_engine.items() if name not in known]:
+            flags = ", ".join(f"`{option.names[-1]}`" for option in strange)
+            other = next(
+                k for k, model in kinds.items() if strange[0].path[1] in model.model_fields
+            )
+            if other != default:
+                raise SettingsError(f"{flags} needs `--engine {other}`.")
+            raise SettingsError(f"Engine '{kind}' does not take {flags}: set them on the server.")
+        if file and file.get("kind", default) != kind:
+            chosen["engine"] = {}
+        return kind
+
+    def _add(self, given: Mapping[JobOption, Any], chosen: dict[str, Any]) -> None:
+        """Add the values of options to the parameters of a file."""
+        elements: dict[str, dict[str, Any]] = {}
+        for option, value in given.items():
+            name, *inner = option.path
+            if not inner:
+                adds = option.is_list and any(models_in(option.info.annotation))
+                chosen[name] = [*(chosen.get(name) or ()), *value] if adds else value
+                continue
+            if get_origin(self.job.model_fields[name].annotation) is tuple:
+                target = elements.setdefault(name, {})
+            else:
+                target = chosen[name] = dict(chosen.get(name) or {})
+            for part in inner[:-1]:
+                target = target.setdefault(part, {})
+            if option.more is None:
+                target[inner[-1]] = value
+                continue
+            target[inner[-1]] = value[0]
+            if len(value) > 1 or option.more in target:
+                target[option.more] = value[1:]
+        for name, element in elements.items():
+            chosen[name] = [*(chosen.get(name) or ()), element]
+
+
+def options_for(
+    job: type[Settings], *, without: Sequence[str] = (), taken: Sequence[str] = ()
+) -> type[JobOptions]:
+    """Return the options of a command for the fields of its job.
+
+    Args:
+        job: The job.
+        without: Parameters that the command gets otherwise, or not at all.
+        taken: Options with which it means something else.
+    """
+    options = options_of(job, without, taken)
+    made: list[Any] = []
+    for option in options:
+        parameter = Parameter(
+            name=option.names,
+            group=help_group(option.group) if option.group else None,
+            help=f"{option.info.description or ''} {option.hint}".strip(),
+            negative=option.switched_off or (),
+        )
+        made.append(
+            (option.attribute, Annotated[option.type | None, parameter], field(default=None))
+        )
+    if issubclass(job, BenchmarkChoice):
+        suite = Parameter(
+            name="--suite",
+            group=help_group(job.option_group) if job.option_group else WHAT,
+            help="Suite of benchmarks, as `regrade benchmarks` lists them. May be given several times.",
+        )
+        made.append(("suite", Annotated[tuple[str, ...], suite], field(default=())))
+    # Without a module, cyclopts takes the class for a built-in type.
+    namespace = {"job": job, "options": options, "__module__": __name__}
+    made_class = make_dataclass(
+        "CommandOptions", made, bases=(JobOptions,), frozen=True, kw_only=True, namespace=namespace
+    )
+    return Parameter(name="*")(made_class)
+
+
+# Parameters of a flow in a YAML file, and what may be written in short there.
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the parameters in a YAML file.
+
+    Raises:
+        SettingsError: If it cannot be read, or holds no parameters.
+    """
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise SettingsError(f"Configuration '{path}' cannot be read: {error.strerror}.") from error
+    except yaml.YAMLError as error:
+        raise SettingsError(
+            f"Configuration '{path}' is not YAML: {' '.join(str(error).split())}."
+        ) from error
+    if not isinstance(content, dict):
+        raise SettingsError(
+            f"Configuration '{path}' should be a mapping of parameters, such as `model: ...`."
+        )
+    return {name: value for name, value in content.items() if value is not None}
+
+
+def _check_kinds(job: type[BaseModel], chosen: dict[str, Any], file: Path | None) -> None:
+    """Spell out what is written in short, and refuse a group or a list that is none.
+
+    Raises:
+        SettingsError: If there is one.
+    """
+    for name, info in parameters_of(job).items():
+        is_list, is_group = get_origin(info.annotation) is tuple, any(models_in(info.annotation))
+        if name not in chosen or not (is_list or is_group):
+            continue
+        value = chosen[name]
+        if (
+            isinstance(value, str)
+            and is_list
+            and any(isinstance(m, BeforeValidator) for m in info.metadata)
+        ):
+            value = [value]
+        elif isinstance(value, str) and not is_list:
+            value = _from_text(name, info, value)
+        if not isinstance(value, list | tuple if is_list else Mapping):
+            what = "a list" if is_list else "a group of settings"
+            example = f", such as `{name}: {info.examples[0]}`" if info.examples else ""
+            raise SettingsError(
+                f"`{name}:` in '{file}' should be {what}{example}, not {shown(value)}."
+            )
+        chosen[name] = value
+
+
+def _from_text(name: str, info: FieldInfo, text: str) -> object:
+    """Return the group of settings that a text stands for; the text itself if it stands for none."""
+    adapter = _adapter(info)
+    try:
+        return adapter.dump_python(adapter.validate_python(text), mode="json", exclude_unset=True)
+    except ValidationError as error:
+        if error.errors()[0]["type"] in ("model_type", "model_attributes_type"):
+            return text
+        raise SettingsError(f"`{name}`: {one_line(error)}") from error
+
+
+def _adapter(info: FieldInfo) -> TypeAdapter[Any]:
+    marked: Any = info.annotation
+    return TypeAdapter(Annotated[(marked, *info.metadata)] if info.metadata else marked)
+
+
+def _suites(chosen: dict[str, Any], file: Path | None) -> tuple[str, ...]:
+    suites = chosen.pop("suite", [])
+    if not isinstance(suites, str | list):
+        raise SettingsError(
+            f"`suite:` in '{file}' should be a list, such as `suite: [core]`, not {shown(suites)}."
+        )
+    return (suites,) if isinstance(suites, str) else tuple(suites)
+
+
+def harness_tasks(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters in which tasks of lm-evaluation-harness are chosen, given among all benchmarks."""
+    names = [str(name) for name in chosen.get("benchmarks") or ()]
+    tasks = [name.removeprefix(HARNESS) for name in names if name.startswith(HARNESS)]
+    if not tasks:
+        return {}
+    group = dict(chosen.get("lm_eval") or {})
+    own = group.get("tasks") or []
+    group["tasks"] = [*own, *tasks] if isinstance(own, list) else own
+    return {"lm_eval": group, "benchmarks": [n for n in names if not n.startswith(HARNESS)]}
+
+
+def as_json(job: type[BaseModel], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters as the schema of a deployment has them: no words for groups, and no YAML's `on` and `off`.
+
+    What a job refuses stays as it is: the server says what is wrong with it.
+    """
+    spelled = dict(parameters)
+    for name, info in parameters_of(job).items():
+        if name in parameters and any(models_in(info.annotation)):
+            adapter = _adapter(info)
+            with suppress(ValidationError):
+                value = adapter.validate_python(parameters[name])
+                spelled[name] = adapter.dump_python(value, mode="json", exclude_unset=True)
+    return spelled

@@ -1,0 +1,128 @@
+"""A field of a job is an option, a key of the YAML file and a parameter of a deployment, without being named a second time."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from cyclopts import App
+from pydantic import Field
+from rich.console import Console
+
+from regrade.cli.checking import checked_job
+from regrade.cli.job_options import JobOptions, option_name, options_for, options_of
+from regrade.cli.trigger.options import from_this_folder
+from regrade.jobs.job import EvaluationJob, JudgeJob
+from regrade.settings import Settings
+from regrade.settings.errors import SettingsError
+from regrade.settings.marks import NO_OPTION, PATH, Absent
+from regrade.tuning.sweep.points import SweepJob
+
+
+class Weather(Settings):
+    """Weather in which a model answers."""
+
+    option_prefix = "weather."
+    option_group = "Weather"
+
+    wind: float = Field(0.0, ge=0)
+    """Speed of the wind."""
+    map: Annotated[str | None, PATH] = None
+    """File with a map."""
+
+
+class MadeUpJob(EvaluationJob):
+    """A job with fields of its own."""
+
+    mood: int = Field(3, ge=1)
+    """How the model feels."""
+    weather: Weather = Field(Weather(), examples=["{wind: 2}"])
+    """Weather."""
+    hidden: Annotated[int, NO_OPTION] = 0
+    """Only in a file."""
+    share: Absent = None
+
+
+def parsed(*words: str) -> JobOptions:
+    app = App()
+    found: list[JobOptions] = []
+    options_type: Any = options_for(MadeUpJob)
+
+    def command(options: options_type | None = None) -> None:
+        found.append(options or options_type())
+
+    app.default(command)
+    app(words, exit_on_error=False, print_error=False, result_action="return_none")
+    return found[0]
+
+
+def test_a_field_is_an_option_with_its_help():
+    app = App(console=Console(width=200, color_system=None))
+    options_type: Any = options_for(MadeUpJob)
+
+    @app.default
+    def command(options: options_type | None = None) -> None: ...
+
+    with app.console.capture() as shown:
+        app.help_print()
+    lines = [" ".join(line.strip("│ ").split()) for line in shown.get().splitlines()]
+    assert "--mood INT How the model feels." in lines
+    assert "--weather.wind FLOAT Speed of the wind." in lines
+    assert not any("--hidden" in line or "--share" in line for line in lines)
+
+
+def test_options_override_the_file_which_has_the_same_names(tmp_path: Path):
+    file = tmp_path / "job.yaml"
+    file.write_text("model: m\nbenchmarks: gsm8k\nmood: 2\nhidden: 5\nweather: {wind: 1, map: a}\n")
+
+    options = parsed("--config", str(file), "--mood", "4", "--weather.map", "./b")
+
+    job = checked_job(MadeUpJob, options.parameters(), options.config)
+    assert (job.mood, job.hidden, job.weather) == (4, 5, Weather(wind=1, map="./b"))
+    given = job.model_dump(mode="json", exclude_unset=True)
+    schema = MadeUpJob.model_json_schema()
+    assert from_this_folder(given, schema, root=schema)["weather"]["map"] == str(
+        Path("b").absolute()
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("mood: 0", "`--mood` (in '{}': `mood`) should be 1 or more, not 0"),
+        ("weather: {wind: -1}", "`--weather.wind` (in '{}': `weather.wind`) should be 0 or more"),
+        (
+            "weather: 5",
+            "`weather:` in '{}' should be a group of settings, such as `weather: {wind: 2}`",
+        ),
+        (
+            "weather: {wnid: 1}",
+            "`--weather.wnid` (in '{}': `weather.wnid`) is unknown. Did you mean 'wind'?",
+        ),
+        ("share: 1/2", "Unknown parameter 'share'"),
+    ],
+)
+def test_what_is_wrong_is_named_by_option_and_key(tmp_path: Path, content: str, says: str):
+    file = tmp_path / "job.yaml"
+    file.write_text(f"model: m\nbenchmarks: [gsm8k]\n{content}\n")
+    options = parsed("--config", str(file))
+
+    with pytest.raises(SettingsError) as refused:
+        checked_job(MadeUpJob, options.parameters(), options.config)
+
+    assert says.replace("'{}'", f"'{file}'") in str(refused.value)
+
+
+def test_a_job_has_the_options_of_its_own_fields_only():
+    of_judge = {name for option in options_of(JudgeJob) for name in option.names}
+    assert {"--judge", "--baseline", "--engine.dtype", "--temperature"} <= of_judge
+    assert not of_judge & {"--model", "--benchmark", "--share", "--goodput"}
+    of_sweep = {name for option in options_of(SweepJob) for name in option.names}
+    assert "--benchmark" in of_sweep
+    assert not of_sweep & {"--share", "--judge", "--price-input", "--machines"}
+
+
+def test_no_option_stands_for_two_fields():
+    names = [name for option in options_of(EvaluationJob) for name in option.names]
+    assert len(names) == len(set(names))
+    assert option_name(EvaluationJob, ("gate", "min_coverage")) == "--min-coverage"
+    assert option_name(EvaluationJob, ("engine", "max_retries")) == "--max-retries"
