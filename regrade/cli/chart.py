@@ -17,7 +17,8 @@ from regrade.records.specification import path_component
 from regrade.settings.errors import OperationError, SettingsError
 from regrade.settings.files import atomic_write
 from regrade.stats.charts import DRAWING_ERRORS
-from regrade.stats.curves import ImageFormat, curve_chart
+from regrade.stats.curves import curve_chart
+from regrade.stats.drawing import ImageFormat
 
 _FORMATS = ("png", "svg")
 

@@ -48,8 +48,7 @@ def comparison_axes(comparison: Comparison, ax: "Axes | None") -> "Axes":
     if not comparison.subsets:
         axes = ax or _axes(6, 1.8)
         names = ("baseline", comparison.base), ("candidate", comparison.candidate)
-        draw_accuracies(axes, [_side_bar(name, side) for name, side in names])
-        axes.set_title(title, fontsize=9, loc="left", parse_math=False)
+        draw_accuracies(axes, [_side_bar(name, side) for name, side in names], title)
         return axes
     changes = [
         Change(subset.name, subset.n, subset.difference, subset.moved)

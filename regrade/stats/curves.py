@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING
 
-from regrade.stats.drawing import COLOURS
+from regrade.stats.drawing import COLOURS, SMALL, ImageFormat, image_of, plain, style
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes as MatplotlibAxes
     from matplotlib.text import Text
 
-ImageFormat = Literal["png", "svg"]
 _MARKERS = "osD^vP*X"
 _MAX_LABELS = 24
 """Most points that get a label each."""
@@ -65,14 +65,15 @@ def curve_chart(
     Raises:
         ValueError: If there is nothing to draw.
     """
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     curves = [curve for curve in curves if curve.places]
     if not curves:
         raise ValueError(f"'{axes.title}' needs at least one point")
-    figure = Figure(figsize=(7.5, 4.6), dpi=110, layout="constrained")
-    plot = figure.subplots()
+    return image_of(partial(_draw, curves, axes, front), 7.5, 4.6, image)
+
+
+def _draw(
+    curves: Sequence[Curve], axes: Axes, front: Sequence[Place], plot: "MatplotlibAxes"
+) -> None:
     labelled = sum(bool(p.label) for c in curves for p in c.places) <= _MAX_LABELS
     texts: list[Text] = []
     for number, curve in enumerate(curves):
@@ -94,7 +95,7 @@ def curve_chart(
             label=curve.name,
         )
         texts.extend(
-            plot.annotate(p.label, (p.x, p.y), (6, 5), textcoords="offset points", fontsize=8)
+            plot.annotate(p.label, (p.x, p.y), (6, 5), textcoords="offset points", fontsize=SMALL)
             for p in (curve.places if labelled else ())
         )
     if len(front) > 1:
@@ -121,18 +122,9 @@ def curve_chart(
         plot.set_ylim(bottom=0)
     plot.set_xlabel(axes.x)
     plot.set_ylabel(axes.y)
-    plot.set_title(axes.title, fontsize=10, loc="left", parse_math=False)
-    plot.grid(color="#dddddd", linewidth=0.6)
-    plot.set_axisbelow(True)
-    plot.spines[["top", "right"]].set_visible(False)
-    if len(curves) > 1:
+    style(plot, axes.title, grid="both")
+    if len(curves) > 1 and (figure := plot.get_figure(root=True)) is not None:
         columns = 1 if max(len(curve.name) for curve in curves) > 40 else 2
-        legend = figure.legend(loc="outside lower center", fontsize=8, ncols=columns)
+        legend = figure.legend(loc="outside lower center", fontsize=SMALL, ncols=columns)
         texts += legend.get_texts()
-    for text in texts:
-        text.set_parse_math(False)  # a model's name may contain a dollar sign
-    buffer = BytesIO()
-    with rc_context({"svg.hashsalt": "regrade"}):
-        metadata = {"Date": None} if image == "svg" else None
-        figure.savefig(buffer, format=image, metadata=metadata)
-    return buffer.getvalue()
+    plain(texts)

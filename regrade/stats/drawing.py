@@ -1,8 +1,9 @@
-"""Draw results on matplotlib axes: accuracies, subsets, changes against a baseline, checkpoints over steps."""
+"""Draw results on matplotlib axes: accuracies, subsets, changes against a baseline, checkpoints over steps; one style for all."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from io import BytesIO
+from typing import TYPE_CHECKING, Literal
 
 from regrade.stats.metrics import SubsetMetrics, Summary
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 MAX_BARS = 80
 MAX_CHANGES = 40
+TITLE_CHARACTERS = 90
+SMALL = 8
+"""Size of the font of labels; titles are a point larger."""
+ImageFormat = Literal["png", "svg"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +51,50 @@ class Point:
     bar: Bar
 
 
-def draw_accuracies(axes: "Axes", bars: Sequence[Bar]) -> None:
+def style(axes: "Axes", title: str = "", grid: Literal["x", "y", "both"] = "x") -> None:
+    """Give axes the style of all charts: no frame, a light grid, a short title on the left, names as they are."""
+    axes.grid(axis=grid, color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if title:
+        axes.set_title(
+            _short(title, TITLE_CHARACTERS), fontsize=SMALL + 1, loc="left", parse_math=False
+        )
+    plain([axes.xaxis.label, axes.yaxis.label, *axes.get_yticklabels()])
+
+
+def image_of(
+    draw: "Callable[[Axes], None]", width: float, height: float, image: ImageFormat = "png"
+) -> bytes:
+    """Return a drawing of `width` and `height` inches as an image."""
+    # Figure instead of pyplot: no global state, so it works in any thread and without a display.
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+    draw(figure.subplots())
+    buffer = BytesIO()
+    with rc_context({"svg.hashsalt": "regrade"}):
+        metadata = {"Date": None} if image == "svg" else None
+        figure.savefig(buffer, format=image, metadata=metadata)
+    return buffer.getvalue()
+
+
+def draw_accuracies(axes: "Axes", bars: Sequence[Bar], title: str = "") -> None:
     """Draw a bar and an interval for each accuracy, in percent."""
     axes.barh(
         [bar.name for bar in bars],
         [100 * bar.accuracy for bar in bars],
         xerr=_errors(bars),
-        color="#4477aa",
-        ecolor="#222222",
+        color=COLOURS[0],
+        ecolor="black",
         capsize=3,
         height=0.6,
     )
     axes.invert_yaxis()
     axes.set_xlim(0, 100)
     axes.set_xlabel("accuracy in % (95 % interval)")
-    axes.spines[["top", "right"]].set_visible(False)
-    plain(axes.get_yticklabels())
+    style(axes, title)
 
 
 def draw_subsets(axes: "Axes", summary: Summary, title: str) -> None:
@@ -94,13 +127,10 @@ def draw_subsets(axes: "Axes", summary: Summary, title: str) -> None:
         height=0.75,
     )
     labels = [f"{_short(part.name, 60)} (n={part.metrics.n:,})" for part in parts]
-    axes.set_yticks(range(len(bars)), labels, fontsize=8)
+    axes.set_yticks(range(len(bars)), labels, fontsize=SMALL)
     axes.set_ylim(-0.6, len(bars) - 0.4)
     axes.set_xlim(0, 100)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}%")
-    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
     overall = summary.overall.accuracy
     note = "accuracy, 95 % interval"
     if overall is not None:
@@ -108,9 +138,8 @@ def draw_subsets(axes: "Axes", summary: Summary, title: str) -> None:
         note += f"; dashed: all questions, {overall:.1%}"
     if left_out:
         note += f"; {left_out} subsets between the best and the worst left out"
-    axes.set_xlabel(note, fontsize=8)
-    axes.set_title(_short(title, 90), fontsize=9, loc="left", parse_math=False)
-    names = [axes.xaxis.label, *axes.get_yticklabels()]
+    axes.set_xlabel(note, fontsize=SMALL)
+    style(axes, title)
     handles: list[Patch] = [
         Patch(color=colours[name], label=name)
         for name in categories
@@ -120,11 +149,12 @@ def draw_subsets(axes: "Axes", summary: Summary, title: str) -> None:
         figure = axes.get_figure(root=True)
         # Only a figure that lays itself out has room outside of its axes.
         if figure is not None and figure.get_constrained_layout():
-            legend = figure.legend(handles=handles, fontsize=8, loc="outside lower center", ncols=4)
+            legend = figure.legend(
+                handles=handles, fontsize=SMALL, loc="outside lower center", ncols=4
+            )
         else:
-            legend = axes.legend(handles=handles, fontsize=8)
-        names += legend.get_texts()
-    plain(names)
+            legend = axes.legend(handles=handles, fontsize=SMALL)
+        plain(legend.get_texts())
 
 
 def draw_changes(axes: "Axes", changes: Sequence[Change], title: str) -> None:
@@ -153,18 +183,14 @@ def draw_changes(axes: "Axes", changes: Sequence[Change], title: str) -> None:
         height=0.7,
     )
     labels = [f"{_short(change.name, 60)} (n={change.n:,})" for change in shown]
-    axes.set_yticks(range(len(shown)), labels, fontsize=8)
+    axes.set_yticks(range(len(shown)), labels, fontsize=SMALL)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.axvline(0, color="#444444", linewidth=1)
-    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
     note = "change in percentage points; filled: significant among all subsets"
     if left_out:
         note += f"; {left_out} subsets in between left out"
-    axes.set_xlabel(note, fontsize=8)
-    axes.set_title(_short(title, 90), fontsize=9, loc="left", parse_math=False)
-    plain([axes.xaxis.label, *axes.get_yticklabels()])
+    axes.set_xlabel(note, fontsize=SMALL)
+    style(axes, title)
 
 
 def draw_steps(axes: "Axes", lines: Mapping[str, Sequence[Point]], title: str) -> None:
@@ -191,11 +217,8 @@ def draw_steps(axes: "Axes", lines: Mapping[str, Sequence[Point]], title: str) -
         )
     axes.set_xlabel("training step")
     axes.set_ylabel("accuracy in % (95 % interval)")
-    axes.grid(color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(_short(title, 90), fontsize=9, loc="left", parse_math=False)
-    plain(axes.legend(fontsize=8).get_texts())
+    style(axes, title, grid="both")
+    plain(axes.legend(fontsize=SMALL).get_texts())
 
 
 def bar_of(name: str, part: SubsetMetrics | Summary) -> Bar:
