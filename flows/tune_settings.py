@@ -19,6 +19,7 @@ from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.results.display import log_file
 from regrade.settings.errors import SettingsError
 from regrade.settings.project_folder import VERSION
+from regrade.text.markdown import markdown
 from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.plan.planner import make_memory_plan
 from regrade.tuning.plan.request import PlanRequest
@@ -27,7 +28,7 @@ from regrade.tuning.search.lookup import key_of
 from regrade.tuning.search.records import TrialRecord, Tuning, TuningKey, keep
 from regrade.tuning.search.search import TOKENS, search
 from regrade.tuning.search.splits import splits_to_try
-from regrade.tuning.search.text import tuning_page
+from regrade.tuning.search.text import blocks
 from regrade.tuning.search.trials import Found, Search
 from tasks.tune import MeasuringEngine, Questions
 from tasks.work import Work
@@ -78,7 +79,7 @@ def tune_settings(job: TuneJob) -> TuneResult:
         load_seconds=tuner.load_seconds,
         measure_seconds=sum(trial.rung.seconds for trial in found.trials),
     )
-    show(TUNING_KEY, tuning_page(result), f"Tuned {key.model.name}")
+    show(TUNING_KEY, markdown(blocks(result)), f"Tuned {key.model.name}")
     return result
 
 

@@ -23,7 +23,8 @@ from regrade.orchestration.watched_runs import Watched, start_runs
 from regrade.settings import GateSettings
 from regrade.settings.errors import OperationError, RegradeError, RepositoryError, SettingsError
 from regrade.settings.marks import ABSENT, FIRST, PATH, Absent, parameters_of
-from regrade.text.markdown import markdown_table
+from regrade.text.layout import Table
+from regrade.text.markdown import markdown
 
 logger = logging.getLogger("regrade.watch")
 PATIENCE = 60.0
@@ -175,6 +176,6 @@ def _report(watched: list[Watched]) -> None:
     started = sum(revision.status == "started" for revision in watched)
     show(
         WATCHED_KEY,
-        "\n".join(markdown_table(COLUMNS, rows, text=COLUMNS)),
+        markdown([Table(COLUMNS, rows, COLUMNS)]),
         f"{len(watched):,} revisions, {started:,} started",
     )

@@ -3,18 +3,17 @@
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from regrade.comparing import text, verdict_text
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Comparisons
-from regrade.comparing.text import comparisons_markdown
-from regrade.comparing.verdict_text import gate_markdown
 from regrade.orchestration.artifacts import COMPARISON_KEY, PAGE_KEY, REPORT_KEY, as_artifact, show
-from regrade.text.markdown import escape
+from regrade.text.markdown import escape, markdown
 
 
 @task(name="gate", task_run_name="gate", cache_policy=NO_CACHE)
 def show_verdict(report: GateReport) -> None:
     """Show the verdict on the flow run's page."""
-    show(PAGE_KEY, gate_markdown(report), report.summary)
+    show(PAGE_KEY, markdown(verdict_text.blocks(report)), report.summary)
     show(REPORT_KEY, as_artifact(report), "The verdict for programs")
 
 
@@ -22,4 +21,4 @@ def show_verdict(report: GateReport) -> None:
 def show_comparisons(comparisons: Comparisons) -> None:
     """Show the comparison on the flow run's page."""
     description = f"{escape(comparisons.candidate)} against {escape(comparisons.base)}"
-    show(COMPARISON_KEY, comparisons_markdown(comparisons), description)
+    show(COMPARISON_KEY, markdown(text.blocks(comparisons)), description)

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet
-from regrade.judging import panel_text as panels
 from regrade.judging.labels.panels import calibrated_panel
 from regrade.judging.panel import panels_at
 from regrade.judging.panel_result import PanelResult, panel_result
+from regrade.judging.panel_text import agreement_table, judge_table
 from regrade.records.rubrics.facts import judge_run
 from regrade.settings.errors import TrackingError
-from regrade.text.markdown import markdown_table
+from regrade.text.markdown import markdown
 from regrade.tracking.connection import public_uri
 from regrade.tracking.process import TrackingProcessError, call_in_process
 from regrade.tracking.sweep import PanelRun, track_panel
@@ -77,18 +77,13 @@ def track_panels(
 
 def _run_of(result: PanelResult, parent: str, repository: str) -> PanelRun:
     parts = (result.answer_set_id, result.rubric_sha256, result.baseline, result.criteria)
-    rows = list(panels.panel_rows(result))
+    tables = {"judges": judge_table(result), "agreement": agreement_table(result)}
     metrics: dict[str, float | None] = {"unanimous": result.unanimous, "answers": result.answers}
     for combined in result.combined:
         rule = combined.rule
         metrics |= {rule: combined.mean, f"{rule}_stderr": combined.stderr, f"{rule}_n": combined.n}
         figures = combined.calibrated.figures
         metrics |= {f"{rule}_{name}": value for name, value in figures.items()}
-    table: dict[str, Sequence[object]] = {
-        "columns": list(panels.COLUMNS),
-        "data": [list(row) for row in rows],
-    }
-    agreement = [list(row) for row in panels.agreement_rows(result)]
     return PanelRun(
         identity="/".join(part[:16] for part in parts if part),
         name=f"{len(result.judges)} judges, {result.rubric} on {result.benchmark}",
@@ -104,8 +99,8 @@ def _run_of(result: PanelResult, parent: str, repository: str) -> PanelRun:
         metrics={name: value for name, value in metrics.items() if value is not None},
         agreement={found.judges: found.equal for found in result.agreement},
         tables={
-            "judges": table,
-            "agreement": {"columns": list(panels.AGREEMENT_COLUMNS), "data": agreement},
+            name: {"columns": list(table.columns), "data": [list(row) for row in table.rows]}
+            for name, table in tables.items()
         },
-        note="\n".join(markdown_table(panels.COLUMNS, rows)),
+        note=markdown([tables["judges"]]),
     )

@@ -14,11 +14,12 @@ from regrade.records.rubrics.facts import answers_per_question
 from regrade.results.display import current_display
 from regrade.scoring.diff import Diff
 from regrade.scoring.diff_sides import diff_with_before, earlier_scoring
-from regrade.scoring.diff_text import diff_line, diff_markdown
+from regrade.scoring.diff_text import blocks, diff_line
 from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import DamagedAnswersError, SettingsError
+from regrade.text.markdown import markdown
 from regrade.text.numbers import average_text
 from tasks.step import DELAYS, step
 
@@ -137,7 +138,7 @@ def compare_set(scored_set: ScoredSet, title: str) -> None:  # noqa: ARG001 - na
         diff = diff_with_before(scored) if scored.replaces else None
         if diff is None:
             continue
-        change = ScoreChange(diff, diff_line(diff), diff_markdown(diff))
+        change = ScoreChange(diff, diff_line(diff), markdown(blocks(diff)))
         scored_set.scored[place] = replace(scored, change=change)
         logger.info("%s: %s", scored_set.title, change.line)
 

@@ -6,12 +6,13 @@ from pathlib import Path
 from prefect import task
 
 from regrade.settings.errors import TrackingError
+from regrade.text.markdown import markdown
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from regrade.tracking.process import TrackingProcessError, call_in_process
 from regrade.tracking.sweep import PointRun, TrackedSweep, track_sweep
 from regrade.tuning.sweep.points import IN_FLIGHT, SweepJob, short
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
-from regrade.tuning.sweep.text import sweep_page
+from regrade.tuning.sweep.text import blocks
 from tasks.step import DELAYS, hidden, retried
 
 logger = logging.getLogger("regrade.track")
@@ -56,9 +57,7 @@ def track_in_mlflow(uri: str, sweep: SweepResult, model: str, answers: str) -> T
     """
     name = f"sweep {sweep.sweep_id}: {model.rstrip('/').rpartition('/')[2]}"
     points = [_point(sweep, point) for point in sweep.points]
-    page = sweep_page(sweep, {})
-    if len(page) > _MAX_PAGE:
-        page = f"{page[: _MAX_PAGE - 40].rpartition(chr(10))[0]}\n\nThe page was cut here."
+    page = markdown(blocks(sweep, {}), _MAX_PAGE)
     try:
         return call_in_process(track_sweep, uri, sweep.sweep_id, answers, name, points, page)
     except TrackingProcessError as error:

@@ -10,9 +10,10 @@ from regrade.settings.errors import OperationError
 from regrade.settings.files import atomic_write
 from regrade.stats.charts import DRAWING_ERRORS
 from regrade.stats.curves import curve_chart
+from regrade.text.markdown import markdown
 from regrade.tracking.process import TrackingProcessError, call_in_process
 from regrade.tuning.sweep.results import SweepResult
-from regrade.tuning.sweep.text import plots, sweep_page
+from regrade.tuning.sweep.text import blocks, plots
 
 logger = logging.getLogger("regrade.report")
 PAGE, DOCUMENT = "sweep.md", "sweep.json"
@@ -38,7 +39,7 @@ def report_sweep(sweep: SweepResult) -> None:
         name: f"data:image/png;base64,{base64.b64encode(image).decode()}"
         for name, image in images.items()
     }
-    show(SWEEP_KEY, sweep_page(sweep, inline), f"Sweep {sweep.sweep_id}")
+    show(SWEEP_KEY, markdown(blocks(sweep, inline)), f"Sweep {sweep.sweep_id}")
 
 
 def draw_plots(sweep: SweepResult) -> dict[str, bytes]:
@@ -55,7 +56,7 @@ def draw_plots(sweep: SweepResult) -> dict[str, bytes]:
 def write_page(sweep: SweepResult, images: Mapping[str, bytes], folder: Path) -> None:
     """Write `sweep.md`, `sweep.json` and the plots into a folder; a folder that cannot be written is logged."""
     files = {
-        PAGE: sweep_page(sweep, {name: f"{name}.png" for name in images}).encode(),
+        PAGE: markdown(blocks(sweep, {name: f"{name}.png" for name in images})).encode(),
         DOCUMENT: sweep.model_dump_json(indent=2).encode(),
         **{f"{name}.png": image for name, image in images.items()},
     }

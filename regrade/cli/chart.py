@@ -7,11 +7,11 @@ from cyclopts import Parameter
 
 from regrade.cli.options import Allow, Benchmarks
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import plain, print_table, stdout
-from regrade.comparing.chart_text import TEXT_COLUMNS, chart_of, choice_rows, columns, sentences
+from regrade.cli.terminal import print_blocks
+from regrade.comparing.chart_text import blocks, chart_of
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.costs import Over, Prices
-from regrade.comparing.tradeoff import Tradeoff, Tradeoffs, tradeoffs
+from regrade.comparing.tradeoff import Tradeoff, tradeoffs
 from regrade.jobs.job import default_answers
 from regrade.records.specification import path_component
 from regrade.settings.errors import OperationError, SettingsError
@@ -83,17 +83,7 @@ def chart(
                     image.with_name(name) if several else image,
                     _drawn(tradeoff, currency, cast("ImageFormat", kind)),
                 )
-    output.show(result, lambda: _print(result))
-
-
-def _print(result: Tradeoffs) -> None:
-    for tradeoff in result.benchmarks:
-        stdout.print(f"[bold]{plain(tradeoff.benchmark)}[/]")
-        rows = choice_rows(tradeoff, result.currency)
-        print_table(columns(tradeoff.over), rows, text=TEXT_COLUMNS)
-        for text in sentences(tradeoff, result.currency):
-            stdout.print(plain(text))
-        stdout.print()
+    output.show(result, lambda: print_blocks(blocks(result)))
 
 
 def _drawn(tradeoff: Tradeoff, currency: str, image: ImageFormat) -> bytes:

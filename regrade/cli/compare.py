@@ -2,26 +2,17 @@
 
 from pathlib import Path
 
-from rich.rule import Rule
-
 from regrade.cli.options import Allow, Answers, Benchmarks, Sandbox, scoring_options
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import plain, print_table, stdout
+from regrade.cli.terminal import print_blocks
 from regrade.comparing.comparison import CompareOptions
-from regrade.comparing.models import Cluster, Comparisons, FlipExample
-from regrade.comparing.text import (
-    COLUMNS,
-    comparison_row,
-    comparison_view,
-    comparisons_markdown,
-    not_compared,
-    remarks,
-)
+from regrade.comparing.models import Cluster
+from regrade.comparing.text import blocks, not_compared
 from regrade.comparing.together import compare_sides
 from regrade.jobs.job import default_answers
 from regrade.settings.errors import SettingsError
 from regrade.text.files import write_file
-from regrade.text.text import tail
+from regrade.text.markdown import markdown as as_markdown
 
 
 def compare(
@@ -77,45 +68,9 @@ def compare(
         options=options,
     ).comparisons
     if markdown is not None:
-        write_file(markdown, comparisons_markdown(comparisons))
-    output.show(comparisons.model_dump(mode="json"), lambda: _print(comparisons))
+        write_file(markdown, as_markdown(blocks(comparisons)))
+    page = blocks(comparisons) if comparisons.compared else []  # the error gives the reason
+    output.show(comparisons.model_dump(mode="json"), lambda: print_blocks(page))
     if not comparisons.compared:
         reason = " ".join(not_compared(comparisons)) or "the two have no benchmark in common"
         raise SettingsError(f"Nothing could be compared: {reason}")
-
-
-def _print(comparisons: Comparisons) -> None:
-    if not comparisons.compared:
-        return  # the error gives the reason
-    print_table(
-        COLUMNS,
-        map(comparison_row, comparisons.compared),
-        text=("benchmark", "95 % interval"),
-        headings=COLUMNS[:1],
-    )
-    for comparison in comparisons.compared:
-        stdout.print(f"\n[bold]{plain(comparison.benchmark)}[/]")
-        for text in remarks(comparison):
-            stdout.print(f"  {plain(text)}")
-        if (address := comparison_view(comparison)) is not None:
-            stdout.print(f"  {plain(address)}")
-        for example in comparison.examples:
-            _print_example(example, comparison_view(comparison, example.question))
-    for text in not_compared(comparisons):
-        stdout.print(f"[yellow]not compared[/] {plain(text)}")
-
-
-def _print_example(example: FlipExample, address: str | None) -> None:
-    title = f"{example.question}{' · ' + example.subset if example.subset else ''}"
-    stdout.print(Rule(f"[yellow]{example.kind}[/] · {plain(title)}", align="left"))
-    stdout.print(plain(tail(example.prompt or "")), style="dim")
-    for name, text, extracted in (
-        ("baseline", example.base_text, example.base_extracted),
-        ("candidate", example.candidate_text, example.candidate_extracted),
-    ):
-        read = "nothing" if extracted is None else plain(tail(extracted))
-        stdout.print(f"[bold]{name}[/], read: {read}")
-        stdout.print(plain(tail(text or "")))
-    stdout.print(f"[bold]target[/] {plain(tail(example.target or '-'))}\n")
-    if address is not None:
-        stdout.print(plain(f"{address}\n"), style="dim")

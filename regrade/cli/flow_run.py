@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from regrade.cli.output import Output
-from regrade.cli.terminal import TerminalDisplay, log_to, print_evaluation, print_next_steps
+from regrade.cli.terminal import TerminalDisplay, log_to, print_blocks, print_next_steps
 from regrade.orchestration.configured import has_server
 from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
 from regrade.processes.importing import quick_imports
@@ -83,7 +83,9 @@ def print_result(evaluation: Evaluation, output: Output) -> None:
 
     def draw() -> None:
         if evaluation.answer_sets:
-            print_evaluation(evaluation)
+            from regrade.results.page import blocks  # noqa: PLC0415 - only needed for a result
+
+            print_blocks(blocks(evaluation))
             print_next_steps(evaluation)
 
     output.show(evaluation, draw)

@@ -16,18 +16,16 @@ from regrade.cli.options import (
     scoring_options,
 )
 from regrade.cli.output import TABLE, Output, json_text, tag_runs
-from regrade.cli.terminal import plain, print_table, show_logs, stdout
+from regrade.cli.terminal import print_blocks, show_logs
 from regrade.comparing.gate import gate as judge
-from regrade.comparing.gate_report import GateReport, tag_candidate
+from regrade.comparing.gate_report import tag_candidate
 from regrade.comparing.junit import junit as junit_xml
-from regrade.comparing.text import comparison_view
-from regrade.comparing.verdict_text import COLUMNS, gate_markdown, verdict_row
+from regrade.comparing.verdict_text import blocks
 from regrade.jobs.job import default_answers
 from regrade.settings import GateSettings
 from regrade.settings.errors import SettingsError
 from regrade.text.files import empty_file, write_reports
-
-STYLES = {"pass": "green", "regression": "red", "cannot tell": "yellow"}
+from regrade.text.markdown import markdown as as_markdown
 
 
 def gate(
@@ -116,9 +114,9 @@ def gate(
         examples=examples,
         scoring=scoring_options(sandbox),
     )
-    page = gate_markdown(judged)
+    page = as_markdown(blocks(judged))
     write_reports(page, (markdown, page), (junit, junit_xml(judged)), (report, json_text(judged)))
-    output.show(judged, lambda: _print(judged))
+    output.show(judged, lambda: print_blocks(blocks(judged)))
     if html is not None:
         from regrade.pages.report.of_verdict import write_verdict_report  # noqa: PLC0415 - slow imports
 
@@ -126,25 +124,3 @@ def gate(
         write_verdict_report(html, judged)
     tag_runs(tracking_uri, uri, lambda mlflow: tag_candidate(mlflow, judged))
     raise SystemExit(judged.exit_code)
-
-
-def _print(report: GateReport) -> None:
-    print_table(
-        COLUMNS,
-        map(verdict_row, report.benchmarks),
-        text=("benchmark", "verdict", "interval"),
-        headings=COLUMNS[:1],
-    )
-    for judged in report.benchmarks:
-        style = STYLES[judged.verdict]
-        stdout.print(
-            f"[{style}]{judged.verdict}[/] {plain(judged.benchmark)}: {plain(judged.reason)}"
-        )
-        if judged.comparison is not None:
-            for note in (*judged.comparison.allowed, *judged.comparison.notes):
-                stdout.print(f"  {plain(note)}")
-            if (address := comparison_view(judged.comparison)) is not None:
-                stdout.print(f"  {plain(address)}")
-    for note in report.notes:
-        stdout.print(plain(note))
-    stdout.print(f"[bold {STYLES[report.verdict]}]{report.verdict}[/]")

@@ -9,7 +9,7 @@ from cyclopts import Group, Parameter
 from regrade.answers.opening import open_repository
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import plain, print_table, stderr, stdout
+from regrade.cli.terminal import plain, print_blocks, stderr, stdout
 from regrade.exchange.importing.base import Columns, FormatName, TableOptions
 from regrade.exchange.importing.building import Names
 from regrade.exchange.importing.importer import Imported, Imports, import_files
@@ -17,6 +17,7 @@ from regrade.jobs.job import default_answers
 from regrade.scorers import stored_name
 from regrade.settings import ScorerName
 from regrade.settings.errors import OperationError
+from regrade.text.layout import Table
 from regrade.text.numbers import percent
 
 COLUMNS = Group("Columns of a table", sort_key=7)
@@ -126,12 +127,8 @@ def _document(imported: Imported) -> dict[str, object]:
 
 def _print(imports: Imports, uri: str) -> None:
     columns = ("answer set", "model", "benchmark", "format", "rows", "original's score")
-    print_table(
-        columns,
-        map(_row, imports.sets),
-        headings=("model", "benchmark"),
-        lists=("original's score",),
-    )
+    rows = list(map(_row, imports.sets))
+    print_blocks([Table(columns, rows, columns, headings=columns[1:3], lists=columns[-1:])])
     stdout.print(f"{plain(uri)} at {imports.revision}")
     for place in imports.skipped:
         _note(f"skipped, unknown format: {place}")

@@ -7,14 +7,14 @@ from pathlib import Path
 from regrade.answers.sets import list_sets
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.terminal import plain, print_table, stderr, stdout
-from regrade.judging.bias import Bias, bias_of
+from regrade.cli.terminal import plain, print_blocks, stderr, stdout
+from regrade.judging.bias import bias_of
 from regrade.judging.labels.calibrate import labelled_elsewhere
-from regrade.judging.labels.calibrated import Calibrated, calibrated
+from regrade.judging.labels.calibrated import calibrated
 from regrade.judging.labels.importing import labels_of_rows, new_labels, store_labels
 from regrade.judging.labels.sheet import LABEL, column_of, read_sheet, sheet_size, write_sheet
 from regrade.judging.labels.task import LabelTask, open_tasks
-from regrade.judging.labels.text import calibration_lines, confusion_columns, confusion_rows
+from regrade.judging.labels.text import blocks
 from regrade.results.bias import bias_lines
 from regrade.settings.errors import SettingsError
 
@@ -138,21 +138,5 @@ def _show_report(answer_set: str, answers: str | None, scorer: str | None, outpu
         **found.model_dump(mode="json"),
         "bias": None if bias is None else bias.model_dump(mode="json"),
     }
-    output.show(document, lambda: _draw(found, bias, tasks[0].name))
-
-
-def _draw(found: Calibrated, bias: Bias | None, name: str) -> None:
-    if name:
-        stdout.print(plain(f"{name}:"))
-    for line in calibration_lines(found):
-        stdout.print(plain(line))
-    if bias is not None:
-        for line in (*([bias.family] if bias.family else []), *bias_lines(bias, found.scale)):
-            stdout.print(plain(line))
-    if found.agreement is not None:
-        print_table(
-            confusion_columns(found.agreement), confusion_rows(found.agreement), text=("verdict",)
-        )
-    for field, other in found.fields.items():
-        stdout.print()
-        _draw(other, None, field)
+    signs = [] if bias is None else [*filter(None, [bias.family]), *bias_lines(bias, found.scale)]
+    output.show(document, lambda: print_blocks(blocks(found, tasks[0].name, signs)))

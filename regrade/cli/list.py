@@ -11,7 +11,7 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.cli.answer_filters import named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.terminal import plain, print_table, stdout
+from regrade.cli.terminal import plain, print_blocks, stdout
 from regrade.judging.labels.calibrate import calibrate
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.links import Links
@@ -19,6 +19,7 @@ from regrade.pages.viewer.set_list import SetFilters, SetRow, set_list
 from regrade.records.rubrics.facts import answers_per_question, judge_run
 from regrade.records.rubrics.family import family_warning
 from regrade.records.specification import named_apart
+from regrade.text.layout import Table
 from regrade.text.numbers import average_text, repeats_text
 from regrade.text.text import visible
 
@@ -87,13 +88,8 @@ def _print(sets: Sequence[SetRow], shelf: Shelf) -> None:
     figures = [figure.heading for figure in figures_in("list")]
     columns = (*COLUMNS, *(["with repeats"] if repeated else []), *figures, *MORE_COLUMNS)
     rows = [cells for row in sets for cells in _rows(row, models, repeated)]
-    print_table(
-        columns,
-        rows,
-        text=_TEXT,
-        headings=HEADINGS,
-        lists=("scorer", "differs in", "remarks", "with repeats"),
-    )
+    lists = ("scorer", "differs in", "remarks", "with repeats")
+    print_blocks([Table(columns, rows, _TEXT, headings=HEADINGS, lists=lists)])
 
 
 def _rows(

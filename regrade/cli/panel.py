@@ -4,12 +4,12 @@ from typing import Any
 
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.terminal import print_panel
+from regrade.cli.terminal import print_blocks
 from regrade.judging.labels.calibrated import Calibrated
 from regrade.judging.labels.panels import calibrated_panel
 from regrade.judging.panel import Panel, one_run_each, panel
 from regrade.judging.panel_result import panel_result
-from regrade.judging.panel_text import answers_json
+from regrade.judging.panel_text import answers_json, blocks
 from regrade.settings.errors import SettingsError
 
 
@@ -32,7 +32,7 @@ def show_panel(
     found, calibrations = _panel(answer_set, rubric, without, answers)
     result = panel_result(found, calibrations)
     document = {**result.model_dump(mode="json"), "rows": answers_json(found)}
-    output.show(document, lambda: print_panel(result))
+    output.show(document, lambda: print_blocks(blocks(result)))
 
 
 def _panel(

@@ -5,20 +5,12 @@ from typing import TYPE_CHECKING
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import log_to, plain, print_table, stderr, stdout
+from regrade.cli.terminal import log_to, plain, print_blocks, stderr
 from regrade.jobs.job import BenchmarkChoice
 from regrade.results.display import log_file
-from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.plan.planner import make_memory_plan
 from regrade.tuning.plan.request import PlanRequest
-from regrade.tuning.plan.text import (
-    COLUMNS,
-    TEXT_COLUMNS,
-    fact_lines,
-    headline,
-    plan_rows,
-    refused_lines,
-)
+from regrade.tuning.plan.text import blocks
 
 if TYPE_CHECKING:
     PlanOptions = JobOptions
@@ -59,21 +51,5 @@ def plan(
             log=log_file("plan"),
             on_progress=lambda stage: status.update(plain(stage)),
         )
-    output.show(made, lambda: _print(made))
+    output.show(made, lambda: print_blocks(blocks(made)))
     raise SystemExit(0 if made.choice else 1)
-
-
-def _print(made: MemoryPlan) -> None:
-    for line in fact_lines(made):
-        stdout.print(plain(line))
-    rows = list(plan_rows(made))
-    if rows:
-        stdout.print()
-        print_table(COLUMNS, rows, text=TEXT_COLUMNS)
-    if refused := refused_lines(made):
-        stdout.print()
-        for line in refused:
-            stdout.print(plain(line))
-    stdout.print()
-    style = "green" if made.choice else "red"
-    stdout.print(f"[bold {style}]{plain(headline(made))}[/]: {plain(made.advice)}")

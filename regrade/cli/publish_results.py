@@ -6,8 +6,9 @@ from dataclasses import asdict
 from regrade.answers.sets import readable_sets
 from regrade.cli.options import Answers, Benchmarks
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.terminal import plain, print_table, stdout
+from regrade.cli.terminal import plain, print_blocks, stdout
 from regrade.settings.errors import SettingsError
+from regrade.text.layout import Table
 
 _MODEL = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 
@@ -78,12 +79,8 @@ def publish_results(
             )
             for result in results
         ]
-        print_table(
-            ("benchmark", "value", "leaderboard", "notes"),
-            rows,
-            headings=("benchmark",),
-            lists=("notes",),
-        )
+        columns = ("benchmark", "value", "leaderboard", "notes")
+        print_blocks([Table(columns, rows, columns, headings=columns[:1], lists=columns[-1:])])
         for left in left_out:
             line = f"{left.benchmark} {left.answer_set_id[:8]}: {left.reason}"
             stdout.print(f"[yellow]left out[/] {plain(line)}")

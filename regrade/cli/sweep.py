@@ -1,6 +1,6 @@
 """`regrade sweep`: an evaluation at each point of a grid of settings."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
@@ -10,22 +10,15 @@ from regrade.cli.checking import check_generation, checked_job
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOption, JobOptions, options_for, options_of
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import plain, print_table, print_wrapped, stdout
+from regrade.cli.terminal import print_blocks
 from regrade.settings.errors import SettingsError
 from regrade.settings.marks import FREE_TEXT, PATH
 from regrade.settings.problems import one_line
+from regrade.text.blocks import Block, Line, Link
 from regrade.tuning.sweep.axes import DEFAULT, Axis, settings_that_vary
 from regrade.tuning.sweep.points import SweepJob, check_address
 from regrade.tuning.sweep.results import SweepResult
-from regrade.tuning.sweep.text import (
-    LATENCY_COLUMNS,
-    RESULT_COLUMNS,
-    latency_rows,
-    notes,
-    result_rows,
-    sentences,
-    setting_columns,
-)
+from regrade.tuning.sweep.text import blocks
 
 # Options with several values: axes of a sweep, split off the arguments before the rest is parsed.
 
@@ -129,7 +122,7 @@ def sweep(*arguments: VALUES) -> None:
         job = checked_job(SweepJob, chosen, options.config)
         _check(job)
         result = run_flow("sweep_settings", SweepResult, job, output)
-        output.show(result, lambda: print_sweep(result))
+        output.show(result, lambda: print_blocks(_page(result)))
 
     app(fixed, exit_on_error=False, print_error=False, result_action="return_none")
 
@@ -167,24 +160,10 @@ def _check(job: SweepJob) -> None:
         return
 
 
-def print_sweep(sweep: SweepResult) -> None:
-    """Print the tables of a sweep on stdout."""
-    names = setting_columns(sweep)
-    for benchmark in sweep.benchmarks:
-        stdout.print(f"[bold]{plain(benchmark)}[/]")
-        rows = result_rows(sweep, benchmark)
-        print_table((*names, *RESULT_COLUMNS), rows, text=names, settings=names)
-        if latencies := list(latency_rows(sweep, benchmark)):
-            stdout.print()
-            columns = (*names, *LATENCY_COLUMNS)
-            print_table(columns, latencies, text=(*names, "ms"), settings=names)
-        _print_lines(sentences(sweep, benchmark), "")
-        _print_lines(notes(sweep, benchmark), "yellow")
-        stdout.print()
-    if sweep.folder is not None:
-        stdout.print(plain(f"page and plots: {sweep.folder}/sweep.md"))
-
-
-def _print_lines(lines: Iterable[str], style: str) -> None:
-    for line in lines:
-        print_wrapped(line, style)
+def _page(sweep: SweepResult) -> list[Block]:
+    place = (
+        []
+        if sweep.folder is None
+        else [Line(("page and plots: ", Link(f"{sweep.folder}/sweep.md", None)))]
+    )
+    return [*blocks(sweep, {}), *place]

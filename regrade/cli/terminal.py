@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,13 +23,12 @@ from rich.progress import (
 )
 
 from regrade.results.display import Pace, log_scored
-from regrade.text.layout import Kind, Table, layout
 from regrade.text.text import visible
 
 if TYPE_CHECKING:
     from regrade.jobs.generate import Progress as GenerationProgress
-    from regrade.judging.panel_result import PanelResult
     from regrade.results.results import Evaluation
+    from regrade.text.blocks import Block
 
 stderr = Console(stderr=True, highlight=False, emoji=False)
 stdout = Console(highlight=False, soft_wrap=True, emoji=False)  # `:100:` in an answer stays
@@ -144,106 +143,12 @@ class TerminalDisplay:
             yield
 
 
-def print_evaluation(evaluation: "Evaluation") -> None:
-    """Print reasons to doubt a score on stderr, then the table of results on stdout."""
-    # Only commands with results need this import, which takes 0.2 s.
-    from regrade.results import bias, other_results, speeds  # noqa: PLC0415
-    from regrade.results.tables import (  # noqa: PLC0415
-        COST_COLUMNS,
-        GENERATED_COLUMNS,
-        GENERATED_TEXT,
-        HEADINGS,
-        REPEATS,
-        TEXT_COLUMNS,
-        captions,
-        columns,
-        cost_columns,
-        cost_rows,
-        generated_rows,
-        notes,
-        table_rows,
-    )
+def print_blocks(blocks: "Sequence[Block]") -> None:
+    """Print a result on stdout."""
+    # Only commands with results need this import.
+    from regrade.text.terminal import TerminalWriter  # noqa: PLC0415
 
-    for benchmark, note in notes(evaluation):
-        stderr.print(plain(f"{benchmark}: {note}"), style="yellow", soft_wrap=True)
-    if rows := list(table_rows(evaluation)):
-        names = columns(evaluation)
-        text = (*TEXT_COLUMNS, REPEATS)
-        print_table(names, rows, text=text, headings=HEADINGS, lists=text[-1:])
-    if generated := list(generated_rows(evaluation)):
-        print_table(GENERATED_COLUMNS, generated, text=GENERATED_TEXT, headings=HEADINGS)
-    for caption in captions(evaluation):
-        stdout.print(plain(caption), style="dim")
-    if others := list(other_results.other_rows(evaluation)):
-        stdout.print()
-        print_table(other_results.COLUMNS, others, text=other_results.TEXT_COLUMNS)
-    for benchmark, line in bias.evaluation_lines(evaluation):
-        stdout.print(plain(f"{benchmark}: {line}"), soft_wrap=True)
-    for panel in evaluation.panels:
-        stdout.print()
-        stdout.print(plain(f"{len(panel.judges)} judges, {panel.title}"), soft_wrap=True)
-        print_panel(panel)
-    if costs := list(cost_rows(evaluation)):
-        stdout.print()
-        print_table(cost_columns(evaluation), costs, text=COST_COLUMNS[:1])
-    if latencies := list(speeds.short_rows(evaluation)):
-        stdout.print()
-        print_table(speeds.SHORT_COLUMNS, latencies, text=speeds.SHORT_COLUMNS[:1])
-    for benchmark, line in speeds.remark_lines(evaluation):
-        stdout.print(plain(f"{benchmark}: {line}"), soft_wrap=True)
-
-
-def print_panel(panel: "PanelResult") -> None:
-    """Print the tables of several judges on stdout: their means, alone and combined, and their agreement."""
-    from regrade.judging.panel_text import (  # noqa: PLC0415 - as above
-        AGREEMENT_COLUMNS,
-        COLUMNS,
-        agreement_rows,
-        panel_rows,
-    )
-
-    print_table(COLUMNS, panel_rows(panel), text=COLUMNS[:1])
-    stdout.print()
-    print_table(AGREEMENT_COLUMNS, agreement_rows(panel), text=AGREEMENT_COLUMNS[:1])
-
-
-def print_table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    text: Collection[str] | None = None,
-    headings: Sequence[str] = (),
-    lists: Collection[str] = (),
-    settings: Sequence[str] = (),
-) -> None:
-    """Print a table without borders on stdout; nothing is cut at the width of a terminal. Empty columns are left out.
-
-    Args:
-        columns: Names of the columns.
-        rows: Cells in the order of the columns; they may come from untrusted files.
-        text: Columns with text, aligned left; the others hold numbers. None: all columns.
-        headings: Columns that become lines above the rows if the table is too wide, in this order.
-        lists: Columns whose cells may go over several lines, after each comma.
-        settings: The first columns, if they become one if the table is too wide.
-    """
-    cells = [[" ".join(visible(cell).split("\n")) for cell in row] for row in rows]
-    filled = [place for place, _ in enumerate(columns) if any(row[place] for row in cells)]
-    columns = [columns[place] for place in filled]
-    cells = [[row[place] for place in filled] for row in cells]
-    headings, settings = (
-        [name for name in given if name in columns] for given in (headings, settings)
-    )
-    table = Table(columns, cells, columns if text is None else text, headings, lists, settings)
-    for line in layout(table, stdout.width if stdout.is_terminal else None):
-        stdout.print(line.text, style=_STYLES[line.kind], markup=False)
-
-
-def print_wrapped(text: str, style: str = "") -> None:
-    """Print an untrusted text on stdout; on a terminal, a long line is broken between words."""
-    stdout.print(plain(text), style=style, soft_wrap=not stdout.is_terminal)
-
-
-_STYLES: dict[Kind, str] = {"columns": "bold", "heading": "cyan", "row": ""}
+    TerminalWriter(stdout).write(blocks)
 
 
 def print_next_steps(evaluation: "Evaluation") -> None:

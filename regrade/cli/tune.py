@@ -6,9 +6,9 @@ from regrade.cli.checking import check_generation, checked_job
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import plain, print_table, stdout
+from regrade.cli.terminal import print_blocks
 from regrade.tuning.search.job import TuneJob, TuneResult
-from regrade.tuning.search.text import COLUMNS, TEXT_COLUMNS, lines, trial_rows
+from regrade.tuning.search.text import blocks
 
 if TYPE_CHECKING:
     TuneOptions = JobOptions
@@ -22,13 +22,4 @@ def tune(options: TuneOptions | None = None, *, output: Output = TABLE) -> None:
     job = checked_job(TuneJob, options.parameters(), options.config)
     check_generation(job)
     result = run_flow("tune_settings", TuneResult, job, output)
-    output.show(result, lambda: print_tuning(result))
-
-
-def print_tuning(result: TuneResult) -> None:
-    """Print the measurements and the result on stdout."""
-    text = (COLUMNS[0], *TEXT_COLUMNS)  # also the parts below begin with the start
-    print_table(COLUMNS, trial_rows(result.tuning), text=text, lists=("settings",))
-    stdout.print()
-    for line in lines(result):
-        stdout.print(plain(line))
+    output.show(result, lambda: print_blocks(blocks(result)))

@@ -1,33 +1,42 @@
-"""Accuracy over cost as table rows, sentences and a chart."""
+"""Accuracy over cost: the page and the chart."""
 
 from collections.abc import Iterator
 
 from regrade.comparing.costs import UNITS
 from regrade.comparing.text import p_text
-from regrade.comparing.tradeoff import PairedDifference, PricedModel, Tradeoff
+from regrade.comparing.tradeoff import PairedDifference, PricedModel, Tradeoff, Tradeoffs
 from regrade.stats.curves import Axes, Curve, Place
+from regrade.text.blocks import Block, Heading, Line
+from regrade.text.layout import Table
 
-TEXT_COLUMNS = ("model", "", "devices")
 _MOST_SENTENCES = 12
 
 
-def columns(over: str) -> tuple[str, ...]:
-    """Return the names of the columns of `choice_rows`."""
-    return ("model", "accuracy", f"{over} per question", "", "n", "devices")
+def blocks(result: Tradeoffs) -> list[Block]:
+    """Return a table for each benchmark, and what it says."""
+    page: list[Block] = []
+    for tradeoff in result.benchmarks:
+        page += [Heading(tradeoff.benchmark), choice_table(tradeoff, result.currency)]
+        page += map(Line, sentences(tradeoff, result.currency))
+    return page
 
 
-def choice_rows(tradeoff: Tradeoff, currency: str) -> Iterator[tuple[str, ...]]:
-    """Yield a row per choice, the cheapest first."""
-    for choice in tradeoff.choices:
-        labelled = f" ({choice.calibration})" if choice.calibration else ""
-        yield (
+def choice_table(tradeoff: Tradeoff, currency: str) -> Table:
+    """Return a row per choice, the cheapest first."""
+    rows = [
+        (
             choice.name,
-            choice.scale.mean_text(choice.accuracy, choice.accuracy_stderr) + labelled,
+            choice.scale.mean_text(choice.accuracy, choice.accuracy_stderr)
+            + (f" ({choice.calibration})" if choice.calibration else ""),
             cost_text(tradeoff, choice, currency),
             "front" if choice.on_front else "",
             f"{choice.n:,}",
             ", ".join(choice.devices),
         )
+        for choice in tradeoff.choices
+    ]
+    columns = ("model", "accuracy", f"{tradeoff.over} per question", "", "n", "devices")
+    return Table(columns, rows, ("model", "", "devices"))
 
 
 def cost_text(tradeoff: Tradeoff, choice: PricedModel, currency: str) -> str:

@@ -1,13 +1,13 @@
-"""A comparison of two models as table rows or a page of markdown; untrusted texts are escaped."""
+"""The page of a comparison of two models."""
 
 from collections.abc import Iterator
 
 from regrade.comparing.models import Comparison, Comparisons, FlipExample
 from regrade.settings.view_address import comparison_address
-from regrade.stats.scale import SHARES
-from regrade.text.markdown import escape, page_tables
+from regrade.text.blocks import Block, Fold, Heading, Items, Line, Link, Quote, with_code
+from regrade.text.layout import Table
 from regrade.text.numbers import average_text
-from regrade.text.text import code_block, tail
+from regrade.text.text import tail
 
 COLUMNS = (
     "benchmark",
@@ -21,17 +21,13 @@ COLUMNS = (
     "could show",
     "n",
 )
-GROUPS = (COLUMNS[:5], COLUMNS[5:])
-"""Columns that stay together on a page."""
 MAX_SUBSETS = 20
 """Most subsets listed for a benchmark."""
-MAX_EXAMPLES_CHARACTERS = 100_000
-"""Most characters of examples on a page, for a benchmark."""
-
-
-def points(value: float | None, digits: int = 2) -> str:
-    """Return a difference of shares in percentage points; a dash for None."""
-    return SHARES.difference_text(value, digits)
+_EXPLAINED = (
+    "Differences are candidate minus baseline in percentage points, or in the points of the scores, paired by question. `could "
+    "show`: the smallest true drop that this number of questions detects with a probability of 80 %, if as many answers change "
+    "as here. ± is one standard error."
+)
 
 
 def p_text(p: float | None) -> str:
@@ -71,7 +67,20 @@ def n_text(comparison: Comparison) -> str:
 
 
 def remarks(comparison: Comparison) -> Iterator[str]:
-    """Yield remarks on a comparison: both sides, the test, moved subsets, known differences, notes."""
+    """Yield remarks on a comparison: facts, known differences, notes."""
+    yield from facts(comparison)
+    yield from doubts(comparison)
+
+
+def doubts(comparison: Comparison) -> Iterator[str]:
+    """Yield known differences beside the model, and notes."""
+    for text in comparison.allowed:
+        yield f"allowed difference: {text}"
+    yield from comparison.notes
+
+
+def facts(comparison: Comparison) -> Iterator[str]:
+    """Yield facts about a comparison: both sides, the test, moved subsets."""
     scale = comparison.scale
     if comparison.judged_difference is not None:
         yield (
@@ -101,9 +110,6 @@ def remarks(comparison: Comparison) -> Iterator[str]:
             f"subset {subset.name}: {scale.text(subset.base)} -> {scale.text(subset.candidate)} "
             f"({scale.difference_text(subset.difference, 1)} points{as_judged}, n={subset.n:,}, adjusted p {p_text(subset.p_adjusted)})"
         )
-    for text in comparison.allowed:
-        yield f"allowed difference: {text}"
-    yield from comparison.notes
 
 
 def comparison_view(comparison: Comparison, question: str | None = None) -> str | None:
@@ -118,10 +124,10 @@ def comparison_view(comparison: Comparison, question: str | None = None) -> str 
     )
 
 
-def view_lines(comparison: Comparison) -> list[str]:
-    """Return a line of markdown with the address of a comparison in the viewer; empty without one."""
+def view_lines(comparison: Comparison) -> list[Line]:
+    """Return a line with the address of a comparison in the viewer; empty without one."""
     address = comparison_view(comparison)
-    return [] if address is None else [f"[Read all changed answers]({address})", ""]
+    return [] if address is None else [Line(Link("Read all changed answers", address))]
 
 
 def not_compared(comparisons: Comparisons) -> Iterator[str]:
@@ -134,61 +140,42 @@ def not_compared(comparisons: Comparisons) -> Iterator[str]:
         yield f"only the candidate has complete answers to: {', '.join(comparisons.only_candidate)}"
 
 
-def comparisons_markdown(comparisons: Comparisons) -> str:
-    """Return a page of markdown; names and texts of models are escaped."""
-    lines = [
-        f"# {escape(comparisons.candidate)} against {escape(comparisons.base)}",
-        "",
-        *page_tables(
-            GROUPS, COLUMNS, list(map(comparison_row, comparisons.compared)), key=COLUMNS[:1]
-        ),
-        "",
-        "Differences are candidate minus baseline in percentage points, or in the points of the scores, paired by question. `could show`: the smallest "
-        "true drop that this number of questions detects with a probability of 80 %, if as many answers change as here. "
-        "± is one standard error.",
-        "",
-        *(f"- Not compared: {escape(text)}" for text in not_compared(comparisons)),
-        "",
+def blocks(comparisons: Comparisons) -> list[Block]:
+    """Return the page of a comparison."""
+    compared = comparisons.compared
+    page: list[Block] = [
+        Heading(f"{comparisons.candidate} against {comparisons.base}", 1),
+        Table(COLUMNS, list(map(comparison_row, compared)), headings=COLUMNS[:1]),
+        Line(with_code(_EXPLAINED), "note"),
+        Items([f"not compared: {text}" for text in not_compared(comparisons)], "doubt"),
     ]
-    for comparison in comparisons.compared:
-        lines += [f"## {escape(comparison.benchmark)}", ""]
-        lines += [f"- {escape(text)}" for text in remarks(comparison)]
-        lines += ["", *view_lines(comparison), *examples_markdown(comparison)]
-    return "\n".join(lines)
+    for comparison in compared:
+        page += [Heading(comparison.benchmark), Items(list(remarks(comparison)))]
+        page += [*view_lines(comparison), *example_blocks(comparison)]
+    return page
 
 
-def examples_markdown(comparison: Comparison) -> list[str]:
-    """Return the flipped answers, folded; examples beyond `MAX_EXAMPLES_CHARACTERS` are only counted."""
+def example_blocks(comparison: Comparison) -> list[Block]:
+    """Return the flipped answers, folded."""
     if not comparison.examples:
         return []
-    lines = [
-        f"<details><summary>Examples of flipped answers: {len(comparison.examples)}</summary>",
-        "",
-    ]
-    size = 0
-    for number, example in enumerate(comparison.examples):
-        shown = _example(comparison, example)
-        size += sum(len(line) for line in shown)
-        if size > MAX_EXAMPLES_CHARACTERS:
-            lines += [f"And {len(comparison.examples) - number} more.", ""]
-            break
-        lines += shown
-    return [*lines, "</details>", ""]
+    examples = [block for example in comparison.examples for block in _example(comparison, example)]
+    return [Fold(f"Examples of flipped answers: {len(comparison.examples)}", examples)]
 
 
-def _example(comparison: Comparison, example: FlipExample) -> list[str]:
-    subset = f" · {escape(example.subset)}" if example.subset else ""
-    texts = (
-        ("prompt", example.prompt, None),
+def _example(comparison: Comparison, example: FlipExample) -> Iterator[Block]:
+    parts = (
+        example.kind,
+        example.question,
+        example.subset,
+        f"target: {tail(example.target or '-')}",
+    )
+    yield Heading(" · ".join(filter(None, parts)), 4)
+    yield Quote("prompt", tail(example.prompt or ""))
+    for name, text, read in (
         ("baseline", example.base_text, example.base_extracted),
         ("candidate", example.candidate_text, example.candidate_extracted),
-    )
-    lines = [
-        f"**{example.kind}** · {escape(example.question)}{subset} · target: {escape(tail(example.target or '-'))}",
-        "",
-    ]
-    for name, text, read in texts:
-        note = "" if name == "prompt" else f", read: {escape(tail(read)) if read else 'nothing'}"
-        lines += code_block(f"{name}{note}", text or "")
-    address = comparison_view(comparison, example.question)
-    return lines if address is None else [*lines, f"[Both answers]({address})", ""]
+    ):
+        yield Quote(f"{name}, read: {tail(read) if read else 'nothing'}", tail(text or ""))
+    if (address := comparison_view(comparison, example.question)) is not None:
+        yield Line(Link("Both answers", address))

@@ -1,9 +1,20 @@
-"""A verdict as table rows or a page of markdown; untrusted texts are escaped."""
+"""The page of a verdict."""
+
+from collections.abc import Iterator
 
 from regrade.comparing.gate_report import BenchmarkVerdict, GateReport, Verdict
-from regrade.comparing.text import examples_markdown, mark, n_text, p_text, remarks, view_lines
+from regrade.comparing.text import (
+    doubts,
+    example_blocks,
+    facts,
+    mark,
+    n_text,
+    p_text,
+    view_lines,
+)
 from regrade.stats.scale import SHARES
-from regrade.text.markdown import escape, page_tables
+from regrade.text.blocks import Block, Details, Heading, Items, Line, Tone, with_code
+from regrade.text.layout import Table
 from regrade.text.numbers import percent
 
 COLUMNS = (
@@ -12,18 +23,20 @@ COLUMNS = (
     "baseline",
     "candidate",
     "difference",
-    "interval",
     "accepted drop",
+    "interval",
     "right to wrong",
     "wrong to right",
     "would find",
     "n",
 )
-GROUPS = ((*COLUMNS[:5], COLUMNS[6]), COLUMNS[5:6], COLUMNS[7:])
-"""Columns that stay together on a page."""
-MARKS: dict[Verdict, str] = {"pass": "✅", "regression": "❌", "cannot tell": "❔"}
-MAX_PAGE = 500_000
-"""Longest page, in characters; GitHub accepts 1 MiB."""
+TONES: dict[Verdict, Tone] = {"pass": "good", "regression": "bad", "cannot tell": "open"}
+_EXPLAINED = (
+    "Differences are candidate minus baseline in percentage points, or in the points of the scores, paired by question. Regression: "
+    "the whole interval is below the accepted drop. Pass: the whole interval is above it. `would find`: the smallest true drop that "
+    "is called a regression with a probability of 80 %, if as many answers change as here. Probability of a false regression on any "
+    "benchmark, and of a false pass: at most "
+)
 
 
 def verdict_row(judged: BenchmarkVerdict) -> tuple[str, ...]:
@@ -32,15 +45,15 @@ def verdict_row(judged: BenchmarkVerdict) -> tuple[str, ...]:
     scale = SHARES if comparison is None else comparison.scale
     accepted = f"{scale.points_per_unit * judged.max_drop:g}"
     if comparison is None:
-        return judged.benchmark, judged.verdict, "-", "-", "-", "-", accepted, "-", "-", "-", "-"
+        return judged.benchmark, judged.verdict, "-", "-", "-", accepted, "-", "-", "-", "-", "-"
     return (
         judged.benchmark,
         judged.verdict,
         scale.text(comparison.base_accuracy, 2),
         scale.text(comparison.candidate_accuracy, 2),
         f"{scale.difference_text(comparison.difference)}{mark(comparison)}",
-        f"{scale.difference_text(judged.low)} to {scale.difference_text(judged.high)}{_level(judged)}",
         accepted,
+        f"{scale.difference_text(judged.low)} to {scale.difference_text(judged.high)}{_level(judged)}",
         f"{comparison.right_to_wrong:,}",
         f"{comparison.wrong_to_right:,}",
         scale.size_text(judged.detectable_drop),
@@ -69,64 +82,48 @@ def _level(judged: BenchmarkVerdict) -> str:
     return f" ({100 * low:.4g} % and {100 * high:.4g} %, one-sided)"
 
 
-def gate_markdown(report: GateReport) -> str:
-    """Return the verdict as a page of markdown."""
-    rate = f"{100 * report.error_rate:g} %"
-    lines = [
-        f"# {MARKS[report.verdict]} {report.verdict}: {escape(report.candidate)}",
-        "",
-        escape(report.summary),
-        "",
-        f"Candidate {escape(report.candidate)} against baseline {escape(base_text(report))}.",
-        "",
-        *page_tables(
-            GROUPS, COLUMNS, [verdict_row(judged) for judged in report.benchmarks], key=COLUMNS[:1]
-        ),
-        "Differences are candidate minus baseline in percentage points, or in the points of the scores, paired by question. Regression: the whole interval "
-        "is below the accepted drop. Pass: the whole interval is above it. `would find`: the smallest true drop that is "
-        "called a regression with a probability of 80 %, if as many answers change as here. Probability of a false regression on any benchmark, and of a "
-        f"false pass: at most {rate}.",
-        "",
-        *(f"- {escape(note)}" for note in report.notes),
-        "",
+def blocks(report: GateReport) -> list[Block]:
+    """Return the page of a verdict."""
+    table = Table(
+        COLUMNS, list(map(verdict_row, report.benchmarks)), COLUMNS[:2], headings=COLUMNS[:1]
+    )
+    return [
+        Heading(f"{report.verdict}: {report.candidate}", 1, TONES[report.verdict]),
+        Line(report.summary),
+        Line(f"Candidate {report.candidate} against baseline {base_text(report)}."),
+        table,
+        Line(with_code(f"{_EXPLAINED}{100 * report.error_rate:g} %."), "note"),
+        Items(report.notes),
+        *(block for judged in report.benchmarks for block in _benchmark(judged)),
     ]
-    for judged in report.benchmarks:
-        lines += _benchmark(judged)
-    page = "\n".join(lines)
-    if len(page) <= MAX_PAGE:
-        return page
-    return "\n".join([*lines[:12], "The rest is too long for a page: see the JSON.", ""])[:MAX_PAGE]
 
 
-def _benchmark(judged: BenchmarkVerdict) -> list[str]:
-    lines = [
-        f"## {MARKS[judged.verdict]} {escape(judged.benchmark)}",
-        "",
-        escape(judged.reason),
-        "",
-    ]
-    if judged.comparison is None:
-        return lines
-    drop = judged.comparison.scale.points_per_unit * judged.max_drop
+def _benchmark(judged: BenchmarkVerdict) -> Iterator[Block]:
+    yield Heading(judged.benchmark, 2, TONES[judged.verdict])
+    yield Line(judged.reason)
+    comparison = judged.comparison
+    if comparison is None:
+        return
+    drop = comparison.scale.points_per_unit * judged.max_drop
     tests = (
         f"if the true drop were {drop:g} {'point' if drop == 1 else 'points'}, p {p_text(judged.p_regression)} for a difference this "
         f"low ({p_text(judged.p_regression_adjusted)} after Holm), and p {p_text(judged.p_pass)} for one this high"
     )
-    texts = (tests, _levels(judged), *remarks(judged.comparison))
-    lines += [f"- {escape(text)}" for text in texts if text]
-    lines += [
-        f"- {check.name}: {percent(check.value)}, at most {100 * check.limit:g} % allowed: {check.verdict}"
+    checks = [
+        f"{check.name}: {percent(check.value)}, at most {100 * check.limit:g} % allowed: {check.verdict}"
         for check in judged.checks
     ]
-    view = view_lines(judged.comparison)
-    return [*lines, "", *view, *examples_markdown(judged.comparison)]
+    yield Details((Items([tests, *_levels(judged), *facts(comparison), *checks]),))
+    yield Items(list(doubts(comparison)))
+    yield from view_lines(comparison)
+    yield Details(example_blocks(comparison))
 
 
-def _levels(judged: BenchmarkVerdict) -> str:
-    """Return the confidence of both ends of the interval; empty if unknown."""
+def _levels(judged: BenchmarkVerdict) -> Iterator[str]:
+    """Yield the confidence of both ends of the interval, if it is known."""
     if judged.low_level is None or judged.high_level is None:
-        return ""
-    return (
+        return
+    yield (
         f"the interval's lower end is at {100 * judged.low_level:g} %, its upper end at {100 * judged.high_level:.4g} %, "
         "each one-sided; that of regrade compare is two-sided, at 97.5 % each"
     )

@@ -1,35 +1,43 @@
 """The tables of several judges of the same answers."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from regrade.judging.panel import RULES, Panel
 from regrade.judging.panel_result import PanelResult
-
-COLUMNS = ("judge", "mean", "by people's labels", "answers")
-AGREEMENT_COLUMNS = ("judges", "equal", "answers")
+from regrade.text.layout import Table
 
 
-def panel_rows(panel: PanelResult) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each judge, then one for all by each rule."""
+def blocks(panel: PanelResult) -> tuple[Table, Table]:
+    """Return the judges' means, alone and combined, and their agreement."""
+    return judge_table(panel), agreement_table(panel)
+
+
+def judge_table(panel: PanelResult) -> Table:
+    """Return a row for each judge, then one for all by each rule."""
     scale = panel.scale
-    for judge in panel.judges:
-        yield judge.judge, scale.text(judge.mean), judge.calibrated.text, f"{judge.n:,}"
+    rows = [
+        (judge.judge, scale.text(judge.mean), judge.calibrated.text, f"{judge.n:,}")
+        for judge in panel.judges
+    ]
     for combined in panel.combined:
         drawn = panel.answers - combined.n
         many = ", too many for a mean" if combined.mean is None and combined.n else ""
         without = f" ({drawn:,} without a result{many})" if drawn else ""
         mean = scale.mean_text(combined.mean, combined.stderr)
-        yield combined.rule, mean, combined.calibrated.text, f"{combined.n:,}{without}"
+        rows.append((combined.rule, mean, combined.calibrated.text, f"{combined.n:,}{without}"))
+    return Table(("judge", "mean", "by people's labels", "answers"), rows)
 
 
-def agreement_rows(panel: PanelResult) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each two judges, then one for all."""
-    for agreement in panel.agreement:
-        yield " and ".join(agreement.judges), f"{agreement.equal:.1%}", f"{agreement.n:,}"
+def agreement_table(panel: PanelResult) -> Table:
+    """Return a row for each two judges, then one for all."""
+    rows = [
+        (" and ".join(agreement.judges), f"{agreement.equal:.1%}", f"{agreement.n:,}")
+        for agreement in panel.agreement
+    ]
     if len(panel.judges) > 2:
         equal = "-" if panel.unanimous is None else f"{panel.unanimous:.1%}"
-        yield "all", equal, f"{panel.unanimous_n:,}"
+        rows.append(("all", equal, f"{panel.unanimous_n:,}"))
+    return Table(("judges", "equal", "answers"), rows)
 
 
 def answers_json(panel: Panel) -> list[dict[str, Any]]:

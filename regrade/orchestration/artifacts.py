@@ -13,16 +13,15 @@ from prefect.exceptions import PrefectException
 from pydantic import BaseModel, ValidationError
 
 from regrade.comparing.gate_report import GateReport
-from regrade.results.bias import evaluation_lines
-from regrade.results.result_page import markdown_report
+from regrade.results.page import blocks
 from regrade.results.results import Evaluation
 from regrade.results.tables import headline
+from regrade.scoring import diff_text
 from regrade.scoring.diff import Diff
-from regrade.scoring.diff_text import diffs_markdown
 from regrade.settings.errors import OperationError
 from regrade.stats.charts import DRAWING_ERRORS, headline_chart
 from regrade.stats.drawing import Bar
-from regrade.text.markdown import escape
+from regrade.text.markdown import escape, markdown
 from regrade.tracking.process import TrackingProcessError, call_in_process
 
 if TYPE_CHECKING:
@@ -51,11 +50,7 @@ _FENCE = "```"
 def report(evaluation: Evaluation) -> None:
     """Show the results with links and a plot on the flow run's page; store the headline metrics."""
     plot = accuracy_plot(evaluation) if evaluation.answer_sets else None
-    page = markdown_report(evaluation, plot)
-    lines = [f"- {escape(name)}: {escape(line)}" for name, line in evaluation_lines(evaluation)]
-    if lines:
-        page += "\n".join(["", "Signs of bias of the judge:", "", *lines, ""])
-    show(RESULT_KEY, page, escape(headline(evaluation)))
+    show(RESULT_KEY, markdown(blocks(evaluation, plot)), escape(headline(evaluation)))
     _show_metrics(evaluation)
 
 
@@ -78,7 +73,8 @@ def report_diffs(diffs: Sequence[Diff]) -> None:
     """Show the effect of changed scorers, if any."""
     if diffs:
         description = "The scorer changed, the answers did not: changed scores"
-        show("diff", diffs_markdown(diffs), description)
+        pages = [block for diff in diffs for block in diff_text.blocks(diff)]
+        show("diff", markdown(pages), description)
 
 
 def show(key: str, markdown: str, description: str) -> None:

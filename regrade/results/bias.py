@@ -47,11 +47,11 @@ def _signed(estimate: Estimate) -> str:
     return f"{estimate.value:+.2f} ({estimate.low:+.2f} to {estimate.high:+.2f})"
 
 
-def evaluation_lines(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    """Yield benchmark and line for each sign of bias in the judge runs of an evaluation."""
+def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
+    """Yield a line for each sign of bias in the judge runs of an evaluation."""
     titles = set_titles(evaluation)
     for answers in evaluation.answer_sets:
-        title = titles[answers.answer_set_id]
         for score in answers.scores:
             if score.bias is not None:
-                yield from ((title, line) for line in bias_lines(score.bias, score.scale))
+                for line in bias_lines(score.bias, score.scale):
+                    yield f"{titles[answers.answer_set_id]}: {line}"

@@ -5,15 +5,19 @@ from collections.abc import Iterator
 from regrade.results.results import Evaluation, ScoreResult
 from regrade.results.tables import set_titles
 from regrade.stats.named import Aggregate
+from regrade.text.layout import Table
 
-COLUMNS = ("benchmark", "scorer", "part", "result", "value", "n")
-TEXT_COLUMNS = COLUMNS[:4]
+_COLUMNS = ("benchmark", "scorer", "part", "result", "value", "n")
 MOST_ROWS = 40
 """Rows of a scoring that are shown; `--json` has all."""
 
 
-def other_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
-    """Yield a row per result, in the order of `COLUMNS`. Values keep the scale that the scorer gives them."""
+def other_table(evaluation: Evaluation) -> Table:
+    """Return a row per result. Values keep the scale that the scorer gives them."""
+    return Table(_COLUMNS, list(_rows(evaluation)), _COLUMNS[:4], headings=_COLUMNS[:2])
+
+
+def _rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
     titles = set_titles(evaluation)
     for answers in evaluation.answer_sets:
         title = titles[answers.answer_set_id]

@@ -4,20 +4,9 @@ from collections.abc import Iterator
 
 from regrade.results.results import Evaluation
 from regrade.stats.speed import AGREEMENT, BOTH, Speed, Spread
+from regrade.text.layout import Table
 
-COLUMNS = ("benchmark", "ms", "mean", "p25", "p50", "p75", "p99", "n")
-TEXT_COLUMNS = COLUMNS[:2]
-SHORT_COLUMNS = (
-    "p50 / p99 in ms",
-    "TTFT",
-    "TPOT",
-    "ITL",
-    "E2EL",
-    "queue",
-    "in flight",
-    "KV cache",
-    "preempted",
-)
+_COLUMNS = ("benchmark", "ms", "mean", "p25", "p50", "p75", "p99", "n")
 _NAMES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue"}
 LEGEND = (
     "TTFT: time to the first token. TPOT: time per output token after it. ITL: time between two tokens. E2EL: time of the whole "
@@ -25,8 +14,12 @@ LEGEND = (
 )
 
 
-def speed_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
-    """Yield a row per answer set and latency, in the order of `COLUMNS`; latencies are in milliseconds."""
+def speed_table(evaluation: Evaluation) -> Table:
+    """Return a row per answer set and latency, in milliseconds."""
+    return Table(_COLUMNS, list(_rows(evaluation)), _COLUMNS[:2], headings=_COLUMNS[:1])
+
+
+def _rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
     for answers in evaluation.answer_sets:
         for field, name in _NAMES.items():
             spread = getattr(answers.speed, field, None)
@@ -38,50 +31,25 @@ def speed_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
                 yield answers.benchmark, title, *milliseconds, f"{spread.n:,}"
 
 
-def short_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
-    """Yield a row per answer set, in the order of `SHORT_COLUMNS`: median and 99th percentile in milliseconds, and load."""
-    for answers in evaluation.answer_sets:
-        speed = answers.speed
-        if speed is None or speed.e2el is None:
-            continue
-        spreads = (getattr(speed, field) for field in _NAMES)
-        usage = speed.kv_cache_usage_max
-        yield (
-            answers.benchmark,
-            *("-" if s is None else f"{1000 * s.p50:,.1f} / {1000 * s.p99:,.1f}" for s in spreads),
-            "-" if speed.running_mean is None else f"{speed.running_mean:.1f}",
-            "-" if usage is None else f"{usage:.1%}",
-            f"{speed.preemptions:,}" if speed.measured_by == "engine" else "-",
-        )
-
-
-def load_lines(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    """Yield each benchmark with a sentence about the load of its engine."""
-    for answers in evaluation.answer_sets:
-        speed = answers.speed
-        if speed is None or speed.running_mean is None:
-            continue
-        hits = (
-            "" if speed.prefix_hit_rate is None else f", prefix cache {speed.prefix_hit_rate:.1%}"
-        )
-        usage = (
-            "" if speed.kv_cache_usage_max is None else f", KV cache {speed.kv_cache_usage_max:.1%}"
-        )
-        most = f"most {speed.running_max:,}"
-        if speed.measured_by == "engine":
-            most += f", waiting {speed.waiting_max:,}"
-        lost = f", {speed.preemptions:,} preempted" if speed.measured_by == "engine" else ""
-        yield (
-            answers.benchmark,
-            f"{speed.running_mean:.1f} requests at a time ({most}){usage}{hits}{lost}",
-        )
-
-
-def remark_lines(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    """Yield each benchmark with sentences about goodput, who measured, and whether engine and client agree."""
+def speed_lines(evaluation: Evaluation) -> Iterator[str]:
+    """Yield sentences about load of the engine, goodput, who measured, and whether engine and client agree."""
     for answers in evaluation.answer_sets:
         if answers.speed is not None:
-            yield from ((answers.benchmark, line) for line in _remarks(answers.speed))
+            for line in (*_load(answers.speed), *_remarks(answers.speed)):
+                yield f"{answers.benchmark}: {line}"
+
+
+def _load(speed: Speed) -> Iterator[str]:
+    if speed.running_mean is None:
+        return
+    hits = "" if speed.prefix_hit_rate is None else f", prefix cache {speed.prefix_hit_rate:.1%}"
+    usage = "" if speed.kv_cache_usage_max is None else f", KV cache {speed.kv_cache_usage_max:.1%}"
+    most = f"most {speed.running_max:,}"
+    lost = ""
+    if speed.measured_by == "engine":
+        most += f", waiting {speed.waiting_max:,}"
+        lost = f", {speed.preemptions:,} preempted"
+    yield f"{speed.running_mean:.1f} requests at a time ({most}){usage}{hits}{lost}"
 
 
 def _remarks(speed: Speed) -> Iterator[str]:

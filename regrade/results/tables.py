@@ -1,4 +1,4 @@
-"""The table of results: accuracy with its standard error, counts, seconds."""
+"""Tables of results: accuracy with its standard error, counts, seconds."""
 
 from collections.abc import Callable, Iterator
 
@@ -6,41 +6,24 @@ from regrade.answers.figures import figures_in
 from regrade.records.specification import named_apart
 from regrade.results.results import AnswerSetResult, Evaluation, ScoreResult
 from regrade.scoring.fit import is_cut_short
+from regrade.text.layout import Table
 from regrade.text.numbers import average_text, percent, repeats_text
 
-TEXT_COLUMNS = ("model", "benchmark", "scorer")
-COUNT_COLUMNS = ("n", "unparsed", "truncated", "failed")
-REPEATS, CALIBRATED = WIDE_COLUMNS = ("with repeats", "by people's labels")
-"""Columns with long cells."""
-HEADINGS = ("model", "benchmark")
-"""Columns that may stand above the rows instead."""
 STAGES = ("load", "generate", "publish", "score", "track")
-COST_COLUMNS = ("seconds", *STAGES, "tokens/s")
+_REPEATS, _CALIBRATED = "with repeats", "by people's labels"
 
 
-def columns(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return the names of the columns of `table_rows`."""
-    repeated = (REPEATS,) if has_repeats(evaluation) else ()
-    return (
-        *TEXT_COLUMNS,
-        "accuracy",
-        *([CALIBRATED] if has_calibrations(evaluation) else []),
-        *COUNT_COLUMNS[:1],
-        *repeated,
-        *COUNT_COLUMNS[1:],
-    )
-
-
-def table_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
-    """Yield a row per scoring, in the order of `columns`."""
+def score_table(evaluation: Evaluation) -> Table:
+    """Return a row per scoring."""
     repeated, labelled = has_repeats(evaluation), has_calibrations(evaluation)
     names = model_names(evaluation)
+    rows = []
     for answers in evaluation.answer_sets:
         for score in answers.scores:
             accuracy, *counts = _results(answers, score, repeated=repeated)
             corrected = [score.calibrated.text if score.calibrated else ""]
             name = f"{score.scorer} v{score.version}"
-            yield (
+            cells = (
                 names[answers.answer_set_id],
                 answers.benchmark,
                 name + (f", {score.intact_only}" if score.intact_only else ""),
@@ -48,6 +31,21 @@ def table_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
                 *(corrected if labelled else []),
                 *counts,
             )
+            rows.append(cells)
+    columns = (
+        *("model", "benchmark", "scorer", "accuracy"),
+        *([_CALIBRATED] if labelled else []),
+        "n",
+        *([_REPEATS] if repeated else []),
+        *("unparsed", "truncated", "failed"),
+    )
+    return Table(
+        columns,
+        rows,
+        (*columns[:3], _REPEATS, _CALIBRATED),
+        headings=columns[:2],
+        lists=(_REPEATS,),
+    )
 
 
 def _token_columns(evaluation: Evaluation) -> tuple[str, ...]:
@@ -62,20 +60,18 @@ def _tokens(answers: AnswerSetResult) -> tuple[str, ...]:
     return f"{answers.prompt_tokens:,}", f"{answers.completion_tokens:,}", cost
 
 
-def cost_columns(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return the columns of `cost_rows`: tokens and price only for judges, or if a price is known."""
-    figures = (figure.heading for figure in figures_in("page"))
-    return (*COST_COLUMNS, *_token_columns(evaluation), *figures)
-
-
-def cost_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
-    """Yield a row per answer set with the seconds that this run took for it, in the order of `cost_columns`."""
+def cost_table(evaluation: Evaluation) -> Table:
+    """Return a row per answer set with the seconds that this run took for it; tokens and price of judges, or if known."""
     names, tokens = titles(evaluation), _token_columns(evaluation)
+    figures = figures_in("page")
+    rows = []
     for answers in evaluation.answer_sets:
-        figures = (figure.text(answers.figures.get(figure.name)) for figure in figures_in("page"))
-        cells = (*_costs(answers), *(_tokens(answers) if tokens else ()), *figures)
+        shown = (figure.text(answers.figures.get(figure.name)) for figure in figures)
+        cells = (*_costs(answers), *(_tokens(answers) if tokens else ()), *shown)
         if any(cells):
-            yield names[answers.answer_set_id], *cells
+            rows.append((names[answers.answer_set_id], *cells))
+    headings = (figure.heading for figure in figures)
+    return Table(("seconds", *STAGES, "tokens/s", *tokens, *headings), rows)
 
 
 def set_titles(evaluation: Evaluation) -> dict[str, str]:
@@ -90,45 +86,50 @@ def set_titles(evaluation: Evaluation) -> dict[str, str]:
     }
 
 
-GENERATED_COLUMNS = (*HEADINGS, "answers", "new", "failed", "answer set")
-GENERATED_TEXT = (*HEADINGS, "answer set")
-
-
-def generated_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
-    """Yield a row per answer set that was not scored, in the order of `GENERATED_COLUMNS`."""
+def generated_table(evaluation: Evaluation) -> Table:
+    """Return a row per answer set that was not scored."""
     names = model_names(evaluation)
-    for answers in evaluation.answer_sets:
-        if not answers.scores:
-            yield (
-                names[answers.answer_set_id],
-                answers.benchmark,
-                f"{answers.rows:,} of {answers.expected_rows:,}",
-                f"{answers.generated:,}",
-                f"{answers.failed + answers.refused:,}",
-                answers.answer_set_id,
-            )
+    rows = [
+        (
+            names[answers.answer_set_id],
+            answers.benchmark,
+            f"{answers.rows:,} of {answers.expected_rows:,}",
+            f"{answers.generated:,}",
+            f"{answers.failed + answers.refused:,}",
+            answers.answer_set_id,
+        )
+        for answers in evaluation.answer_sets
+        if not answers.scores
+    ]
+    columns = ("model", "benchmark", "answers", "new", "failed", "answer set")
+    return Table(columns, rows, (*columns[:2], "answer set"), headings=columns[:2])
 
 
-LOWEST_COLUMNS = ("benchmark", "subset", "accuracy", "n")
-
-
-def lowest_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
-    """Yield the subsets with the lowest accuracy of each headline number, in the order of `LOWEST_COLUMNS`."""
+def lowest_table(evaluation: Evaluation) -> Table:
+    """Return the subsets with the lowest accuracy of each headline number."""
     names = titles(evaluation)
-    for answers in evaluation.answer_sets:
-        for score in answers.scores:
-            for subset in score.lowest if score.headline else ():
-                shown = score.scale.mean_text(subset.accuracy, subset.accuracy_stderr)
-                yield names[answers.answer_set_id], subset.name, shown, f"{subset.n:,}"
+    rows = [
+        (
+            names[answers.answer_set_id],
+            subset.name,
+            score.scale.mean_text(subset.accuracy, subset.accuracy_stderr),
+            f"{subset.n:,}",
+        )
+        for answers in evaluation.answer_sets
+        for score in answers.scores
+        if score.headline
+        for subset in score.lowest
+    ]
+    return Table(("benchmark", "subset", "accuracy", "n"), rows, ("benchmark", "subset"))
 
 
 def captions(evaluation: Evaluation) -> Iterator[str]:
     """Yield what a reader of the table has to know: incomplete answers, and what `n` counts."""
     for answers in evaluation.answer_sets:
         if answers.rows < answers.expected_rows:
-            yield f"{answers.benchmark} · {answers.model}: incomplete, {answered_text(answers)}"
+            yield f"{answers.benchmark} · {answers.model}: incomplete, {answered_text(answers)}."
     if has_repeats(evaluation):
-        yield "n counts answers; the error is that of the questions"
+        yield "n counts answers; the error is that of the questions."
 
 
 def titles(evaluation: Evaluation) -> dict[str, str]:

@@ -1,15 +1,15 @@
-"""A comparison of two scorings as one line or a page of markdown; untrusted texts are escaped."""
+"""A comparison of two scorings as one line or a page."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from regrade.scoring.diff import Changes, Diff, Example
 from regrade.stats.scale import Scale
-from regrade.text.markdown import escape, markdown_table
-from regrade.text.text import code_block, tail
+from regrade.text.blocks import Block, Commands, Heading, Items, Line, Quote, with_code
+from regrade.text.layout import Table
+from regrade.text.text import tail
 
-MAX_MARKDOWN = 200_000
-"""Longest page, in characters."""
+_EXPLAINED = "Answers that are newly parsed or newly unparsed may also be counted as `wrong to right` or `right to wrong`."
 COUNTS = ("right to wrong", "wrong to right", "newly parsed", "newly unparsed", "read differently")
 
 
@@ -55,63 +55,40 @@ def change_text(changes: Changes, scale: Scale) -> str:
     return f"{shown}, 95 % interval {interval} (paired, n={changes.n:,})"
 
 
-def table_rows(diff: Diff) -> list[tuple[str, ...]]:
-    """Return the cells of all answers, then of each changed subset."""
-    parts = [
+def blocks(diff: Diff) -> list[Block]:
+    """Return the page of a comparison: all answers, each changed subset, and examples."""
+    changes = [
         ("all answers", diff.overall),
         *((subset.name, subset.changes) for subset in diff.subsets),
     ]
-    return [(name, *_counts(changes), change_text(changes, diff.scale)) for name, changes in parts]
-
-
-def diffs_markdown(diffs: Sequence[Diff]) -> str:
-    """Return several comparisons on one page; those beyond `MAX_MARKDOWN` are only counted."""
-    pages: list[str] = []
-    size = 0
-    for number, diff in enumerate(diffs):
-        page = diff_markdown(diff)
-        size += len(page)
-        if pages and size > MAX_MARKDOWN:
-            pages.append(f"And {len(diffs) - number} more: see `regrade diff`.\n")
-            break
-        pages.append(page)
-    return "\n".join(pages)
-
-
-def diff_markdown(diff: Diff) -> str:
-    """Return a comparison as markdown; names and texts of models are escaped."""
-    lines = [
-        f"## {escape(diff.benchmark)} · {escape(diff.model)}",
-        "",
-        what_changed(diff),
-        "",
-        *markdown_table(
-            ("answers", *COUNTS, "accuracy"), table_rows(diff), text=("answers", "accuracy")
-        ),
-        "",
-        "Answers that are newly parsed or newly unparsed may also be counted as `wrong to right` or `right to wrong`.",
-        "",
+    rows = [(name, *_counts(part), change_text(part, diff.scale)) for name, part in changes]
+    sides = [
+        f"{side.label}: {f'stored {side.scored_at}' if side.stored else 'scored just now, not stored'}"
+        for side in (diff.before, diff.after)
     ]
-    for example in diff.examples:
-        lines += _example(example)
-    return "\n".join([*lines, "```", diff_command(diff), "```", ""])
+    return [
+        Heading(f"{diff.benchmark} · {diff.model}"),
+        Line(what_changed(diff)),
+        Items(sides),
+        Table(("answers", *COUNTS, "accuracy"), rows, ("answers", "accuracy")),
+        Line(with_code(_EXPLAINED), "note"),
+        *(block for example in diff.examples for block in _example(example)),
+        Commands([diff_command(diff)]),
+    ]
 
 
 def _counts(changes: Changes) -> tuple[str, ...]:
     return tuple(f"{getattr(changes, name.replace(' ', '_')):,}" for name in COUNTS)
 
 
-def _example(example: Example) -> list[str]:
+def _example(example: Example) -> Iterator[Block]:
+    place = f"{example.sample_id} repeat {example.repeat}"
+    yield Heading(" · ".join(filter(None, (example.kind, place, example.subset))), 4)
     before, after = (
-        "nothing" if read is None else escape(tail(read))
+        "nothing" if read is None else tail(read)
         for read in (example.extracted_before, example.extracted_after)
     )
-    subset = f" · {escape(example.subset)}" if example.subset else ""
-    return [
-        f"**{example.kind}** · {escape(example.sample_id)} repeat {example.repeat}{subset}",
-        "",
-        f"read before: {before} · read now: {after} · target: {escape(tail(example.target or '-'))}",
-        "",
-        *code_block("prompt", "-" if example.prompt is None else example.prompt),
-        *code_block("answer", "-" if example.text is None else example.text),
-    ]
+    target = tail(example.target or "-")
+    yield Line(f"read before: {before} · read now: {after} · target: {target}")
+    yield Quote("prompt", "-" if example.prompt is None else tail(example.prompt))
+    yield Quote("answer", "-" if example.text is None else tail(example.text))

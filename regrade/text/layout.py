@@ -4,12 +4,14 @@ If a table is too wide, columns with settings become one column, and columns wit
 still does not fit goes into further tables below, each with the first column if that is text.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal
 
 from rich.cells import cell_len
+
+from regrade.text.text import visible
 
 GAP = "  "
 INDENT = "  "
@@ -28,25 +30,45 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table to lay out. Cells are plain text on one line."""
+    """A table."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    text: Collection[str]
-    """Columns aligned left; the others hold numbers."""
-    headings: Sequence[str] = ()
-    """Columns that may become lines above the rows, in this order."""
-    lists: Collection[str] = ()
-    """Columns whose cells may go over several lines, after each comma."""
-    settings: Sequence[str] = ()
-    """The first columns, if they may become one, with cells such as `dtype=bfloat16, in flight=4`."""
+    text: Collection[str] = ()
+    """Columns aligned left, by default the first; the others hold numbers."""
+    headings: Sequence[str] = field(default=(), kw_only=True)
+    """Columns that may become lines above the rows on a terminal, in this order."""
+    lists: Collection[str] = field(default=(), kw_only=True)
+    """Columns whose cells may go over several lines on a terminal, after each comma."""
+    settings: Sequence[str] = field(default=(), kw_only=True)
+    """The first columns, if they may become one on a terminal, with cells such as `dtype=bfloat16, in flight=4`."""
+
+    def cells(self, name: str) -> list[str]:
+        """Return the cells of a column."""
+        place = self.columns.index(name)
+        return [row[place] for row in self.rows]
+
+
+def compact(table: Table) -> Table:
+    """Return a table without its empty columns, each cell on one line without control characters."""
+    rows = [[" ".join(visible(cell).split("\n")) for cell in row] for row in table.rows]
+    filled = [place for place, _ in enumerate(table.columns) if any(row[place] for row in rows)]
+    columns = [table.columns[place] for place in filled]
+    return replace(
+        table,
+        columns=columns,
+        rows=[[row[place] for place in filled] for row in rows],
+        text=table.text or table.columns[:1],
+        headings=[name for name in table.headings if name in columns],
+        settings=[name for name in table.settings if name in columns],
+    )
 
 
 def layout(table: Table, width: int | None = None) -> Iterator[Line]:
     """Yield the lines of a table.
 
     Args:
-        table: The table.
+        table: The table, compact.
         width: Columns of the terminal; a line is only longer if a single cell is. None: any.
     """
     if width is not None and len(table.settings) > 1 and _width(table, table.columns) > width:
@@ -59,11 +81,78 @@ def layout(table: Table, width: int | None = None) -> Iterator[Line]:
         names.remove(heading)
         above.append(heading)
     room = None if width is None else width - (len(INDENT) if above else 0)
-    for number, shown in enumerate(_parts(table, names, room)):
+
+    def fits(shown: Sequence[str]) -> bool:
+        return room is None or _width(table, shown) <= room
+
+    for number, (shown, rows) in enumerate(in_parts(table, names, above, fits)):
         if number:
             yield Line("row", "")
-        part = replace(table, rows=_told(table, shown, above)) if number else table
-        yield from _part(part, shown, above, room)
+        yield from _part(replace(table, rows=rows), shown, above, room)
+
+
+def in_parts(
+    table: Table,
+    names: Sequence[str],
+    above: Sequence[str],
+    fits: Callable[[Sequence[str]], bool],
+) -> Iterator[tuple[Sequence[str], Sequence[Sequence[str]]]]:
+    """Yield columns and rows of each part of a table; all parts begin with columns that tell the rows apart.
+
+    Args:
+        table: The table.
+        names: Its columns, without those above the rows.
+        above: Columns that stand above the rows.
+        fits: Returns True if columns fit side by side.
+    """
+    if fits(names):
+        yield names, table.rows
+        return
+    key = _key(table, names, above, fits)
+    parts = [list(key)]
+    for name in names[len(key) :]:
+        if len(parts[-1]) > len(key) and not fits([*parts[-1], name]):
+            parts.append(list(key))
+        parts[-1].append(name)
+    yield parts[0], table.rows
+    for shown in parts[1:]:
+        yield shown, _told(table, [*above, *shown], shown[len(key) :])
+
+
+def _key(
+    table: Table,
+    names: Sequence[str],
+    above: Sequence[str],
+    fits: Callable[[Sequence[str]], bool],
+) -> list[str]:
+    """Return the first columns with text that tell the rows apart, or as many of them as leave room for each other column."""
+    key: list[str] = []
+    for place, name in enumerate(names[:-1]):
+        rest = names[place + 1 :]
+        if name not in table.text or (key and not all(fits([*key, name, other]) for other in rest)):
+            break
+        key.append(name)
+        if len(set(_cells(table, [*above, *key]))) == len(table.rows):
+            break
+    return key
+
+
+def _told(table: Table, shown: Sequence[str], values: Sequence[str]) -> list[Sequence[str]]:
+    """Return the rows of a further part that say something: those with a value, and of equal ones in a row the first.
+
+    Points of settings are all kept, so that a point without a value, which failed, is not missed.
+    """
+    if not shown or shown[0] in (_SETTINGS, *table.settings) or len(values) == len(shown):
+        return list(table.rows)
+    told = zip(_cells(table, shown), _cells(table, values), table.rows, strict=True)
+    with_value = [(cells, row) for cells, value, row in told if any(value)]
+    return [next(same)[1] for _, same in groupby(with_value, key=lambda entry: entry[0])]
+
+
+def _cells(table: Table, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the cells of some columns for each row."""
+    places = [table.columns.index(name) for name in names]
+    return [tuple(row[place] for place in places) for row in table.rows]
 
 
 def _in_one_column(table: Table) -> Table:
@@ -80,36 +169,6 @@ def _in_one_column(table: Table) -> Table:
         lists=[_SETTINGS, *table.lists],
         settings=(),
     )
-
-
-def _parts(table: Table, names: Sequence[str], room: int | None) -> Iterator[list[str]]:
-    """Yield the columns of each table; if the first column is text, all begin with it."""
-    if room is None or _width(table, names) <= room:
-        yield list(names)
-        return
-    key = names[:1] if len(names) > 1 and names[0] in table.text else []
-    shown = list(key)
-    for name in names[len(key) :]:
-        if len(shown) > len(key) and _width(table, [*shown, name]) > room:
-            yield shown
-            shown = list(key)
-        shown.append(name)
-    yield shown
-
-
-def _told(table: Table, names: Sequence[str], above: Sequence[str]) -> list[Sequence[str]]:
-    """Return the rows of a further table that say something: those with a value, and of equal ones in a row the first.
-
-    Points of settings are all kept, so that a point without a value, which failed, is not missed.
-    """
-    if names[0] not in table.text or names[0] == _SETTINGS:
-        return list(table.rows)
-    places = [table.columns.index(name) for name in (*above, *names)]
-    values = [table.columns.index(name) for name in names[1:]]
-    rows = [row for row in table.rows if any(row[place] for place in values)]
-    return [
-        next(same) for _, same in groupby(rows, key=lambda row: [row[place] for place in places])
-    ]
 
 
 def _part(
@@ -165,19 +224,14 @@ def _widths(table: Table, names: Sequence[str], room: int | None) -> list[int]:
     return widths
 
 
-def _cells(table: Table, name: str) -> list[str]:
-    place = table.columns.index(name)
-    return [row[place] for row in table.rows]
-
-
 def _most(table: Table, name: str) -> int:
-    return max(map(cell_len, [name, *_cells(table, name)]))
+    return max(map(cell_len, [name, *table.cells(name)]))
 
 
 def _least(table: Table, name: str) -> int:
     if name not in table.lists:
         return _most(table, name)
-    pieces = [piece for cell in _cells(table, name) for piece in _pieces(cell, 0)]
+    pieces = [piece for cell in table.cells(name) for piece in _pieces(cell, 0)]
     return max(map(cell_len, [name, *pieces]))
 
 

@@ -1,73 +1,141 @@
-"""Tables and untrusted texts in markdown."""
+"""Blocks as markdown, and untrusted texts in it."""
 
+import html
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
+from urllib.parse import quote
+
+from regrade.text import blocks as b
+from regrade.text.layout import Table, compact, in_parts
+from regrade.text.text import visible
 
 _SPECIAL = re.compile(r"[&\\`*_{}\[\]<>#|!~$]")
+MAX_PAGE = 500_000
+"""Longest page, in characters; GitHub accepts 1 MiB."""
 PAGE_WIDTH = 700
-"""Widest table on a page of Prefect in a window of 1,280 pixels."""
+"""Widest table on a page of Prefect in a window of 1,280 pixels; wider ones scroll sideways."""
 _CHARACTER, _PADDING = 7.4, 24
 """Widths of a character and around a cell on such a page."""
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_MARKS: dict[b.Tone, str] = {"good": "✅ ", "bad": "❌ ", "open": "❔ "}
 
 
-def markdown_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, text: Collection[str] = ()
-) -> list[str]:
-    """Return the lines of a table with escaped cells; no lines without rows.
-
-    Args:
-        columns: Names of the columns.
-        rows: Cells in the order of the columns.
-        text: Columns with text, aligned left; by default only the first. The others hold numbers.
-    """
-    if not rows:
-        return []
-    left = text or columns[:1]
-    return [
-        "| " + " | ".join(columns) + " |",
-        "|" + "".join(" --- |" if name in left else " ---: |" for name in columns),
-        *("| " + " | ".join(escape(cell) for cell in row) + " |" for row in rows),
-    ]
-
-
-def page_tables(
-    groups: Sequence[Sequence[str]],
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    key: Sequence[str],
-    text: Collection[str] = (),
-) -> list[str]:
-    """Return the lines of a table, in several if it is wider than Prefect's page, which scrolls wide tables sideways.
+def markdown(
+    blocks: Sequence[b.Block], limit: int = MAX_PAGE, width: float | None = PAGE_WIDTH
+) -> str:
+    """Return blocks as a page.
 
     Args:
-        groups: All columns that are shown, in groups that stay together. The first group holds those of `key`.
-        columns: Names of the cells in a row.
-        rows: Cells in the order of `columns`.
-        key: Columns with which each further table begins.
-        text: Columns with text, as in `markdown_table`.
+        blocks: Content.
+        limit: Longest page in characters, without its plots; blocks beyond it are left out, with a remark.
+        width: Widest table in pixels; one that is wider is continued in further ones. None: any.
     """
-    sizes = {
-        name: max([len(name), *(len(row[place]) for row in rows)])
-        for place, name in enumerate(columns)
-    }
+    page = _Page(limit, width)
+    page.write(blocks)
+    return "\n".join(page.lines)
+
+
+class _Page:
+    """Lines of a page, as many as have room."""
+
+    def __init__(self, room: int, width: float | None) -> None:
+        self.lines: list[str] = []
+        self._room = room
+        self._width = width
+
+    def write(self, blocks: Sequence[b.Block]) -> bool:
+        """Add blocks; return False if some had no room."""
+        for block in blocks:
+            match block:
+                case b.Details():
+                    whole = self.write(block.blocks)
+                case b.Fold():
+                    # A line that begins with a block of HTML is HTML to its end.
+                    title = html.escape(b.plain(block.title), quote=False)
+                    self.lines += [f"<details><summary>{title}</summary>", ""]
+                    whole = self.write(block.blocks)
+                    self.lines += ["</details>", ""]
+                case _:
+                    whole = self._add(block)
+            if not whole:
+                return False
+        return True
+
+    def _add(self, block: b.Block) -> bool:
+        lines = list(_lines(block, self._width))
+        if not isinstance(block, b.Plot):
+            self._room -= sum(map(len, lines))
+        if self._room < 0:
+            lines = ["The rest is too long for this page."]
+        self.lines += [*lines, ""] if lines else []
+        return self._room >= 0
+
+
+def _lines(block: b.Block, width: float | None) -> Iterator[str]:
+    match block:
+        case b.Heading():
+            yield f"{'#' * block.level} {_MARKS.get(block.tone, '')}{inline(block.text)}"
+        case b.Line():
+            yield _MARKS.get(block.tone, "") + inline(block.text)
+        case b.Items():
+            yield from (f"- {inline(line)}" for line in block.lines)
+        case Table() if block.rows:
+            yield "\n\n".join("\n".join(part) for part in _tables(block, width))
+        case b.Quote():
+            yield from (f"{inline(block.title)}:", "")
+            # Indented, so that the text cannot end it.
+            yield from (f"    {line}" for line in visible(block.text).split("\n"))
+        case b.Commands() if block.lines:
+            yield from ("```", *map(visible, block.lines), "```")
+        case b.Plot():
+            yield f"![{escape(block.title)}]({block.address})"
+
+
+def inline(text: b.Text) -> str:
+    """Return a line with escaped texts."""
+    return "".join(map(_part, b.parts(text)))
+
+
+def _part(part: b.Words) -> str:
+    match part:
+        case b.Strong():
+            return f"**{escape(part.text)}**"
+        case b.Code():
+            return _code(part.text)
+        case b.Link():
+            if part.address is None or not part.address.startswith(("https://", "http://")):
+                return _code(part.text)
+            return f"[{escape(part.text)}]({quote(part.address, safe=':/?#@%&=+,;~')})"
+    return _keeping_ends(part)
+
+
+def _keeping_ends(text: str) -> str:
+    """Return an escaped part of a line, with the spaces between it and its neighbours."""
+    ends = (" " * end.isspace() for end in (text[:1], text[-1:]))
+    return escape(text).join(ends) if text.strip() else " "
+
+
+def _code(text: str) -> str:
+    # Inside code, a bar still ends a table cell, and a backtick ends the code.
+    line = " ".join(visible(text).split())
+    return escape(line) if {"|", "`"} & set(line) or not line else f"`{line}`"
+
+
+def _tables(table: Table, width: float | None) -> Iterator[list[str]]:
+    """Yield the lines of each part of a table."""
+    table = compact(table)
 
     def fits(names: Sequence[str]) -> bool:
-        return sum(_PADDING + _CHARACTER * sizes[name] for name in names) <= PAGE_WIDTH
+        sizes = (max(map(len, [name, *table.cells(name)])) for name in names)
+        return width is None or sum(_PADDING + _CHARACTER * size for size in sizes) <= width
 
-    parts = [[*groups[0]]]
-    for group in groups[1:]:
-        if fits([*parts[-1], *group]):
-            parts[-1] += group
-        else:
-            parts.append([*key, *group])
-    lines: list[str] = []
-    for part in parts:
-        places = [columns.index(name) for name in part]
-        cells = [[row[place] for place in places] for row in rows]
-        lines += [*markdown_table(part, cells, text=text), ""]
-    return lines
+    for names, rows in in_parts(table, table.columns, (), fits):
+        places = [table.columns.index(name) for name in names]
+        yield [
+            f"| {' | '.join(names)} |",
+            "|" + "".join(" --- |" if name in table.text else " ---: |" for name in names),
+            *(f"| {' | '.join(escape(row[place]) for place in places)} |" for row in rows),
+        ]
 
 
 def escape(text: str) -> str:
@@ -76,10 +144,7 @@ def escape(text: str) -> str:
     Characters with a meaning in HTML become named entities, others get a backslash: Prefect's page decodes these
     entities only, and shows numeric ones as they are.
     """
-    visible = "".join(
-        c if c.isprintable() or c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
-    return _SPECIAL.sub(_escaped, " ".join(visible.split()))
+    return _SPECIAL.sub(_escaped, " ".join(visible(text).split()))
 
 
 def _escaped(special: re.Match[str]) -> str:

@@ -16,11 +16,6 @@ def tail(text: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"… {text[-SHOWN_CHARACTERS:]}"
 
 
-def code_block(heading: str, text: str) -> list[str]:
-    """Return a heading, and the end of a text as indented code; the text cannot end the code block."""
-    return [f"{heading}:", "", *(f"    {line}" for line in visible(tail(text)).split("\n")), ""]
-
-
 def duration_text(seconds: float) -> str:
     """Return a duration as `3 h 20 min`, `3 min 20 s` or `20 s`."""
     minutes, rest = divmod(round(seconds), 60)

@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.comparing import verdict_text
 from regrade.comparing.gate import gate
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.together import compare_sides
-from regrade.comparing.verdict_text import gate_markdown
 from regrade.exchange.importing.base import Columns, TableOptions
 from regrade.exchange.importing.building import Names
 from regrade.exchange.importing.importer import import_files
 from regrade.settings import GateSettings
+from regrade.text.markdown import markdown
 from tests.command_line import DATA
 
 ZEROEVAL = DATA / "generations" / "zeroeval-gsm"
@@ -103,5 +104,5 @@ def test_a_partial_run_says_what_it_covers(answers: str) -> None:
     assert found.base_accuracy == pytest.approx(542 / 681)
     assert found.candidate_accuracy == pytest.approx(647 / 681)
     assert meant.verdict == "pass"
-    assert "681 (51.6 %)" in gate_markdown(meant)
+    assert "681 (51.6 %)" in markdown(verdict_text.blocks(meant))
     assert Path(found.base.repository).is_dir()

@@ -25,10 +25,10 @@ from regrade.answers.verify import verify
 from regrade.cli.terminal import plain, visible
 from regrade.records.columns import GENERATION_SCHEMA, SCHEMA_VERSION
 from regrade.scoring.diff_sides import diff_scorings
-from regrade.scoring.diff_text import diff_markdown
+from regrade.scoring.diff_text import blocks
 from regrade.scoring.score import score_answers
 from regrade.settings.errors import DamagedAnswersError, RepositoryError
-from regrade.text.markdown import escape
+from regrade.text.markdown import escape, markdown
 from tests.builders import row
 from tests.command_line import ROOT
 from tests.stored import (
@@ -388,14 +388,14 @@ def test_a_diff_shows_prompts_and_answers_as_text(repository: LocalRepository) -
     answers = publish(repository, rows, model=f"org/{NASTY}")
     score_with_an_older_scorer(answers, lambda _: {"value": 0.0, "extracted": NASTY})
 
-    page = diff_markdown(diff_scorings(again(answers), None, None))
+    page = markdown(blocks(diff_scorings(again(answers), None, None)))
 
     outside = [line for line in page.splitlines() if not line.startswith("    ")]
     assert tags("\n".join(outside)).found == []
     assert tags("\n".join(outside)).comments == []
     assert len([line for line in outside if line.startswith("|")]) == 3 + 2
     assert [line for line in outside if line.startswith("```")] == ["```", "```"]
-    assert len([line for line in outside if line.startswith("#")]) == 1
+    assert len([line for line in outside if line.startswith("#")]) == 2
     assert not ESCAPES.search(page)
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.comparing import verdict_text
 from regrade.comparing.gate import gate
-from regrade.comparing.verdict_text import gate_markdown
-from regrade.results.result_page import markdown_report
+from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings, SamplingParams
 from regrade.stats.speed import Speed, Spread
+from regrade.text.markdown import markdown
 from tests.browser.pages import Pages
 from tests.builders import row
 from tests.comparing.sides import answer
@@ -85,7 +86,7 @@ def result_of_repeats(folder: Path) -> str:
             speed=Speed(ttft=latency, tpot=latency, itl=latency, e2el=latency, queue=latency),
         )
         sets.append(result)
-    return markdown_report(Evaluation(answer_sets=tuple(sets), repository="/answers"), None)
+    return markdown(blocks(Evaluation(answer_sets=tuple(sets), repository="/answers")))
 
 
 def verdict(folder: Path) -> str:
@@ -95,7 +96,7 @@ def verdict(folder: Path) -> str:
         for benchmark in ("demo-arithmetic", "mmlu_generative"):
             score(answer(repository, model, right=right, benchmark=benchmark))
     report = gate("org/new", GateSettings(baseline="org/base"), answers=repository.uri)
-    return gate_markdown(report)
+    return markdown(verdict_text.blocks(report))
 
 
 @pytest.mark.slow

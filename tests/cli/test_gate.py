@@ -39,7 +39,7 @@ def test_the_verdict_is_the_exit_code(
     ran = gate(repository, candidate)
 
     assert ran.code == code, ran.err
-    assert ran.out.rstrip().endswith(word)
+    assert ran.out.startswith(f"{word}: {candidate}")
 
 
 def test_without_a_verdict_no_report_of_an_earlier_one_is_left(
@@ -157,7 +157,7 @@ def test_compare_shows_what_flipped(repository: LocalRepository, tmp_path: Path)
     )
 
     assert ran.code == 0, ran.err
-    row = next(line for line in ran.out.splitlines() if line.startswith("sums"))
+    row = next(line for line in ran.out.splitlines() if line.startswith("sums  "))
     assert row.split()[:6] == ["sums", "100.00", "%", "99.25", "%", "-0.75"]
     assert "right to wrong · sample-00397" in ran.out
     assert "read: 398" in ran.out

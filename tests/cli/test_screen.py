@@ -41,13 +41,14 @@ except SystemExit:
 _RESULTS = """
 import sys
 from pathlib import Path
-from regrade.cli.sweep import print_sweep
-from regrade.cli.terminal import print_evaluation
+from regrade.cli.terminal import print_blocks
+from regrade.results import page
 from regrade.results.results import Evaluation
+from regrade.tuning.sweep import text
 from regrade.tuning.sweep.results import SweepResult
-print_evaluation(Evaluation.model_validate_json(Path(sys.argv[1]).read_text()))
+print_blocks(page.blocks(Evaluation.model_validate_json(Path(sys.argv[1]).read_text())))
 print("-- sweep")
-print_sweep(SweepResult.model_validate_json(Path(sys.argv[2]).read_text()))
+print_blocks(text.blocks(SweepResult.model_validate_json(Path(sys.argv[2]).read_text()), {}))
 """
 
 
@@ -268,3 +269,18 @@ def test_a_further_table_has_no_rows_without_a_value_and_none_twice():
 def test_a_table_that_fits_is_one_table():
     table = Table(("a", "n"), [("x", "1"), ("yy", "22")], ("a",))
     assert [line.text for line in layout(table, 20)] == ["a    n", "x    1", "yy  22"]
+
+
+def test_a_further_table_begins_with_the_columns_that_tell_the_rows_apart():
+    columns = ("task", "result", "value", "n")
+    rows = [("sums", "strict", "0.5", "9"), ("sums", "loose", "0.5", "9")]
+
+    assert [line.text for line in layout(Table(columns, rows, columns[:2]), 20)] == [
+        "task  result  value",
+        "sums  strict    0.5",
+        "sums  loose     0.5",
+        "",
+        "task  result  n",
+        "sums  strict  9",
+        "sums  loose   9",
+    ]

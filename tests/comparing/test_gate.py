@@ -6,12 +6,13 @@ from scipy.stats import binom
 
 from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
+from regrade.comparing import verdict_text
 from regrade.comparing.gate import gate
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.junit import junit
-from regrade.comparing.verdict_text import gate_markdown
 from regrade.settings import GateSettings
 from regrade.settings.errors import SettingsError
+from regrade.text.markdown import markdown
 from tests.comparing.sides import answer
 
 
@@ -206,7 +207,7 @@ def test_a_partial_run_says_what_it_covers(repository: LocalRepository) -> None:
     assert report.verdict == "cannot tell"
     assert "200 of 400 questions (50.0 %)" in report.summary
     assert allowed.verdict == "pass"
-    assert "200 (50.0 %)" in gate_markdown(allowed)
+    assert "200 (50.0 %)" in markdown(verdict_text.blocks(allowed))
     assert verdict(repository, name, min_coverage=50.0, max_drop=3.0).verdict == "pass"
 
 
@@ -282,7 +283,7 @@ def test_nothing_in_a_name_or_an_answer_breaks_out_of_the_page(
     report = verdict(repository, answers.manifest.answer_set_id)
     report = report.model_copy(update={"candidate": NASTY})
 
-    page, xml = gate_markdown(report), junit(report)
+    page, xml = markdown(verdict_text.blocks(report)), junit(report)
 
     outside = [line for line in page.splitlines() if not line.startswith("    ")]
     assert not any("<script>" in line or "<b>" in line or "```" in line for line in outside)

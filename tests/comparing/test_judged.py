@@ -6,14 +6,16 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
+from regrade.comparing import verdict_text
 from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
 from regrade.comparing.gate import gate
 from regrade.comparing.likeness import NotComparableError
-from regrade.comparing.text import comparison_row, comparisons_markdown, remarks
+from regrade.comparing.text import blocks as comparison_page
+from regrade.comparing.text import comparison_row, remarks
 from regrade.comparing.together import compare_sides
-from regrade.comparing.verdict_text import gate_markdown
 from regrade.records.specification import PromptIdentity
 from regrade.settings import GateSettings, SamplingParams
+from regrade.text.markdown import markdown
 from tests.comparing.sides import answer
 from tests.judged import graded, judge, judged_of
 from tests.stored import again, commit_shards, numbers
@@ -95,7 +97,9 @@ def test_the_gate_decides_by_the_corrected_difference(
     assert report.verdict == "regression"
     assert verdict.high < -0.05
     assert "(PPI++, 200 and 200 labels)" in verdict.reason
-    assert "PPI\\+\\+" in gate_markdown(report) or "PPI++" in gate_markdown(report)
+    assert "PPI\\+\\+" in markdown(verdict_text.blocks(report)) or "PPI++" in markdown(
+        verdict_text.blocks(report)
+    )
 
 
 def test_models_are_compared_by_the_verdicts_on_answers_that_only_a_judge_grades(
@@ -108,7 +112,7 @@ def test_models_are_compared_by_the_verdicts_on_answers_that_only_a_judge_grades
 
     assert list(found.compared) == ["judge:correct:sums"]
     assert (found.only_base, found.only_candidate, found.refused) == ((), (), {})
-    assert "uncalibrated" in comparisons_markdown(found.comparisons)
+    assert "uncalibrated" in markdown(comparison_page(found.comparisons))
 
 
 def test_verdicts_are_no_answers_of_the_judge(repository: LocalRepository, tmp_path: Path) -> None:

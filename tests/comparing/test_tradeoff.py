@@ -13,7 +13,7 @@ from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.cli.main import run
-from regrade.comparing.chart_text import choice_rows, sentences
+from regrade.comparing.chart_text import choice_table, sentences
 from regrade.comparing.costs import Prices
 from regrade.comparing.tradeoff import Tradeoffs, pareto_front, tradeoffs
 from regrade.records.specification import ModelIdentity
@@ -160,7 +160,9 @@ def test_verdicts_stand_for_the_judged_model_with_the_costs_of_its_answers(
     told = " ".join(sentences(found, "$"))
     assert "org/large (judge org/judge) (2.00 for 0.5 s)" in told
     assert "is better than org/small (judge org/judge): +0.50 points" in told
-    assert [row[1].partition("(")[2] for row in choice_rows(found, "$")] == ["uncalibrated)"] * 2
+    assert [row[1].partition("(")[2] for row in choice_table(found, "$").rows] == [
+        "uncalibrated)"
+    ] * 2
     assert chart(
         repository, models=("small",), benchmarks=("judge:accuracy_style:sums",)
     ).benchmarks

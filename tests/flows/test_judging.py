@@ -19,9 +19,10 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.judging.readings import judged_answers, run_of, verdicts
 from regrade.records.columns import GENERATION_SCHEMA
-from regrade.results.result_page import markdown_report
+from regrade.results.page import blocks
 from regrade.results.results import Evaluation, SomeUnansweredError
 from regrade.settings.errors import SettingsError
+from regrade.text.markdown import markdown
 from regrade.tracking.connection import connect
 from tests.benchmarks.files import write_parquet
 from tests.command_line import ROOT
@@ -147,7 +148,7 @@ def test_several_judges_are_combined_in_the_result_the_page_and_mlflow(
     assert (majority.rule, majority.n, majority.mean) == ("majority", 2, None)
     assert (mean.rule, mean.n, mean.mean) == ("mean", 4, 0.75)
     assert [pair.equal for pair in panel.agreement] == [0.5]
-    assert "| mean | 75.0 ±" in markdown_report(evaluation, None)
+    assert "| mean | 75.0 ±" in markdown(blocks(evaluation))
 
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     with connect(uri) as client:

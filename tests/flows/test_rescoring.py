@@ -244,7 +244,7 @@ def test_diff_and_verify_on_the_command_line(repository: LocalRepository, sums: 
         "The scorer changed",
         "wrong to right",
         "It is 2.",
-        "read before 17",
+        "read before: 17",
         "+33.33 points",
     ):
         assert part in shown.out

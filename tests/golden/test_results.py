@@ -10,15 +10,17 @@ from uuid import UUID
 import pytest
 
 from regrade.cli import plan, sweep, tune
-from regrade.cli.terminal import print_evaluation
+from regrade.cli.terminal import print_blocks
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Comparisons
 from regrade.orchestration import artifacts
 from regrade.orchestration.remote.outcome import Outcome
+from regrade.results.page import blocks
 from regrade.results.results import Evaluation
 from regrade.scoring.diff import Diff
+from regrade.text.markdown import markdown
 from regrade.tuning.plan.plan import MemoryPlan
-from regrade.tuning.search.text import tuning_page
+from regrade.tuning.search import text as tuning
 from tasks import plan_memory
 from tasks import sweep_page as sweeps
 from tasks.gate import show_comparisons, show_verdict
@@ -39,13 +41,13 @@ def prefect(door: Door, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The artifacts that were made, as Prefect gets them."""
     made: list[str] = []
 
-    def markdown(text: str, *, key: str, description: str) -> None:
+    def page(text: str, *, key: str, description: str) -> None:
         made.append(f"-- {key}: {description}\n{text}")
 
     def table(rows: Any, *, key: str, description: str) -> None:
         made.append(f"-- {key}: {description}\n{json.dumps(rows, indent=1)}")
 
-    monkeypatch.setattr(artifacts, "create_markdown_artifact", markdown)
+    monkeypatch.setattr(artifacts, "create_markdown_artifact", page)
     monkeypatch.setattr(artifacts, "create_table_artifact", table)
     for drawing in (artifacts, sweeps):
         monkeypatch.setattr(drawing, "call_in_process", lambda *_: b"a picture")
@@ -107,7 +109,7 @@ def test_an_evaluation_is_the_same_everywhere(door: Door, prefect: list[str]):
     evaluation = Evaluation.model_validate(document | {"panels": [panel]})
 
     with door.on_screen():
-        print_evaluation(evaluation)
+        print_blocks(blocks(evaluation))
     door.matches("evaluation.txt", "\n-- stderr\n".join(door.capfd.readouterr()))
     artifacts.report(evaluation)
     door.matches("evaluation.prefect.md", "\n".join(prefect))
@@ -215,7 +217,7 @@ def test_a_tuning_is_the_same_everywhere(door: Door, monkeypatch: pytest.MonkeyP
     where = f"--model {DEMO / 'regrade-demo'} --benchmark gsm8k --answers {{answers}}"
     door.json("tune", f"tune {where}")
     door.screen("tune", f"tune {where}")
-    door.matches("tune.prefect.md", tuning_page(found))
+    door.matches("tune.prefect.md", markdown(tuning.blocks(found)))
 
 
 @pytest.mark.parametrize("fits", [True, False])

@@ -15,8 +15,9 @@ from regrade.cli.main import run
 from regrade.pages.report.gathering import Request, gather
 from regrade.pages.report.markdown import markdown_report
 from regrade.pages.report.page import html_report
-from regrade.results.result_page import markdown_report as result_page
+from regrade.results.page import blocks
 from regrade.results.results import Evaluation
+from regrade.text.markdown import markdown
 from tests.comparing.sides import answer
 from tests.pages.viewer.reading import Page, Reader
 from tests.stored import score
@@ -63,7 +64,7 @@ def test_a_figure_that_is_declared_shows_in_every_view(
         "viewer": Reader(folder).page("/").text,
         "report": markdown_report(report),
         "html": Page(200, html_report(report), None).text,
-        "page": result_page(scored, None),
+        "page": markdown(blocks(scored)),
         "screen": screen,
     }
     for view, text in texts.items():

@@ -8,12 +8,13 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.result import Result
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
-from regrade.cli.terminal import print_evaluation
-from regrade.results.other_results import MOST_ROWS, other_rows
-from regrade.results.result_page import markdown_report
+from regrade.cli.terminal import print_blocks
+from regrade.results.other_results import MOST_ROWS, other_table
+from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.stats.named import Aggregate, NamedMetric
+from regrade.text.markdown import markdown
 from tests.builders import row
 from tests.stored import publish, tracked_as
 
@@ -54,8 +55,8 @@ def test_terminal_and_page_show_them_on_their_own_scale(
     answers: AnswerSet, capsys: pytest.CaptureFixture[str]
 ):
     both = evaluation(answers, PERPLEXITY)
-    print_evaluation(both)
-    table, page = capsys.readouterr().out, markdown_report(both, None)
+    print_blocks(blocks(both))
+    table, page = capsys.readouterr().out, markdown(blocks(both))
 
     for text in (table, page):
         assert "0.7500 ± 0.2500" in text
@@ -69,7 +70,7 @@ def test_without_them_there_is_no_second_table(
     scored = score_answers(answers, "number")
     plain = evaluation(answers)
     result = plain.answer_sets[0].model_copy(update={"scores": (score_result(scored, None),)})
-    print_evaluation(plain.model_copy(update={"answer_sets": (result,)}))
+    print_blocks(blocks(plain.model_copy(update={"answer_sets": (result,)})))
 
     assert "result" not in capsys.readouterr().out
 
@@ -77,7 +78,7 @@ def test_without_them_there_is_no_second_table(
 def test_a_long_list_ends_with_the_number_of_those_left_out(answers: AnswerSet):
     many = (Aggregate(subset=f"part {n}", name="acc", value=0.5, n=1) for n in range(MOST_ROWS + 2))
 
-    rows = list(other_rows(evaluation(answers, *many)))
+    rows = other_table(evaluation(answers, *many)).rows
 
     assert len(rows) == MOST_ROWS + 1
     assert rows[-1][2] == "3 more: `--json`"

@@ -1,13 +1,10 @@
+from collections.abc import Sequence
+
 from regrade.stats.speed import GIB
+from regrade.text.layout import Table
+from regrade.text.markdown import markdown
 from regrade.tuning.plan.plan import Choice, Margin, MemoryPlan, SplitPlan, Target
-from regrade.tuning.plan.text import (
-    COLUMNS,
-    fact_lines,
-    headline,
-    plan_markdown,
-    plan_rows,
-    refused_lines,
-)
+from regrade.tuning.plan.text import COLUMNS, blocks, fact_lines, headline, refused_lines
 
 FITTING = SplitPlan(
     tensor=2,
@@ -55,8 +52,13 @@ def plan(*splits: SplitPlan, chosen: SplitPlan | None = FITTING, **changes) -> M
     return MemoryPlan(**(fields | changes))
 
 
+def rows(made: MemoryPlan) -> Sequence[Sequence[str]]:
+    (table,) = (block for block in blocks(made) if isinstance(block, Table))
+    return table.rows
+
+
 def test_a_row_has_the_sizes_of_a_gpu_and_the_requests_of_all_copies():
-    (row,) = plan_rows(plan(FITTING, REFUSED))
+    (row,) = rows(plan(FITTING, REFUSED))
 
     assert dict(zip(COLUMNS, row, strict=True)) == {
         "split": "TP 2 x PP 1 x DP 4",
@@ -70,7 +72,7 @@ def test_a_row_has_the_sizes_of_a_gpu_and_the_requests_of_all_copies():
 
 
 def test_what_does_not_fit_says_by_how_much():
-    (row,) = plan_rows(plan(LACKING, chosen=None))
+    (row,) = rows(plan(LACKING, chosen=None))
 
     assert row[1] == "60.0 GiB to 61.0 GiB"
     assert row[2] == "none"
@@ -100,13 +102,13 @@ def test_the_plan_names_the_version_of_vllm_that_made_it():
 def test_a_model_without_kv_cache_shows_none():
     split = FITTING.model_copy(update={"tokens": None, "concurrency": None})
 
-    (row,) = plan_rows(plan(split))
+    (row,) = rows(plan(split))
 
     assert row[3:6] == ("-", "-", "-")
 
 
 def test_names_of_models_are_no_markup_on_the_page():
-    page = plan_markdown(plan(FITTING, model="org/<img src=x>"))
+    page = markdown(blocks(plan(FITTING, model="org/<img src=x>")))
 
     assert "<img" not in page
     assert "| TP 2 x PP 1 x DP 4 | 30.0 GiB |" in page

@@ -10,13 +10,14 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
-from regrade.cli.terminal import print_evaluation
-from regrade.results.result_page import markdown_report
+from regrade.cli.terminal import print_blocks
+from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.results.tables import headline
 from regrade.scoring.score import score_answers
 from regrade.settings import SamplingParams
 from regrade.stats.metrics import further_averages
+from regrade.text.markdown import markdown
 from tests.builders import row
 from tests.stored import publish, score
 
@@ -74,8 +75,8 @@ def test_the_error_is_that_of_the_questions_means(evaluation: Evaluation):
 def test_terminal_page_and_headline_show_the_average_pass_and_majority(
     evaluation: Evaluation, capsys: pytest.CaptureFixture[str]
 ):
-    print_evaluation(evaluation)
-    table, page = capsys.readouterr().out, markdown_report(evaluation, None)
+    print_blocks(blocks(evaluation))
+    table, page = capsys.readouterr().out, markdown(blocks(evaluation))
 
     assert AVERAGE in table
     assert FURTHER in table
@@ -93,9 +94,9 @@ def test_without_repeats_neither_name_nor_column_is_shown(
         update={"answer_sets": (result.model_copy(update={"repeats": 1}),)}
     )
 
-    print_evaluation(once)
+    print_blocks(blocks(once))
 
-    for text in (capsys.readouterr().out, markdown_report(once, None), headline(once)):
+    for text in (capsys.readouterr().out, markdown(blocks(once)), headline(once)):
         assert "@" not in text
         assert "with repeats" not in text
         assert "56.2 ± 13.2 %" in text

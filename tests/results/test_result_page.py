@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.comparing import verdict_text
 from regrade.comparing.gate import gate
-from regrade.comparing.verdict_text import COLUMNS, gate_markdown
-from regrade.results.result_page import markdown_report
+from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation, ScoreResult, score_result
-from regrade.results.tables import cost_rows, headline, short_headline, table_rows
+from regrade.results.tables import cost_table, headline, score_table, short_headline
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings
 from regrade.stats.scale import Scale
-from regrade.text.markdown import page_tables
+from regrade.text.markdown import markdown
 from tests.builders import row
 from tests.comparing.sides import answer
 from tests.stored import publish, score
@@ -45,7 +45,7 @@ def evaluation(tmp_path: Path) -> Evaluation:
 
 
 def test_the_page_names_the_lowest_subsets_and_how_to_read_the_answers(evaluation: Evaluation):
-    page = markdown_report(evaluation, None)
+    page = markdown(blocks(evaluation))
 
     lowest = [line for line in page.splitlines() if "| part " in line]
     assert [line.split(" | ")[1] for line in lowest] == [f"part {n}" for n in range(5)]
@@ -85,9 +85,9 @@ def test_two_models_of_one_name_are_two_in_the_table(evaluation: Evaluation):
     other = one.model_copy(update={"model_revision": "b" * 40, "answer_set_id": "0" * 16})
     both = evaluation.model_copy(update={"answer_sets": (one, other)})
 
-    assert [cells[0] for cells in table_rows(evaluation)] == ["final"]
-    assert [cells[0] for cells in table_rows(both)] == ["final@aaaaaaaa", "final@bbbbbbbb"]
-    page = markdown_report(both, None)
+    assert [cells[0] for cells in score_table(evaluation).rows] == ["final"]
+    assert [cells[0] for cells in score_table(both).rows] == ["final@aaaaaaaa", "final@bbbbbbbb"]
+    page = markdown(blocks(both))
     assert "| model | benchmark |" in page
     assert "| sums · final@bbbbbbbb | part 0 |" in page  # lowest subsets
     assert "- sums · final@bbbbbbbb: answers `0000000000000000`" in page
@@ -103,13 +103,13 @@ def test_wrong_answers_are_linked_once_they_are_scored(
         answer_sets=(answers.model_copy(update={"scores": ()}),), repository=evaluation.repository
     )
     address = f"](http://view.test/sets/{answers.answer_set_id}"
-    assert f"{address}?verdict=wrong)" in markdown_report(evaluation, None)
-    assert f"{address})" in markdown_report(unscored, None)
-    assert "verdict=wrong" not in markdown_report(unscored, None)
+    assert f"{address}?verdict=wrong)" in markdown(blocks(evaluation))
+    assert f"{address})" in markdown(blocks(unscored))
+    assert "verdict=wrong" not in markdown(blocks(unscored))
 
 
 def test_a_single_model_stands_above_the_table_which_then_fits_the_page(evaluation: Evaluation):
-    page = markdown_report(evaluation, None)
+    page = markdown(blocks(evaluation))
     assert page.startswith(
         "Model: final\n\n| benchmark | scorer | accuracy | n | unparsed | truncated | failed |"
     )
@@ -117,19 +117,15 @@ def test_a_single_model_stands_above_the_table_which_then_fits_the_page(evaluati
 
 
 def test_stages_that_a_run_did_not_need_have_no_seconds(evaluation: Evaluation):
-    assert list(cost_rows(evaluation)) == [("sums", "", "", "", "", "0.5", "")]
+    assert cost_table(evaluation).rows == [("sums", "", "", "", "", "0.5", "")]
 
 
 def test_few_subsets_are_not_ranked(evaluation: Evaluation):
     (answers,) = evaluation.answer_sets
     (scored,) = answers.scores
     few: ScoreResult = scored.model_copy(update={"lowest": ()})
-    page = markdown_report(
-        Evaluation(
-            answer_sets=(answers.model_copy(update={"scores": (few,)}),), repository="/answers"
-        ),
-        None,
-    )
+    sets = (answers.model_copy(update={"scores": (few,)}),)
+    page = markdown(blocks(Evaluation(answer_sets=sets, repository="/answers")))
     assert "Lowest subsets" not in page
 
 
@@ -140,10 +136,10 @@ def test_a_verdicts_page_names_the_baselines_model_and_the_level_in_tables_that_
     for model, right in (("org/base", 390), ("org/new", 320)):
         score(answer(repository, model, right=right))
     report = gate("org/new", GateSettings(baseline="org/base"), answers=repository.uri)
-    page = gate_markdown(report.model_copy(update={"base": "last-good"}))
+    page = markdown(verdict_text.blocks(report.model_copy(update={"base": "last-good"})))
 
     assert "against baseline last-good (org/base)." in page.replace("\\", "")
-    assert "against baseline org/base." in gate_markdown(report).replace("\\", "")
+    assert "against baseline org/base." in markdown(verdict_text.blocks(report)).replace("\\", "")
     assert "(90 %)" in page
     assert "&#60;" not in page
     headers = [line for line in page.splitlines() if line.startswith("| benchmark |")]
@@ -152,21 +148,4 @@ def test_a_verdicts_page_names_the_baselines_model_and_the_level_in_tables_that_
         "| benchmark | interval | right to wrong | wrong to right | would find | n |",
     ]
     shown = {name for line in headers for name in line.strip("| ").split(" | ")}
-    assert shown == {*COLUMNS}
-
-
-def test_a_table_that_is_too_wide_for_the_page_is_continued_in_a_second_one():
-    columns = ("benchmark", "scorer", "accuracy", "n")
-    groups = (columns[:2], columns[2:3], columns[3:])
-
-    def heads(scorer: str, accuracy: str) -> list[str]:
-        lines = page_tables(groups, columns, [("sums", scorer, accuracy, "9")], key=columns[:1])
-        return [line for line in lines if "benchmark" in line]
-
-    assert heads("number", "50 %") == ["| benchmark | scorer | accuracy | n |"]
-    assert heads("x" * 75, "50 %") == ["| benchmark | scorer |", "| benchmark | accuracy | n |"]
-    assert heads("x" * 60, "x" * 80) == [
-        "| benchmark | scorer |",
-        "| benchmark | accuracy |",
-        "| benchmark | n |",
-    ]
+    assert shown == {*verdict_text.COLUMNS}

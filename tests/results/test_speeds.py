@@ -1,12 +1,10 @@
 """Speeds of a run: who measured, goodput, and whether engine and client agree."""
 
-import pytest
-
-from regrade.cli.terminal import print_evaluation
-from regrade.results.result_page import markdown_report
+from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation
 from regrade.settings import GoodputLimits
 from regrade.stats.speed import Goodput, OtherSide, Speed, Spread
+from regrade.text.markdown import markdown
 
 
 def evaluated(speed: Speed) -> Evaluation:
@@ -29,72 +27,62 @@ def spread(mean: float) -> Spread:
     return Spread(mean=mean, p25=mean, p50=mean, p75=mean, p99=mean, n=4)
 
 
-def shown(speed: Speed, capsys: pytest.CaptureFixture[str]) -> str:
-    """Lines of the terminal, which must also be on the run's page."""
-    print_evaluation(evaluated(speed))
-    printed = capsys.readouterr().out
-    page = markdown_report(evaluated(speed), None).replace("\\", "")
-    remarks = [line.removeprefix("sums: ") for line in printed.splitlines() if line[:5] == "sums:"]
-    assert all(remark in page for remark in remarks)
-    return printed
+def shown(speed: Speed) -> str:
+    """The page of an evaluation."""
+    return markdown(blocks(evaluated(speed)))
 
 
-def test_latencies_and_load_are_in_the_table_and_with_all_percentiles_on_the_page(
-    capsys: pytest.CaptureFixture[str],
-):
+def test_latencies_and_load_are_on_the_page():
     latency = Spread(mean=0.25, p25=0.1, p50=0.2, p75=0.3, p99=0.4, n=4)
     names = ("ttft", "tpot", "itl", "e2el", "queue")
-    speed = Speed(
-        **dict.fromkeys(names, latency),
-        running_mean=2.0,
-        running_max=3,
-        waiting_max=1,
-        kv_cache_usage_max=0.5,
-        prefix_hit_rate=0.25,
-        preemptions=6,
+    page = shown(
+        Speed(
+            **dict.fromkeys(names, latency),
+            running_mean=2.0,
+            running_max=3,
+            waiting_max=1,
+            kv_cache_usage_max=0.5,
+            prefix_hit_rate=0.25,
+            preemptions=6,
+        )
     )
 
-    printed = shown(speed, capsys)
-    page = markdown_report(evaluated(speed), None)
-
-    (row,) = (line.split() for line in printed.splitlines() if line.startswith("sums   "))
-    assert row[1:] == [*["200.0", "/", "400.0"] * 5, "2.0", "50.0%", "6"]
     assert page.count("| 250.0 | 100.0 | 200.0 | 300.0 | 400.0 | 4 |") == len(names)
     load = "2.0 requests at a time (most 3, waiting 1), KV cache 50.0%, prefix cache 25.0%, 6 preempted"
     assert f"- sums: {load}" in page
 
 
-def test_measurements_of_a_client_say_so(capsys: pytest.CaptureFixture[str]):
+def test_measurements_of_a_client_say_so():
     speed = Speed(
         measured_by="client", ttft=spread(0.1), itl=spread(0.01), e2el=spread(1.0), running_mean=2.0
     )
 
-    printed = shown(speed, capsys)
+    page = shown(speed)
 
-    assert "measured by the client, per chunk" in printed
-    assert "between chunks" in markdown_report(evaluated(speed), None)
+    assert "measured by the client, per chunk" in page
+    assert "between chunks" in page
 
 
-def test_goodput_names_its_limits(capsys: pytest.CaptureFixture[str]):
+def test_goodput_names_its_limits():
     limits = GoodputLimits(ttft=2, e2el=30)
     goodput = Goodput(limits=limits, answers=4, within=3, unmeasured=1, per_second=1.5)
 
-    printed = shown(Speed(goodput=goodput), capsys)
+    page = shown(Speed(goodput=goodput))
 
-    assert "goodput: 75.0% of 4 answers within TTFT 2 s, E2EL 30 s, 1.50 per second" in printed
-    assert "1 could not be measured" in printed
+    assert "goodput: 75.0% of 4 answers within TTFT 2 s, E2EL 30 s, 1.50 per second" in page
+    assert "1 could not be measured" in page
 
 
-def test_a_difference_between_engine_and_client_is_told(capsys: pytest.CaptureFixture[str]):
+def test_a_difference_between_engine_and_client_is_told():
     speed = Speed(e2el=spread(1.0), other_side=OtherSide(by="client", requests=4, e2el=1.2))
 
-    printed = shown(speed, capsys)
+    page = shown(speed)
 
-    assert "E2EL differs between engine (1,000.0 ms on average) and client (1,200.0 ms)" in printed
-    assert "agree" not in printed
+    assert "E2EL differs between engine (1,000.0 ms on average) and client (1,200.0 ms)" in page
+    assert "agree" not in page
 
 
-def test_agreement_is_told(capsys: pytest.CaptureFixture[str]):
+def test_agreement_is_told():
     speed = Speed(e2el=spread(1.0), other_side=OtherSide(by="client", requests=4, e2el=1.01))
 
-    assert "engine and client agree within 5% (E2EL)" in shown(speed, capsys)
+    assert "engine and client agree within 5% (E2EL)" in shown(speed)

@@ -1,7 +1,8 @@
 """The page of a sweep: tables, conclusions with a correction for the number of points, and plots."""
 
 from regrade.stats.curves import curve_chart
-from regrade.tuning.sweep.text import notes, plots, result_rows, sentences, sweep_page
+from regrade.text.markdown import markdown
+from regrade.tuning.sweep.text import blocks, notes, plots, result_rows, sentences
 from tests.tuning.sweep.made import paired_test, point, sweep
 
 
@@ -46,7 +47,7 @@ def test_a_point_that_lacks_answers_is_not_the_fastest():
 
 
 def test_untrusted_texts_stay_text_on_the_page():
-    page = sweep_page(sweep(point(0, 1), point(1, 4)), {"throughput": "throughput.png"})
+    page = markdown(blocks(sweep(point(0, 1), point(1, 4)), {"throughput": "throughput.png"}))
     assert "<script>" not in page
     assert "](throughput.png)" in page
     assert "accuracy-over-cost" not in page  # no image of it was given

@@ -7,14 +7,13 @@ from regrade.answers.local import LocalRepository
 from regrade.scoring.diff import Diff, compare
 from regrade.scoring.diff_sides import diff_scorings, diff_with_before
 from regrade.scoring.diff_text import (
+    blocks,
     diff_line,
-    diff_markdown,
-    diffs_markdown,
-    table_rows,
     what_changed,
 )
 from regrade.scoring.score import label_of, score_answers
 from regrade.settings.errors import DamagedAnswersError, SettingsError
+from regrade.text.markdown import markdown
 from tests.builders import row
 from tests.stored import again, numbers, publish, score, score_with_an_older_scorer
 
@@ -117,7 +116,7 @@ def test_answers_without_a_prompt_and_without_a_target_have_examples(
 
     assert len(diff.examples) == 4
     assert {(example.prompt, example.target) for example in diff.examples} == {(None, None)}
-    assert "target: -" in diff_markdown(diff)
+    assert "target: -" in markdown(blocks(diff))
     assert Diff.model_validate_json(diff.model_dump_json()) == diff
 
 
@@ -246,14 +245,3 @@ def test_repeats_of_a_question_make_one_cluster(repository: LocalRepository) -> 
 
     assert (overall.n, overall.samples, overall.wrong_to_right) == (8, 4, 2)
     assert overall.stderr == pytest.approx((4 / 3 * (3 * 0.5**2 + 1.5**2)) ** 0.5 / 8)
-
-
-def test_many_comparisons_make_a_page_that_ends(repository: LocalRepository) -> None:
-    diff = compared(repository)
-
-    page = diffs_markdown([diff] * 1000)
-
-    assert len(page) < 260_000
-    assert "more: see `regrade diff`" in page
-    assert table_rows(diff)[0][0] == "all answers"
-    assert diff_markdown(diff).count("**wrong to right**") == 3

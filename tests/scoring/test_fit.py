@@ -6,20 +6,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.publishing import publish_scores
 from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
 from regrade.answers.sets import AnswerSet
-from regrade.cli.terminal import print_evaluation
 from regrade.records.columns import SCORING_SCHEMA
-from regrade.results.result_page import markdown_report
+from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.results.tables import headline
 from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
 from regrade.stats.metrics import summarise
+from regrade.text.markdown import markdown
 from tests.builders import row
 from tests.stored import again, publish
 
@@ -150,9 +149,7 @@ def test_a_few_truncated_answers_are_in_the_table_only(repository: LocalReposito
     assert list(notes(answers, score_answers(answers, "number").file)) == []
 
 
-def test_terminal_page_and_headline_begin_with_the_truncated_answers(
-    repository: LocalRepository, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_and_headline_begin_with_the_truncated_answers(repository: LocalRepository) -> None:
     answers = truncated(repository, 30, 100)
     score = score_result(score_answers(answers, "number"), None)
     result = AnswerSetResult(
@@ -168,12 +165,6 @@ def test_terminal_page_and_headline_begin_with_the_truncated_answers(
         seconds={},
     )
     evaluation = Evaluation(answer_sets=(result,), repository=str(repository.uri))
-    monkeypatch.setattr("regrade.cli.terminal.stderr", Console(stderr=True, width=1_000))
-
-    print_evaluation(evaluation)
-
-    said = "sums: 30.0% of the answers were cut off at 512 tokens"
-    assert capsys.readouterr().err.startswith(said)
-    page = markdown_report(evaluation, None)
+    page = markdown(blocks(evaluation))
     assert page.startswith("**sums**: 30.0% of the answers were cut off at 512 tokens")
     assert headline(evaluation) == "org/tiny: sums 100.0 ± 0.0 % (n=100, 30.0 % truncated)"

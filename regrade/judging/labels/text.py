@@ -1,14 +1,33 @@
-"""Agreement of verdicts with people, and the figure corrected by their labels, as lines of text and a table."""
+"""The page of agreement of verdicts with people, and of the figure corrected by their labels."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from regrade.judging.labels.calibrated import Calibrated
 from regrade.stats.agreement import Agreement
 from regrade.stats.resampling import Estimate
+from regrade.text.blocks import Block, Heading, Line
+from regrade.text.layout import Table
 from regrade.text.numbers import percent
 
 HIGH_PREVALENCE = 0.9
 """Share of one label above which kappa and alpha say little."""
+
+
+def blocks(calibrated: Calibrated, name: str = "", bias: Sequence[str] = ()) -> list[Block]:
+    """Return figures, agreement and the table of labels; of each field, if verdicts have several.
+
+    Args:
+        calibrated: Figures corrected by labels.
+        name: Name of the first field; "" for verdicts without fields.
+        bias: Lines about signs of bias.
+    """
+    agreement = calibrated.agreement
+    return [
+        *([Heading(name, 3)] if name else []),
+        *map(Line, (*calibration_lines(calibrated), *bias)),
+        *([] if agreement is None else [_confusion(agreement)]),
+        *(block for field, other in calibrated.fields.items() for block in blocks(other, field)),
+    ]
 
 
 def calibration_lines(calibrated: Calibrated) -> Iterator[str]:
@@ -31,15 +50,14 @@ def calibration_lines(calibrated: Calibrated) -> Iterator[str]:
         yield f"{people} among themselves: Krippendorff's alpha {_number(calibrated.people)}"
 
 
-def confusion_columns(agreement: Agreement) -> tuple[str, ...]:
-    """Return the names of the columns of `confusion_rows`."""
-    return ("verdict", *(f"people: {label}" for label in agreement.labels))
-
-
-def confusion_rows(agreement: Agreement) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each verdict, with the number of answers by people's label."""
-    for label, counts in zip(agreement.labels, agreement.table, strict=True):
-        yield label, *(f"{count:,}" for count in counts)
+def _confusion(agreement: Agreement) -> Table:
+    """Return a row for each verdict, with the number of answers by people's label."""
+    columns = ("verdict", *(f"people: {label}" for label in agreement.labels))
+    rows = [
+        (label, *(f"{count:,}" for count in counts))
+        for label, counts in zip(agreement.labels, agreement.table, strict=True)
+    ]
+    return Table(columns, rows)
 
 
 def _prevalence(agreement: Agreement) -> Iterator[str]:

@@ -8,13 +8,13 @@ from uuid import UUID
 
 from prefect.client.schemas.objects import FlowRun
 
+from regrade.comparing import verdict_text
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.junit import junit, junit_run
-from regrade.comparing.verdict_text import gate_markdown
 from regrade.orchestration.artifacts import METRICS_KEY, RESULT_KEYS, newest_artifact, read_report
 from regrade.orchestration.remote.client import Server, page
 from regrade.settings.errors import COULD_NOT_RUN
-from regrade.text.markdown import escape
+from regrade.text.markdown import escape, markdown
 
 CANCELLED = 4
 """Exit code for a flow run that was cancelled by someone else."""
@@ -64,7 +64,7 @@ class Outcome:
             return _failure(self.deployment, self.problem, _link(self.name, self.flow_run_id))
         link = _link(self.name, self.flow_run_id)
         if self.gate is not None:
-            return f"{gate_markdown(self.gate).rstrip()}\n\nFlow run: {link}\n"
+            return f"{markdown(verdict_text.blocks(self.gate)).rstrip()}\n\nFlow run: {link}\n"
         return f"# {self.deployment}\n\n{self.result or 'Done.'}\n\nFlow run: {link}\n"
 
     def junit(self) -> str:

@@ -19,7 +19,8 @@ from regrade.pages.report.provenance import (
 from regrade.pages.viewer.visible import is_hidden
 from regrade.records.rubrics.facts import answers_per_question
 from regrade.settings.project_folder import VERSION
-from regrade.text.markdown import escape, markdown_table
+from regrade.text.layout import Table
+from regrade.text.markdown import escape, markdown
 from regrade.text.numbers import average_text
 
 MAX_CHARACTERS = 700_000
@@ -51,7 +52,7 @@ def markdown_report(report: Report, *, plots: bool = True) -> str:
         f"{escape(shown_place(report.repository.uri))} at `{report.revision}` · made {made}",
         "",
     ]
-    lines += markdown_table(_RESULTS, [_result(item) for item in report.sets], text=_TEXT)
+    lines += _table(_RESULTS, [_result(item) for item in report.sets])
     lines += [
         "",
         "± is one standard error. Unparsed answers count as wrong; failed ones are missing.",
@@ -65,7 +66,7 @@ def markdown_report(report: Report, *, plots: bool = True) -> str:
     lines += ["## Seconds and tokens", ""]
     figures = figures_in("report")
     columns = ("model", "benchmark", *(figure.heading for figure in figures))
-    lines += markdown_table(columns, [_figures(item, figures) for item in report.sets], text=_TEXT)
+    lines += _table(columns, [_figures(item, figures) for item in report.sets])
     lines += ["", *_examples(report, sum(map(len, lines)))]
     lines += ["## Versions and commits", ""]
     for answer_set in all_made(report):
@@ -77,6 +78,10 @@ def markdown_report(report: Report, *, plots: bool = True) -> str:
     links = [viewer_address(report, item) for item in report.sets]
     lines += ["", *(f"- <{link}>" for link in links if link is not None), ""]
     return "\n".join(lines)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return markdown([Table(columns, rows, _TEXT)], width=None).splitlines()
 
 
 def _title(item: ReportedSet) -> str:
@@ -121,7 +126,7 @@ def _changes(report: Report) -> Iterator[str]:
         for item in report.sets
         if item.comparison is not None
     ]
-    yield from markdown_table(("model", *COLUMNS), rows, text=("model", "benchmark"))
+    yield from _table(("model", *COLUMNS), rows)
     yield from ("", "Paired by question; differences are in percentage points.", "")
     for item in report.sets:
         if item.refusal is not None:
@@ -144,7 +149,7 @@ def _worst(report: Report) -> Iterator[str]:
             )
             for subset in item.subsets[:WORST_SUBSETS]
         ]
-        yield from markdown_table(("subset", "accuracy", "n"), rows, text=_TEXT)
+        yield from _table(("subset", "accuracy", "n"), rows)
         yield ""
 
 

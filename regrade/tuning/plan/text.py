@@ -1,9 +1,8 @@
-"""The plan of a model's memory as a table, and as a page of markdown."""
-
-from collections.abc import Iterator
+"""The page of a plan of a model's memory."""
 
 from regrade.stats.speed import gib
-from regrade.text.markdown import escape, page_tables
+from regrade.text.blocks import Block, Heading, Items, Line
+from regrade.text.layout import Table
 from regrade.tuning.plan.plan import MemoryPlan, SplitPlan
 
 COLUMNS = (
@@ -15,16 +14,17 @@ COLUMNS = (
     "at once in all",
     "fits",
 )
-TEXT_COLUMNS = ("split", "fits")
-GROUPS = ((*COLUMNS[:3], COLUMNS[-1]), COLUMNS[3:-1])
-"""Columns that stay together on a page."""
 
 
-def plan_rows(plan: MemoryPlan) -> Iterator[tuple[str, ...]]:
-    """Yield a row per split that vLLM accepts, in the order of `COLUMNS`."""
-    for split in plan.splits:
-        if split.refused is None:
-            yield _row(split, plan)
+def blocks(plan: MemoryPlan) -> list[Block]:
+    """Return the page of a plan."""
+    rows = [_row(split, plan) for split in plan.splits if split.refused is None]
+    return [
+        Heading(headline(plan), tone="good" if plan.choice else "bad"),
+        Line(plan.advice[:1].upper() + plan.advice[1:]),
+        Table(COLUMNS, rows, ("split", "fits")),
+        Items([*fact_lines(plan), *refused_lines(plan)]),
+    ]
 
 
 def _row(split: SplitPlan, plan: MemoryPlan) -> tuple[str, ...]:
@@ -67,15 +67,6 @@ def fact_lines(plan: MemoryPlan) -> list[str]:
         f"margin: {plan.margin.source}",
         *(f"note: {note}" for note in plan.notes),
     ]
-
-
-def plan_markdown(plan: MemoryPlan) -> str:
-    """Return the page of a plan."""
-    lines = [f"## {escape(headline(plan))}", "", escape(plan.advice[:1].upper() + plan.advice[1:])]
-    rows = list(plan_rows(plan))
-    lines += ["", *page_tables(GROUPS, COLUMNS, rows, key=COLUMNS[:1], text=TEXT_COLUMNS)]
-    lines += [*(f"- {escape(line)}" for line in (*fact_lines(plan), *refused_lines(plan)))]
-    return "\n".join(lines) + "\n"
 
 
 def _usable(plan: MemoryPlan) -> str:

@@ -1,17 +1,16 @@
-"""A search for the fastest settings as table rows and a page of markdown."""
+"""The page of a search for the fastest settings."""
 
 from collections.abc import Iterator
 
 from regrade.stats.speed import Spread
-from regrade.text.markdown import escape, page_tables
+from regrade.text.blocks import Block, Heading, Line, with_code
+from regrade.text.layout import Table
 from regrade.tuning.search.job import TuneResult
 from regrade.tuning.search.records import TrialRecord, Tuning
 from regrade.tuning.search.search import TOKENS
 
 COLUMNS = ("start", "settings", "in flight", "per second", "TTFT p99 ms", "TPOT p99 ms", "n", "")
-TEXT_COLUMNS = ("settings", "")
-GROUPS = ((*COLUMNS[:4], COLUMNS[-1]), COLUMNS[4:-1])
-"""Columns that stay together on a page."""
+TEXT_COLUMNS = ("start", "settings", "")
 
 
 def trial_rows(tuning: Tuning) -> Iterator[tuple[str, ...]]:
@@ -62,15 +61,10 @@ def lines(result: TuneResult) -> Iterator[str]:
     yield f"Kept as {result.path} in {result.repository}; `regrade evaluate --engine.tuned` uses it."
 
 
-def tuning_page(result: TuneResult) -> str:
-    """Return a page of markdown."""
-    rows = list(trial_rows(result.tuning))
-    return "\n".join(
-        [
-            f"# Tuned: {escape(result.tuning.key.model.name)}",
-            "",
-            *(part for line in lines(result) for part in (escape(line), "")),
-            *page_tables(GROUPS, COLUMNS, rows, key=(COLUMNS[0], COLUMNS[2]), text=TEXT_COLUMNS),
-            "",
-        ]
-    )
+def blocks(result: TuneResult) -> list[Block]:
+    """Return the page of a search."""
+    return [
+        Heading(f"Tuned: {result.tuning.key.model.name}", 1),
+        Table(COLUMNS, list(trial_rows(result.tuning)), TEXT_COLUMNS, lists=("settings",)),
+        *(Line(with_code(line)) for line in lines(result)),
+    ]

@@ -1,4 +1,4 @@
-"""A sweep as tables, a page of markdown and plots; untrusted texts are escaped."""
+"""The page and the plots of a sweep."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,9 @@ from regrade.stats.curves import Axes, Curve, Place
 from regrade.stats.scale import SHARES
 from regrade.stats.significance import holm
 from regrade.stats.speed import Spread
-from regrade.text.markdown import escape, markdown_table, page_tables
+from regrade.text import blocks as page
+from regrade.text.blocks import Block, Code, Details, Heading, Items, Line
+from regrade.text.layout import Table
 from regrade.tuning.sweep.points import IN_FLIGHT, short
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
 
@@ -24,8 +26,6 @@ RESULT_COLUMNS = (
     "worse / better",
     "p",
 )
-GROUPS = (RESULT_COLUMNS[:6], RESULT_COLUMNS[6:])
-"""Columns that stay together on a page."""
 _LATENCIES = {
     "ttft": "TTFT",
     "tpot": "TPOT",
@@ -33,6 +33,11 @@ _LATENCIES = {
     "e2el": "E2EL",
     "queue": "queue",
 }
+_EXPLAINED = (
+    "Accuracy ± one standard error. Difference from the first point in percentage points with its 95 % interval; worse / "
+    "better: questions with a lower / higher value; p: paired test of no difference, not corrected for the number of points. "
+    "Wall-clock: generating, without loading."
+)
 LATENCY_COLUMNS = ("ms", "mean", "p25", "p50", "p75", "p99")
 
 
@@ -217,50 +222,41 @@ def _label(point: PointResult) -> str:
     return point.name
 
 
-def sweep_page(sweep: SweepResult, images: Mapping[str, str]) -> str:
-    """Return the page of a sweep as markdown.
+def blocks(sweep: SweepResult, images: Mapping[str, str]) -> list[Block]:
+    """Return the page of a sweep.
 
     Args:
         sweep: The sweep.
         images: Address of the image of each plot, by `Plot.file`; plots without one are left out.
     """
     names = setting_columns(sweep)
-    count = (
-        f"{len(sweep.points)} points, {len(sweep.failed)} failed"
-        if sweep.failed
-        else f"{len(sweep.points)} points"
-    )
-    lines = [
-        f"# Sweep {sweep.sweep_id}",
-        "",
-        f"{count}. Compared with the first point: {escape(sweep.points[0].name)}.",
-        "",
+    failed = f", {len(sweep.failed)} failed" if sweep.failed else ""
+    first = sweep.points[0].name
+    shown: list[Block] = [
+        Heading(f"Sweep {sweep.sweep_id}", 1),
+        Line(f"{len(sweep.points)} points{failed}. Compared with the first point: {first}."),
     ]
     for benchmark in sweep.benchmarks:
-        lines += [f"## {escape(benchmark)}", ""]
-        lines += [line for text in sentences(sweep, benchmark) for line in (escape(text), "")]
-        rows = list(result_rows(sweep, benchmark))
-        groups = [(*names, *GROUPS[0]), GROUPS[1]]
-        lines += page_tables(groups, (*names, *RESULT_COLUMNS), rows, key=names, text=names)
-        latencies = list(latency_rows(sweep, benchmark))
-        columns = (*names, *LATENCY_COLUMNS)
-        lines += [*markdown_table(columns, latencies, text=(*names, "ms")), ""]
-        lines += [f"- {escape(note)}" for note in notes(sweep, benchmark)]
-        lines += [""]
-    for plot in plots(sweep):
-        if (address := images.get(plot.file)) is not None:
-            lines += [f"![{escape(plot.axes.title)}]({address})", ""]
-    lines += [
-        "Accuracy ± one standard error. Difference from the first point in percentage points with its 95 % interval; worse / "
-        "better: questions with a lower / higher value; p: paired test of no difference, not corrected for the number of points. "
-        "Wall-clock: generating, without loading.",
-        "",
-        "Answers of each point:",
-        "",
-        *(f"- {escape(point.name)}: `{point.answers}`" for point in sweep.points),
-        "",
+        results, latencies = (
+            Table((*names, *columns), list(rows), (*names, "ms"), settings=names)
+            for columns, rows in (
+                (RESULT_COLUMNS, result_rows(sweep, benchmark)),
+                (LATENCY_COLUMNS, latency_rows(sweep, benchmark)),
+            )
+        )
+        shown += [Heading(benchmark), *map(Line, sentences(sweep, benchmark)), results, latencies]
+        shown.append(Items(list(notes(sweep, benchmark)), "doubt"))
+    shown += [
+        page.Plot(plot.axes.title, images[plot.file])
+        for plot in plots(sweep)
+        if plot.file in images
     ]
-    return "\n".join(lines)
+    places = [(f"{point.name}: ", Code(point.answers)) for point in sweep.points]
+    shown += [
+        Line(_EXPLAINED, "note"),
+        Details((Heading("Answers of each point", 3), Items(places))),
+    ]
+    return shown
 
 
 def _settings(sweep: SweepResult, point: PointResult) -> tuple[str, ...]:

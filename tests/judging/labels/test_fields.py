@@ -12,7 +12,7 @@ from regrade.judging.labels.calibrate import calibrate
 from regrade.judging.labels.importing import labels_of_rows, new_labels, store_labels
 from regrade.judging.labels.sheet import SheetError, read_sheet, write_sheet
 from regrade.judging.labels.task import open_tasks
-from regrade.results.other_results import other_rows
+from regrade.results.other_results import other_table
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.settings.errors import SettingsError
@@ -120,7 +120,7 @@ def test_the_results_beside_the_headline_say_if_people_labelled_them(
             scores=(score_result(scored, None, calibrate(answers, scored.file)),),
             seconds={},
         )
-        rows = other_rows(Evaluation(answer_sets=(found,), repository=answers.repository.uri))
+        rows = other_table(Evaluation(answer_sets=(found,), repository=answers.repository.uri)).rows
         return next(row[4] for row in rows if row[3] == "style")
 
     assert shown(judged) == "2.0000 ± 0.0000 (uncalibrated)"

@@ -11,11 +11,12 @@ from regrade.cli.main import run
 from regrade.judging.bias import bias_of
 from regrade.judging.labels.calibrate import calibrate
 from regrade.results.bias import bias_lines, evaluation_lines
-from regrade.results.other_results import other_rows
-from regrade.results.result_page import markdown_report
+from regrade.results.other_results import other_table
+from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
-from regrade.results.tables import columns, headline, table_rows
+from regrade.results.tables import headline, score_table
 from regrade.scoring.score import score_answers
+from regrade.text.markdown import markdown
 from tests.comparing.sides import answer
 from tests.judged import judge, judged_of
 from tests.stored import tracked_as
@@ -46,8 +47,8 @@ def evaluation(answers: AnswerSet) -> Evaluation:
 
 
 def cell(found: Evaluation) -> str:
-    [row] = table_rows(found)
-    return dict(zip(columns(found), row, strict=True))["by people's labels"]
+    [cell] = score_table(found).cells("by people's labels")
+    return cell
 
 
 def test_a_judged_result_says_uncalibrated_until_there_are_labels(
@@ -57,7 +58,7 @@ def test_a_judged_result_says_uncalibrated_until_there_are_labels(
 
     assert cell(found) == "uncalibrated"
     assert "uncalibrated" in headline(found)
-    assert "uncalibrated" in markdown_report(found, None)
+    assert "uncalibrated" in markdown(blocks(found))
 
 
 def test_a_labelled_result_shows_the_corrected_figure_its_interval_and_the_method(
@@ -155,11 +156,12 @@ def test_results_of_several_judges_name_the_judge(
         repository=repository.uri,
     )
 
-    for rows in (evaluation_lines(both), other_rows(both)):
-        assert list(dict.fromkeys(row[0] for row in rows)) == [
+    told = [line.split(": ")[0] for line in evaluation_lines(both)]
+    for titles in (told, other_table(both).cells("benchmark")):
+        assert list(dict.fromkeys(titles)) == [
             f"judge:correct:sums · org/a (judge {name})" for name in names
         ]
-    assert {row[0] for row in other_rows(found[0])} == {"judge:correct:sums"}
+    assert {row[0] for row in other_table(found[0]).rows} == {"judge:correct:sums"}
 
 
 def test_a_judge_of_pairs_shows_which_place_it_prefers(repository: LocalRepository) -> None:

@@ -22,11 +22,12 @@ from regrade.orchestration.remote.outcome import Outcome
 from regrade.pages.report import tracked
 from regrade.pages.report.gathering import Request
 from regrade.pages.report.of_verdict import write_verdict_report
-from regrade.results.result_page import markdown_report
+from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings
 from regrade.settings.errors import SettingsError
+from regrade.text.markdown import markdown
 from regrade.tracking import track
 from regrade.tracking.connection import artifact_url, run_url
 from tasks.score import ScoredSet
@@ -96,7 +97,7 @@ def test_a_flow_adds_the_report_and_its_page_links_to_it(
         seconds={},
         report_url=url,
     )
-    page = markdown_report(Evaluation(answer_sets=(result,), repository="x"), None)
+    page = markdown(blocks(Evaluation(answer_sets=(result,), repository="x")))
     assert f"[report]({url})" in page
 
 

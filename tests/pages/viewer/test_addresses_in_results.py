@@ -8,15 +8,16 @@ import pytest
 
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
+from regrade.comparing import verdict_text
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.gate import gate
-from regrade.comparing.text import comparisons_markdown
+from regrade.comparing.text import blocks as comparison_page
 from regrade.comparing.together import compare_sides
-from regrade.comparing.verdict_text import gate_markdown
-from regrade.results.result_page import markdown_report
+from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings
+from regrade.text.markdown import markdown
 from tests.comparing.sides import answer
 from tests.pages.viewer.reading import Reader
 from tests.stored import again, score, tracked_as
@@ -69,7 +70,7 @@ def test_compare_names_the_comparison_and_each_example(
     compared = compare_sides(
         "org/base", "org/candidate", answers=reader.repository.uri, options=options
     )
-    open_all(reader, addresses(comparisons_markdown(compared.comparisons)), 3)
+    open_all(reader, addresses(markdown(comparison_page(compared.comparisons))), 3)
 
 
 def test_the_report_of_a_gate_names_the_comparison(
@@ -82,7 +83,7 @@ def test_the_report_of_a_gate_names_the_comparison(
     report = gate(
         "org/candidate", settings, answers=reader.repository.uri, benchmarks=(), examples=1
     )
-    open_all(reader, addresses(gate_markdown(report)), 2)
+    open_all(reader, addresses(markdown(verdict_text.blocks(report))), 2)
     with pytest.raises(SystemExit):
         run(["gate", "org/candidate", "--baseline", "org/base"])
     open_all(reader, addresses(capfd.readouterr().out), 1)
@@ -104,9 +105,7 @@ def test_the_page_of_a_flow_run_names_the_answers(
         scores=(score_result(score_answers(answers, "number"), None),),
         seconds={},
     )
-    page = markdown_report(
-        Evaluation(answer_sets=(result,), repository=reader.repository.uri), None
-    )
+    page = markdown(blocks(Evaluation(answer_sets=(result,), repository=reader.repository.uri)))
     open_all(reader, addresses(page), 2)
 
 

@@ -1,0 +1,51 @@
+"""Blocks as markdown: untrusted texts stay text, wide tables are continued, and long pages end."""
+
+from regrade.text.blocks import Code, Details, Fold, Line, Link, Plot, Quote, Strong
+from regrade.text.layout import Table
+from regrade.text.markdown import markdown
+
+
+def test_a_table_that_is_too_wide_for_the_page_is_continued_in_a_second_one():
+    columns = ("benchmark", "scorer", "accuracy", "n")
+
+    def heads(scorer: str, accuracy: str) -> list[str]:
+        page = markdown([Table(columns, [("sums", scorer, accuracy, "9")])])
+        return [line for line in page.splitlines() if "benchmark" in line]
+
+    assert heads("number", "50 %") == ["| benchmark | scorer | accuracy | n |"]
+    assert heads("x" * 75, "50 %") == ["| benchmark | scorer |", "| benchmark | accuracy | n |"]
+    assert heads("x" * 60, "x" * 80) == [
+        "| benchmark | scorer |",
+        "| benchmark | accuracy |",
+        "| benchmark | n |",
+    ]
+
+
+def test_columns_without_a_cell_are_left_out():
+    assert markdown([Table(("a", "b", "n"), [("x", "", "1")])]).splitlines()[0] == "| a | n |"
+
+
+def test_untrusted_texts_are_text_in_every_place():
+    nasty = "`<b>|*x*"
+    page = markdown(
+        [
+            Line((nasty, Strong(nasty), Code(nasty), Link(nasty, "https://x.org/(a b)"))),
+            Line(Link(nasty, "javascript:alert(1)")),
+            Fold(nasty, [Quote(nasty, f"```\n{nasty}")]),
+        ]
+    )
+    outside = "\n".join(line for line in page.splitlines() if not line.startswith("    "))
+
+    assert "<b>" not in outside
+    assert "](https://x.org/%28a%20b%29)" in page
+    assert "javascript" not in page
+    assert f"    ```\n    {nasty}" in page
+
+
+def test_a_page_ends_at_its_limit_with_a_remark_and_closed_folds():
+    lines = [Line("x" * 90) for _ in range(20)]
+
+    page = markdown([Plot("p", "data:" + "y" * 2_000), Details([Fold("more", lines)])], limit=1_000)
+
+    assert page.count("x" * 90) == 11
+    assert page.endswith("The rest is too long for this page.\n\n</details>\n")
