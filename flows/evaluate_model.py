@@ -31,11 +31,11 @@ from regrade.settings.errors import RegradeError
 from regrade.tracking.connection import artifact_url, default_tracking_uri
 from regrade.tracking.process import call_in_process, prepare
 
-# Add a report to hand on to each evaluated model's run in MLflow.
+# Add a report, one file to pass on, to each evaluated model's run in MLflow.
 
 report_logger = logging.getLogger("regrade.report")
 MAX_ROWS = 200_000
-"""Most answers of a model from which examples are chosen; beyond it, the report has only numbers."""
+"""Most answers of a model from which examples are chosen; with more, the report has only numbers."""
 
 
 def hand_on(scorings: Scorings, tracking_uri: str | None, gate: GateSettings | None) -> None:
@@ -112,7 +112,7 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
     scorings = score(chosen, works=works, options=job.scoring_options)
     publish(scorings)
     track(scorings, job.tracking_uri)
-    # Another revision, which began at the same time, may have become the alias meanwhile.
+    # The alias may have moved to another revision, whose evaluation began at the same time.
     first = first and job.gate is not None and is_first(job.gate, job.answers)
     gate = None if first else job.gate
     hand_on(scorings, job.tracking_uri, gate)
@@ -130,10 +130,10 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
             note = promote(whole, gate.baseline, job.tracking_uri)
     if note:
         logger.info("%s", note)
-    scorings.check_tracked()  # last, because the verdict needs published scores but not MLflow
+    scorings.check_tracked()  # last, because the verdict needs published scores, but not MLflow
     check_answered(evaluation)
     if others := [work for work in works if not work.ends_here]:
-        check_answered(unscored(others))  # those that another machine scores
+        check_answered(unscored(others))  # answer sets that another machine scores
     name_run(evaluation)
     message = headline(evaluation) if verdict is None else verdict.summary
     return completed("; ".join(part for part in (message, note) if part), evaluation)

@@ -25,7 +25,7 @@ MAX_MESSAGE = 500
 
 
 class NotFirstError(Exception):
-    """Another evaluation made the alias, so that there is something to compare with."""
+    """Another evaluation has created the alias, which is therefore the baseline now."""
 
 
 class _NewerError(Exception):
@@ -81,13 +81,13 @@ def promote(
 ) -> str:
     """Move an alias to complete answer sets, unless it names newer ones; return a sentence about it.
 
-    A run that ends late must not take the alias back to an older revision.
+    A run that ends late must not move the alias back to an older revision.
 
     Args:
         sets: Answer sets of one model, at most one per benchmark.
         alias: Name of the alias.
         tracking_uri: MLflow server or database. None: the worker's default.
-        first: The answers were compared with nothing, because there was no alias.
+        first: The answers were not compared, because the alias did not exist.
 
     Raises:
         NotFirstError: If `first`, and there is an alias now; it is not moved.
@@ -125,7 +125,7 @@ def announce(report: GateReport, answers: str, tracking_uri: str | None) -> None
     logger.info("%s", report.summary)
     show_verdict(report)
     uri = tracking_uri or default_tracking_uri(answers)
-    if not may_have_runs(uri):  # nothing has been tracked yet
+    if not may_have_runs(uri):  # the runs are not tracked yet
         return
     try:
         tag_candidate(uri, report)

@@ -55,15 +55,15 @@ def judge_sets(job: JudgeJob) -> tuple[list[tuple[AnswerSet, tuple[str, ...]]], 
 def judge_job(
     settings: JudgeSettings, job: EvaluationJob, sets: Sequence[AnswerSet]
 ) -> JudgeJob | None:
-    """Return the job that judges the texts of an evaluation: those whose benchmark names a rubric, or all with a given one.
+    """Return the job that judges the texts of an evaluation: those whose benchmark names a rubric, or all if the job has a rubric.
 
-    None if there are none: a job without names would judge all stored answers that wait for a judge.
+    None if there are no such texts, because a job without names would judge all stored answers that wait for a judge.
     """
     judged = [
         answers.manifest.answer_set_id
         for answers in sets
         if answers.manifest.specification.method
-        != "rank"  # log-probabilities of choices, and no texts
+        != "rank"  # answers are log-probabilities of choices, not texts
         and (settings.rubric or default_rubric(answers.manifest.specification.benchmark.name))
     ]
     if not judged:
@@ -79,7 +79,7 @@ def judge_job(
 
 
 def check_rubric(settings: JudgeSettings, benchmarks: Sequence[str]) -> None:
-    """Refuse a judge that would have nothing to do, or an unknown rubric, before anything is generated.
+    """Refuse a judge without answers to judge, or an unknown rubric, before answers are generated.
 
     Raises:
         SettingsError: As `check_asking`.

@@ -93,7 +93,7 @@ class Scorings:
 
 
 def own_scorers(answers: AnswerSet) -> tuple[str, ...]:
-    """Return the scorers of a benchmark that read these answers: those of a judge read its verdicts."""
+    """Return the scorers of an answer set, without the judge unless the answers are its verdicts."""
     scorers = answers.manifest.scorers
     if judge_run(answers.manifest.specification) is not None:
         return scorers
@@ -148,7 +148,9 @@ def publish(scorings: Scorings) -> None:
         return
     try:
         scorings.panels = combine_judges(repository, scorings.revision, hidden(sets))
-    except RegradeError as error:  # scores are published: they are tracked and shown without it
+    except (
+        RegradeError
+    ) as error:  # the scores are published; they are tracked and shown without the panel
         logger.warning("the judges are not combined: %s", error)
 
 

@@ -1,4 +1,4 @@
-"""Plan the answer sets of judges: find the answers to judge, and make questions of them."""
+"""Plan the answer sets of judges: find the answers to judge, and turn them into questions."""
 
 import logging
 import secrets
@@ -37,7 +37,7 @@ logger = logging.getLogger("regrade.judge")
 
 @task(name="plan", task_run_name="plan {judge}", **retried(*DELAYS))
 def plan_judging(job: JudgeJob, judge: str) -> list[Work]:
-    """Resolve a judge, find the answers and make questions of them.
+    """Resolve a judge, find the answers, and turn them into questions.
 
     Returns:
         One `Work` for each judged answer set; the spools are not open yet.
@@ -119,7 +119,7 @@ def questions_of(
 def sets_to_judge(
     repository: Repository, names: Sequence[str], rubric: str | None
 ) -> list[AnswerSet]:
-    """Return the answer sets that names stand for, or all whose headline number comes from a judge.
+    """Return the answer sets with these names, or all whose headline number comes from a judge.
 
     Args:
         repository: Answer repository.
@@ -171,7 +171,7 @@ def _baseline(answers: AnswerSet, name: str, uri: str) -> AnswerSet:
 
 
 def take_known(work: Work) -> None:
-    """Take the verdicts that earlier runs gave on the same texts; the requests that are left are asked."""
+    """Reuse the verdicts of earlier runs on the same texts; only the remaining requests are sent."""
     if work.reuse.fresh or not work.requests:
         return
     rows = known_rows(work.plan.specification, work.requests.rows, work.repository)

@@ -50,11 +50,10 @@ def plan_answers(job: GenerationJob) -> list[Work]:
 
 
 def as_work(plan: Plan, repository: Repository, job: EngineJob, share: Share | None = None) -> Work:
-    """Return the work of a plan."""
+    """Return the work for a plan, whose spool is not open yet."""
     log_version_1(plan, repository)
-    if (
-        plan.withheld is not None
-    ):  # all of them: a machine that adds nothing can then still show and score them
+    if plan.withheld is not None:
+        # All samples, so that a machine that adds no row can still show and score the answers.
         plan.withheld.add_samples(plan.samples)
     suffix = "" if share is None else share.folder_suffix
     folder = spool_folder(repository.uri, plan.specification.answer_set_id, suffix)

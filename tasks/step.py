@@ -24,7 +24,7 @@ logger = logging.getLogger("regrade")
 DELAYS = (2, 10, 30)
 """Seconds before each retry of a step."""
 PUBLISHING_DELAYS = (5, 15, 60, 300, 900)
-"""The same for publishing: what was computed is not published yet."""
+"""Seconds before each retry of publishing, on which computed results depend."""
 THREADS = 4
 """Answer sets scored at the same time outside a flow run."""
 _P = ParamSpec("_P")

@@ -1,6 +1,6 @@
 """State of an answer set in a flow.
 
-Prefect visits the elements of what a task gets (`tasks.step.hidden`), but not those of a plain class such as `Work`.
+Prefect visits the elements of a task's arguments (`tasks.step.hidden`), but not those of a plain class such as `Work`.
 """
 
 from datetime import UTC, datetime
@@ -64,22 +64,23 @@ class Work:
         self.price: TokenPrice | None = None
         """Price of the model's tokens; None: not given."""
         self.ends_here = share is None
-        """This run has the last word on the answer set: alone, or its rows completed the set, or it was complete before."""
+        """This run scores the answer set, because it is alone, its rows completed the set, or the set was complete
+        before."""
         self.load_seconds = 0.0
         self.generate_seconds = 0.0
         self.speed: Speed | None = None
-        """Measurements inside the engine; None if it took none."""
+        """Measurements inside the engine, or None."""
         self.publish_seconds = 0.0
         self.live: Progress | None = None
         """Progress of the current engine, while it generates and after it."""
         self.measured: MeasuredEngine | None = None
-        """The loaded engine that generates the answers; None if it takes no measurements."""
+        """The loaded engine that generates the answers; None if it does not measure."""
         self.commits = self.failed_commits = 0
         self.last_commit: float | None = None
         """Time of the last commit, as seconds since 1970."""
 
     def begin(self, session: Session) -> None:
-        """Note a session in the spool: the rows that follow are its own."""
+        """Record a session in the spool, to which the following rows belong."""
         begin_session(
             self.spool,
             self.repository.uri,

@@ -32,7 +32,7 @@ class Remaining:
     fresh: bool = False
     """The replaced shards can be read."""
     sessions: tuple[Session, ...] = ()
-    """Earlier sessions whose rows stay."""
+    """Earlier sessions whose rows are kept."""
 
 
 def log_version_1(plan: Plan, repository: Repository) -> None:
@@ -68,7 +68,7 @@ def remaining(
     origin = read_origin(spool)
     shards = {shard.sha256 for shard in stored.manifest.shards} if stored else set()
     replaced, fresh = set(), False
-    if origin is not None and origin.replaced:  # interrupted: go on with what it replaced
+    if origin is not None and origin.replaced:  # interrupted: with the same replaced shards
         replaced, fresh = set(origin.replaced), origin.fresh
     elif reuse.fresh and shards:
         replaced, fresh = shards, True

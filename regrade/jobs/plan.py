@@ -13,7 +13,7 @@ from regrade.answers.withheld import WithheldQuestions
 from regrade.benchmarks.base import Benchmark
 from regrade.benchmarks.questions.prompting import read_chat_template
 from regrade.engines.base import BaseEngineSettings, PromptRendering
-from regrade.jobs.asking import asked_as
+from regrade.jobs.question_settings import question_settings
 from regrade.jobs.shares import Share
 from regrade.models import ResolvedModel
 from regrade.records import Request, Sample
@@ -39,7 +39,7 @@ class Plan:
 
     @property
     def description(self) -> SetDescription:
-        """The answer set as the manifest will describe it."""
+        """Specification of the answer set, part of its manifest."""
         return SetDescription(
             specification=self.specification,
             n_samples=len(self.samples),
@@ -101,7 +101,7 @@ class PlannedRequests:
     rows: Sequence[tuple[Sample, int]]
     """Pairs of sample and repeat."""
     day: date | None = None
-    """Day that the chat template prints as today; None if it prints none, or only a server knows."""
+    """Day that the chat template prints as today; None if it prints none, or only a server knows it."""
     withdrawn: frozenset[int] = frozenset()
     """Keys of requests that need no answer any more. It grows, and is replaced as a whole: engines read it in other threads."""
 
@@ -179,7 +179,7 @@ def make_plan(
             or the model cannot be asked as the settings say.
         SourceError: If the benchmark's data cannot be read.
     """
-    asked = asked_as(
+    asked = question_settings(
         benchmark,
         model,
         sampling=sampling,
@@ -198,7 +198,7 @@ def make_plan(
         _check_server(benchmark, samples[0])
     identity = benchmark.identity
     if identity.limit is not None and len(samples) < identity.limit:
-        identity = identity.model_copy(update={"limit": None})  # the limit leaves out nothing
+        identity = identity.model_copy(update={"limit": None})  # the limit has no effect
     specification = Specification(
         model=model.identity,
         benchmark=identity,
@@ -220,7 +220,7 @@ def make_plan(
 
 
 def _check_server(benchmark: Benchmark, sample: Sample) -> None:
-    """Refuse requests that servers do not take.
+    """Refuse requests that servers do not accept.
 
     Raises:
         SettingsError: If continuations are ranked by another rule than labels, or prompts begin the model's answer.

@@ -1,11 +1,11 @@
-"""The answer sets of a job: its benchmarks are opened, and planned for a model."""
+"""Plan the answer sets of a job: open its benchmarks, and plan each for the model."""
 
 from regrade.benchmarks import open_benchmark, open_dataset, open_harness_task
 from regrade.benchmarks.base import Benchmark
 from regrade.engines.vllm import VllmEngine
-from regrade.jobs.asking import asked_as, equal_answers
 from regrade.jobs.job import GenerationJob
 from regrade.jobs.plan import Plan, make_plan
+from regrade.jobs.question_settings import equal_answers, question_settings
 from regrade.jobs.sampling import with_sampling
 from regrade.models import ResolvedModel
 from regrade.models.resolving import is_folder
@@ -34,7 +34,7 @@ def plans_of(job: GenerationJob, model: ResolvedModel) -> list[Plan]:
 
 
 def open_benchmarks(job: GenerationJob) -> list[tuple[Benchmark, SamplingSettings | None]]:
-    """Return the benchmarks of a job with what is set by hand: what a dataset's own settings set is, too.
+    """Return the benchmarks of a job, each with the settings made by hand, which include those of a dataset.
 
     Raises:
         UserError: If a benchmark, its source or the limit is refused. No data is read yet.
@@ -64,9 +64,9 @@ def open_benchmarks(job: GenerationJob) -> list[tuple[Benchmark, SamplingSetting
 
 
 def check_plans(job: GenerationJob) -> None:
-    """Refuse a job whose benchmarks cannot be opened, or whose model in a folder cannot be asked as it says.
+    """Refuse a job whose benchmarks cannot be opened, or do not fit its model in a folder.
 
-    Takes a fraction of a second, except for the first look at large weights, whose hash is then remembered. A model on the Hub
+    Takes a fraction of a second, except for the first hash of large weights, which is then cached. A model on the Hub
     or behind a server is not looked up.
 
     Raises:
@@ -76,7 +76,9 @@ def check_plans(job: GenerationJob) -> None:
     if isinstance(job.engine, VllmEngine) and is_folder(job.model):
         model = job.engine.resolve(job.model)
         for benchmark, sampling in opened:
-            asked_as(benchmark, model, sampling=sampling, prompt=job.prompt, repeats=job.repeats)
+            question_settings(
+                benchmark, model, sampling=sampling, prompt=job.prompt, repeats=job.repeats
+            )
     elif (job.repeats or 1) > 1 and job.sampling is not None and _is_greedy(job.sampling):
         raise SettingsError(equal_answers(int(job.repeats or 1)))
 

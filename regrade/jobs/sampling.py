@@ -15,12 +15,12 @@ from regrade.settings.problems import one_line
 logger = logging.getLogger("regrade.plan")
 
 _OF_MODEL = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-"""Fields of `generation_config.json` that vLLM's server applies too (`ModelConfig.get_diff_sampling_param`)."""
+"""Fields of `generation_config.json` that vLLM's server also applies (`ModelConfig.get_diff_sampling_param`)."""
 REASONING: Mapping[str, Any] = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 32_768}
-"""Sampling of models that reason and state none of their own: as in the evaluation of DeepSeek-R1 (arXiv 2501.12948,
+"""Sampling of models that reason and state no sampling: as in the evaluation of DeepSeek-R1 (arXiv 2501.12948,
 section 3), which many model cards repeat. With greedy decoding such models repeat themselves."""
 _SHARE = 4
-"""An answer of a model that reasons may take all but this part of its context: one in ..."""
+"""A model that reasons may use its context for the answer, except one part in this many."""
 
 
 def choose_sampling(
@@ -56,7 +56,7 @@ def choose_sampling(
 
 
 def with_sampling(settings: SamplingSettings | None, less: SamplingParams) -> SamplingSettings:
-    """Return settings in which the fields that `less` sets are set, too, unless `settings` sets them."""
+    """Return settings with the fields that are set in `less`, too, unless `settings` sets them."""
     given = {} if settings is None else settings.model_dump(exclude_unset=True)
     return SamplingSettings.model_validate({**less.model_dump(exclude_unset=True), **given})
 
@@ -101,7 +101,7 @@ def _stated(model: ResolvedModel) -> dict[str, Any]:
     """Return the sampling params in the checkpoint's `generation_config.json`."""
     config: Mapping[str, Any] = model.generation_config or {}
     stated = {name: config[name] for name in _OF_MODEL if config.get(name) is not None}
-    if stated.get("top_k") == -1:  # as vLLM writes that all tokens are allowed
+    if stated.get("top_k") == -1:  # vLLM's value for all tokens
         stated["top_k"] = 0
     if config.get("do_sample") is False:
         stated.setdefault("temperature", 0.0)

@@ -46,8 +46,9 @@ class Share:
     def order(self, questions: int) -> list[int]:
         """Return the positions of all questions in the order in which this machine generates them.
 
-        First its own part, contiguous. Then the other parts, in blocks, in a random order that differs between
-        machines: those that walked one after the other would generate what the one before them has not published yet.
+        Its own contiguous part comes first, then the other parts in blocks, in a random order that differs between
+        machines. In the same order, each machine would generate answers that the machine before it has not published
+        yet.
 
         Args:
             questions: Number of questions.

@@ -1,4 +1,4 @@
-"""Reasoning before chat answers: if a model does it, and the arguments of its chat template that decide it."""
+"""Reasoning before chat answers: does a model reason, and which arguments of its chat template switch it."""
 
 import logging
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class Reasoning:
     """Reasoning before the answers of a run."""
 
     expected: bool
-    """The model is expected to reason. False also if that is not known, as for a server."""
+    """The model is expected to reason. Also False if this is unknown, as for a server."""
     arguments: Mapping[str, Any]
     """All arguments of the chat template."""
     prints_the_day: bool = False
@@ -35,9 +35,9 @@ def plan_reasoning(
     *,
     budget: int | None = None,
 ) -> Reasoning:
-    """Return if a model reasons before its answers to a benchmark, and the arguments that decide it.
+    """Return the expected reasoning of a model on a benchmark, with the arguments of its chat template.
 
-    Labels cannot be ranked after a prompt that opens a thought; therefore it is switched off for them.
+    Reasoning is switched off if labels are ranked, which is impossible after a prompt that opens a thought.
 
     Args:
         model: The model.
@@ -95,7 +95,7 @@ def _of_a_server(
     arguments: dict[str, Any],
     benchmark: str,
 ) -> Reasoning:
-    """Return the reasoning of a model whose template only the server knows; a template ignores what it does not read."""
+    """Return the reasoning of a model whose template only the server knows; templates ignore unknown arguments."""
     if method == "rank" and prompt.thinking == "on":
         raise _cannot_rank(benchmark)
     # Other servers may refuse the arguments; a model that reasons is not ranked there anyway.

@@ -1,4 +1,4 @@
-"""Reasoning, sampling and repeats with which a model is asked the questions of a benchmark."""
+"""Reasoning, sampling and repeats of a model's answers to a benchmark."""
 
 import logging
 from typing import NamedTuple
@@ -13,8 +13,8 @@ from regrade.settings.errors import SettingsError
 logger = logging.getLogger("regrade.generate")
 
 
-class Asked(NamedTuple):
-    """Settings with which a model is asked the questions of a benchmark."""
+class QuestionSettings(NamedTuple):
+    """Reasoning, sampling and repeats of a model's answers to a benchmark."""
 
     reasoning: Reasoning
     sampling: SamplingParams
@@ -22,7 +22,7 @@ class Asked(NamedTuple):
     """Answers per question."""
 
 
-def asked_as(
+def question_settings(
     benchmark: Benchmark,
     model: ResolvedModel,
     *,
@@ -30,7 +30,7 @@ def asked_as(
     prompt: PromptSettings,
     repeats: int | None,
     repeats_greedy: bool = False,
-) -> Asked:
+) -> QuestionSettings:
     """Return reasoning, sampling and repeats; arguments and errors are those of `make_plan`. Reads no questions."""
     is_chat = benchmark.prompt_identity.format == "chat"
     if is_chat and model.answers_chats is False and prompt.chat_template is None:
@@ -59,7 +59,7 @@ def asked_as(
             )
     if repeats > 1 and chosen.temperature == 0 and not repeats_greedy:
         raise SettingsError(equal_answers(repeats))
-    return Asked(reasoning, chosen, repeats)
+    return QuestionSettings(reasoning, chosen, repeats)
 
 
 def equal_answers(repeats: int) -> str:
