@@ -110,7 +110,7 @@ class Answers:
         return self._library.repository.uri
 
     def sets(self, *, model: str | None = None, benchmark: str | None = None) -> "pd.DataFrame":
-        """Return a row for each answer set: settings that tell sets apart, headline accuracy with error, interval and n.
+        """Return a row for each answer set: settings that distinguish sets, headline accuracy with error, interval and n.
 
         Damaged sets and scorings are left out, with a warning that names them.
 

@@ -50,7 +50,7 @@ TEXTS = {"question": "question", "prompt": "prompt", "text": "answer", "reasonin
 
 
 def sets_frame(library: Library, sets: Sequence[StoredSet]) -> "pd.DataFrame":
-    """Return a row for each answer set, with the settings that tell sets of a benchmark apart, and the headline."""
+    """Return a row for each answer set, with the settings that distinguish sets of a benchmark, and the headline."""
     import pandas as pd
 
     specs = [stored.answers.manifest.specification for stored in sets]

@@ -1,7 +1,7 @@
 """Settings of jobs, errors, and the names of what is installed.
 
-The models stand in `regrade.settings.settings`, which imports pydantic; it is imported when one of them is first used, because
-errors and the registry are needed without it.
+The models are in `regrade.settings.settings`, which imports pydantic. It is imported when a model is first used,
+because errors and the registry are needed without it.
 """
 
 from importlib import import_module
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the models
-    """Return a model of `regrade.settings.settings`; modules of this package are asked for here too, before their import."""
+    """Return a model of `regrade.settings.settings`; Python also calls this for modules of this package."""
     if not name[:1].isupper():
         raise AttributeError(f"module 'regrade.settings' has no attribute '{name}'")
     return getattr(import_module("regrade.settings.settings"), name)

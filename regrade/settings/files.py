@@ -27,7 +27,7 @@ def file_sha256(path: Path, on_read: Callable[[int], None] = lambda _: None) -> 
 
 
 class _Read(FileIO):
-    """A file that reports what is read."""
+    """A file that reports the number of bytes read."""
 
     def __init__(self, path: Path, on_read: Callable[[int], None]) -> None:
         super().__init__(path)

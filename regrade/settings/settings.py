@@ -79,7 +79,7 @@ else:  # one field in the form: a union would be two buttons
 AnswerSetId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 """Id of an answer set in stored data."""
 ANSWER_SET_START = re.compile(r"[0-9a-f]{4,16}")
-"""Matches the first digits of an id that stand for an answer set, or all of them."""
+"""Matches the id of an answer set, or its first digits."""
 StoredName = Annotated[str, Field(pattern=registry.NAME)]
 """Name of a scorer in stored data. The scorer need not be installed to read it."""
 Timestamp = Annotated[
@@ -176,7 +176,7 @@ class SamplingSettings(SamplingParams):
 
 
 def _as_word(switch: object) -> object:
-    """Return `on` or `off` for what YAML makes of these words: true or false."""
+    """Return `on` or `off` for true and false, which YAML reads from these words."""
     return {True: "on", False: "off"}[switch] if isinstance(switch, bool) else switch
 
 

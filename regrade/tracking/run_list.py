@@ -72,7 +72,7 @@ def _page(experiment: str) -> str:
 
 
 def _columns(stored: str | None) -> list[str]:
-    """Return the columns of a stored view; none if it is not one of ours."""
+    """Return the columns of a stored view; empty if regrade did not write it."""
     try:
         view = json.loads(stored or "{}")
     except ValueError:

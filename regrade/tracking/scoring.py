@@ -80,7 +80,7 @@ class Scoring:
 
     @property
     def model_id(self) -> str:
-        """First 16 hex digits of the sha256 of the model's identity, and of what its engine computes differently."""
+        """First 16 hex digits of the sha256 of the model's identity and of the engine settings that change its answers."""
         identity = self.model.model_dump(mode="json")
         if self._engine:
             identity["engine"] = dict(self._engine)

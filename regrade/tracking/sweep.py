@@ -35,7 +35,7 @@ class PointRun:
 
     name: str
     curve: str
-    """Settings other than the requests in flight; points with the same ones are a curve. "" if there are none."""
+    """Settings other than the requests in flight; points with equal settings form a curve. "" if there are none."""
     step: int
     """Requests in flight; 0 if the sweep does not vary them."""
     parameters: Mapping[str, str]
@@ -100,7 +100,8 @@ def track_sweep(
 def _run(client: "MlflowClient", experiment: str, name: str, tags: Mapping[str, str]) -> "Run":
     """Return the run with these tags, created if there is none.
 
-    It is found by a hash of them: a search of MLflow cannot quote each text, such as a path with an apostrophe.
+    It is found by a hash of the tags, because a search of MLflow cannot quote every text, such as a path with an
+    apostrophe.
     """
     key = hashlib.sha256(repr(sorted(tags.items())).encode()).hexdigest()[:32]
     query = f"tags.`regrade.key` = '{key}'"
@@ -118,7 +119,7 @@ def _update(
     parameters: Mapping[str, str],
     tags: Mapping[str, str],
 ) -> None:
-    """Log what differs from the run's values; a metric that is as before gets no second point."""
+    """Log the values that differ from the run's; an unchanged metric gets no second point."""
     from mlflow.entities import Metric, Param, RunTag
 
     run_id, now = str(run.info.run_id), int(time.time() * 1000)

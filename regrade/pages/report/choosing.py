@@ -37,7 +37,7 @@ class Flip:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenAnswer:
     """A chosen answer."""
 
     kind: str
@@ -48,7 +48,7 @@ class Choice:
     flip: Flip | None = None
 
 
-def chosen_answers(sets: Sequence[Indexed], limit: int) -> tuple[list[Choice], int]:
+def chosen_answers(sets: Sequence[Indexed], limit: int) -> tuple[list[ChosenAnswer], int]:
     """Return at most `limit` answers in the order of their kinds, and how many answers there are of these kinds.
 
     Args:
@@ -58,11 +58,11 @@ def chosen_answers(sets: Sequence[Indexed], limit: int) -> tuple[list[Choice], i
     found = {kind: [_rows(item, kind) for item in sets] for kind in SHARES}
     available = {kind: sum(map(len, rows)) for kind, rows in found.items()}
     places = _places(available, limit)
-    choices: list[Choice] = []
+    choices: list[ChosenAnswer] = []
     for kind, rows_of_sets in found.items():
         counts = _evenly([len(rows) for rows in rows_of_sets], places[kind])
         for item, rows, count in zip(sets, rows_of_sets, counts, strict=True):
-            choices += [_choice(item, kind, int(row)) for row in _spread(rows, count)]
+            choices += [_chosen(item, kind, int(row)) for row in _spread(rows, count)]
     return choices, sum(available.values())
 
 
@@ -82,16 +82,16 @@ def _rows(item: Indexed, kind: str) -> Rows:
     return rows
 
 
-def _choice(item: Indexed, kind: str, row: int) -> Choice:
+def _chosen(item: Indexed, kind: str, row: int) -> ChosenAnswer:
     stored, index, base, pair = item
     if kind not in FLIPS or pair is None or base is None:
-        return Choice(kind, stored, index, row)
+        return ChosenAnswer(kind, stored, index, row)
     rows = int(pair.base_row[row]), int(pair.candidate_row[row])
     (before, said), (after, says) = (
         _scored(side, at) for side, at in zip(pair.compared.sides, rows, strict=True)
     )
     flip = Flip(base, rows[0], str(pair.sample_id[row]), (before, after), (said, says))
-    return Choice(kind, stored, index, rows[1], flip)
+    return ChosenAnswer(kind, stored, index, rows[1], flip)
 
 
 def _scored(side: Result, row: int) -> tuple[dict[str, Any], str]:

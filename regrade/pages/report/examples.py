@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regrade.pages.report.choosing import Choice
+from regrade.pages.report.choosing import ChosenAnswer
 from regrade.pages.viewer.answer_facts import Letter, letters_of
 from regrade.pages.viewer.answer_texts import thought_and_answer
 from regrade.pages.viewer.library import Library, StoredSet
@@ -87,7 +87,7 @@ class Example:
     """Address in the team's viewer."""
 
 
-def examples_of(library: Library, choices: Sequence[Choice]) -> Iterator[Example]:
+def examples_of(library: Library, choices: Sequence[ChosenAnswer]) -> Iterator[Example]:
     """Yield the chosen answers with their texts.
 
     Args:
@@ -115,7 +115,7 @@ def _texts(library: Library, stored: StoredSet, rows: list[int]) -> dict[int, di
     return dict(zip(wanted, map(stored.answers.public, read), strict=True))
 
 
-def _example(choice: Choice, mine: dict[str, Any], before: dict[str, Any] | None) -> Example:
+def _example(choice: ChosenAnswer, mine: dict[str, Any], before: dict[str, Any] | None) -> Example:
     manifest = choice.stored.answers.manifest
     answers: tuple[Shown, ...]
     if choice.flip is not None and before is not None:
@@ -192,7 +192,7 @@ def _shifted(mark: Span | None, start: int, stop: int) -> Span | None:
     return max(mark[0], start) - start, min(mark[1], stop) - start
 
 
-def _address(choice: Choice, texts: dict[str, Any]) -> str | None:
+def _address(choice: ChosenAnswer, texts: dict[str, Any]) -> str | None:
     answers, flip = choice.stored.answers, choice.flip
     if flip is not None:
         return comparison_address(

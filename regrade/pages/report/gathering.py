@@ -13,7 +13,7 @@ from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Comparison
 from regrade.comparing.sides import side_at
 from regrade.judging.labels.calibrate import calibrate
-from regrade.pages.report.choosing import MAX_EXAMPLES, Choice, chosen_answers
+from regrade.pages.report.choosing import MAX_EXAMPLES, ChosenAnswer, chosen_answers
 from regrade.pages.report.examples import Example, examples_of
 from regrade.pages.viewer.filters import PairFilters
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
@@ -266,7 +266,7 @@ def _check(request: Request, sets: Sequence[ReportedSet]) -> None:
 
 def _choices(
     request: Request, library: Library, sets: Sequence[ReportedSet]
-) -> tuple[list[Choice], int]:
+) -> tuple[list[ChosenAnswer], int]:
     if request.examples == 0:
         return [], 0
     indexed = [

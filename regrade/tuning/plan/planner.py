@@ -1,4 +1,4 @@
-"""Make the plan of a model's memory: vLLM tells what each split takes."""
+"""Make the plan of a model's memory: vLLM computes the need of each split."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -331,7 +331,7 @@ def _measured(
 
 
 def with_memory(split: SplitPlan, memory: SplitMemory, reserved: int) -> SplitPlan:
-    """Return a split with its memory, and what a GPU lacks.
+    """Return a split with its memory, and the bytes that a GPU lacks.
 
     Args:
         split: The split.
@@ -341,7 +341,7 @@ def with_memory(split: SplitPlan, memory: SplitMemory, reserved: int) -> SplitPl
     limit = psutil.virtual_memory().total if memory.usable is None else memory.usable
     lacking = 0
     for weights, room, needed in zip(memory.weights, memory.kv_cache, memory.needed, strict=True):
-        # A KV cache of a given size may exceed the GPU; otherwise it is what the GPU has left.
+        # A KV cache of a given size may exceed the GPU; otherwise it takes the rest of the GPU.
         lacking = max(lacking, needed - room, weights + reserved + max(room, needed) - limit)
     known = {
         "weights": memory.weights,

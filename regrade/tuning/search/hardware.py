@@ -16,7 +16,7 @@ class Hardware(StrictModel):
     """Devices of a machine."""
 
     device: str
-    """Name of the GPUs as the driver tells it, or `cpu`."""
+    """Name of the GPUs as the driver reports it, or `cpu`."""
     count: int
     """GPUs that the engine may use; on a CPU, cores."""
 

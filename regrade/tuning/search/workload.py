@@ -1,4 +1,4 @@
-"""The kind of a workload: what decides which settings are fast, beside model and hardware."""
+"""The kind of a workload, which decides with model and hardware which settings are fast."""
 
 import math
 from itertools import islice
@@ -8,7 +8,7 @@ from regrade.jobs.plan import Plan
 from regrade.settings import Method, StrictModel
 
 _LOOKED_AT = 200
-"""Most questions whose prompts are looked at, evenly spaced."""
+"""Most questions whose prompts are read, evenly spaced."""
 
 
 class Workload(StrictModel):

@@ -63,7 +63,7 @@ def settings_that_vary() -> dict[str, FieldInfo]:
 
 
 def _is_list(setting: str) -> bool:
-    """Return True for a setting with several values of its own."""
+    """Return True for a setting whose value is a list."""
     info = settings_that_vary().get(setting)
     return info is not None and get_origin(info.annotation) is tuple
 

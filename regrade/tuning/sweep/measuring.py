@@ -145,7 +145,7 @@ def _limit_note(sessions: Sequence[Session], speed: Speed | None) -> str | None:
 
 
 def _test(first: Result, point: Result) -> tuple[PairedTest | None, str | None]:
-    """Return the test, or the reason why there is none."""
+    """Return the test, or the reason for a missing test."""
     options = CompareOptions(allow=get_args(Difference), scorer=point.file.scorer)
     try:
         comparison = compare_sets(first.answers, point.answers, options).comparison

@@ -1,4 +1,4 @@
-"""Points of a sweep: one evaluation each, in a repository of its own, ordered by the engine that serves them.
+"""Points of a sweep: an evaluation each, in its own repository, ordered by the engine that serves them.
 
 Engine settings that change only speed are not part of an answer set's id, so that in one repository a point would find the
 answers of another one and generate nothing.

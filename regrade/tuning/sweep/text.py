@@ -52,7 +52,7 @@ class Plot:
 
 
 def setting_columns(sweep: SweepResult) -> tuple[str, ...]:
-    """Return the names of the columns that tell the points apart."""
+    """Return the names of the columns that distinguish the points."""
     names = tuple("in flight" if name == IN_FLIGHT else short(name) for name in sweep.axes)
     return names if len(set(names)) == len(names) else tuple(sweep.axes)
 
