@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
 DEMO = ROOT / "infra" / "demo"
-_ENDING = ("regrade.cli.run", "regrade.cli.trigger.command")
+_ENDING = ("regrade.cli.flow_run", "regrade.cli.trigger.command")
 """Modules that end their process at once, after some results."""
 
 
