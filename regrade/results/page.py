@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from regrade.judging import panel_text
 from regrade.results.bias import evaluation_lines
-from regrade.results.other_results import other_table
-from regrade.results.results import AnswerSetResult, Evaluation
+from regrade.results.results import AnswerSetResult, Evaluation, ScoreResult
 from regrade.results.speeds import LEGEND, speed_lines, speed_table
 from regrade.results.tables import (
     captions,
@@ -18,9 +17,11 @@ from regrade.results.tables import (
     lowest_table,
     notes,
     score_table,
+    set_titles,
     titles,
 )
 from regrade.settings.view_address import view_address
+from regrade.stats.named import Aggregate
 from regrade.text.blocks import (
     Block,
     Code,
@@ -35,6 +36,7 @@ from regrade.text.blocks import (
     Words,
     with_code,
 )
+from regrade.text.layout import Table
 
 _ACCURACY = (
     "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing."
@@ -48,6 +50,9 @@ _CALIBRATED = (
     "people's labels, estimated with 95 % intervals: PPI++ from labels of a random part of these answers, Rogan-Gladen from the "
     "judge's errors on other labelled answers."
 )
+_OTHER_COLUMNS = ("benchmark", "scorer", "part", "result", "value", "n")
+MOST_ROWS = 40
+"""Rows of a scoring that are shown; `--json` has all."""
 
 
 def blocks(evaluation: Evaluation, plot: str | None = None) -> list[Block]:
@@ -145,3 +150,43 @@ def _links(title: str, answers: AnswerSetResult, repository: str) -> Iterator[Wo
         yield from (", ", Link("read them", view))
         if answers.scores:
             yield from (", ", Link("wrong ones", f"{view}?verdict=wrong"))
+
+
+def other_table(evaluation: Evaluation) -> Table:
+    """Return the results beside the accuracy, such as strict and loose accuracy, on the scale of their scorer."""
+    return Table(
+        _OTHER_COLUMNS,
+        list(_other_rows(evaluation)),
+        _OTHER_COLUMNS[:4],
+        headings=_OTHER_COLUMNS[:2],
+    )
+
+
+def _other_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
+    titles = set_titles(evaluation)
+    for answers in evaluation.answer_sets:
+        title = titles[answers.answer_set_id]
+        for score in answers.scores:
+            shown = score.other_results[:MOST_ROWS]
+            for result in shown:
+                error = "" if result.stderr is None else f" ± {result.stderr:.4f}"
+                value = f"{result.value:.4f}{error}{_by_people(score, result)}"
+                yield (
+                    title,
+                    score.scorer,
+                    result.subset or "all",
+                    result.name,
+                    value,
+                    f"{result.n}",
+                )
+            if left := len(score.other_results) - len(shown):
+                yield title, score.scorer, f"{left} more: `--json`", "", "", ""
+
+
+def _by_people(score: ScoreResult, result: Aggregate) -> str:
+    """Return in brackets the calibration by labels of a further field of a judge's verdict; "" for other results."""
+    fields = {} if score.calibrated is None else score.calibrated.fields
+    found = None if result.subset else fields.get(result.name)
+    if found is None:
+        return ""
+    return f" ({found.text})" if found.method is None else f" (by people's labels {found.text})"

@@ -9,8 +9,7 @@ from regrade.answers.result import Result
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.cli.terminal import print_blocks
-from regrade.results.other_results import MOST_ROWS, other_table
-from regrade.results.page import blocks
+from regrade.results.page import MOST_ROWS, blocks, other_table
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.stats.named import Aggregate, NamedMetric

@@ -12,7 +12,7 @@ from regrade.judging.labels.calibrate import calibrate
 from regrade.judging.labels.importing import labels_of_rows, new_labels, store_labels
 from regrade.judging.labels.sheet import SheetError, read_sheet, write_sheet
 from regrade.judging.labels.task import open_tasks
-from regrade.results.other_results import other_table
+from regrade.results.page import other_table
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.settings.errors import SettingsError

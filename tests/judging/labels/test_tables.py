@@ -11,8 +11,7 @@ from regrade.cli.main import run
 from regrade.judging.bias import bias_of
 from regrade.judging.labels.calibrate import calibrate
 from regrade.results.bias import bias_lines, evaluation_lines
-from regrade.results.other_results import other_table
-from regrade.results.page import blocks
+from regrade.results.page import blocks, other_table
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.results.tables import headline, score_table
 from regrade.scoring.score import score_answers
