@@ -1,7 +1,6 @@
 """The command line as a person runs it, in this process or in one of its own."""
 
 import contextlib
-import importlib
 import io
 import json
 import logging
@@ -11,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,8 +18,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
 DEMO = ROOT / "infra" / "demo"
-_ENDING = ("regrade.cli.flow_run", "regrade.cli.trigger.command")
-"""Modules that end their process at once, after some results."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,7 @@ def run_here(words: list[str]) -> int:
     """Run a command in this process, and return its exit code; nothing that it sets for its process lasts."""
     from regrade.cli import output, terminal
     from regrade.cli.main import run as run_command
+    from regrade.processes import shutdown
 
     loggers = [logging.getLogger(name) for name in ("", "regrade", "regrade.trigger")]
     before = [(known, list(known.handlers), known.level, known.propagate) for known in loggers]
@@ -72,8 +71,8 @@ def run_here(words: list[str]) -> int:
         patched.setattr(output, "_written", [])
         patched.setattr(terminal.stderr, "_force_terminal", False)
         patched.setattr(sys, "stdin", io.StringIO())
-        for name in _ENDING:
-            patched.setattr(importlib.import_module(name), "exit_now", sys.exit)
+        ending = SimpleNamespace(_exit=sys.exit)  # the end of the process is that of the command
+        patched.setattr(shutdown, "os", ending)
         try:
             return run_command(words)
         except SystemExit as ended:
