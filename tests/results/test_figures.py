@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -56,6 +57,13 @@ def test_a_figure_that_is_declared_shows_in_every_view(
             "select value from latest_metrics where key = 'generation/halves'"
         ).fetchall()
 
+    log = printed(
+        capfd, "export", listed["answer_set_id"], tmp_path / "logs", *at, "--format", "inspect"
+    ).strip()
+    with ZipFile(log) as exported:
+        header = json.loads(exported.read("header.json"))
+
+    assert header["eval"]["metadata"]["halves"] == 2.5
     assert listed["halves"] == frame["halves"] == 2.5
     assert tracked == [(2.5,)]
     assert scored.answer_sets[0].figures["halves"] == 2.5
