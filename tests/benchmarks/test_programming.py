@@ -97,7 +97,7 @@ def test_a_row_that_cannot_be_used_is_named(
         ("livecodebench", ["doubled", "doubled_2", "shifted"], None),
         ("livecodebench_2408_2505", ["doubled_2", "shifted"], "2024-08-01"),
         ("livecodebench_2502_2505", ["shifted"], "2025-02-01"),
-        ("livecodebench_250201_250228", ["shifted"], "2025-02-01"),
+        ("livecodebench_250201_250531", ["shifted"], "2025-02-01"),
     ],
 )
 def test_the_window_is_part_of_the_identity(
