@@ -10,7 +10,7 @@ from typing import Any
 
 from regrade.answers.manifest import Manifest
 from regrade.answers.scorefile import ScoreFile
-from regrade.records.rubrics.facts import JudgedSet, judge_run
+from regrade.records.rubrics.facts import JudgedSet, answering_model, judge_run
 from regrade.records.specification import ModelIdentity
 from regrade.settings.view_address import view_address
 from regrade.stats.metrics import Metrics, SubsetMetrics
@@ -60,7 +60,7 @@ class Scoring:
     @property
     def model(self) -> ModelIdentity:
         """The evaluated model: of a judge's verdicts the model whose answers are judged."""
-        return self._judged.identity if self._judged else self.manifest.specification.model
+        return answering_model(self.manifest.specification)
 
     @property
     def _judged(self) -> JudgedSet | None:
