@@ -8,7 +8,9 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from threading import Lock
 
+from cachetools import LRUCache
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -106,7 +108,8 @@ class HubRepository:
         self._private = private
         self._cache = cache
         self._calls = HubCalls(self.uri, endpoint, token, timeout, retries or RetryPolicy())
-        self._listings: dict[str, Listing] = {}
+        self._listings: LRUCache[str, Listing] = LRUCache(LISTINGS_KEPT)
+        self._listings_lock = Lock()
 
     @property
     def uri(self) -> str:
@@ -321,7 +324,7 @@ class HubRepository:
             """Return the revision with the contents, even if another client committed them."""
             stored = None if revision is None else self._same(api, contents, leaving, revision)
             if revision is not None and stored is not None:
-                if on_parent and (before := self._listings.get(parent)) is not None:
+                if on_parent and (before := self._known_listing(parent)) is not None:
                     self._keep(revision, before.updated(stored, leaving))
                 return revision
             head = self._existing_head(api)
@@ -361,7 +364,7 @@ class HubRepository:
 
     def _stored(self, path: str, revision: str) -> StoredFile:
         self._check_revision(revision)
-        listing = self._listings.get(revision)
+        listing = self._known_listing(revision)
         if listing is not None:
             entries = listing.files
         else:
@@ -385,7 +388,7 @@ class HubRepository:
 
     def _listing(self, revision: str) -> Listing:
         self._check_revision(revision)
-        known = self._listings.get(revision)
+        known = self._known_listing(revision)
         if known is not None:
             return known
 
@@ -398,10 +401,13 @@ class HubRepository:
         return self._keep(revision, self._calls.ask("listing its files", read))
 
     def _keep(self, revision: str, listing: Listing) -> Listing:
-        for oldest in list(self._listings)[: 1 - LISTINGS_KEPT]:  # a copy: several threads list
-            self._listings.pop(oldest, None)
-        self._listings[revision] = listing
+        with self._listings_lock:  # threads list at once
+            self._listings[revision] = listing
         return listing
+
+    def _known_listing(self, revision: str) -> Listing | None:
+        with self._listings_lock:
+            return self._listings.get(revision)
 
     def _check_revision(self, revision: str) -> None:
         if not REVISION.fullmatch(revision):

@@ -3,6 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
+from threading import Lock
+
+from cachetools import LRUCache, cachedmethod
 
 from regrade.answers.labelfile import LabelFile, label_files, label_table
 from regrade.judging.labels.stored import is_current
@@ -95,7 +99,10 @@ class People:
     """Labels that people gave, remembered for the sets whose answers were shown last."""
 
     def __init__(self) -> None:
-        self._read: dict[tuple[str, str], Mapping[Key, tuple[PersonLabel, ...]]] = {}
+        self._read: LRUCache[tuple[str, str], Mapping[Key, tuple[PersonLabel, ...]]] = LRUCache(
+            SETS_KEPT
+        )
+        self._lock = Lock()
 
     def of(
         self, shelf: Shelf, stored: StoredSet, sample_id: str, repeat: int
@@ -105,15 +112,17 @@ class People:
         Raises:
             DamagedAnswersError: If a file of labels is damaged.
         """
-        key = shelf.revision, stored.id
-        labels = self._read.get(key)
-        if labels is None:
-            labels = _labels(shelf, stored)
-            for old in [*self._read][: max(0, len(self._read) + 1 - SETS_KEPT)]:
-                self._read.pop(old, None)
-            self._read[key] = labels
+        labels = self._labels(shelf, stored)
         place = repeat if stored.run is None else stored.run.place(repeat)[0]
         return labels.get((sample_id, place), ())
+
+    @cachedmethod(
+        attrgetter("_read"),
+        key=lambda _, shelf, stored: (shelf.revision, stored.id),
+        lock=attrgetter("_lock"),
+    )
+    def _labels(self, shelf: Shelf, stored: StoredSet) -> Mapping[Key, tuple[PersonLabel, ...]]:
+        return _labels(shelf, stored)
 
 
 def _labels(shelf: Shelf, stored: StoredSet) -> Mapping[Key, tuple[PersonLabel, ...]]:

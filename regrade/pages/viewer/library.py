@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from cachetools import LRUCache
+
 from regrade.answers.base import Repository
 from regrade.answers.content import REVISION
 from regrade.answers.figures import figures_of
@@ -170,9 +172,9 @@ class Library:
         self.selector = Selector(self.readers)
         self._lock = threading.RLock()
         self._head: tuple[str, float] | None = None
-        self._shelves: dict[str, Shelf] = {}
+        self._shelves: LRUCache[str, Shelf] = LRUCache(REVISIONS_KEPT)
         self._indexes: dict[tuple[str, ...], AnswerIndex] = {}
-        self._calibrations: dict[tuple[str, str, str], str] = {}
+        self._calibrations: LRUCache[tuple[str, str, str], str] = LRUCache(CALIBRATIONS_KEPT)
 
     def shelf(self, at: str | None = None) -> Shelf:
         """Return the answer sets at a revision, by default the newest.
@@ -184,8 +186,6 @@ class Library:
         with self._lock:
             revision = self._newest() if at is None else self._resolved(at)
             if revision not in self._shelves:
-                while len(self._shelves) >= REVISIONS_KEPT:
-                    self._shelves.pop(next(iter(self._shelves)))
                 self._shelves[revision] = _read_shelf(self.repository, revision)
             return self._shelves[revision]
 
@@ -216,8 +216,6 @@ class Library:
         key = stored.answers.revision, stored.id, scoring.label
         with self._lock:
             if key not in self._calibrations:
-                while len(self._calibrations) >= CALIBRATIONS_KEPT:
-                    self._calibrations.pop(next(iter(self._calibrations)))
                 found = calibrate(stored.answers, scoring)
                 self._calibrations[key] = "" if found is None else found.text
             return self._calibrations[key]

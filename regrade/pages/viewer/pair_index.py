@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from cachetools import LRUCache
 from markupsafe import Markup
 from numpy.typing import NDArray
 
@@ -39,7 +40,7 @@ class Pairing:
     """Comparisons, made once and remembered."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], PairIndex] = {}
+        self._known: LRUCache[tuple[object, ...], PairIndex] = LRUCache(COMPARED_KEPT)
         self._lock = threading.Lock()
 
     def of(self, base: StoredSet, candidate: StoredSet, filters: PairFilters) -> PairIndex:
@@ -58,8 +59,6 @@ class Pairing:
         key = base.id, candidate.id, *shards, *labels, filters.allow, filters.scorer
         with self._lock:
             if key not in self._known:
-                while len(self._known) >= COMPARED_KEPT:
-                    self._known.pop(next(iter(self._known)))
                 allow: Any = filters.allow
                 options = CompareOptions(allow=allow, scorer=filters.scorer)
                 compared = compare_sets(base.answers, candidate.answers, options)

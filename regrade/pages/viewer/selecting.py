@@ -1,10 +1,12 @@
 """Rows of an answer set that pass the filters, in the chosen order."""
 
 from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+from threading import Lock
 
 import numpy as np
 import pyarrow.compute as pc
+from cachetools import LRUCache, cachedmethod
 from numpy.typing import NDArray
 
 from regrade.pages.viewer.filters import AnswerFilters
@@ -15,6 +17,7 @@ from regrade.pages.viewer.verdicts import VERDICTS
 from regrade.settings.errors import UserError
 
 Mask = NDArray[np.bool_]
+_Key = tuple[str, ...]
 ORDERS_KEPT = 6
 """Orders that are remembered; each has 8 bytes per answer."""
 SEARCHES_KEPT = 24
@@ -51,9 +54,10 @@ class Selector:
 
     def __init__(self, readers: ShardReaders) -> None:
         self._readers = readers
-        self._found: dict[tuple[str, ...], tuple[Mask, Mask]] = {}
-        self._lengths: dict[tuple[str, ...], Ints] = {}
-        self._orders: dict[tuple[str, ...], Rows] = {}
+        self._found: LRUCache[_Key, tuple[Mask, Mask]] = LRUCache(SEARCHES_KEPT)
+        self._characters: LRUCache[_Key, Floats] = LRUCache(SEARCHES_KEPT)
+        self._orders: LRUCache[_Key, Rows] = LRUCache(ORDERS_KEPT)
+        self._lock = Lock()
 
     def select(
         self, index: AnswerIndex, filters: AnswerFilters, other: AnswerIndex | None = None
@@ -99,13 +103,13 @@ class Selector:
 
     def lengths(self, index: AnswerIndex) -> Floats:
         """Return the length of each answer: in tokens, or in characters if no tokens are known."""
-        if index.has_tokens:
-            return index.tokens
-        key = tuple(shard.sha256 for shard in index.answers.manifest.shards)
-        if key not in self._lengths:
-            _forget(self._lengths)
-            self._lengths[key] = self._readers.characters(index.answers)
-        return self._lengths[key].astype(np.float32)
+        return index.tokens if index.has_tokens else self._in_characters(index)
+
+    @cachedmethod(
+        attrgetter("_characters"), key=lambda _, index: _shards(index), lock=attrgetter("_lock")
+    )
+    def _in_characters(self, index: AnswerIndex) -> Floats:
+        return self._readers.characters(index.answers).astype(np.float32)
 
     def _common(
         self, index: AnswerIndex, filters: AnswerFilters, other: AnswerIndex | None
@@ -137,12 +141,13 @@ class Selector:
                 mask |= self._in_column(index, "prompt", text)[0] & ~present
         return mask
 
+    @cachedmethod(
+        attrgetter("_found"),
+        key=lambda _, index, column, text: (column, text, *_shards(index)),
+        lock=attrgetter("_lock"),
+    )
     def _in_column(self, index: AnswerIndex, column: str, text: str) -> tuple[Mask, Mask]:
-        key = column, text, *(shard.sha256 for shard in index.answers.manifest.shards)
-        if key not in self._found:
-            _forget(self._found)
-            self._found[key] = self._readers.matches(index.answers, column, text)
-        return self._found[key]
+        return self._readers.matches(index.answers, column, text)
 
     def _ordered(self, index: AnswerIndex, filters: AnswerFilters, mask: Mask) -> Rows:
         if filters.sort != "number":
@@ -151,19 +156,20 @@ class Selector:
         rows = index.by_number[mask[index.by_number]]
         return rows[::-1] if filters.descending else rows
 
+    @cachedmethod(
+        attrgetter("_orders"),
+        key=lambda _, index, sort, descending: (
+            *(sort, str(descending)),
+            "" if index.scoring is None else f"{index.scoring.label} {index.scoring.scored_at}",
+            *_shards(index),
+        ),
+        lock=attrgetter("_lock"),
+    )
     def _order(self, index: AnswerIndex, sort: str, descending: bool) -> Rows:
         """Return all rows in an order; those without a value come last, equal ones by number. Remembered."""
-        scored = "" if index.scoring is None else f"{index.scoring.label} {index.scoring.scored_at}"
-        shards = (shard.sha256 for shard in index.answers.manifest.shards)
-        key = sort, str(descending), scored, *shards
-        known = self._orders.get(key)
-        if known is not None:
-            return known
         keys = self._keys(index, sort)[index.by_number]
         # Not-a-number sorts last, also with a minus.
-        order = index.by_number[stable_order(-keys if descending else keys)]
-        _forget(self._orders, ORDERS_KEPT)
-        self._orders[key] = order
+        order: Rows = index.by_number[stable_order(-keys if descending else keys)]
         return order
 
     def _keys(self, index: AnswerIndex, sort: str) -> Floats:
@@ -239,7 +245,6 @@ def _changed(index: AnswerIndex, other: AnswerIndex, change: str) -> Mask:
     return mask
 
 
-def _forget(cache: dict[tuple[str, ...], Any], kept: int = SEARCHES_KEPT) -> None:
-    """Make room for another entry: drop the oldest."""
-    while len(cache) >= kept:
-        cache.pop(next(iter(cache)), None)
+def _shards(index: AnswerIndex) -> _Key:
+    """Return the content of an answer set as a part of keys."""
+    return tuple(shard.sha256 for shard in index.answers.manifest.shards)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from regrade.answers.manifest import Shard
@@ -28,7 +29,7 @@ class ShardReaders:
     """Readers of shards, by content: a shard is fetched and its hash checked once, unless its file changes."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[_Signature | None, ParquetReader]] = {}
+        self._known: LRUCache[str, tuple[_Signature | None, ParquetReader]] = LRUCache(READERS_KEPT)
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="shards")
 
@@ -38,13 +39,12 @@ class ShardReaders:
         Raises:
             DamagedAnswersError: If the shard does not match the manifest.
         """
-        known = self._known.get(shard.sha256)
+        with self._lock:
+            known = self._known.get(shard.sha256)
         if known is not None and _signature(known[1].local) == known[0]:
             return known[1].of(columns)
         reader = answers.shard(shard, columns)
         with self._lock:
-            while len(self._known) >= READERS_KEPT:
-                self._known.pop(next(iter(self._known)))
             self._known[shard.sha256] = _signature(reader.local), reader
         return reader
 
