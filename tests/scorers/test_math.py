@@ -17,6 +17,7 @@ import pytest
 from regrade.processes.limited import Limits
 from regrade.scorers import math
 from regrade.scorers.base import SHARED_COLUMNS
+from regrade.scorers.mathematics.reading import read_sentence
 from regrade.settings.errors import NotInstalledError, SettingsError
 from tests.benchmarks.files import shared
 from tests.scorers.batches import CONTEXT, batch_score, generations
@@ -169,3 +170,10 @@ def test_it_agrees_with_number_on_real_answers_to_gsm8k(score: Score) -> None:
     ]
     # `number` reads `2:10 pm` as 2, and the last number of a sentence with several.
     assert len(differing) <= 4
+
+
+@pytest.mark.parametrize("piece", ["\\(", "\\[", "$", "$$", "$x", "\\(\\[", "\\( $"])
+def test_formulas_that_never_end_take_linear_time(piece: str):
+    started = time.process_time()
+    read_sentence(piece * (200_000 // len(piece)))
+    assert time.process_time() - started < 2

@@ -184,17 +184,17 @@ def _boxes(text: str) -> Iterator[Part | None]:
 
 def _formulas(text: str, offset: int = 0) -> Part | None:
     """Return the last formula of a text, with those before it that form a list with it."""
-    formulas = list(_FORMULA.finditer(text))
+    formulas = list(_FORMULA.finditer(_without_open_ends(text)))
     if not formulas:
         return None
     last = formulas.pop()
-    start, answers = last.start(), [_content(last)]
+    start, answers = last.start(), [_content(text, last)]
     while formulas:
         before = formulas.pop()
         between = text[before.end() : start]
         if not (_LIST.fullmatch(between) and _JOINS.search(between)):
             break
-        start, answers = before.start(), [_content(before), *answers]
+        start, answers = before.start(), [_content(text, before), *answers]
     return Part(offset + start, offset + last.end(), ", ".join(answers))
 
 
@@ -215,8 +215,16 @@ def _is_formula(text: str) -> bool:
     return not _WORD.search(_COMMAND.sub(" ", text)) and re.search(r"[\w]", text) is not None
 
 
-def _content(formula: "re.Match[str]") -> str:
-    return next(text for text in formula.groups() if text is not None).strip()
+def _without_open_ends(text: str) -> str:
+    """Return a text of the same length without the beginnings of formulas that never end: each is searched to the end."""
+    for begin, end in ((r"\(", r"\)"), (r"\[", r"\]")):
+        last = max(0, text.rfind(end))
+        text = text[:last] + text[last:].replace(begin, "\0\0")
+    return text
+
+
+def _content(text: str, formula: "re.Match[str]") -> str:
+    return text[slice(*formula.span(formula.lastgroup or 0))].strip()
 
 
 def _stripped(text: str, start: int, end: int) -> Part | None:
