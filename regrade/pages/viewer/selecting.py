@@ -151,8 +151,9 @@ class Selector:
 
     def _ordered(self, index: AnswerIndex, filters: AnswerFilters, mask: Mask) -> Rows:
         if filters.sort != "number":
-            order = self._order(index, filters.sort, filters.descending)
-            return order[mask[order]]
+            order: Rows = self._order(index, filters.sort, filters.descending)
+            passing: Rows = order[mask[order]]
+            return passing
         rows = index.by_number[mask[index.by_number]]
         return rows[::-1] if filters.descending else rows
 
@@ -169,8 +170,7 @@ class Selector:
         """Return all rows in an order; those without a value come last, equal ones by number. Remembered."""
         keys = self._keys(index, sort)[index.by_number]
         # Not-a-number sorts last, also with a minus.
-        order: Rows = index.by_number[stable_order(-keys if descending else keys)]
-        return order
+        return index.by_number[stable_order(-keys if descending else keys)]
 
     def _keys(self, index: AnswerIndex, sort: str) -> Floats:
         match sort:
