@@ -393,9 +393,11 @@ def test_a_diff_shows_prompts_and_answers_as_text(repository: LocalRepository) -
     outside = [line for line in page.splitlines() if not line.startswith("    ")]
     assert tags("\n".join(outside)).found == []
     assert tags("\n".join(outside)).comments == []
-    assert len([line for line in outside if line.startswith("|")]) == 3 + 2
+    assert len([line for line in outside if line.startswith("|")]) == 3 * (
+        2 + 3
+    )  # three parts of a table
     assert [line for line in outside if line.startswith("```")] == ["```", "```"]
-    assert len([line for line in outside if line.startswith("#")]) == 2
+    assert len([line for line in outside if line.startswith("#")]) == 1 + 2
     assert not ESCAPES.search(page)
 
 
