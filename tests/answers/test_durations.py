@@ -40,7 +40,7 @@ def test_the_time_of_all_sessions_is_kept(tmp_path: Path):
 
     kept = durations()["gsm8k"]
 
-    assert (kept.rows, kept.seconds, kept.device, kept.finished_at) == (3, 200, "NVIDIA H100", NOW)
+    assert (kept.rows, kept.seconds, kept.device, kept.finished_at) == (3, 205, "NVIDIA H100", NOW)
 
 
 def test_a_run_on_some_questions_takes_no_time_of_a_whole_run(tmp_path: Path):
@@ -63,10 +63,10 @@ def test_the_list_shows_the_time(tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert run(["benchmarks", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
 
-    assert "took 3 min 20 s for 3 answers of org/tiny (vllm on NVIDIA H100, 2026-11-22)" in shown
-    assert "took 3 min 20 s (1 of 9 members) with org/tiny" in shown  # suite `base`
+    assert "took 3 min 25 s for 3 answers of org/tiny (vllm on NVIDIA H100, 2026-11-22)" in shown
+    assert "took 3 min 25 s (1 of 9 members) with org/tiny" in shown  # suite `base`
     by_name = {entry["name"]: entry["last_run"] for entry in document["benchmarks"]}
-    assert by_name["gsm8k"]["seconds"] == 200
+    assert by_name["gsm8k"]["seconds"] == 205
     assert by_name["mmlu"] is None
 
 

@@ -228,7 +228,7 @@ def test_filters_that_fit_nothing_say_so(
 
 def test_a_day_that_is_none_is_bad_usage(repository: LocalRepository) -> None:
     ran = score(repository, "--since", "yesterday", code=2)
-    assert "`--since yesterday` should be a day" in ran.err
+    assert "`--since` should be a day, such as 2026-11-30, not 'yesterday'" in ran.err
 
 
 def test_filters_that_contradict_each_other_are_bad_usage(repository: LocalRepository) -> None:

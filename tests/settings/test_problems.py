@@ -17,7 +17,7 @@ MODEL = {"model": "m", "benchmarks": ["gsm8k"]}
         ({"limit": 0}, "limit should be 1 or more, not 0"),
         ({"limit": "many"}, "limit should be a whole number, not 'many'"),
         ({"limit": 1.5}, "limit should be a whole number, not 1.5"),
-        ({"benchmarks": "gsm8k"}, "benchmarks should be a list, such as `[a, b]`, not 'gsm8k'"),
+        ({"datasets": "gsm8k"}, "datasets should be a list, such as `[a, b]`, not 'gsm8k'"),
         ({"answers": 3}, "answers should be a text, not 3"),
         ({"model": ""}, "model should not be empty"),
         ({"reuse": {"fresh": "perhaps"}}, "reuse.fresh should be `true` or `false`, not 'perhaps'"),
