@@ -144,9 +144,13 @@ def _model(model: type[BaseModel]) -> type[BaseModel]:
         fields[name] = (annotation, field)
 
     class Base(Settings):
-        # The title is the label of the button.
+        # The title is the label of the button. The fields have their descriptions, which take long to find in source files.
         model_config = ConfigDict(
-            **{**model.model_config, "json_schema_extra": {"patternProperties": fixed}}
+            **{
+                **model.model_config,
+                "json_schema_extra": {"patternProperties": fixed},
+                "use_attribute_docstrings": False,
+            }
         )
 
     return create_model(model.__name__, __base__=Base, __doc__=model.__doc__, **fields)

@@ -6,13 +6,12 @@ import time
 from fnmatch import fnmatch
 from pathlib import Path
 
+from regrade.checkpoints import KEPT
 from regrade.models.local import file_states, find_missing
 from regrade.settings.errors import ModelError
 
 LAST = "trainer_state.json"
 """Name of the file that the Trainer writes last."""
-KEPT = "regrade-kept"
-"""Name of the folder for hard links to checkpoints."""
 _TRAINING_ONLY = (
     "optimizer*",
     "scheduler*",

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from regrade.checkpoints.training.checkpoints import KEPT
+from regrade.checkpoints import KEPT
 from regrade.checkpoints.watching.found import Found
 from regrade.models.local import file_states, find_missing, model_files
 from regrade.models.local import folder_name as name_of

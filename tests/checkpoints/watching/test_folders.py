@@ -2,12 +2,14 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from regrade.checkpoints.training.checkpoints import KEPT
+from regrade.checkpoints import KEPT
 from regrade.checkpoints.watching.folders import checkpoints, in_folder
 from regrade.checkpoints.watching.found import Found
 from regrade.settings.errors import SettingsError
@@ -124,3 +126,9 @@ def test_a_single_model_has_its_own_name(training: Path):
     found = in_folder(write(training, "final"), settle=60)
 
     assert (found.name, found.waits_for) == ("final", None)
+
+
+def test_a_machine_that_watches_needs_nothing_of_a_training():
+    code = "import sys; import regrade.checkpoints.watching.folders; print('transformers' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["False"]

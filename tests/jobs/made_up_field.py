@@ -1,0 +1,126 @@
+"""Everything that has the fields of jobs, with a line more in `regrade/jobs/job.py`: prints JSON for `test_made_up_field`.
+
+A process of its own, because commands and flows are made of the jobs when they are imported: `python -m tests.jobs.made_up_field
+FOLDER`.
+"""
+
+import json
+import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from inspect import signature
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from prefect.utilities.callables import parameter_schema
+
+from tests.command_line import ROOT, regrade
+
+CLASS = '    option_group = "What to evaluate"\n'
+FIELD = '''
+    mood: Annotated[str | None, PATH, VARIES] = Field(None, pattern="^[./a-z]+$", title="State of mind")
+    """How the model feels."""
+'''
+NAME = "regrade.jobs.job"
+FLOWS = (
+    "evaluate_model",
+    "generate_answers",
+    "score_answers",
+    "sweep_settings",
+    "tune_settings",
+    "watch_models",
+)
+COMMANDS = ("evaluate", "generate", "score", "trigger", "tune")
+
+
+def declare(folder: Path) -> None:
+    """Import the module of the jobs with the field, which is declared nowhere else."""
+    source = (ROOT / "regrade" / "jobs" / "job.py").read_text()
+    assert source.count(CLASS) == 1
+    file = folder / "job.py"
+    file.write_text(source.replace(CLASS, CLASS + FIELD))
+    spec = spec_from_file_location(NAME, file)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[NAME] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+def of_flow(name: str) -> Any:
+    """Return the field's input in the form of a flow; None if the flow has no such parameter."""
+    flow = getattr(import_module(f"flows.{name}"), name)
+    field = parameter_schema(flow).properties.get("mood")
+    assert ("mood" in signature(flow.fn).parameters) == (field is not None)
+    return field
+
+
+def job_of(*words: str | Path, module: str = "run") -> Any:
+    """Return the job with which a command calls its flow."""
+    jobs = []
+
+    def run_flow(_name: str, _kind: type, job: Any, _output: object) -> object:
+        jobs.append(job)
+        sys.exit(0)
+
+    with patch(f"regrade.cli.{module}.run_flow", run_flow):
+        ran = regrade(*words)
+    assert ran.code == 0, ran.err
+    return jobs[0]
+
+
+def triggered(*words: str | Path) -> Any:
+    """Return the parameters that `regrade trigger` sends."""
+    sent = []
+
+    def trigger_run(_deployment: str, chosen: dict[str, Any], *_: object) -> int:
+        sent.append(chosen)
+        return 0
+
+    with patch("regrade.cli.trigger.run.trigger_run", trigger_run):
+        ran = regrade("trigger", "evaluate-model", *words)
+    assert ran.code == 0, ran.err
+    return sent[0]
+
+
+def notebook() -> Any:
+    """Return the line of the YAML file that `regrade.evaluate` writes."""
+    import yaml
+
+    import regrade as library
+    from regrade.notebook import running
+
+    with patch.object(running, "_run_command", lambda words, _: Path(words[2]).read_text()):
+        written: Any = library.evaluate("m", ["gsm8k"], mood="calm")
+    return yaml.safe_load(written)["mood"]
+
+
+def found(folder: Path) -> dict[str, Any]:
+    """Return where the field is found."""
+    from flows.watch_models import WatchJob
+
+    file = folder / "job.yaml"
+    file.write_text("model: m\nbenchmarks: [gsm8k]\nmood: calm\n")
+    what = ("--model", "m", "--benchmark", "gsm8k")
+    sweep = job_of("sweep", *what, "--mood", "calm", "--mood", "wild", module="sweep")
+    watch = WatchJob.model_validate({"models": ("m",), "benchmarks": ("gsm8k",), "mood": "calm"})
+    return {
+        "flows": {name: of_flow(name) for name in FLOWS},
+        "help": [
+            name for name in COMMANDS if "How the model feels." in regrade(name, "--help").out
+        ],
+        "option": job_of("evaluate", *what, "--mood", "./calm").mood,
+        "file": job_of("generate", "--config", file).mood,
+        "refused": regrade("evaluate", *what, "--mood", "7").err,
+        "trigger": triggered(*what, "--mood", "./calm")["mood"],
+        "sweep": [point.job().mood for point in sweep.points()],
+        "tune": job_of("tune", *what, "--mood", "calm", module="tune").mood,
+        "watch": watch.evaluation["mood"],
+        "machines": job_of("evaluate", *what, "--mood", "calm").generation_parameters["mood"],
+        "notebook": notebook(),
+    }
+
+
+if __name__ == "__main__":
+    declare(Path(sys.argv[1]))
+    json.dump(found(Path(sys.argv[1])), sys.stdout)
