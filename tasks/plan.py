@@ -7,7 +7,7 @@ from prefect import task
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.spool import Spool, spool_folder
-from regrade.jobs.continuing import log_version_1, remaining
+from regrade.jobs.continuing import as_stored, log_version_1, remaining
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import Plan
 from regrade.jobs.plans_of_job import plans_of
@@ -51,11 +51,16 @@ def plan_answers(job: GenerationJob) -> list[Work]:
 
 def as_work(plan: Plan, repository: Repository, job: EngineJob, share: Share | None = None) -> Work:
     """Return the work for a plan, whose spool is not open yet."""
+    suffix = "" if share is None else share.folder_suffix
+    earlier = plan.earlier
+    unpublished = earlier is not None and (
+        spool_folder(repository.uri, earlier.answer_set_id, suffix).exists()
+    )
+    plan = as_stored(plan, repository, unpublished=unpublished)
     log_version_1(plan, repository)
     if plan.withheld is not None:
         # All samples, so that a machine that adds no row can still show and score the answers.
         plan.withheld.add_samples(plan.samples)
-    suffix = "" if share is None else share.folder_suffix
     folder = spool_folder(repository.uri, plan.specification.answer_set_id, suffix)
     work = Work(plan, repository, Spool(folder), job.reuse, share)
     work.price = job.price

@@ -14,6 +14,7 @@ from regrade.settings import Settings, registry
 if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub client
     from regrade.models import ResolvedModel
     from regrade.records import Completion, Request
+    from regrade.records.specification import Specification
     from regrade.stats.speed import EngineMemory, Speed
 
 PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
@@ -152,6 +153,16 @@ class BaseEngineSettings(Settings):
             truncate: Prompts are cut to fit the context, so that its length decides the answers.
         """
         return self.model_dump(mode="json", exclude_defaults=True, exclude={"kind", *self.neutral})
+
+    def earlier(
+        self,
+        specification: "Specification",
+        model: "ResolvedModel",  # noqa: ARG002
+        *,
+        truncate: bool,  # noqa: ARG002
+    ) -> "Specification":
+        """Return the specification by which earlier versions stored the same answers. Default: the same one."""
+        return specification
 
     @abstractmethod
     def resolve(self, model_name: str) -> "ResolvedModel":

@@ -1,6 +1,7 @@
 """The engine `vllm`: vLLM in a separate process on this machine (`regrade/engines/vllm_process`)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +13,7 @@ from regrade.engines.vllm_process.settings import VllmSettings
 if TYPE_CHECKING:
     from regrade.models import ResolvedModel
     from regrade.records import Request
+    from regrade.records.specification import Specification
 
 
 class VllmEngine(VllmSettings, BaseEngineSettings):
@@ -27,8 +29,10 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         from regrade.engines.vllm_process.extra import parse_extra  # noqa: PLC0415
         from regrade.models import resolve_here, with_adapter, with_pinned_code  # noqa: PLC0415
 
-        model = resolve_here(
-            model_name, quantization=self.quantization, needs_weights=self._needs_weights
+        model = self._without_stated_quantization(
+            resolve_here(
+                model_name, quantization=self.quantization, needs_weights=self._needs_weights
+            )
         )
         extra = parse_extra(self.extra)
         if extra.get("trust_remote_code"):
@@ -53,15 +57,45 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         return model
 
     def identity(self, model: "ResolvedModel", *, truncate: bool) -> dict[str, Any]:
-        """Return the settings that decide what the model computes.
+        """Return the settings that decide what the model computes, whatever their spelling.
 
         `dtype` is that of the computation, unless it is the checkpoint's own; `quantization` and `lora` are part of
         the model.
         """
-        from regrade.engines.vllm_process.build import runs_on_cpu  # noqa: PLC0415 - see `resolve`
-        from regrade.engines.vllm_process.extra import deciding, parse_extra  # noqa: PLC0415
+        from regrade.engines.vllm_process.extra import deciding, parse_extra  # noqa: PLC0415 - see `resolve`
 
-        decided = deciding(parse_extra(self.extra))
+        quantised = (model.quantization or self.quantization) is not None
+        decided = deciding(parse_extra(self.extra), quantised=quantised)
+        decided = self._decided(model, decided, truncate=truncate)
+        if decided.get("kv_cache_dtype") == "fp8_e4m3":
+            decided["kv_cache_dtype"] = "fp8"
+        # A quantised checkpoint may state another precision of the cache, which `auto` takes.
+        own = decided.get("dtype", model.dtype)
+        if decided.get("kv_cache_dtype") == own and model.quantization is None:
+            decided.pop("kv_cache_dtype", None)
+        return decided
+
+    def earlier(
+        self, specification: "Specification", model: "ResolvedModel", *, truncate: bool
+    ) -> "Specification":
+        """Return the specification of the same answers before ids ignored the spelling of settings."""
+        from regrade.engines.vllm_process.extra import deciding_earlier, parse_extra  # noqa: PLC0415 - see `resolve`
+
+        extra = parse_extra(self.extra)
+        if "moe_backend" in extra and "moe_backend" in specification.engine:
+            return specification  # ids did not tell it apart
+        changes = {
+            "model": specification.model.model_copy(update={"quantization": self.quantization}),
+            "engine": self._decided(model, deciding_earlier(extra), truncate=truncate),
+        }
+        return specification.model_copy(update=changes)
+
+    def _decided(
+        self, model: "ResolvedModel", decided: dict[str, Any], *, truncate: bool
+    ) -> dict[str, Any]:
+        """Return the deciding arguments in `extra` with the settings beside them."""
+        from regrade.engines.vllm_process.build import runs_on_cpu  # noqa: PLC0415 - see `resolve`
+
         if model.code_revision is not None:
             decided.pop("code_revision", None)  # as a commit below, unless it is the model's
         if model.code_commits:
@@ -93,6 +127,12 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         return VllmProcess(
             self, model, requests=requests, rendering=rendering, log=log, on_progress=on_progress
         )
+
+    def _without_stated_quantization(self, model: "ResolvedModel") -> "ResolvedModel":
+        """Return the model without a requested quantization that is the checkpoint's."""
+        if self.quantization is None or self.quantization != model.quantization:
+            return model
+        return replace(model, identity=model.identity.model_copy(update={"quantization": None}))
 
     @property
     def _needs_weights(self) -> bool:

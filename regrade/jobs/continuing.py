@@ -1,7 +1,7 @@
 """Find the rows that a stored answer set lacks."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regrade.answers.base import Repository
 from regrade.answers.documents import HEAL
@@ -33,6 +33,29 @@ class Remaining:
     """The replaced shards can be read."""
     sessions: tuple[Session, ...] = ()
     """Earlier sessions whose rows are kept."""
+
+
+def as_stored(plan: Plan, repository: Repository, *, unpublished: bool) -> Plan:
+    """Return the plan with the id that its stored answers have: earlier ids depended on the spelling of settings.
+
+    Args:
+        plan: The answer set.
+        repository: Its repository.
+        unpublished: This machine has answers of `plan.earlier` that are not published.
+    """
+    if plan.earlier is None:
+        return plan
+    head = repository.head()
+    if find_set(repository, plan.specification, head) is not None:
+        return plan
+    if not unpublished and find_set(repository, plan.earlier, head) is None:
+        return plan
+    logger.info(
+        "%s: the answers stored as %s are taken, the id that an earlier version gave these settings",
+        plan.earlier.title,
+        plan.earlier.answer_set_id,
+    )
+    return replace(plan, specification=plan.earlier, earlier=None)
 
 
 def log_version_1(plan: Plan, repository: Repository) -> None:

@@ -30,6 +30,8 @@ class Plan:
     model: ResolvedModel
     specification: Specification
     samples: Sequence[Sample]
+    earlier: Specification | None = None
+    """Specification of the same answers by the rules of earlier versions, if it has another id."""
     version_1: str = ""
     """Folder of the same answers in version 1 of the format, which are not continued."""
     prints_the_day: bool = False
@@ -208,12 +210,14 @@ def make_plan(
         repeats=asked.repeats,
         engine=engine.identity(model, truncate=prompt.truncate),
     )
+    earlier = engine.earlier(specification, model, truncate=prompt.truncate)
     return Plan(
         benchmark,
         model,
         specification,
         samples,
-        version_1_folder(specification, asked.sampling),
+        earlier=None if earlier == specification else earlier,
+        version_1=version_1_folder(earlier, asked.sampling),
         prints_the_day=asked.reasoning.prints_the_day,
         reasons=bool(asked.reasoning.expected),
     )

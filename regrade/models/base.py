@@ -35,6 +35,8 @@ class ResolvedModel:
     """Context length in tokens of the model (or the server); None if unknown."""
     dtype: str | None = None
     """Precision of the weights that the checkpoint states, such as `bfloat16`; None if unknown."""
+    quantization: str | None = None
+    """Quantization method that the checkpoint states, such as `fp8`; None without one, or if unknown."""
     adapter: str | None = None
     """Folder of the LoRA adapter to apply, or None."""
     model_code: Mapping[str, str] = field(default_factory=dict)
@@ -63,6 +65,15 @@ def stored_dtype(config: Mapping[str, Any]) -> str | None:
         for name in ("dtype", "torch_dtype"):
             if isinstance(part.get(name), str):
                 return str(part[name]).removeprefix("torch.")
+    return None
+
+
+def stored_quantization(config: Mapping[str, Any]) -> str | None:
+    """Return the quantization method in a `config.json`, at the top level or in `text_config`."""
+    for part in (config, config.get("text_config") or {}):
+        stated = part.get("quantization_config")
+        if isinstance(stated, Mapping) and isinstance(stated.get("quant_method"), str):
+            return str(stated["quant_method"])
     return None
 
 

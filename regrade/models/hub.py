@@ -28,6 +28,7 @@ from regrade.models.base import (
     read_json,
     read_text,
     stored_dtype,
+    stored_quantization,
 )
 from regrade.models.chat_template import (
     FILES,
@@ -91,6 +92,7 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
         generation_config=None if generation_config is None else read_json(generation_config, name),
         max_position_embeddings=context_length(content),
         dtype=stored_dtype(content),
+        quantization=stored_quantization(content),
         model_code=code_files(content),
         tokenizer_code={}
         if tokenizer_config is None

@@ -18,6 +18,7 @@ from regrade.models.base import (
     read_json,
     read_text,
     stored_dtype,
+    stored_quantization,
 )
 from regrade.models.chat_template import (
     FILES,
@@ -115,6 +116,7 @@ def resolve_folder(
         generation_config=_optional_json(folder / "generation_config.json", name),
         max_position_embeddings=context_length(config),
         dtype=stored_dtype(config),
+        quantization=stored_quantization(config),
         model_code=code_files(config),
         tokenizer_code=code_files(_optional_json(folder / "tokenizer_config.json", name) or {}),
     )

@@ -1,4 +1,4 @@
-"""Read, list, score and verify repositories of older versions of regrade, and continue format 2: see tests/frozen."""
+"""Read, list, score and verify repositories of older versions of regrade, and continue formats 2 and 3: see tests/frozen."""
 
 import shutil
 from pathlib import Path
@@ -8,14 +8,30 @@ import pytest
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.verify import verify
+from regrade.cli.job_options import read_config
+from regrade.jobs.continuing import as_stored
+from regrade.jobs.job import GenerationJob
+from regrade.jobs.plans_of_job import plans_of
 from tests.command_line import DEMO, ROOT, regrade
 
 FROZEN = ROOT / "tests" / "frozen"
 SCORERS = {"demo-arithmetic": "number", "demo-choice": "choice_logprob"}
 
 
-VERSIONS = {"2026-11-22": 1, "format-2": 2}
+VERSIONS = {"2026-11-22": 1, "format-2": 2, "format-3": 3}
 """Version of the answer format by folder."""
+ROWS = {"2026-11-22": (800, 250), "format-2": (800, 250), "format-3": (80, 25)}
+"""Rows of the complete repository, and of each answer set of the incomplete one."""
+SPELLED = {"extra": ["load_format=auto", "seed=0"]}
+"""Settings of the engine in `format-3`, which ids no longer hold."""
+SPELLED_OPTIONS = (
+    "--limit",
+    "40",
+    "--engine.extra",
+    "load_format=auto",
+    "--engine.extra",
+    "seed=0",
+)
 
 
 @pytest.fixture(params=VERSIONS)
@@ -53,12 +69,12 @@ def test_ids_follow_from_the_specifications_as_they_did(complete: Path, written_
         assert answers.manifest.specification.answer_set_id == answers.manifest.answer_set_id
 
 
-def test_it_holds_what_it_says(complete: Path) -> None:
+def test_it_holds_what_it_says(complete: Path, written_by: str) -> None:
     repository = open_repository(str(complete), create=False)
     found = verify(repository, repository.head() or "", None)
 
     assert not found.problems
-    assert (found.answer_sets, found.rows, found.scorings) == (2, 800, 2)
+    assert (found.answer_sets, found.rows, found.scorings) == (2, ROWS[written_by][0], 2)
 
 
 def test_scores_of_an_older_hash_are_stale_and_stay_beside_the_new_ones(tmp_path: Path) -> None:
@@ -76,24 +92,56 @@ def test_scores_of_an_older_hash_are_stale_and_stay_beside_the_new_ones(tmp_path
         assert {score["scorer"] for score in new["scores"]} == {SCORERS[old["benchmark"]]}
 
 
-def test_what_is_incomplete_is_scored_as_it_is(incomplete: Path) -> None:
+def test_what_is_incomplete_is_scored_as_it_is(incomplete: Path, written_by: str) -> None:
     scored = regrade("score", "--answers", incomplete, "--json")
     listed = regrade("list", "--answers", incomplete, "--json").document["answer_sets"]
 
     assert scored.code == 0, scored.err
     assert {(answers["complete"], answers["scores"][0]["n"]) for answers in listed} == {
-        (False, 250)
+        (False, ROWS[written_by][1])
     }
+
+
+def test_answers_are_found_under_an_id_that_holds_the_spelling_of_settings() -> None:
+    demo = read_config(DEMO / "demo.yaml")
+    demo["engine"] |= SPELLED
+    job = GenerationJob.model_validate(demo | {"model": str(DEMO / "regrade-demo"), "limit": 40})
+    folder = FROZEN / "format-3" / "complete"
+    stored = answer_sets(folder)
+    plans = plans_of(job, job.engine.resolve(job.model))
+
+    assert {plan.benchmark.name for plan in plans} == stored.keys()
+    for plan in plans:
+        found = as_stored(plan, stored[plan.benchmark.name].repository, unpublished=False)
+        assert plan.specification.engine == {"dtype": "float32"}
+        answers = stored[plan.benchmark.name].manifest
+        assert found.specification == answers.specification != plan.specification
+        assert answers.state == "complete"
 
 
 @pytest.mark.slow  # loads vLLM once more
 @pytest.mark.vllm
 @pytest.mark.timeout(600)
-def test_what_is_incomplete_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    incomplete = copy_of("format-2/incomplete", tmp_path)
+@pytest.mark.parametrize(
+    ("written_by", "name", "options", "added", "expected"),
+    [
+        ("format-2", "model", (), 150, (0.745, 0.79)),
+        ("format-3", "regrade-demo", SPELLED_OPTIONS, 15, (0.75, 0.775)),
+    ],
+)
+def test_what_is_incomplete_goes_on_where_it_stopped(
+    incomplete: Path,
+    tmp_path: Path,
+    name: str,
+    options: tuple[str, ...],
+    added: int,
+    expected: tuple[float, float],
+) -> None:
+    model = shutil.copytree(DEMO / "regrade-demo", tmp_path / name)
     before = answer_sets(incomplete)
     done = regrade(
         *("evaluate", "--config", DEMO / "demo.yaml", "--answers", incomplete, "--json"),
+        *("--model", model, *options),
         process=True,
         timeout=500,
         REGRADE_SPOOL=str(tmp_path / "spool"),
@@ -106,12 +154,12 @@ def test_what_is_incomplete_goes_on_where_it_stopped(tmp_path: Path) -> None:
         assert answers.manifest.answer_set_id == before[benchmark].manifest.answer_set_id
         assert answers.manifest.state == "complete"
         assert answers.manifest.shards[:1] == before[benchmark].manifest.shards
-        assert sum(shard.rows for shard in answers.manifest.shards[1:]) == 150
-        assert answers.manifest.schema_version == 2
-        assert answers.manifest.sessions[-1].rows == 150
+        assert sum(shard.rows for shard in answers.manifest.shards[1:]) == added
+        assert answers.manifest.schema_version == 3
+        assert answers.manifest.sessions[-1].rows == added
         assert not verify(answers.repository, answers.revision).problems
     accuracy = {
         found["benchmark"]: found["scores"][0]["metrics"]["accuracy"]
         for found in done.document["answer_sets"]
     }
-    assert accuracy == {"demo-arithmetic": 0.745, "demo-choice": 0.79}
+    assert accuracy == dict(zip(("demo-arithmetic", "demo-choice"), expected, strict=True))

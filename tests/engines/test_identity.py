@@ -1,5 +1,8 @@
 """Settings of an engine that are part of an answer set's id, and those that are not."""
 
+import dataclasses
+import operator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +10,7 @@ import pytest
 
 from regrade.engines.openai import OpenAIEngine
 from regrade.engines.vllm import VllmEngine
-from regrade.engines.vllm_process import build
+from regrade.engines.vllm_process import build, extra
 from regrade.engines.vllm_process.extra import NEUTRAL
 from regrade.models import ResolvedModel
 from tests.builders import specification
@@ -24,36 +27,115 @@ def identity(truncate: bool = False, **settings: Any) -> dict[str, Any]:
     return VllmEngine(**settings).identity(MODEL, truncate=truncate)
 
 
-@pytest.mark.parametrize(
-    "extra",
-    [
-        "load_format=dummy",
-        "hf_overrides={rope_scaling: {factor: 2}}",
-        "tokenizer=other/name",
-        "tokenizer_mode=slow",
-        "generation_config=vllm",
-        "logits_processors=[mine]",
-        "enable_lora=true",
-        "speculative_config={method: ngram, rejection_sample_method: synthetic}",
-        "a_name_that_is_not_known=1",
-    ],
-)
+OTHER_ANSWERS = [
+    "load_format=dummy",
+    "load_format=sharded_state",
+    "hf_overrides={rope_scaling: {factor: 2}}",
+    "tokenizer=other/name",
+    "tokenizer_mode=slow",
+    "generation_config=vllm",
+    "logits_processors=[mine]",
+    "enable_lora=true",
+    "seed=1",
+    "model_impl=transformers",
+    "linear_backend=marlin",
+    "attention_config={use_non_causal: true}",
+    "compilation_config={custom_ops: [all]}",
+    "structured_outputs_config={backend: guidance}",
+    "speculative_config={method: ngram, rejection_sample_method: synthetic}",
+    "a_name_that_is_not_known=1",
+    "a_name_that_is_not_known=false",
+    "mamba_cache_dtype=float32",
+    "trust_remote_code=true",
+    "watermark_config={scheme: a}",
+]
+EQUAL_ANSWERS = [
+    "attention_backend=TRITON_ATTN",
+    "attention_config={backend: FLASH_ATTN}",
+    "compilation_config={cudagraph_mode: FULL_DECODE_ONLY, cudagraph_capture_sizes: [1, 2]}",
+    "enable_chunked_prefill=false",
+    "enable_dbo=true",
+    "enable_flashinfer_autotune=false",
+    "generation_config=auto",
+    "hf_overrides={}",
+    "kernel_config={moe_backend: triton, linear_backend: auto}",
+    "kv_cache_dtype_skip_layers=[]",
+    "kv_cache_memory_bytes=268435456",
+    "kv_transfer_config={kv_connector: LMCacheConnectorV1, kv_role: kv_both}",
+    "language_model_only=true",
+    "limit_mm_per_prompt={image: 0, video: 0}",
+    "linear_backend=auto",
+    "load_format=auto",
+    "load_format=fastsafetensors",
+    "load_format=ipc_cache",
+    "load_format=runai_streamer",
+    "load_format=safetensors",
+    "max_num_batched_tokens=8192",
+    "mm_processor_cache_gb=0",
+    "moe_backend=triton",
+    "renderer_num_workers=4",
+    "seed=0",
+    "skip_mm_profiling=true",
+    "spec_method=ngram",
+    "speculative_config={method: ngram, num_speculative_tokens: 3}",
+    "structured_outputs_config={backend: auto}",
+    "tokenizer_mode=auto",
+    "trust_remote_code=false",
+]
+
+
+@pytest.mark.parametrize("extra", OTHER_ANSWERS)
 def test_an_argument_that_can_change_the_answers_is_in_the_id(extra: str):
     assert list(identity(extra=(extra,))) == [extra.partition("=")[0]]
 
 
+@pytest.mark.parametrize("extra", EQUAL_ANSWERS)
+def test_a_default_or_an_argument_that_changes_only_speed_is_not(extra: str):
+    assert identity(extra=(extra,)) == {}
+
+
 @pytest.mark.parametrize(
-    "extra",
+    ("one", "other"),
     [
-        "attention_backend=TRITON_ATTN",
-        "enable_chunked_prefill=false",
-        "kv_cache_memory_bytes=268435456",
-        "speculative_config={method: ngram, num_speculative_tokens: 3}",
-        "max_num_batched_tokens=8192",
+        (("kernel_config={linear_backend: marlin}",), ("linear_backend=marlin",)),
+        (
+            ("attention_config={use_non_causal: true, backend: FLASH_ATTN}",),
+            ("attention_config={use_non_causal: true}",),
+        ),
+        (
+            ("speculative_config={rejection_sample_method: synthetic}", "spec_method=ngram"),
+            ("speculative_config={rejection_sample_method: synthetic, method: ngram}",),
+        ),
     ],
 )
-def test_an_argument_that_changes_only_speed_is_not(extra: str):
-    assert identity(extra=(extra,)) == {}
+def test_two_names_of_an_argument_have_one_id(one: tuple[str, ...], other: tuple[str, ...]):
+    assert identity(extra=one) == identity(extra=other) != {}
+
+
+def test_experts_whose_activations_stay_in_16_bits_have_another_id_in_a_quantised_model():
+    marlin, triton = (VllmEngine(extra=(f"moe_backend={name}",)) for name in ("marlin", "triton"))
+    quantised = replace(MODEL, quantization="modelopt_fp4")
+
+    assert marlin.identity(quantised, truncate=False) == {"moe_backend": "marlin"}
+    assert triton.identity(quantised, truncate=False) == {}
+    assert marlin.identity(MODEL, truncate=False) == {}
+
+
+def test_an_earlier_id_holds_settings_as_they_were_spelled():
+    engine = VllmEngine(
+        extra=("load_format=auto", "hf_overrides={a: 1}"), quantization="fp8", dtype="float16"
+    )
+    model = replace(MODEL, quantization="fp8")
+    now = specification().model_copy(
+        update={"model": model.identity, "engine": engine.identity(model, truncate=False)}
+    )
+    before = engine.earlier(now, model, truncate=False)
+
+    assert now.engine == {"hf_overrides": {"a": 1}, "dtype": "float16"}
+    assert before.engine == {"load_format": "auto", **now.engine}
+    assert before.model.quantization == "fp8"
+    plain = VllmEngine(dtype="float16", extra=("hf_overrides={a: 1}",))
+    assert plain.earlier(now, model, truncate=False) == now
 
 
 @pytest.mark.parametrize(
@@ -76,6 +158,9 @@ def test_a_setting_that_changes_only_speed_is_not(settings: dict[str, Any]):
 def test_the_precision_is_in_the_id_if_it_is_not_the_checkpoints():
     assert identity(dtype="float16") == {"dtype": "float16"}
     assert identity(kv_cache_dtype="fp8") == {"kv_cache_dtype": "fp8"}
+    assert identity(kv_cache_dtype="fp8_e4m3") == {"kv_cache_dtype": "fp8"}
+    assert identity(kv_cache_dtype="bfloat16") == {}
+    assert identity(kv_cache_dtype="float16") == {"kv_cache_dtype": "float16"}
 
 
 def test_a_cpu_computes_in_float32_and_that_is_in_the_id(monkeypatch: pytest.MonkeyPatch):
@@ -108,9 +193,21 @@ def test_the_address_of_a_server_is_not_in_the_id():
 
 
 @pytest.mark.vllm
-def test_every_neutral_argument_is_one_of_vllms():
-    import dataclasses
-
+def test_names_defaults_and_aliases_are_vllms():
     from vllm.engine.arg_utils import EngineArgs
 
-    assert {field.name for field in dataclasses.fields(EngineArgs)} >= NEUTRAL
+    fields = {field.name for field in dataclasses.fields(EngineArgs)}
+    vllm = EngineArgs(model="any")
+    configs = {name: getattr(vllm, name) for name in extra._CONFIGS - {"speculative_config"}}
+
+    def exists(name: str) -> bool:
+        config, _, key = name.partition(".")
+        return config in fields and (
+            not key or config not in configs or hasattr(configs[config], key)
+        )
+
+    named = {*NEUTRAL, *extra._ONLY_SPEED, *extra._ALIASES, *extra._ALIASES.values(), *extra._EMPTY}
+    assert [name for name in sorted({*named, *extra._DEFAULTS}) if not exists(name)] == []
+    defaults = {name: operator.attrgetter(name)(vllm) for name in extra._DEFAULTS}
+    assert defaults == extra._DEFAULTS
+    assert [name for name in extra._EMPTY if getattr(vllm, name)] == []

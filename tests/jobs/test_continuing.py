@@ -11,14 +11,15 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.origin import Origin, begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool, spool_folder
-from regrade.jobs.continuing import Remaining, log_version_1, remaining
-from regrade.jobs.plan import Plan
+from regrade.engines.vllm import VllmEngine
+from regrade.jobs.continuing import Remaining, as_stored, log_version_1, remaining
+from regrade.jobs.plan import Plan, make_plan
 from regrade.records import Completion
 from regrade.records.columns import generation_row
-from regrade.settings import Reuse, SamplingParams, SamplingSettings
+from regrade.settings import PromptSettings, Reuse, SamplingParams, SamplingSettings
 from regrade.settings.errors import DamagedAnswersError
 from tests.builders import session
-from tests.sums import plan_of
+from tests.sums import MODEL, Sums, plan_of
 
 TOTAL = 4
 FAILED = {"text": None, "error": "500", "error_permanent": False}
@@ -139,6 +140,31 @@ def test_a_damaged_set_that_is_not_healed_says_how(repository: LocalRepository):
 
     with pytest.raises(DamagedAnswersError, match="with `--heal` generates again what is lost"):
         left(plan, repository)
+
+
+def test_answers_under_the_id_of_an_earlier_spelling_are_taken_until_there_are_others(
+    repository: LocalRepository,
+):
+    def plan(*extra: str) -> Plan:
+        engine = VllmEngine(extra=extra)
+        return make_plan(
+            Sums(TOTAL), MODEL, engine, sampling=None, prompt=PromptSettings(), repeats=1
+        )
+
+    spelled = plan("load_format=auto", "seed=1")
+    assert spelled.earlier is not None
+    assert spelled.specification == plan("seed=1").specification != spelled.earlier
+    old = replace(spelled, specification=spelled.earlier)
+
+    assert as_stored(spelled, repository, unpublished=False) is spelled
+    assert as_stored(spelled, repository, unpublished=True).specification == spelled.earlier
+    store(old, repository, rows(old, range(2)))
+    found = as_stored(spelled, repository, unpublished=False)
+    assert found.specification == spelled.earlier
+    assert left(found, repository)[0] == [2, 3]
+
+    store(spelled, repository, rows(spelled, range(1)))
+    assert as_stored(spelled, repository, unpublished=False) is spelled
 
 
 def test_a_set_of_version_1_stays_as_it_is_and_the_log_says_so(

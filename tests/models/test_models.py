@@ -67,6 +67,17 @@ def test_the_quantization_asked_for_is_part_of_the_identity(folder: Path):
     assert model.identity.quantization == "fp8"
 
 
+def test_naming_the_quantization_of_the_checkpoint_changes_nothing(folder: Path):
+    stated = CONFIG | {"quantization_config": {"quant_method": "fp8"}}
+    (folder / "config.json").write_text(json.dumps(stated))
+
+    plain, named, other = (
+        VllmEngine(quantization=name).resolve(str(folder)) for name in (None, "fp8", "humming")
+    )
+    assert named.identity == plain.identity
+    assert other.identity.quantization == "humming"
+
+
 def test_the_revision_does_not_depend_on_where_the_folder_lies(folder: Path):
     before = _revision(folder)
 
