@@ -68,14 +68,9 @@ def judge_job(
     ]
     if not judged:
         return None
-    return JudgeJob(
-        **{name: getattr(settings, name) for name in JudgeSettings.model_fields},
-        answer_sets=tuple(judged),
-        answers=job.answers,
-        reuse=job.reuse,
-        scoring=job.scoring_options,
-        tracking_uri=job.tracking_uri,
-    )
+    shared = job.shared_with(JudgeJob) | settings.shared_with(JudgeJob)
+    given = {"answer_sets": tuple(judged), "scoring": job.scoring_options}
+    return JudgeJob(**shared | given)
 
 
 def check_rubric(settings: JudgeSettings, benchmarks: Sequence[str]) -> None:

@@ -34,8 +34,6 @@ from tasks.tune import MeasuringEngine, Questions
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.tune")
-_PLANNED = PlanRequest.model_fields.keys() & TuneJob.model_fields.keys()
-"""Settings that a plan and a search share."""
 
 
 def run_name() -> str:
@@ -131,10 +129,10 @@ def _plan_memory(job: TuneJob, key: TuningKey) -> MemoryPlan | None:
     by_hand = set(PARALLEL) <= job.engine.model_fields_set
     if key.hardware.device == "cpu" or key.hardware.count == 1 or by_hand:
         return None
-    request = {name: getattr(job, name) for name in _PLANNED}
     try:
         planned = make_memory_plan(
-            make_job(PlanRequest, {**request, "gpus": key.hardware.count}), log=log_file("plan")
+            make_job(PlanRequest, {**job.shared_with(PlanRequest), "gpus": key.hardware.count}),
+            log=log_file("plan"),
         )
     except SettingsError as error:
         logger.warning("no plan, so that no other split over the GPUs is tried: %s", error)

@@ -6,6 +6,7 @@ from math import prod
 from typing import Literal
 
 from regrade.answers.manifest import Manifest, Session
+from regrade.engines.base import PARALLEL
 
 Over = Literal["seconds", "tokens", "money"]
 UNITS: Mapping[Over, str] = {
@@ -13,7 +14,6 @@ UNITS: Mapping[Over, str] = {
     "tokens": "tokens of answers per question",
     "money": "cost per question",
 }
-_PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,5 +86,5 @@ def _gpus(session: Session) -> int | None:
     """Return the GPUs of a session; None for a server, whose GPUs are not known."""
     if session.engine != "vllm":
         return None
-    sizes: Sequence[object] = [session.engine_settings.get(name, 1) for name in _PARALLEL]
+    sizes: Sequence[object] = [session.engine_settings.get(name, 1) for name in PARALLEL]
     return prod(size for size in sizes if isinstance(size, int))

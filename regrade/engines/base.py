@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from pydantic import model_validator
 
 from regrade.settings import Settings, registry
+from regrade.settings.marks import INDECISIVE, marked
 
 if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub client
     from regrade.models import ResolvedModel
@@ -140,19 +141,19 @@ class BaseEngineSettings(Settings):
     option_prefix = "engine."
     option_group = "Engine"
     kind: str
-    neutral: ClassVar[frozenset[str]] = frozenset()
-    """Names of settings that change speed or memory, but not the answers."""
 
     def identity(self, model: "ResolvedModel", *, truncate: bool) -> dict[str, Any]:  # noqa: ARG002
         """Return the settings that decide what the model computes; they are part of the answer set's id.
 
-        Default: all settings that differ from their default and are not `neutral`.
+        Default: all settings that differ from their default and are not marked as `INDECISIVE`.
 
         Args:
             model: Result of `resolve`.
             truncate: Prompts are cut to fit the context, so that its length decides the answers.
         """
-        return self.model_dump(mode="json", exclude_defaults=True, exclude={"kind", *self.neutral})
+        return self.model_dump(
+            mode="json", exclude_defaults=True, exclude={"kind", *marked(type(self), INDECISIVE)}
+        )
 
     def earlier(
         self,

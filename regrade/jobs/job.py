@@ -31,6 +31,7 @@ from regrade.settings.marks import (
     INDECISIVE,
     NO_OPTION,
     PATH,
+    SAME_ANSWERS,
     VARIES,
     Absent,
     Option,
@@ -69,6 +70,7 @@ Answers = Annotated[
         "`./answers`.",
     ),
     PATH,
+    SAME_ANSWERS,
     WHERE,
 ]
 TrackingUri = Annotated[
@@ -79,6 +81,7 @@ TrackingUri = Annotated[
     ),
     PATH,
     INDECISIVE,
+    SAME_ANSWERS,
     WHERE,
 ]
 Scoring = Annotated[
@@ -87,6 +90,7 @@ Scoring = Annotated[
         description="How scorers run that need processes or a sandbox. Default: on all cores, in bubblewrap.",
         examples=["{sandbox: landlock}"],
     ),
+    SAME_ANSWERS,
 ]
 
 
@@ -111,7 +115,7 @@ class EngineJob(Settings):
     answers: Answers = Field(default_factory=default_answers)
     prompt: Annotated[PromptSettings, VARIES] = Field(PromptSettings(), examples=["{n_shots: 5}"])
     """Prompts: format, examples, system message. Default: those of each benchmark."""
-    reuse: Reuse = Field(Reuse(), examples=["{fresh: true}"])
+    reuse: Annotated[Reuse, SAME_ANSWERS] = Field(Reuse(), examples=["{fresh: true}"])
     """Use of stored answers. Default: they are kept, and failed requests are sent again."""
     price: Annotated[TokenPrice | None, INDECISIVE] = Field(
         None, examples=["{input: 0.15, output: 0.60}"]
@@ -254,21 +258,13 @@ class JudgeJob(JudgeSettings):
 
     def of(self, judge: str) -> EngineJob:
         """Return the job of one judge."""
-        return EngineJob(
-            model=judge,
-            sampling=self.sampling,
-            prompt=self.prompt,
-            engine=self.engine,
-            reuse=self.reuse,
-            answers=self.answers,
-            price=self.price,
-        )
+        return EngineJob(**{**self.shared_with(EngineJob), "model": judge})
 
 
 class EvaluationJob(GenerationJob):
     """Generation job whose answers are also scored and tracked; with `judge` and `gate`, judged and compared, too."""
 
-    scorer: ScorerName | None = None
+    scorer: Annotated[ScorerName | None, SAME_ANSWERS] = None
     """Scorer, or a function in a file (`path/to/file.py:name`). Default: the scorers of each benchmark."""
     judge: JudgeSettings | None = Field(None, examples=["{judges: [org/judge-32b]}"])
     """Judges that grade the answers afterwards, once the model's engine has ended. Default: no judge."""

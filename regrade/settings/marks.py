@@ -62,6 +62,10 @@ FIRST = Mark("first")
 """The parameter stands with the required ones at the beginning of a form."""
 INDECISIVE = Mark("indecisive")
 """The value changes neither answers nor scores."""
+SAME_ANSWERS = Mark("same answers")
+"""The value says where answers are kept and how they are scored, and does not change them."""
+NO_ARGUMENT = Mark("no argument")
+"""The setting of an engine is not an argument of the same name of its software."""
 
 
 def marked(model: type[BaseModel], mark: object) -> set[str]:

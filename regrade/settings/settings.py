@@ -5,7 +5,7 @@ Sampling params and engine settings have the same names as in vLLM (https://docs
 
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -117,6 +117,11 @@ class Settings(StrictModel):
     """Beginning of the names of options for fields of these settings, where they are a group."""
     option_group: ClassVar[str | None] = None
     """Title of these options in the help. None: that of the settings that have the group."""
+
+    def shared_with(self, others: "type[Settings]") -> dict[str, Any]:
+        """Return the values of the fields that other settings have too."""
+        shared = type(self).model_fields.keys() & others.model_fields.keys()
+        return {name: getattr(self, name) for name in shared}
 
     @classmethod
     def __get_pydantic_json_schema__(

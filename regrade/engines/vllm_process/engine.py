@@ -13,7 +13,7 @@ from regrade.engines.vllm_process.environment import engine_python
 from regrade.engines.vllm_process.extra import parse_extra, refuse_code
 from regrade.engines.vllm_process.owner import WorkerOwner
 from regrade.engines.vllm_process.process import EngineProcess
-from regrade.engines.vllm_process.settings import NO_ARGUMENTS, VllmSettings
+from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.engines.vllm_process.slot import take_engine_slot
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Request
@@ -40,7 +40,7 @@ def open_message(
         "model": model.path,
         "revision": model.revision,
         "adapter": model.adapter,
-        "settings": settings.model_dump(exclude={*NO_ARGUMENTS}),
+        "settings": settings.arguments,
         "extra": extra,
         "rendering": {
             "chat_template": rendering.chat_template,

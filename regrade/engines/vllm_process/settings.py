@@ -1,13 +1,13 @@
 """Settings of the engine `vllm`."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from regrade.settings import Settings
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import FIXED, PATH, Option
+from regrade.settings.marks import FIXED, NO_ARGUMENT, PATH, Option, marked
 
 _SECRET = re.compile(
     r"(?:^|[^a-z])(?:token|\w*key|\w*secret\w*|\w*passw(?:or)?d|\w*credentials?)\W*[=:]",
@@ -26,10 +26,6 @@ def _without_secrets(extra: tuple[str, ...]) -> tuple[str, ...]:
                 "where others read them. Set an environment variable instead, such as `HF_TOKEN`."
             )
     return extra
-
-
-NO_ARGUMENTS = frozenset({"kind", "extra", "lora", "tuned"})
-"""Settings that do not become engine arguments of the same name."""
 
 
 class VllmSettings(Settings):
@@ -53,7 +49,7 @@ class VllmSettings(Settings):
     """Most tokens processed in a step. Default: chosen by vLLM."""
     quantization: str | None = None
     """Quantization method, such as `fp8`. Default: the checkpoint's."""
-    lora: Annotated[str | None, PATH, Option(("--lora", "--engine.lora"))] = None
+    lora: Annotated[str | None, PATH, NO_ARGUMENT, Option(("--lora", "--engine.lora"))] = None
     """LoRA adapter (PEFT) for the model: a folder, or a name on the Hub (`org/name`, or `org/name@revision`)."""
     kv_cache_dtype: str = "auto"
     """Precision of the KV cache."""
@@ -61,10 +57,18 @@ class VllmSettings(Settings):
     """Process the common beginning of prompts only once. Default: yes, if vLLM supports it for the model."""
     reasoning_parser: str = Field("auto", min_length=1)
     """vLLM's parser that separates the reasoning of a chat answer from the rest. `auto`: the model's; `none`: no parser."""
-    tuned: Annotated[bool, FIXED] = False
+    tuned: Annotated[bool, FIXED, NO_ARGUMENT] = False
     """Use the settings that `regrade tune` found best for this model, hardware and kind of workload. Others that are set by
     hand stay."""
     enforce_eager: bool = False
     """Skip compilation and CUDA graphs: a faster start, but slower generation."""
-    extra: Annotated[tuple[str, ...], AfterValidator(_without_secrets)] = ()
+    extra: Annotated[tuple[str, ...], AfterValidator(_without_secrets), NO_ARGUMENT] = ()
     """Other engine arguments of vLLM as `name=value`, such as `attention_backend=TRITON_ATTN`; no secrets."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Engine arguments, without those in `extra`."""
+        others = marked(VllmSettings, NO_ARGUMENT)
+        return {
+            name: getattr(self, name) for name in VllmSettings.model_fields if name not in others
+        }

@@ -60,15 +60,4 @@ class PlanRequest(BenchmarkChoice):
     @property
     def job(self) -> GenerationJob:
         """The job whose requests decide the length."""
-        return GenerationJob(
-            model=self.model,
-            benchmarks=self.benchmarks,
-            datasets=self.datasets,
-            lm_eval=self.lm_eval,
-            sources=self.sources,
-            limit=self.limit,
-            sampling=self.sampling,
-            prompt=self.prompt,
-            engine=self.engine,
-            answers=self.answers,
-        )
+        return GenerationJob(**self.shared_with(GenerationJob))

@@ -7,15 +7,16 @@ answers of another one and generate nothing.
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Self
 
 import orjson
 from pydantic import Field, model_validator
 
+from regrade.engines.base import PromptRendering
 from regrade.jobs.job import EvaluationJob, make_job
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import FIRST, NO_OPTION, Absent
+from regrade.settings.marks import FIRST, NO_OPTION, SAME_ANSWERS, Absent, marked
 from regrade.tuning.sweep.axes import Axis, grid, with_values
 
 IN_FLIGHT = "in_flight"
@@ -62,7 +63,7 @@ class SweepJob(EvaluationJob):
     @property
     def sweep_id(self) -> str:
         """Id of the sweep, 12 hex digits: the same command continues it, another one begins anew."""
-        left_out = {"answers", "reuse", "tracking_uri", "scoring", "scorer"}
+        left_out = marked(SweepJob, SAME_ANSWERS)
         content = self.model_dump(mode="json", exclude_unset=True, exclude=left_out)
         canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(canonical).hexdigest()[:12]
@@ -76,7 +77,7 @@ class SweepJob(EvaluationJob):
 
     def points(self) -> "list[Point]":
         """Return the points; requests in flight vary fastest, because they need no new engine."""
-        shared = self.model_dump(exclude_unset=True, exclude={"in_flight", "axes"})
+        shared = self.model_dump(exclude_unset=True, include={*EvaluationJob.model_fields})
         shared["engine"] = {"kind": self.engine.kind, **shared.get("engine", {})}
         points: list[Point] = []
         for values in grid(self.axes):
@@ -125,8 +126,8 @@ class Point:
     def engine_start(self) -> bytes:
         """Settings that need an engine of their own; points with equal ones share a start."""
         rendering = {
-            name: (self.parameters.get("prompt") or {}).get(name)
-            for name in ("chat_template", "truncate")
+            field.name: (self.parameters.get("prompt") or {}).get(field.name)
+            for field in fields(PromptRendering)
         }
         of_engine = [self.parameters["model"], self.parameters.get("engine"), rendering]
         return orjson.dumps(of_engine, option=orjson.OPT_SORT_KEYS)

@@ -8,7 +8,6 @@ from regrade.engines.base import Engine, PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.adapter import AdaptedEngine, adapter_arguments
 from regrade.engines.vllm_process.arguments import engine_arguments
-from regrade.engines.vllm_process.settings import NO_ARGUMENTS
 from regrade.records import Request
 from regrade.settings import SamplingParams
 from regrade.settings.errors import SettingsError
@@ -220,7 +219,7 @@ def test_further_arguments_cannot_change_those_of_the_adapter(
         "model": str(demo_model),
         "revision": None,
         "adapter": str(write_config(tmp_path / "adapter")),
-        "settings": VllmEngine().model_dump(exclude={*NO_ARGUMENTS}),
+        "settings": VllmEngine().arguments,
         "extra": {name: 1},
     }
 

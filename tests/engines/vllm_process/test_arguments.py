@@ -16,7 +16,6 @@ from regrade.engines.vllm_process.arguments import (
     share_short_contexts,
 )
 from regrade.engines.vllm_process.extra import parse_extra
-from regrade.engines.vllm_process.settings import NO_ARGUMENTS
 from regrade.settings.errors import SettingsError
 
 pytestmark = [
@@ -36,7 +35,7 @@ def open_message(model: Path, settings: VllmEngine) -> dict[str, Any]:
         "model": str(model),
         "revision": None,
         "adapter": None,
-        "settings": settings.model_dump(exclude={*NO_ARGUMENTS}),
+        "settings": settings.arguments,
         "extra": parse_extra(settings.extra),
         "longest": [{"sampling": {"temperature": 0.0}}],
     }

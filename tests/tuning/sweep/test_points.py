@@ -125,6 +125,8 @@ def test_the_same_command_has_the_same_id_wherever_its_answers_are():
     assert job(in_flight=(1, 4)).sweep_id == job(in_flight=(1, 4), answers="/other").sweep_id
     assert job(in_flight=(1, 4)).sweep_id != job(in_flight=(1, 8)).sweep_id
     assert job(in_flight=(1, 4)).sweep_id != job(in_flight=(1, 4), limit=10).sweep_id
+    given = {"scorer": "number", "reuse": {"fresh": True}, "tracking_uri": "sqlite:///x"}
+    assert job(in_flight=(1, 4), **given).sweep_id == job(in_flight=(1, 4)).sweep_id
 
 
 @pytest.mark.parametrize(
