@@ -12,7 +12,7 @@ from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownComm
 from pydantic import ValidationError
 
 from regrade.cli.job_options import option_name
-from regrade.jobs.job import GenerationJob
+from regrade.jobs.job import BenchmarkChoice, GenerationJob
 from regrade.jobs.plans_of_job import check_plans
 from regrade.scorers import load_scorer
 from regrade.settings import Settings, registry
@@ -36,7 +36,7 @@ def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | No
         UnknownNameError: If there is no such benchmark or scorer.
     """
     check_names(parameters, parameters_of(kind).keys() - {"gate"}, file)
-    for name in _texts(parameters.get("benchmarks")):
+    for name in _texts(parameters.get("benchmarks")) if issubclass(kind, BenchmarkChoice) else ():
         if not registry.is_known("benchmark", name):
             raise UnknownNameError("benchmark", name, registry.names("benchmark"))
     if isinstance(scorer := parameters.get("scorer"), str):
@@ -58,15 +58,6 @@ def check_names(parameters: Iterable[str], known: Collection[str], file: Path | 
     for name in parameters:
         if name not in known:
             raise SettingsError(_unknown(name, sorted(known), file))
-
-
-def option_problems(error: ValidationError, settings: type[Settings]) -> str:
-    """Return the problems of settings whose fields are options, in one line that names the options."""
-    problems = (
-        problem_text(problem, f"`{option_name(settings, [*map(str, problem['loc'])])}`")
-        for problem in error.errors()
-    )
-    return sentence("; ".join(problems))
 
 
 def check_generation(job: GenerationJob) -> None:

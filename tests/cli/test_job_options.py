@@ -11,6 +11,7 @@ from rich.console import Console
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions, option_name, options_for, options_of
 from regrade.cli.trigger.options import from_this_folder
+from regrade.comparing.job import GateJob
 from regrade.jobs.job import EvaluationJob, JudgeJob
 from regrade.settings import Settings
 from regrade.settings.errors import SettingsError
@@ -119,6 +120,10 @@ def test_a_job_has_the_options_of_its_own_fields_only():
     of_sweep = {name for option in options_of(SweepJob) for name in option.names}
     assert "--benchmark" in of_sweep
     assert not of_sweep & {"--share", "--judge", "--price-input", "--machines"}
+    of_gate = {name: option.setting for option in options_of(GateJob) for name in option.names}
+    assert {"--max-drop", "--examples", "--sandbox"} <= of_gate.keys()
+    assert of_gate["--min-coverage"] == "min_coverage"  # not that of a judge's verdicts
+    assert not of_gate.keys() & {"--promote", "--candidate"}
 
 
 def test_no_option_stands_for_two_fields():

@@ -163,7 +163,7 @@ def test_a_verdict_stands_without_its_report(
         folder.write_text("a file, not a folder")
         return judged
 
-    monkeypatch.setattr("regrade.cli.gate.judge", judge_while_the_folder_goes)
+    monkeypatch.setattr("regrade.comparing.job.gate", judge_while_the_folder_goes)
     given = ["org/candidate", "--baseline", "org/base", "--answers", sides[0].repository.uri]
     with pytest.raises(SystemExit) as ended:
         run(["gate", *given, "--html", str(folder / "x.html")])
