@@ -22,7 +22,7 @@ from regrade.orchestration.remote.client import connected
 from regrade.orchestration.watched_runs import Watched, start_runs
 from regrade.settings import GateSettings
 from regrade.settings.errors import OperationError, RegradeError, RepositoryError, SettingsError
-from regrade.settings.marks import ABSENT, FIRST, PATH, Absent, parameters_of
+from regrade.settings.marks import ABSENT, FIRST, NAME, PATH, Absent, parameters_of
 from regrade.text.layout import Table
 from regrade.text.markdown import markdown
 
@@ -35,7 +35,7 @@ COLUMNS = ("model", "revision", "state", "note", "run")
 class WatchGate(GateSettings):
     """Verdict on each new revision, against the last good one."""
 
-    baseline: Annotated[str, PATH] = Field("last-good-{model}", min_length=1)
+    baseline: Annotated[str, PATH, NAME] = Field("last-good-{model}", min_length=1)
     """Alias of the last good revision. `{model}` is replaced by the model's name. As long as the alias does not exist,
     revisions are evaluated without a verdict."""
     promote: bool = False
@@ -55,7 +55,7 @@ class WatchGate(GateSettings):
 class WatchJob(EvaluationJob):
     """Models and folders to look at, and the evaluation of their new revisions."""
 
-    models: Annotated[tuple[str, ...], FIRST, PATH] = ()
+    models: Annotated[tuple[str, ...], FIRST, PATH, NAME] = ()
     """Models on the Hub (`org/name` or `org/name@branch`), or folders with a model."""
     organisations: Annotated[tuple[str, ...], FIRST] = Field((), title="Organisations on the Hub")
     """Organisations or users on the Hub, all of whose models are watched."""

@@ -22,6 +22,7 @@ os.environ.update(
         "REGRADE_LOGS": str(_HOME / "logs"),
         "REGRADE_CACHE": str(_HOME / "cache"),
         "REGRADE_CPU_NICE": "10",
+        "REGRADE_FOLDERS": f"{tempfile.gettempdir()}:{Path(__file__).parents[1]}",
     }
 )
 # An address that nothing answers: a test that forgets its own Hub fails at once instead of asking the real one.

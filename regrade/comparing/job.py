@@ -11,7 +11,7 @@ from regrade.comparing.models import Cluster
 from regrade.comparing.together import ComparedBenchmarks, compare_sides
 from regrade.jobs.job import Answers, Scoring, TrackingUri, default_answers
 from regrade.settings import Difference, GateSettings, ScorerName, ScoringOptions, Settings
-from regrade.settings.marks import ABSENT, FIRST, NO_OPTION, PATH, Option
+from regrade.settings.marks import ABSENT, FIRST, NAME, NO_OPTION, PATH, Option
 
 
 class Candidate(Settings):
@@ -19,7 +19,7 @@ class Candidate(Settings):
 
     option_group = "What to compare"
 
-    candidate: Annotated[str, PATH, NO_OPTION] = Field(min_length=1)
+    candidate: Annotated[str, PATH, NAME, NO_OPTION] = Field(min_length=1)
     """Answer set id, model or alias."""
     benchmarks: Annotated[tuple[str, ...], Option(("--benchmark",))] = ()
     """Benchmarks to compare. Empty: all of the baseline."""
@@ -34,7 +34,7 @@ class Candidate(Settings):
 class CompareJob(Candidate):
     """Stored answers of two sides to compare."""
 
-    base: Annotated[str, PATH, FIRST, NO_OPTION] = Field(min_length=1, title="Baseline")
+    base: Annotated[str, PATH, NAME, FIRST, NO_OPTION] = Field(min_length=1, title="Baseline")
     """Answer set id, model, or an alias such as `baseline`."""
     base_answers: Annotated[str | None, PATH] = Field(
         None, title="Answer repository of the baseline"

@@ -29,6 +29,7 @@ from regrade.settings.marks import (
     ABSENT,
     FIRST,
     INDECISIVE,
+    NAME,
     NO_OPTION,
     PATH,
     SAME_ANSWERS,
@@ -38,6 +39,7 @@ from regrade.settings.marks import (
 )
 from regrade.settings.problems import one_line, sentence
 from regrade.settings.view_address import default_answers as default_answers
+from regrade.settings.worker_limits import check_parameters
 
 
 def _of_kind(engine: object) -> object:
@@ -104,7 +106,7 @@ class EngineJob(Settings):
 
     option_group = "What to evaluate"
 
-    model: Annotated[str, PATH, VARIES] = Field(min_length=1)
+    model: Annotated[str, PATH, NAME, VARIES] = Field(min_length=1)
     """Model on the Hub (`org/name` or `org/name@revision`), or the folder of a checkpoint."""
     sampling: Annotated[SamplingSettings | None, VARIES] = Field(
         None, examples=["{temperature: 0.6}"]
@@ -221,11 +223,11 @@ class JudgeSettings(Settings):
     option_prefix = "judge."
     option_group = "Judges and rubric"
 
-    judges: Annotated[tuple[str, ...], PATH, Option(("--judge",))] = Field(min_length=1)
+    judges: Annotated[tuple[str, ...], PATH, NAME, Option(("--judge",))] = Field(min_length=1)
     """Models that judge, one after the other; each makes an answer set of its own."""
-    rubric: Annotated[str | None, PATH, Option(("--rubric",))] = None
+    rubric: Annotated[str | None, PATH, NAME, Option(("--rubric",))] = None
     """`accuracy_style`, `correct`, `criteria`, `pairwise`, or the path of a Jinja file. Default: the benchmark's."""
-    baseline: Annotated[str | None, PATH] = None
+    baseline: Annotated[str | None, PATH, NAME] = None
     """Other side of the rubric `pairwise`: answer set id, model or alias."""
     criteria: Annotated[str | None, PATH] = None
     """YAML or JSON file for the rubric `criteria`. Default: the criteria are stored with the questions."""
@@ -246,7 +248,7 @@ class JudgeSettings(Settings):
 class JudgeJob(JudgeSettings):
     """Stored answers to judge: answer sets, judges, rubric and answer repository."""
 
-    answer_sets: Annotated[tuple[str, ...], PATH, FIRST, NO_OPTION] = ()
+    answer_sets: Annotated[tuple[str, ...], PATH, NAME, FIRST, NO_OPTION] = ()
     """Answer sets: ids (the first digits are enough), models or aliases. Default: all answers that wait for a judge."""
     self_test: bool = Field(False, title="Self-test")
     """Judge answers of regrade's own, some of which tell the judge what to say."""
@@ -318,7 +320,7 @@ class ScoringJob(Settings):
     """Stored answers to score: repository, filters and scorer."""
 
     answers: Answers = Field(default_factory=default_answers)
-    model: Annotated[str | None, PATH] = None
+    model: Annotated[str | None, PATH, NAME] = None
     """Only answers of this model. Default: all models."""
     benchmark: str | None = None
     """Only answers to this benchmark. Default: all benchmarks."""
@@ -373,10 +375,13 @@ def make_job(kind: type[_Settings], parameters: Mapping[str, object]) -> _Settin
 
     Raises:
         SettingsError: If a parameter is invalid, or two contradict each other. The message is one line.
+        RefusedParameterError: If the worker that started this run does not allow a parameter.
     """
     try:
-        return kind.model_validate(
+        job = kind.model_validate(
             {name: value for name, value in parameters.items() if value is not None}
         )
     except ValidationError as error:
         raise SettingsError(sentence(one_line(error))) from error
+    check_parameters(job)
+    return job

@@ -31,6 +31,8 @@ from typing import (
 )
 
 from prefect import Flow
+from prefect.client.schemas.objects import State
+from prefect.states import Crashed
 from pydantic import MISSING, BaseModel, ConfigDict, Field, JsonValue, create_model
 from pydantic.fields import FieldInfo
 
@@ -38,6 +40,7 @@ from regrade.jobs.job import make_job
 from regrade.orchestration.worker import set_up_if_under_worker
 from regrade.settings import SamplingParams, SamplingSettings, Settings
 from regrade.settings.marks import parameters_of
+from regrade.settings.worker_limits import RefusedParameterError
 
 OVERRIDES = (SamplingParams, SamplingSettings)
 _F = TypeVar("_F", bound=Flow[Any, Any])
@@ -46,10 +49,11 @@ _R = TypeVar("_R")
 _NONE = type(None)
 
 
-def takes(job: type[_Job]) -> Callable[[Callable[[_Job], _R]], Callable[..., _R]]:
+def takes(job: type[_Job]) -> Callable[[Callable[[_Job], _R]], Callable[..., _R | State[Any]]]:
     """Return a decorator for the function of a flow, which gets a job: the flow's parameters are the job's fields.
 
-    A parameter that is None, or not given, has the job's default.
+    A parameter that is None, or not given, has the job's default. A run with parameters that its worker does not allow is
+    crashed, as one that the worker itself refuses.
     """
     parameters = [
         inspect.Parameter(
@@ -62,10 +66,14 @@ def takes(job: type[_Job]) -> Callable[[Callable[[_Job], _R]], Callable[..., _R]
     ]
     signature = inspect.Signature(parameters)
 
-    def shape(function: Callable[[_Job], _R]) -> Callable[..., _R]:
+    def shape(function: Callable[[_Job], _R]) -> Callable[..., _R | State[Any]]:
         @wraps(function)
-        def run(*places: object, **names: object) -> _R:
-            return function(make_job(job, signature.bind(*places, **names).arguments))
+        def run(*places: object, **names: object) -> _R | State[Any]:
+            try:
+                made = make_job(job, signature.bind(*places, **names).arguments)
+            except RefusedParameterError as error:
+                return Crashed(message=str(error))
+            return function(made)
 
         run.__signature__ = signature  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

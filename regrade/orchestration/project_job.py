@@ -19,11 +19,11 @@ from prefect.utilities.processutils import command_to_string
 from prefect.utilities.templating import PlaceholderType, find_placeholders
 from prefect.workers.process import ProcessJobConfiguration
 
-from regrade.engines.vllm_process.extra import REMOTE_CODE
 from regrade.engines.vllm_process.slot import SLOTS_VARIABLE
 from regrade.models.served import API_KEYS
 from regrade.settings.errors import OperationError
 from regrade.settings.project_folder import is_checkout, project_folder
+from regrade.settings.worker_limits import FOLDERS, REMOTE_CODE
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
@@ -178,7 +178,26 @@ def _refuse_references(*settings: object) -> None:
 
 def limits(environment: dict[str, str | None]) -> dict[str, str | None]:
     """Return the variables of a flow run with the limits of a worker, unless its machine sets them."""
-    return {REMOTE_CODE: "0", API_KEYS: "OPENAI_API_KEY", SLOTS_VARIABLE: "1"} | environment
+    own = {REMOTE_CODE: "0", API_KEYS: "OPENAI_API_KEY", SLOTS_VARIABLE: "1", FOLDERS: _folders()}
+    return {**own, **environment}
+
+
+def _folders() -> str:
+    """Folders that runs may name if the owner of the worker names none: models, data and answers of its home, and our demo."""
+    home = _home()
+    folders = [str(home / name) for name in ("models", "data", "answers")]
+    folders += [str(project_folder() / "infra" / "demo")] if is_checkout() else []
+    answers = os.environ.get("REGRADE_ANSWERS", "")
+    if answers and "://" not in answers:
+        folders.append(str((home / Path(answers).expanduser()).resolve()))
+    return os.pathsep.join(folders)
+
+
+def _home() -> Path:
+    """Working folder of flow runs."""
+    if configured := os.environ.get("REGRADE_HOME"):
+        return Path(configured)
+    return project_folder() if is_checkout() else spool_root().parent
 
 
 def _installed_variables() -> set[str]:
@@ -208,12 +227,8 @@ def use_installed_project() -> dict[str, str]:
         The working folder, as `directory`.
     """
     make_flows_importable()
-    if configured := os.environ.get("REGRADE_HOME"):
-        home = Path(configured)
-    elif is_checkout():
-        home = project_folder()
-    else:
-        home = spool_root().parent
+    home = _home()
+    if not (os.environ.get("REGRADE_HOME") or is_checkout()):
         home.mkdir(parents=True, exist_ok=True)
     os.chdir(home)
     return {"directory": str(Path.cwd())}

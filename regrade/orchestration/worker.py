@@ -9,13 +9,12 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from prefect.exceptions import ParameterTypeError
+from prefect.exceptions import CrashedRun, ParameterTypeError
 
 from regrade.processes.shutdown import end_soon_after_signals
 from regrade.settings.errors import RegradeError
+from regrade.settings.worker_limits import STARTED_BY_WORKER
 
-STARTED_BY_WORKER = "PREFECT__FLOW_RUN_ID"
-"""Environment variable that Prefect sets in the process of a flow run."""
 ENGINE_DONE = "REGRADE_ENGINE_DONE"
 """Environment variable naming the file that a flow run creates when it needs no engine any more."""
 _REPEATED = "Engine execution exited"
@@ -53,14 +52,14 @@ def configure_run_logs() -> None:
     Prefect sends the records of `PREFECT_LOGGING_EXTRA_LOGGERS` to the page, but leaves the level at WARNING.
     """
     logging.getLogger("regrade").setLevel(logging.INFO)
-    for name in ("prefect.flow_runs", "prefect.task_runs"):
+    for name in ("prefect.flow_runs", "prefect.task_runs", "prefect.engine"):
         logging.getLogger(name).addFilter(without_traceback)
 
 
 def without_traceback(record: logging.LogRecord) -> bool:
     """Shorten the record of a regrade error to one line (a filter for loggers)."""
     error = record.exc_info[1] if record.exc_info else None
-    if not isinstance(error, RegradeError | ParameterTypeError):
+    if not isinstance(error, RegradeError | ParameterTypeError | CrashedRun):
         return True
     if record.getMessage().startswith(_REPEATED):
         return False

@@ -1,8 +1,9 @@
 """Marks of fields of settings, in `Annotated[TYPE, MARK]`: what a field is, where it is declared."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import get_annotations
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
@@ -47,12 +48,23 @@ class Option:
     """Field beside it that takes the second value and those after it."""
 
 
+@dataclass(frozen=True, slots=True)
+class OnWorker:
+    """A check of the value if a worker started the run; it raises a `RefusedParameterError`."""
+
+    check: Callable[[Any], None]
+
+
 NO_OPTION = Option(())
 NESTED = Mark("nested")
 """The fields of this group have options, although it stands in another group."""
 VARIES = Mark("varies")
 """A sweep may vary it; of a group, each field that is not `FIXED`."""
 FIXED = Mark("fixed")
+NAME = Mark("name")
+"""The value may also be a name, such as that of a model on the Hub."""
+CODE = Mark("code")
+"""The path has code that is run."""
 FREE_TEXT = Mark("free text")
 """The value may hold commas."""
 ABSENT = Mark("absent")

@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema
 
 from regrade.settings import registry
 from regrade.settings.errors import UnknownNameError
-from regrade.settings.marks import FREE_TEXT, NESTED, NO_OPTION, PATH, Option
+from regrade.settings.marks import CODE, FREE_TEXT, NAME, NESTED, NO_OPTION, PATH, Option
 
 
 def _known_scorer(name: str) -> str:
@@ -58,6 +58,7 @@ else:  # Pydantic accepts, and the form offers, only installed names
         AfterValidator(_known_scorer),
         WithJsonSchema({"enum": list(_SCORERS), "type": "string"}),
         PATH,
+        NAME,
     ]
     """Also `path/to/file.py:name`, which the form does not offer: a worker may lack the file."""
     EngineName = Literal[registry.names("engine")]
@@ -215,7 +216,7 @@ class DatasetBenchmark(Settings):
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")
     """Name of the benchmark, in lower case."""
-    path: Annotated[str, PATH]
+    path: Annotated[str, PATH, NAME]
     """Hub dataset (`org/name`), file or folder."""
     config: str | None = None
     """Configuration of a Hub dataset."""
@@ -259,7 +260,7 @@ class HarnessTasks(Settings):
 
     tasks: Annotated[tuple[Annotated[str, Field(pattern=HARNESS_TASK)], ...], NO_OPTION] = ()
     """Names of tasks, groups or tags, such as `arc_challenge`; `regrade benchmarks --lm-eval` lists them."""
-    path: Annotated[str | None, PATH] = None
+    path: Annotated[str | None, PATH, CODE] = None
     """Folder with yaml files of tasks of your own."""
 
     @property
@@ -299,7 +300,7 @@ class ScoringOptions(Settings):
     default; `landlock` needs neither and isolates less. The sandbox is part of the scoring's label."""
     processes: int | None = Field(None, ge=1)
     """Answers that are scored at the same time; all cores if it is not set."""
-    lm_eval_path: Annotated[str | None, PATH] = None
+    lm_eval_path: Annotated[str | None, PATH, CODE] = None
     """Folder with yaml files of your own tasks of lm-evaluation-harness."""
     min_coverage: float = Field(0.95, ge=0, le=1)
     """Smallest share of judged answers with a verdict for which a judge's score is the headline number."""
@@ -385,7 +386,7 @@ class GateSettings(Settings):
         "Gate: is the model worse than a baseline? (any of these options requests a verdict)"
     )
 
-    baseline: Annotated[str, PATH] = Field("baseline", min_length=1)
+    baseline: Annotated[str, PATH, NAME] = Field("baseline", min_length=1)
     """Answer set id, model, or alias (`regrade promote` moves the alias `baseline`)."""
     max_drop: float = Field(1.0, ge=0, lt=100)
     """Largest accepted drop of accuracy, in percentage points."""

@@ -25,7 +25,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from regrade.answers.verify import verify
 from regrade.cli.deploy import deploy
-from regrade.orchestration.worker import STARTED_BY_WORKER
+from regrade.settings.worker_limits import STARTED_BY_WORKER
 from tests.command_line import DEMO, ROOT
 from tests.crash.harness import spooled
 from tests.hub_server.fixtures import Hub

@@ -16,6 +16,7 @@ from regrade.orchestration.project_job import (
     installed_entrypoint,
     limits,
 )
+from tests.command_line import ROOT
 
 PULL = [{"regrade.orchestration.project_job.use_installed_project": {}}]
 SCORE = "flows.score_answers.score_answers"
@@ -70,10 +71,13 @@ def test_the_variables_of_prefect_yaml_are_passed_on():
     assert job.stream_output is False
 
 
-def test_models_bring_no_code_and_choose_no_credential_unless_the_machine_allows_it(
+def test_runs_bring_no_code_and_choose_no_credential_and_no_file_unless_the_machine_allows_it(
     monkeypatch: pytest.MonkeyPatch,
 ):
     flow_run = FlowRun(flow_id=uuid4())
+    monkeypatch.delenv("REGRADE_FOLDERS")
+    monkeypatch.setenv("REGRADE_HOME", "/home/me")
+    monkeypatch.setenv("REGRADE_ANSWERS", "/mnt/answers")
     for allowed in (None, "1"):
         if allowed is not None:
             monkeypatch.setenv("REGRADE_REMOTE_CODE", allowed)
@@ -83,6 +87,9 @@ def test_models_bring_no_code_and_choose_no_credential_unless_the_machine_allows
         assert limited["REGRADE_REMOTE_CODE"] == (allowed or "0")
         assert limited["REGRADE_API_KEY_VARIABLES"] == "OPENAI_API_KEY"
         assert limited["REGRADE_ENGINE_SLOTS"] == "1"
+        assert limited["REGRADE_FOLDERS"] == (
+            f"/home/me/models:/home/me/data:/home/me/answers:{ROOT}/infra/demo:/mnt/answers"
+        )
         assert job.command is not None
         assert job.command.split()[1:] == ["-P", "-m", "regrade.orchestration.flow_run_process"]
 

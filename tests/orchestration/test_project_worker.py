@@ -20,7 +20,7 @@ from tests.prefect_login import Login
 
 
 @pytest.mark.prefect
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
     prefect_server: str, tmp_path: Path
 ):
@@ -54,6 +54,23 @@ def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
             path = f"/deployments/{deploy(name, **changes)}/create_flow_run"
             return str(post(path, run or {})["id"])
 
+        # What a run that reads a stranger's dataset leaves in the Hub's cache, and a later one names as a folder of tasks.
+        stranger = tmp_path / "hf" / "hub" / "datasets--evil--y"
+        stranger.mkdir(parents=True)
+        (stranger / ".huggingface.yaml").write_text(
+            "task: evil\ndataset_path: json\noutput_type: generate_until\n"
+            "metric_list: [{metric: !function subprocess.call}]\n"
+        )
+        code = tmp_path / "data" / "own.py"
+        code.parent.mkdir()
+        code.write_text(f"import pathlib\npathlib.Path({str(proof)!r}).touch()\ndef own(): ...\n")
+        dataset = {"name": "own", "path": "org/name"}
+
+        def generate(name: str, **parameters: Any) -> str:
+            given = {"model": "org/name", "engine": {"kind": "openai"}, **parameters}
+            entrypoint = "flows.generate_answers.generate_answers"
+            return start(name, {"parameters": given}, entrypoint=entrypoint)
+
         evil = {"env": {"PYTHONPATH": str(tmp_path)}}
         runs = {
             start("pull", pull_steps=[step]): "the deployment 'pull' has other pull steps",
@@ -67,18 +84,25 @@ def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
             start("folder", {"job_variables": {"working_dir": str(tmp_path)}}): "'working_dir'",
             start("paths", {"job_variables": evil}): "environment variable 'PYTHONPATH' is set",
             start("dots", {"job_variables": {"env.LD_PRELOAD": "x"}}): "variable 'LD_PRELOAD'",
+            generate("task", lm_eval={"tasks": ["evil"], "path": str(stranger)}): (
+                "lm_eval.path: '"
+            ),
+            generate("scorer", datasets=[{**dataset, "scorer": f"{code}:own"}]): "runs code that",
         }
         ended = regrade(
-            "worker", "--pool", pool, "--run-once", process=True, PREFECT_API_URL=prefect_server
+            *("worker", "--pool", pool, "--run-once"),
+            process=True,
+            PREFECT_API_URL=prefect_server,
+            HF_HOME=str(tmp_path / "hf"),
+            REGRADE_FOLDERS=str(tmp_path / "data"),
         )
         assert ended.code == 0, ended.out + ended.err
         for flow_run, reason in runs.items():
             found = api.get(f"/flow_runs/{flow_run}").json()
             assert found["state_type"] == "CRASHED", (reason, found["state"], ended.err)
-            assert "This worker runs only the flows of the regrade" in found["state"]["message"]
             assert reason in found["state"]["message"]
     assert not proof.exists()
-    assert "Traceback" not in ended.err
+    assert 'File "' not in ended.err.partition("Starting flow run process")[0]
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-from regrade.orchestration.worker import STARTED_BY_WORKER, without_traceback
+from regrade.orchestration.worker import without_traceback
 from regrade.processes.shutdown import GRACE
 from regrade.settings.errors import SettingsError
+from regrade.settings.worker_limits import STARTED_BY_WORKER
 from tests.command_line import ROOT
 
 

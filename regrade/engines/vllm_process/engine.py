@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from regrade.engines.base import EngineInfo, PromptRendering, Withdrawable
+from regrade.engines.vllm_process.allowed import refuse_code
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.environment import engine_python
-from regrade.engines.vllm_process.extra import parse_extra, refuse_code
+from regrade.engines.vllm_process.extra import parse_extra
 from regrade.engines.vllm_process.owner import WorkerOwner
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.settings import VllmSettings

@@ -1,6 +1,5 @@
 """Other engine arguments of vLLM (`engine.extra`): parsing, and which of them do not change the answers."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -165,55 +164,6 @@ _OTHER_ACTIVATIONS = frozenset(
     {"aiter_triton_mxfp4_bf16", "emulation", "humming", "marlin", "rdna3"}
 )
 """Values of `moe_backend` that leave the activations of a quantised model in 16 bits, where others quantise them."""
-
-REMOTE_CODE = "REGRADE_REMOTE_CODE"
-"""Environment variable: `0` refuses the arguments in `RUNS_CODE`. `regrade worker` sets it to 0 unless it is set."""
-RUNS_CODE = frozenset(
-    [
-        "additional_config",
-        "compilation_config",
-        "data_parallel_address",
-        "distributed_executor_backend",
-        "ec_manager_config",
-        "ec_transfer_config",
-        "fault_tolerance_config",
-        "io_processor_plugin",
-        "kv_events_config",
-        "kv_transfer_config",
-        "log_config_file",
-        "logging_config",
-        "logits_processors",
-        "master_addr",
-        "model_class_overrides",
-        "profiler_config",
-        "reasoning_config",
-        "reasoning_parser_plugin",
-        "scheduler_cls",
-        "structured_outputs_config",
-        "trust_remote_code",
-        "weight_transfer_config",
-        "worker_cls",
-        "worker_extension_cls",
-    ]
-)
-"""Arguments that run code of the model or code named by their value, or that trust another machine."""
-
-
-def refuse_code(extra: Mapping[str, Any]) -> None:
-    """Refuse arguments that run code, if this machine does not allow them.
-
-    Raises:
-        SettingsError: If `REGRADE_REMOTE_CODE` is 0 and an argument in `RUNS_CODE` is set.
-    """
-    names = sorted(
-        RUNS_CODE & {name for name, value in extra.items() if value not in (None, False)}
-    )
-    if names and os.environ.get(REMOTE_CODE) == "0":
-        raise SettingsError(
-            f"engine.extra: '{names[0]}' can run code that comes with a model or is named in the run, and this worker "
-            f"does not allow it. Start the worker with {REMOTE_CODE}=1 if it may: then everyone who can start a run can "
-            "run programs on its machine."
-        )
 
 
 def parse_extra(pairs: Sequence[str]) -> dict[str, Any]:

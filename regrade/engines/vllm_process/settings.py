@@ -5,9 +5,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from regrade.engines.vllm_process.allowed import refuse_code
+from regrade.engines.vllm_process.extra import parse_extra
 from regrade.settings import Settings
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import FIXED, NO_ARGUMENT, PATH, Option, marked
+from regrade.settings.marks import FIXED, NAME, NO_ARGUMENT, PATH, OnWorker, Option, marked
 
 _SECRET = re.compile(
     r"(?:^|[^a-z])(?:token|\w*key|\w*secret\w*|\w*passw(?:or)?d|\w*credentials?)\W*[=:]",
@@ -26,6 +28,10 @@ def _without_secrets(extra: tuple[str, ...]) -> tuple[str, ...]:
                 "where others read them. Set an environment variable instead, such as `HF_TOKEN`."
             )
     return extra
+
+
+def _refuse_code(extra: tuple[str, ...]) -> None:
+    refuse_code(parse_extra(extra))
 
 
 class VllmSettings(Settings):
@@ -49,7 +55,7 @@ class VllmSettings(Settings):
     """Most tokens processed in a step. Default: chosen by vLLM."""
     quantization: str | None = None
     """Quantization method, such as `fp8`. Default: the checkpoint's."""
-    lora: Annotated[str | None, PATH, NO_ARGUMENT, Option(("--lora", "--engine.lora"))] = None
+    lora: Annotated[str | None, PATH, NAME, NO_ARGUMENT, Option(("--lora", "--engine.lora"))] = None
     """LoRA adapter (PEFT) for the model: a folder, or a name on the Hub (`org/name`, or `org/name@revision`)."""
     kv_cache_dtype: str = "auto"
     """Precision of the KV cache."""
@@ -62,7 +68,9 @@ class VllmSettings(Settings):
     hand stay."""
     enforce_eager: bool = False
     """Skip compilation and CUDA graphs: a faster start, but slower generation."""
-    extra: Annotated[tuple[str, ...], AfterValidator(_without_secrets), NO_ARGUMENT] = ()
+    extra: Annotated[
+        tuple[str, ...], AfterValidator(_without_secrets), OnWorker(_refuse_code), NO_ARGUMENT
+    ] = ()
     """Other engine arguments of vLLM as `name=value`, such as `attention_backend=TRITON_ATTN`; no secrets."""
 
     @property

@@ -7,7 +7,7 @@ from pydantic import Field, WithJsonSchema, model_validator
 from regrade.engines.vllm import VllmEngine
 from regrade.jobs.job import Answers, BenchmarkChoice, GenerationJob, default_answers
 from regrade.settings import PromptSettings, SamplingSettings
-from regrade.settings.marks import FIRST, PATH, Option
+from regrade.settings.marks import FIRST, NAME, PATH, Option
 from regrade.tuning.plan.gpus import MEMORY_MIB
 
 MACHINE = Option(group="The machine (default: this one)")
@@ -20,7 +20,7 @@ class PlanRequest(BenchmarkChoice):
 
     option_group = "The length of requests (default: the model's limit)"
 
-    model: Annotated[str, PATH] = Field(min_length=1)
+    model: Annotated[str, PATH, NAME] = Field(min_length=1)
     """Model on the Hub (`org/name` or `org/name@revision`), or a folder with at least its config.json."""
     gpus: Annotated[int | None, FIRST, MACHINE] = Field(None, ge=1, le=1024, title="Number of GPUs")
     """Number of GPUs. Default: 1, or all of the machine if no kind is given."""

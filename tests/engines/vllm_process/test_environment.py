@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from regrade.engines.vllm_process.allowed import refuse_code
 from regrade.engines.vllm_process.environment import worker_environment
-from regrade.engines.vllm_process.extra import refuse_code
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.settings.errors import SettingsError
+from regrade.settings.worker_limits import REMOTE_CODE as CODE
 
 LEVEL = "from huggingface_hub.utils import logging; print(logging.get_verbosity())"
 
@@ -88,9 +89,9 @@ def test_the_processes_of_an_engine_have_no_credential_in_their_environment(
 def test_a_worker_runs_code_of_a_model_only_if_its_machine_allows_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("REGRADE_REMOTE_CODE", "0")
+    monkeypatch.setenv(CODE, "0")
     refuse_code({"max_num_seqs": 4, "trust_remote_code": False})
-    with pytest.raises(SettingsError, match=rf"'{name}' can run code .* REGRADE_REMOTE_CODE=1"):
+    with pytest.raises(SettingsError, match=rf"does not accept {name}='evil.Module' .* {CODE}=1"):
         refuse_code({name: "evil.Module"})
-    monkeypatch.setenv("REGRADE_REMOTE_CODE", "1")
+    monkeypatch.setenv(CODE, "1")
     refuse_code({name: "evil.Module"})
