@@ -123,7 +123,7 @@ def test_a_point_that_fails_is_a_row_with_its_reason(sweep: Any, engines: Engine
     assert str(reasons[2]).startswith("The engine did not start")
     wrong = "engine.max_num_batched_tokens should be 1 or more, not -1"
     assert reasons[4] == f"{wrong}."
-    assert reasons[5] == f"{many}; {wrong}."
+    assert reasons[5] == f"{wrong}; {many}."
     page = (Path(str(found.folder)) / "sweep.md").read_text()
     assert "out of memory" in page
 
