@@ -16,7 +16,7 @@ from regrade.answers.durations import remember
 from regrade.answers.publishing import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError, spool_root
-from regrade.engines.base import WAITING, Engine
+from regrade.engines.base import WAITING, Engine, EngineInfo
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import prompt_rendering
 from regrade.orchestration import artifacts
@@ -25,6 +25,7 @@ from regrade.orchestration.machines import machines_ended_early, start_machines,
 from regrade.orchestration.waiting import Stages
 from regrade.orchestration.worker import engine_no_longer_needed, runs_under_worker
 from regrade.processes.metrics_endpoint import ports, show
+from regrade.records.computed import Computed, computed_differences
 from regrade.results.display import current_display, log_file
 from regrade.results.results import Evaluation, check_answered
 from regrade.settings import HarnessTasks
@@ -226,7 +227,7 @@ def loaded_engine(job: EngineJob, works: Sequence[Work]) -> Iterator[Engine]:
     Must run on the main thread.
 
     Raises:
-        SettingsError: If earlier answers of a work were computed in another precision.
+        SettingsError: If earlier answers of a work were computed otherwise.
     """
     engine = job.engine.open(
         works[0].plan.model,
@@ -239,7 +240,7 @@ def loaded_engine(job: EngineJob, works: Sequence[Work]) -> Iterator[Engine]:
     display.loading(job.model)
     with engine:
         display.loaded()
-        check_dtype(engine.info.dtype, works)
+        check_computed(engine.info, works)
         logger.info(
             "%s is ready after %.1f s (%s %s on %s)",
             job.model,
@@ -251,19 +252,28 @@ def loaded_engine(job: EngineJob, works: Sequence[Work]) -> Iterator[Engine]:
         yield engine
 
 
-def check_dtype(dtype: str | None, works: Sequence[Work]) -> None:
-    """Refuse to continue answers that were computed in another precision: they would not be one model's answers.
+def check_computed(info: EngineInfo, works: Sequence[Work]) -> None:
+    """Refuse to continue answers that were computed otherwise: they would not be one model's answers.
+
+    Differences that only round otherwise are logged, and so are all if `reuse.mix` accepts them.
 
     Raises:
-        SettingsError: If an earlier session of an answer set has another dtype.
+        SettingsError: If an earlier session of an answer set computed something else.
     """
+    now = info.computed or Computed(dtype=info.dtype)
     for work in works:
-        earlier = {session.dtype for session in work.sessions} - {None, dtype}
-        if dtype is not None and earlier:
+        earlier = [session.computed or Computed(dtype=session.dtype) for session in work.sessions]
+        found = dict.fromkeys(d for session in earlier for d in computed_differences(session, now))
+        differing = tuple(str(difference) for difference in found if not difference.rounding)
+        if differing and not work.reuse.mix:
             raise SettingsError(
-                f"{work.title}: its answers so far were computed in {min(map(str, earlier))}, this engine computes in "
-                f"{dtype}. Set `--engine.dtype {min(map(str, earlier))}`, or `--fresh` to generate all answers again."
+                f"{work.title}: its answers so far were computed otherwise ({'; '.join(differing)} of this engine). Use the same "
+                "settings and kind of machine, `--fresh` to generate all answers again, or `--mix` to continue: the answer set "
+                "says so for ever."
             )
+        work.mixed = differing
+        for difference in found:
+            logger.warning("%s: computed otherwise than before: %s", work.title, difference)
 
 
 def _publish_finished(works: Sequence[Work]) -> None:

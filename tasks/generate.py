@@ -80,7 +80,7 @@ def generate_missing(
         leave_out_published(work)  # loading, or another benchmark, took minutes
     except (OperationError, UserError) as error:
         logger.warning("what other machines published is left out later: %s", error)
-    session = session_of(engine, settings, day=work.requests.day)
+    session = session_of(engine, settings, day=work.requests.day, mixed=work.mixed)
     work.begin(session)
     with (
         RepeatingThread(seconds, publish, "publish", first=first),

@@ -72,9 +72,7 @@ def find_missing(work: Work) -> None:
     found = remaining(work.plan, work.repository, work.spool, work.reuse, work.share)
     work.requests = work.plan.requests(found.missing, found.sessions)
     work.replaced, work.fresh = found.replaced, found.fresh
-    work.published = None
-    if found.stored is not None and not found.fresh:
-        work.sessions = found.stored.manifest.sessions
+    work.published, work.sessions = None, found.sessions
     if not found.missing:
         work.published = found.stored
         if found.stored is not None and found.stored.manifest.state == "complete":

@@ -56,6 +56,8 @@ class Work:
         """All answers are generated again; the published ones can be read."""
         self.sessions: tuple[Session, ...] = ()
         """Earlier sessions whose answers are kept."""
+        self.mixed: tuple[str, ...] = ()
+        """Differences to what they computed, which `reuse.mix` accepted."""
         self.progress: Progress | None = None
         """Generation by this flow run; None before it."""
         self.publishing: PrefectFuture[None] | None = None

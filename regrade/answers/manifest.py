@@ -16,6 +16,7 @@ from pydantic import Field
 
 from regrade.answers.rows import failed_rows, refused_rows
 from regrade.records.columns import SCHEMA_VERSION
+from regrade.records.computed import Computed
 from regrade.records.specification import Specification
 from regrade.settings import AnswerSetId, Seconds, StoredName, StrictModel, Timestamp
 from regrade.stats.speed import EngineMemory, Speed
@@ -68,6 +69,10 @@ class Session(StrictModel):
     structured_outputs: str | None = None
     """Software that kept answers to their form, such as `xgrammar 0.2.8`; None: no answer had to have one, or only the server
     knows."""
+    computed: Computed | None = None
+    """What the engine computed. None: not known (of servers, and before it was recorded)."""
+    mixed: tuple[str, ...] = ()
+    """Differences to what earlier sessions computed, which `--mix` accepted."""
     engine_settings: dict[str, Any]
     in_flight: int | None = Field(None, ge=1)
     """Most requests at a time that the run allowed; None: as many as its engine takes by itself."""
@@ -152,6 +157,11 @@ class Manifest(StrictModel):
     def expected(self) -> int:
         """Rows of the complete answer set."""
         return self.n_samples * self.specification.repeats
+
+    @property
+    def mixed(self) -> tuple[str, ...]:
+        """Differences in what its sessions computed, which `--mix` accepted."""
+        return tuple(dict.fromkeys(text for session in self.sessions for text in session.mixed))
 
     @property
     def totals(self) -> Totals:

@@ -106,6 +106,7 @@ def _rows(
     state = [f"{manifest.rows:,} of {manifest.expected:,} answers"] if not _complete(stored) else []
     state += [f"{manifest.failed:,} failed"] if manifest.failed else []
     state += [f"{manifest.refused:,} refused"] if manifest.refused else []
+    state += [f"mixed: {'; '.join(manifest.mixed)}"] if manifest.mixed else []
     date = f"{manifest.updated_at:%Y-%m-%d}"
     if not stored.scorings:
         empty = [""] if repeated else []

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from regrade.answers.manifest import Manifest
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.judging.stored import is_unchanged
+from regrade.records.computed import computed_differences
 from regrade.records.rubrics.facts import JudgedSet, judge_identity, judge_run
 from regrade.records.rubrics.family import family_warning
 from regrade.records.specification import Specification, effective_sampling, model_family
@@ -61,6 +62,13 @@ def differences(base: Manifest, candidate: Manifest) -> tuple[list[FoundDifferen
         else:
             known.append((kind, f"{name}: {_short(old)} against {_short(new)}"))
     notes = [f"Unknown on one side or both: {', '.join(unknown)}."] if unknown else []
+    if computed := list(dict.fromkeys(_computed_otherwise(base, candidate))):
+        notes.append(f"Not computed alike: {'; '.join(computed)}.")
+    notes += [
+        f"The answers of {side.answer_set_id} were not all computed alike: {'; '.join(side.mixed)}."
+        for side in (base, candidate)
+        if side.mixed
+    ]
     if None in (base.specification.sampling, candidate.specification.sampling):
         notes.append("Sampling params are not known in full, because answers were imported.")
     return known, notes
@@ -128,6 +136,19 @@ def _differing(
         old, new = left.get(name, "not set"), right.get(name, "not set")
         if old != new:
             yield name, old, new
+
+
+def _computed_otherwise(base: Manifest, candidate: Manifest) -> Iterator[str]:
+    """Yield differences in what the engines computed; of two models only those that are not the models' own."""
+    same = model_family(base.specification.model.name) == model_family(
+        candidate.specification.model.name
+    )
+    for old in base.sessions:
+        for new in candidate.sessions:
+            if old.computed is not None and new.computed is not None:
+                for difference in computed_differences(old.computed, new.computed):
+                    if same or not difference.of_model:
+                        yield str(difference)
 
 
 def _template_hashes(manifest: Manifest) -> str | None:

@@ -15,6 +15,7 @@ from regrade.settings.marks import INDECISIVE, marked
 if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub client
     from regrade.models import ResolvedModel
     from regrade.records import Completion, Request
+    from regrade.records.computed import Computed
     from regrade.records.specification import Specification
     from regrade.stats.speed import EngineMemory, Speed
 
@@ -49,6 +50,8 @@ class EngineInfo:
     """Most tokens in a step; None if only the server knows it."""
     max_num_seqs: int | None = None
     """Most sequences decoded at the same time, over all copies of the model; None if only the server knows it."""
+    computed: "Computed | None" = None
+    """What it computes; None if only the server knows it."""
     memory: "EngineMemory | None" = None
     """Memory and KV cache at the start; None if the engine does not know."""
 

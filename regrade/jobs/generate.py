@@ -146,13 +146,20 @@ def generate(
     return progress
 
 
-def session_of(engine: Engine, settings: BaseEngineSettings, *, day: date | None = None) -> Session:
+def session_of(
+    engine: Engine,
+    settings: BaseEngineSettings,
+    *,
+    day: date | None = None,
+    mixed: tuple[str, ...] = (),
+) -> Session:
     """Return the manifest's record of a generation session that begins now, without counts.
 
     Args:
         engine: The loaded engine.
         settings: Its settings.
         day: `PlannedRequests.day`.
+        mixed: Accepted differences to what earlier sessions computed.
     """
     info = engine.info
     return Session(
@@ -168,6 +175,8 @@ def session_of(engine: Engine, settings: BaseEngineSettings, *, day: date | None
         prompt_day=day,
         reasoning_parser=info.reasoning_parser,
         structured_outputs=info.structured_outputs,
+        computed=info.computed,
+        mixed=mixed,
         in_flight=engine.in_flight if isinstance(engine, LimitedEngine) else None,
         memory=info.memory,
         # The adapter is part of the model's identity; a path of this machine would be published.

@@ -65,6 +65,8 @@ def _share_right(answers: AnswerSet, scorer: "Scorer") -> float:
 
 def notes(answers: AnswerSet, file: ScoreFile) -> Iterator[str]:
     """Yield a sentence for each reason to doubt the benchmark's headline score."""
+    if mixed := answers.manifest.mixed:
+        yield f"Its answers were not all computed alike: {'; '.join(mixed)}."
     overall = file.summary.overall
     if file.scorer != answers.manifest.scorers[0] or overall.accuracy is None:
         return

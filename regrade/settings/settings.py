@@ -340,6 +340,9 @@ class Reuse(Settings):
     """Generate again what was in shards that are damaged or missing."""
     keep_failed: bool = False
     """Leave rows whose request failed as they are."""
+    mix: bool = False
+    """Continue answers although this engine computes something else, such as another precision; the answer set says so for
+    ever."""
 
 
 class GoodputLimits(Settings):

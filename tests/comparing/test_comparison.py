@@ -5,13 +5,15 @@ import pytest
 from scipy.stats import binomtest
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.manifest import Manifest
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
 from regrade.comparing.likeness import NotComparableError, differences
+from regrade.records.computed import Computed
 from regrade.records.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity
 from regrade.settings import SamplingParams
 from regrade.settings.errors import DamagedAnswersError, SettingsError
-from tests.builders import row
+from tests.builders import row, session
 from tests.comparing.sides import TOTAL, answer
 from tests.stored import again, parquet_bytes, publish, score, score_with_an_older_scorer
 
@@ -355,3 +357,22 @@ def test_settings_that_cannot_matter_are_no_difference(tmp_path: Path) -> None:
     candidate = answer(repository, "org/b", total=4, sampling=SamplingParams(stop=("a", "b")))
 
     assert differences(base.manifest, candidate.manifest) == ([], [])
+
+
+def test_what_two_sides_computed_otherwise_is_noted(repository: LocalRepository) -> None:
+    def side(model: str, computed: Computed, *mixed: str) -> Manifest:
+        manifest = answer(repository, model, right=1, total=2).manifest
+        one = session(computed=computed, mixed=mixed)
+        return manifest.model_copy(update={"sessions": (one,)})
+
+    h100 = Computed(layers=("Fp8LinearMethod",), runner="V2", variables={})
+    base = side("org/a", h100)
+    changes = {"layers": ("Fp8LinearMethod, 16-bit activations",), "runner": "V1"}
+    same = side("org/a", h100.model_copy(update=changes), "dtype: float16 against bfloat16")
+    another = side("org/b", h100.model_copy(update=changes))
+
+    assert differences(base, same)[1] == [
+        "Not computed alike: layers: Fp8LinearMethod against Fp8LinearMethod, 16-bit activations; runner: V2 against V1.",
+        f"The answers of {same.answer_set_id} were not all computed alike: dtype: float16 against bfloat16.",
+    ]
+    assert differences(base, another)[1] == ["Not computed alike: runner: V2 against V1."]

@@ -193,6 +193,7 @@ def test_the_address_of_a_server_is_not_in_the_id():
 
 
 @pytest.mark.vllm
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_names_defaults_and_aliases_are_vllms():
     from vllm.engine.arg_utils import EngineArgs
 

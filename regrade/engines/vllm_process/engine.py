@@ -18,6 +18,7 @@ from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.engines.vllm_process.slot import take_engine_slot
 from regrade.models import ResolvedModel
 from regrade.records import Completion, Request
+from regrade.records.computed import Computed
 from regrade.settings.errors import EngineError
 from regrade.stats.speed import EngineMemory, Speed
 
@@ -239,7 +240,8 @@ class VllmProcess(WorkerOwner):
         while (message := self._receive())["type"] != "loaded":
             pass
         memory = EngineMemory.model_validate(message["memory"])
-        self._info = EngineInfo(**message["info"], memory=memory)
+        computed = Computed.model_validate(message["info"].pop("computed"))
+        self._info = EngineInfo(**message["info"], memory=memory, computed=computed)
         self._window = message["window"]
 
     def _cancel(self, process: EngineProcess) -> None:

@@ -17,7 +17,7 @@ from regrade.settings.project_folder import install_command, is_checkout
 ENGINE_PYTHON = "REGRADE_ENGINE_PYTHON"
 """Environment variable naming the Python interpreter of another environment, with vLLM installed."""
 
-_DEFAULTS = {
+DEFAULTS = {
     **LIBRARY_DEFAULTS,
     # Its warnings about retried downloads have signed addresses, which do not belong in a log.
     "HF_HUB_VERBOSITY": "error",
@@ -26,6 +26,7 @@ _DEFAULTS = {
     # The worker has threads, and a forked process would inherit the channel.
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
+"""Variables of an engine that are not set."""
 
 PASSED_ON = "REGRADE_ENGINE_VARIABLES"
 """Environment variable with the names of further variables for the engine, separated by commas."""
@@ -129,7 +130,9 @@ def worker_environment(
         paths.insert(0, str(root))
     inductor = Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
     return {
-        **_DEFAULTS,
+        **DEFAULTS,
+        # Ray finds its cluster in the temporary folder, which is another one below.
+        "RAY_TMPDIR": tempfile.gettempdir(),
         "TORCHINDUCTOR_CACHE_DIR": str(inductor),  # a cache, which survives the scratch folder
         "VLLM_RPC_BASE_PATH": str(scratch),
         **_needed(current, hub_token=hub_token),

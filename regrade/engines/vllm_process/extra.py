@@ -160,9 +160,7 @@ _ONLY_SPEED = frozenset(
 """Further arguments like those in `NEUTRAL`."""
 _SAME_WEIGHTS = frozenset({"safetensors", "runai_streamer", "fastsafetensors", "ipc_cache"})
 """Values of `load_format` that read the same bytes as `auto`."""
-_OTHER_ACTIVATIONS = frozenset(
-    {"aiter_triton_mxfp4_bf16", "emulation", "humming", "marlin", "rdna3"}
-)
+_OTHER_ACTIVATIONS = frozenset({"aiter_triton_mxfp4_bf16", "humming", "marlin", "rdna3"})
 """Values of `moe_backend` that leave the activations of a quantised model in 16 bits, where others quantise them."""
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -27,6 +27,10 @@ class Need:
     kv_cache: tuple[int, ...]
     """KV cache for one request of the greatest length."""
     bytes_per_block: tuple[int, ...]
+    layers: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    attention: tuple[str, ...] = ()
+    """Names that vLLM chose for the model; see `Stage`."""
 
 
 def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
@@ -122,7 +126,7 @@ def memory_at_start(config: "VllmConfig", need: Need | None) -> EngineMemory:
     )
 
 
-def _measure(config: "VllmConfig") -> dict[str, list[int]]:
+def _measure(config: "VllmConfig") -> dict[str, list[Any]]:
     stages = build_stages(config)
     layout = lay_out(config, stages, None)
     none = [0] * len(stages)
@@ -130,4 +134,8 @@ def _measure(config: "VllmConfig") -> dict[str, list[int]]:
         "weights": [stage.weights for stage in stages],
         "kv_cache": none if layout is None else list(layout.needed),
         "bytes_per_block": none if layout is None else list(layout.bytes_per_block),
+        **{
+            name: sorted({chosen for stage in stages for chosen in getattr(stage, name)})
+            for name in ("layers", "kernels", "attention")
+        },
     }

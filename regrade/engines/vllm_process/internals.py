@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from vllm import PoolingRequestOutput, RequestOutput, SamplingParams, __version__
+from vllm import PoolingRequestOutput, RequestOutput, SamplingParams, __version__, envs
 from vllm.config import (
     LoRAConfig,
     ModelConfig,
@@ -76,6 +76,7 @@ __all__ = [
     "__version__",
     "cached_tokenizer_from_config",
     "current_platform",
+    "envs",
     "renderer_from_config",
     "resolve_chat_template",
     "resolve_chat_template_content_format",
@@ -116,7 +117,9 @@ MEMBERS: Mapping[type, str] = {
     StructuredOutputsConfig: "backend disable_any_whitespace",
     StructuredOutputsParams: "choice json regex",
     UsageContext: "LLM_CLASS",
-    VllmConfig: "model_config reasoning_config scheduler_config structured_outputs_config",
+    VllmConfig: (
+        "model_config reasoning_config scheduler_config structured_outputs_config use_v2_model_runner"
+    ),
 }
 """Methods, fields and constructor arguments that are used, by class."""
 
@@ -176,6 +179,15 @@ def cpus() -> tuple[int, list[Any]]:
     from vllm.utils.cpu_resource_utils import get_allowed_cpu_list, get_visible_memory_node
 
     return len(get_visible_memory_node()), get_allowed_cpu_list()
+
+
+def kv_cache_dtype(config: VllmConfig) -> str:
+    """Return the precision of the KV cache in which a configuration results."""
+    from vllm.utils.torch_utils import resolve_kv_cache_dtype_string
+
+    model = config.model_config
+    found = resolve_kv_cache_dtype_string(config.cache_config.cache_dtype, model)
+    return str(model.dtype).removeprefix("torch.") if found == "auto" else found
 
 
 PARALLEL_GROUPS = ("_WORLD", "_TP", "_PP", "_DP", "_EP", "_DCP", "_PCP", "_EPLB")

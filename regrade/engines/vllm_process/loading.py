@@ -18,6 +18,7 @@ from regrade.engines.vllm_process.arguments import (
 )
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.chat import Chat, open_chat
+from regrade.engines.vllm_process.computed import computed
 from regrade.engines.vllm_process.cpu import check_rotation, lower_priority, share_cores
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.fit import check_fit, memory_at_start
@@ -193,6 +194,7 @@ def load(
             else None,
             "reasoning_parser": None if reader is None else reader.name,
             "structured_outputs": backend_of(config) if summary.structured else None,
+            "computed": computed(config, need, None if reader is None else reader.name),
             "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
             "max_num_seqs": config.scheduler_config.max_num_seqs * arguments.data_parallel_size,
             "load_seconds": time.monotonic() - started,

@@ -6,14 +6,18 @@ tokens are exactly those of the engine.
 """
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import VllmConfig
 
+_WEIGHTS_ONLY = re.compile(r"marlin|humming|A16|BF16|machete|exllama|conch|gptq|awq", re.IGNORECASE)
+"""Names of vLLM's classes that do not quantise activations."""
 _PLENTY = 1 << 50
 """Memory in which any request fits, in bytes; its layout shows the need of one request."""
 
@@ -28,6 +32,12 @@ class Stage:
     """Elements of the parameters; a packed element of a quantised weight counts once."""
     kv_cache_specs: dict[str, Any]
     """vLLM's specification of the KV cache of each layer."""
+    layers: frozenset[str]
+    """Classes of the quantised layers, with the precision of their activations."""
+    kernels: frozenset[str]
+    """Names of the kernels that vLLM chose."""
+    attention: frozenset[str]
+    """Names of the attention backends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,8 @@ def build_stages(config: "VllmConfig", *, for_gpu: bool = False) -> list[Stage]:
                 model = vllm.initialize_model(config)
             vllm.current_platform.update_block_size_for_backend(config)
             specs = vllm.get_kv_cache_spec(config)
+            attention = vllm.get_current_attn_backends(config) if specs else []
+        layers, kernels = _chosen(model)
         parameters = {id(tensor): tensor for tensor in model.parameters()}
         buffers = {id(tensor): tensor for tensor in model.buffers()}
         stages.append(
@@ -87,9 +99,34 @@ def build_stages(config: "VllmConfig", *, for_gpu: bool = False) -> list[Stage]:
                 weights=sum(t.numel() * t.element_size() for t in (parameters | buffers).values()),
                 parameters=sum(tensor.numel() for tensor in parameters.values()),
                 kv_cache_specs=specs,
+                layers=layers,
+                kernels=kernels,
+                attention=frozenset(backend.get_name() for backend in attention),
             )
         )
     return stages
+
+
+def _chosen(model: Any) -> tuple[frozenset[str], frozenset[str]]:  # noqa: ANN401 - a module of torch
+    """Return the classes of the quantised layers of a model, and the kernels that vLLM chose for its layers."""
+    layers, kernels = set(), set()
+    for module in model.modules():
+        method = getattr(module, "quant_method", None)
+        if method is None:
+            continue
+        scheme = getattr(module, "scheme", None) or method
+        parts = [*vars(method).values(), *(vars(scheme).values() if scheme is not method else ())]
+        found = {
+            part.name if isinstance(part, Enum) else type(part).__name__
+            for part in parts
+            if type(part).__name__.endswith(("Backend", "Kernel"))
+        }
+        kernels |= found
+        name = type(scheme).__name__
+        if not name.startswith("Unquantized"):
+            weights_only = any(_WEIGHTS_ONLY.search(text) for text in (name, *found))
+            layers.add(f"{name}, 16-bit activations" if weights_only else name)
+    return frozenset(layers), frozenset(kernels)
 
 
 def lay_out(

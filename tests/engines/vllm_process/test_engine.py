@@ -44,6 +44,14 @@ def test_info_describes_the_engine(vllm_engine: Engine):
     assert info.dtype == "float32" or info.device != "cpu"
     assert info.chat_template_sha256 is not None
     assert info.load_seconds > 0
+    computed = info.computed
+    assert computed is not None
+    assert (computed.dtype, computed.kv_cache_dtype) == (info.dtype, info.dtype)
+    assert (computed.quantization, computed.layers, computed.rope) == ("none", (), "none")
+    assert computed.runner in ("V1", "V2")
+    assert computed.attention
+    assert computed.variables is not None
+    assert "VLLM_RPC_BASE_PATH" not in computed.variables
 
 
 @pytest.mark.vllm

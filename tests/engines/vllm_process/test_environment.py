@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,14 @@ def test_the_engine_gets_what_it_needs_and_no_credential(tmp_path: Path):
     found = worker_environment(dict.fromkeys((*CREDENTIALS, *NEEDED), "x"), tmp_path)
     assert not found.keys() & set(CREDENTIALS)
     assert {name: found.get(name) for name in NEEDED} == dict.fromkeys(NEEDED, "x")
+
+
+def test_ray_finds_its_cluster_although_the_temporary_folder_is_another(tmp_path: Path):
+    environment = worker_environment({}, tmp_path)
+
+    assert environment["TMPDIR"] == str(tmp_path)
+    assert environment["RAY_TMPDIR"] == tempfile.gettempdir()
+    assert worker_environment({"RAY_TMPDIR": "/ray"}, tmp_path)["RAY_TMPDIR"] == "/ray"
 
 
 def test_the_token_of_the_hub_is_for_models_of_the_hub(tmp_path: Path):

@@ -1,0 +1,114 @@
+"""What an engine computes, beyond its settings: recorded with each session, and compared."""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from regrade.settings import StrictModel
+
+NONE = "none"
+"""Value of a field for which the engine has nothing; None is for values that are not known."""
+_CHANGES_ANSWERS = frozenset(
+    {
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
+        "VLLM_B12X_MOE_FP4_FORCE_A16",
+        "VLLM_CPU_INT4_W4A8",
+        "VLLM_DEEPEPLL_NVFP4_DISPATCH",
+        "VLLM_FLASHINFER_MOE_A2A_LOW_PRECISION_COMBINE",
+        "VLLM_FLOAT32_MATMUL_PRECISION",
+        "VLLM_GPT_OSS_HARMONY_SYSTEM_INSTRUCTIONS",
+        "VLLM_HUMMING_INPUT_QUANT_CONFIG",
+        "VLLM_HUMMING_ONLINE_QUANT_CONFIG",
+        "VLLM_HUMMING_USE_F16_ACCUM",
+        "VLLM_MARLIN_INPUT_DTYPE",
+        "VLLM_MODEL_REDIRECT_PATH",
+        "VLLM_MOE_ROUTING_SIMULATION_STRATEGY",
+        "VLLM_PLUGINS",
+        "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION",
+        "VLLM_ROCM_USE_AITER_MOE_A4W4_DSV4",
+        "VLLM_ROCM_USE_AITER_MOE_SITUV2",
+        "VLLM_SYSTEM_START_DATE",
+        "VLLM_TEST_FORCE_LOAD_FORMAT",
+        "VLLM_USE_DEEP_GEMM_E8M0",
+    }
+)
+"""Variables that change the model or the precision of the computation; others change speed, rounding or logs."""
+
+
+class Computed(StrictModel):
+    """What an engine computes. A field is None if it is not known."""
+
+    dtype: str | None = None
+    """Precision of weights and activations."""
+    kv_cache_dtype: str | None = None
+    quantization: str | None = None
+    """Quantization method that the engine found or was told."""
+    layers: tuple[str, ...] | None = None
+    """Classes of the quantised layers; with `16-bit activations` if only their weights are quantised."""
+    rope: Literal["none", "short factors", "long factors"] | None = None
+    """Factors of LongRoPE, which depend on the context length."""
+    attention_temperature: Literal["none", "by position"] | None = None
+    """Scaling of attention by position in Llama 4, which depends on the context length."""
+    reasoning_parser: str | None = None
+    variables: dict[str, str] | None = None
+    """Environment variables of the engine that differ from its defaults; of paths and hosts only `set`."""
+    attention: tuple[str, ...] | None = None
+    """Attention backends."""
+    kernels: tuple[str, ...] | None = None
+    """Kernels of linear layers and experts."""
+    runner: str | None = None
+    """vLLM's model runner: `V1` or `V2`."""
+    batch_invariant: bool | None = None
+    """Answers do not depend on which requests are computed together."""
+
+
+_ROUNDING = ("attention", "kernels", "runner", "batch_invariant")
+"""Fields in which the same model is computed up to rounding."""
+_OF_MODEL = (
+    *(
+        "attention",
+        "attention_temperature",
+        "kernels",
+        "layers",
+        "quantization",
+        "reasoning_parser",
+    ),
+    "rope",
+)
+"""Fields that depend on the model."""
+
+
+class ComputedDifference(NamedTuple):
+    """A field in which two engines differ."""
+
+    name: str
+    earlier: str
+    now: str
+    rounding: bool
+    """Up to rounding, the same is computed."""
+    of_model: bool = False
+    """Two models may differ in it anyway."""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.earlier} against {self.now}"
+
+
+def computed_differences(earlier: Computed, now: Computed) -> Iterator[ComputedDifference]:
+    """Yield the differences in fields that are known on both sides; those that change answers first."""
+    for name in Computed.model_fields:
+        old, new = getattr(earlier, name), getattr(now, name)
+        if name == "variables" or None in (old, new) or old == new:
+            continue
+        title = name.replace("_", " ")
+        yield ComputedDifference(
+            title, _text(old), _text(new), name in _ROUNDING, name in _OF_MODEL
+        )
+    old, new = earlier.variables, now.variables
+    if old is not None and new is not None:
+        for name in sorted({*old, *new}, key=lambda name: (name not in _CHANGES_ANSWERS, name)):
+            values = old.get(name, "not set"), new.get(name, "not set")
+            if values[0] != values[1]:
+                yield ComputedDifference(name, *values, name not in _CHANGES_ANSWERS)
+
+
+def _text(value: object) -> str:
+    return (", ".join(value) or NONE) if isinstance(value, tuple) else str(value)
