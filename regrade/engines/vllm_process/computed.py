@@ -19,13 +19,16 @@ _OURS = {**DEFAULTS, "VLLM_RPC_BASE_PATH": None}
 """Variables that regrade sets; the scratch folder has any value."""
 
 
-def computed(config: "VllmConfig", need: "Need | None", parser: str | None) -> dict[str, Any]:
+def computed(
+    config: "VllmConfig", need: "Need | None", parser: str | None, given: Mapping[str, str]
+) -> dict[str, Any]:
     """Return what an engine with this configuration computes.
 
     Args:
         config: Configuration of the engine.
         need: The model as vLLM builds it; None if that is not known.
         parser: The reasoning parser, if any.
+        given: Environment variables at the start; vLLM sets some itself.
     """
     from regrade.engines.vllm_process.internals import kv_cache_dtype
 
@@ -38,7 +41,7 @@ def computed(config: "VllmConfig", need: "Need | None", parser: str | None) -> d
         "rope": _rope(model.hf_text_config, model.max_model_len),
         "attention_temperature": _temperature(model),
         "reasoning_parser": parser or "none",
-        "variables": variables(os.environ),
+        "variables": variables(given),
         "attention": None if need is None else need.attention,
         "kernels": None if need is None else need.kernels,
         "runner": "V2" if config.use_v2_model_runner else "V1",
@@ -59,7 +62,7 @@ def variables(current: Mapping[str, str]) -> dict[str, str]:
     A variable that vLLM does not know, such as a plugin's, differs.
 
     Args:
-        current: `os.environ`, which vLLM reads.
+        current: Variables that are also in `os.environ`, which vLLM reads.
     """
     from regrade.engines.vllm_process.internals import envs
 

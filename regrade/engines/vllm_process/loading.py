@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -114,7 +115,7 @@ def load(
         SettingsError: If vLLM or the model does not allow the settings. It is raised before the weights are read,
             unless a request that is tokenised later or an adapter that does not fit the model's layers is the cause.
     """
-    started = time.monotonic()
+    started, given = time.monotonic(), dict(os.environ)
     prefetch_weights(open_message)
     on_progress("importing vLLM")
     vllm = import_vllm()
@@ -194,7 +195,7 @@ def load(
             else None,
             "reasoning_parser": None if reader is None else reader.name,
             "structured_outputs": backend_of(config) if summary.structured else None,
-            "computed": computed(config, need, None if reader is None else reader.name),
+            "computed": computed(config, need, None if reader is None else reader.name, given),
             "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
             "max_num_seqs": config.scheduler_config.max_num_seqs * arguments.data_parallel_size,
             "load_seconds": time.monotonic() - started,
