@@ -111,25 +111,29 @@ def _manifest(place: Layout, folders: list[str]) -> Manifest:
 
 
 def _ordered(folder: Path) -> Iterator[Path]:
-    """Yield all paths below a folder. Of answers, first the log, and replaced files last.
+    """Yield all paths below a folder. Of answers, first the commits; the contents that they keep before and after the rest.
 
-    A commit keeps a file before it replaces it, and writes the log last, so that the copy has all files of its log
-    (docs/decisions/0002-local-repository.md).
+    A commit keeps a content first, and puts it at its path last; one that leaves its path is kept again. So the copy has all
+    files of its commits (docs/decisions/0002-local-repository.md).
     """
     history = folder / ".regrade"
-    log, objects = history / "log.jsonl", history / "objects"
     yield folder
-    if log.exists():
-        yield from (history, log)
+    if history.exists():
+        yield history
+    first = [path for name in ("log.jsonl", "commits") for path in _below(history / name)]
+    kept = _below(history / "objects")
+    yield from first
+    yield from kept
+    done = {history, *first, *kept}
     for path in sorted(folder.rglob("*")):
-        if (
-            path not in (history, log)
-            and not path.is_relative_to(objects)
-            and path.parent != history / "tmp"
-        ):
+        inside = path.relative_to(folder).parts
+        if path not in done and inside[:2] not in ((".regrade", "tmp"), (".regrade", "commits")):
             yield path
-    if objects.exists():
-        yield from (objects, *sorted(objects.iterdir()))
+
+
+def _below(path: Path) -> list[Path]:
+    """Return a path and all below it, if it exists."""
+    return [path, *sorted(path.rglob("*"))] if path.exists() else []
 
 
 def read_manifest(file: Path) -> Manifest:

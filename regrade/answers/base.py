@@ -1,8 +1,10 @@
 """Interface of answer repositories, on the Hub and in a folder."""
 
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 
@@ -16,6 +18,37 @@ class StoredFile:
     """None if the store keeps no sha256 of it (small text files on the Hub)."""
     git_oid: str | None = None
     """sha1 of the content as a git blob; None if the store keeps a sha256 instead."""
+
+
+class Listing:
+    """All files at a revision."""
+
+    def __init__(self, files: Iterable[StoredFile]) -> None:
+        self.files = {file.path: file for file in sorted(files, key=lambda file: file.path)}
+        self._paths = list(self.files)
+        self._last: tuple[str, Mapping[str, StoredFile]] = "", MappingProxyType(self.files)
+
+    def under(self, folder: str) -> Mapping[str, StoredFile]:
+        """Return the files in a folder by path, sorted; all files if `folder` is empty.
+
+        The last folder is remembered: the shards of an answer set are looked up one by one.
+        """
+        last = self._last  # other threads may replace it
+        if last[0] != folder:
+            self._last = last = folder, MappingProxyType(self._found(folder))
+        return last[1]
+
+    def _found(self, folder: str) -> dict[str, StoredFile]:
+        if not folder:
+            return self.files
+        start = bisect_left(self._paths, folder + "/")
+        end = bisect_left(self._paths, folder + "0")  # "0" follows "/"
+        return {path: self.files[path] for path in self._paths[start:end]}
+
+    def updated(self, changed: Mapping[str, StoredFile], removed: Collection[str]) -> "Listing":
+        """Return the listing of a commit that wrote `changed` and removed files on top of this revision."""
+        files = {**self.files, **changed}
+        return Listing(file for path, file in files.items() if path not in removed)
 
 
 class Repository(Protocol):
@@ -35,7 +68,7 @@ class Repository(Protocol):
             RepositoryError: If the revision does not exist.
         """
 
-    def files(self, revision: str, prefix: str = "") -> dict[str, StoredFile]:
+    def files(self, revision: str, prefix: str = "") -> Mapping[str, StoredFile]:
         """Return the files in folder `prefix` at a revision, by path."""
 
     def fetch(self, path: str, revision: str) -> Path:

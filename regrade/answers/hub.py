@@ -4,8 +4,7 @@
 """
 
 import re
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -21,35 +20,14 @@ from huggingface_hub.errors import (
 from huggingface_hub.file_download import repo_folder_name
 from huggingface_hub.hf_api import RepoFile
 
-from regrade.answers.base import StoredFile
+from regrade.answers.base import Listing, StoredFile
 from regrade.answers.content import REVISION, Content, describe, file_hashes
 from regrade.answers.hub_http import HubCalls
 from regrade.hub.retries import NotSettledError, RetryPolicy
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, RepositoryError
 from regrade.settings.files import file_sha256
 
-# The files of a Hub repository at one revision, listed once, then found by folder or path.
-
-
-class Listing:
-    """All files at a revision."""
-
-    def __init__(self, files: Iterable[StoredFile]) -> None:
-        self.files = {file.path: file for file in sorted(files, key=lambda file: file.path)}
-        self._paths = list(self.files)
-
-    def under(self, folder: str) -> dict[str, StoredFile]:
-        """Return the files in a folder by path, sorted; all files if `folder` is empty."""
-        if not folder:
-            return dict(self.files)
-        start = bisect_left(self._paths, folder + "/")
-        end = bisect_left(self._paths, folder + "0")  # "0" follows "/"
-        return {path: self.files[path] for path in self._paths[start:end]}
-
-    def updated(self, changed: Mapping[str, StoredFile], removed: Collection[str]) -> "Listing":
-        """Return the listing of a commit that wrote `changed` and removed files on top of this revision."""
-        files = {**self.files, **changed}
-        return Listing(file for path, file in files.items() if path not in removed)
+# The files of a Hub repository.
 
 
 def stored_file(entry: RepoFile) -> StoredFile:
@@ -198,7 +176,7 @@ class HubRepository:
             )
         return commit
 
-    def files(self, revision: str, prefix: str = "") -> dict[str, StoredFile]:
+    def files(self, revision: str, prefix: str = "") -> Mapping[str, StoredFile]:
         """Return the files in a folder at a revision, by path; empty if the folder does not exist."""
         return self._listing(revision).under(prefix.strip("/"))
 

@@ -6,31 +6,28 @@ Design: docs/decisions/0002-local-repository.md.
 import errno
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+import orjson
 
 from regrade.answers.base import StoredFile
-from regrade.answers.content import REVISION, Content, check_path, describe, file_hashes
-from regrade.answers.local_files import (
-    FULL,
+from regrade.answers.content import Content, check_path, describe, file_hashes
+from regrade.answers.local_files import CARD, SHARD, Files
+from regrade.answers.local_history import (
     Change,
-    FileWriter,
-    LogLine,
-    append,
-    new_line,
-    read_log,
-    state_at,
+    Commit,
+    History,
+    State,
+    new_commit,
+    not_a_revision,
 )
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.settings.files import file_sha256
 
-CARD = "README.md"
-"""The only file that people may edit in place."""
-LOCK_SECONDS = 300.0
-"""Longest wait for the commit of another process, in seconds."""
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Error numbers for a full disk, an exceeded quota and a file that is too large."""
 _READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_CONTENT = {".cache", ".DS_Store", ".git", ".gitattributes", ".gitignore", ".gitkeep", "sweeps"}
 """Files and folders in an empty repository; repositories of sweeps are inside `sweeps`."""
@@ -39,21 +36,14 @@ _NO_CONTENT = {".cache", ".DS_Store", ".git", ".gitattributes", ".gitignore", ".
 class LocalRepository:
     """A folder with the layout of a repository on the Hub. The first commit creates it."""
 
-    def __init__(self, folder: Path, *, lock_seconds: float = LOCK_SECONDS) -> None:
-        """Name a folder; nothing is read or created yet.
-
-        Args:
-            folder: Existing or future folder.
-            lock_seconds: Longest wait for another process's commit.
-        """
+    def __init__(self, folder: Path) -> None:
+        """Name an existing or future folder; nothing is read or created yet."""
         self.folder = Path(os.path.abspath(folder.expanduser()))  # noqa: PTH100 - links stay as named
-        self._history = self.folder / ".regrade"
-        self._log_file = self._history / "log.jsonl"
-        self._writer = FileWriter(self.folder, self._history)
-        self._lock_seconds = lock_seconds
-        self._read: tuple[object, tuple[list[LogLine], int]] | None = None
-        self._adopted: tuple[object, LogLine] | None = None
-        self._folded: tuple[list[LogLine], str, dict[str, StoredFile]] | None = None
+        self._own = self.folder / ".regrade"
+        self._history = History(self.uri, self._own)
+        self._files = Files(self.folder, self._own)
+        self._adopted: tuple[object, Commit, State] | None = None
+        self._is_tidy = False
 
     @property
     def uri(self) -> str:
@@ -66,8 +56,8 @@ class LocalRepository:
         Raises:
             RepositoryError: If the folder has files but no answer repository.
         """
-        lines, _ = self._lines()
-        return lines[-1].revision if lines else None
+        state = self._head()
+        return state.revision if state else None
 
     def check_writable(self) -> None:
         """Check that a commit can write into the folder.
@@ -80,15 +70,21 @@ class LocalRepository:
         while not folder.exists():
             folder = folder.parent
         effective = os.access in os.supports_effective_ids
-        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
-            raise self._not_writable(f"no write access to '{folder}'")
+        inside = (self.folder.glob(pattern) for pattern in _WRITTEN)
+        for written in (folder, *(path for paths in inside for path in paths)):
+            if not written.is_dir() or not os.access(
+                written, os.W_OK | os.X_OK, effective_ids=effective
+            ):
+                raise self._not_writable(f"no write access to '{written}'")
 
     def resolve(self, revision: str) -> str:
         """Return the full form of a shortened revision (4 digits or more), or of `main`, the head."""
-        revisions = [line.revision for line in self._lines()[0]]
-        if revision == "main" and revisions:
-            return revisions[-1]
-        fitting = [full for full in revisions if full.startswith(revision)]
+        head = self._head()
+        if head is not None and revision in ("main", head.revision):
+            return head.revision
+        known = {commit.revision for commit in self._history.commits()}
+        known |= {head.revision} if head else set()
+        fitting = [full for full in known if full.startswith(revision)]
         if len(revision) < 4 or len(fitting) != 1:
             raise RepositoryError(
                 self.uri,
@@ -96,24 +92,26 @@ class LocalRepository:
             )
         return fitting[0]
 
-    def files(self, revision: str, prefix: str = "") -> dict[str, StoredFile]:
+    def files(self, revision: str, prefix: str = "") -> Mapping[str, StoredFile]:
         """Return the files in a folder at a revision, by path. The head has the card as people edited it."""
-        start = prefix.strip("/") + "/" if prefix.strip("/") else ""
-        return {p: file for p, file in self._state(revision).items() if p.startswith(start)}
+        found = self._state(revision).listing.under(prefix.strip("/"))
+        card = None if prefix.strip("/") else self._edited_card(revision)
+        return found if card is None else {**found, CARD: card}
 
     def fetch(self, path: str, revision: str) -> Path:
         """Return a file with the content of `path` at a revision, after checking its sha256."""
-        stored = self._state(revision).get(path)
+        stored = self._state(revision).files.get(path)
+        if path == CARD:
+            stored = self._edited_card(revision) or stored
         if stored is None:
             raise RepositoryError(self.uri, f"there is no file '{path}' at revision {revision}.")
+        if (found := self._files.find(stored)) is not None:
+            return found
         working = self.folder / path
-        for candidate in (working, self._writer.objects / str(stored.sha256)):
-            if candidate.is_file() and file_sha256(candidate) == stored.sha256:
-                return candidate
-        found = f"{working.stat().st_size} bytes" if working.is_file() else "no file"
+        size = f"{working.stat().st_size} bytes" if working.is_file() else "no file"
         raise DamagedAnswersError(
             str(working),
-            f"revision {revision[:8]} has {stored.size} bytes with sha256 {stored.sha256}, the folder has {found} "
+            f"revision {revision[:8]} has {stored.size} bytes with sha256 {stored.sha256}, the folder has {size} "
             "of other content. Restore the file, or generate its answers again with `--heal`.",
         )
 
@@ -125,32 +123,74 @@ class LocalRepository:
         parent: str | None,
         removed: Collection[str] = (),
     ) -> str:
-        """Write and remove files and return the new head; unchanged files make no new commit."""
+        """Write and remove files and return the new head; unchanged files make no new commit.
+
+        What was written is read back before it returns.
+        """
         with self._writing():
             contents = describe(self.uri, additions)
-            self._lines()  # refuses a folder with other files before creating any
-            self._history.mkdir(parents=True, exist_ok=True)
-            with FileLock(self._history / "lock", timeout=self._lock_seconds):
-                return self._commit(contents, removed, message, parent)
+            state = self._adopted_or(
+                self._head()
+            )  # refuses a folder with other files before creating any
+            self._files.prepare()
+            return self._commit(state, contents, removed, message, parent)
 
     def url(self, revision: str, path: str = "") -> None:  # noqa: ARG002 - a folder has no page
         """Return None: a folder has no page."""
         return
 
+    def differences(self) -> Iterator[tuple[str, str]]:
+        """Yield the files at whose paths something else stands than the head says, and what is wrong.
+
+        Raises:
+            DamagedAnswersError: If a commit is missing or changed.
+        """
+        self._history.check()
+        found = dict(self._files.on_disk())  # first: a file is committed before it is at its path
+        state = self._head()
+        stored = state.files if state else {}
+        for path in sorted(stored.keys() | found.keys()):
+            file = stored.get(path)
+            if file is None:
+                if path != CARD:
+                    yield path, f"no commit lists it{_SWEEP if SHARD.fullmatch(path) else '.'}"
+            elif path != CARD and not self._files.is_at_its_path(file) and self._files.find(file):
+                what = (
+                    "another file stands at its path" if path in found else "it is not at its path"
+                )
+                yield path, f"{what}, but it is kept{_SWEEP}"
+
+    def tidy(self) -> None:
+        """Put files at their paths, and remove shards that no commit lists, as after a kill in a commit."""
+        with self._writing():
+            if self._adopted_or(self._head()) is not None:
+                self._files.prepare()
+                self._put_in_order()
+                self._files.flush()
+
+    def _put_in_order(self) -> None:
+        found = dict(self._files.on_disk())  # first: a file is committed before it is at its path
+        state = self._history.head()
+        if state is None:
+            return
+        self._files.clean()
+        files = (file for file in state.files.values() if file.path != CARD)
+        self._place(state, {f.path for f in files if not self._is_as_before(f, found.get(f.path))})
+        for path in found.keys() - state.files.keys():
+            if SHARD.fullmatch(path):
+                self._files.remove(path)
+        self._is_tidy = True
+
     def _commit(
         self,
+        state: State | None,
         contents: Sequence[Content],
         removed: Collection[str],
         message: str,
         parent: str | None,
     ) -> str:
-        lines, length = self._lines()
-        if lines and length == 0:  # files older than the log
-            append(self._log_file, length, lines)
-            lines, length = self._lines()
-        self._writer.prepare()
-        head = lines[-1].revision if lines else None
-        stored = state_at(lines, head) if head else {}
+        stored = state.files if state else {}
+        head = state.revision if state else None
         changes = {
             content.path: Change(sha256=content.sha256, size=content.size)
             for content in contents
@@ -160,26 +200,60 @@ class LocalRepository:
         if (changes or leaving) and head != parent:
             was, now = (revision[:8] if revision else "empty" for revision in (parent, head))
             raise HeadMovedError(self.uri, "committing", f"the head is {now}, no longer {was}.")
-        with ExitStack() as undo:
-            self._writer.write(contents, leaving, CARD, undo)
-            if changes or leaving:
-                date = datetime.now(UTC).isoformat(timespec="seconds")
-                line = new_line(head, date, message, changes, leaving)
-                append(self._log_file, length, [line])
-                head = line.revision
-            undo.pop_all()
-        return str(head)
+        for content in contents:
+            file = StoredFile(content.path, content.size, content.sha256)
+            if content.path in changes or not self._files.is_at_its_path(file):
+                self._files.keep(content, stored.get(content.path))
+        self._files.flush()
+        if changes or leaving:
+            date = datetime.now(UTC).isoformat(timespec="seconds")
+            state = self._history.add(state, new_commit(head, date, message, changes, leaving))
+        if state is None:
+            raise AssertionError("a commit has files")
+        written = {content.path for content in contents}
+        try:
+            self._place(state, written | set(leaving))
+            if not self._is_tidy:  # an earlier process may have been killed
+                self._put_in_order()
+            self._files.flush()
+        except OSError as error:
+            problem = f"the files were committed, but not put at their paths ({error.strerror})."
+            raise HubError(self.uri, "committing", problem, False) from error
+        self._read_back(state, written)
+        self._history.note_checkpoint(state)
+        return state.revision
 
-    def _lines(self) -> tuple[list[LogLine], int]:
-        """Return the commits, and the length of the log in bytes (0 if it does not exist)."""
+    def _place(self, state: State, paths: Collection[str]) -> None:
+        """Put the files of a commit at their paths: shards first, so that a manifest never names one that is not there."""
+        while paths:
+            for path in sorted(paths, key=lambda path: not path.endswith(".parquet")):
+                if path in state.files:
+                    self._files.place(state.files[path])
+            for path in paths:
+                if path not in state.files:
+                    self._files.remove(path)
+            # Another process may have committed and placed the same paths meanwhile: what was put there is older.
+            newest = self._history.head()
+            if newest is None or newest.number <= state.number:
+                return
+            paths = self._history.changed_since(state.number) & set(paths)
+            state = newest
+
+    def _read_back(self, state: State, paths: Collection[str]) -> None:
+        for path in paths:
+            if self._files.find(state.files[path]) is None:
+                problem = f"'{path}' was written and flushed to disk, but reads otherwise."
+                raise HubError(self.uri, "committing", problem, True)
+
+    def _head(self) -> State | None:
         if self.folder.exists() and not self.folder.is_dir():
             raise RepositoryError(self.uri, "it is a file. Name a folder.")
-        lines, length = self._logged()
-        if lines or self._writer.objects.exists():
-            return lines, length
+        state = self._history.head()
+        if state is not None or self._files.objects.exists():
+            return state
         if any(self.folder.glob("answers/*/*/*/manifest.json")):
-            return [self._adoption()], 0
-        if self.folder.is_dir() and not self._history.is_dir():
+            return self._adoption()
+        if self.folder.is_dir() and not self._own.is_dir():
             others = sorted({entry.name for entry in self.folder.iterdir()} - _NO_CONTENT)
             if others:
                 raise RepositoryError(
@@ -187,68 +261,76 @@ class LocalRepository:
                     f"it has other files ('{others[0]}') and no answers. Name a new or empty folder, or an "
                     "answer repository.",
                 )
-        return [], 0
+        return None
 
-    def _logged(self) -> tuple[list[LogLine], int]:
-        try:
-            status = self._log_file.stat()
-        except FileNotFoundError:
-            return [], 0
-        signature = status.st_size, status.st_mtime_ns, status.st_ino
-        if self._read is None or self._read[0] != signature:
-            self._read = signature, read_log(self._log_file)
-        return self._read[1]
+    def _adoption(self) -> State:
+        """Return the state of a folder that has answers but no history, such as a copy from the Hub.
 
-    def _adoption(self) -> LogLine:
-        """Return the first commit of a folder that has answers but no log, such as a copy from the Hub.
-
-        It depends only on the files, so that readers see the same revision until the first commit stores it.
+        It depends only on the files, so that readers see the same revision until the first commit stores it. Shards are as
+        their manifest says, and those that it does not list are left out: a kill can leave them.
         """
-        files = {
-            path: (entry.stat().st_size, entry.stat().st_mtime_ns)
-            for path, entry in self._unlogged_files()
-        }
-        signature = tuple(sorted(files.items()))
+        found = dict(self._files.on_disk())
+        status = {path: file.stat() for path, file in found.items()}
+        signature = tuple((path, s.st_size, s.st_mtime_ns) for path, s in sorted(status.items()))
         if self._adopted is None or self._adopted[0] != signature:
-            changes = {}
-            for path in sorted(files):
-                size, sha256, _ = file_hashes(self.folder / path)
-                changes[path] = Change(sha256=sha256, size=size)
-            line = new_line(None, None, "Files that were here before the log", changes)
-            self._adopted = signature, line
-        return self._adopted[1]
+            changes: dict[str, Change] = {}
+            listed: dict[str, dict[str, Change]] = {}
+            for path in sorted(found):
+                check_path(self.uri, path)
+                folder, _, name = path.rpartition("/")
+                if SHARD.fullmatch(path):
+                    if folder not in listed:
+                        listed[folder] = _listed(self.folder / folder / "manifest.json")
+                    shard = listed[folder].get(name)
+                    if listed[folder] and shard is None:
+                        continue
+                    if shard is not None and shard.size == status[path].st_size:
+                        changes[path] = shard
+                        continue
+                changes[path] = Change(sha256=file_sha256(found[path]), size=status[path].st_size)
+            line = new_commit(None, None, "Files that were here before the log", changes)
+            self._adopted = signature, line, State(0, "", {}).after(line)
+        return self._adopted[2]
 
-    def _unlogged_files(self) -> Iterator[tuple[str, Path]]:
-        for root in (CARD, "answers", "scores", "aliases", "measurements"):
-            for entry in [self.folder / root, *(self.folder / root).rglob("*")]:
-                path = entry.relative_to(self.folder).as_posix()
-                if entry.is_file() and "/." not in path:
-                    check_path(self.uri, path)
-                    yield path, entry
-
-    def _state(self, revision: str) -> dict[str, StoredFile]:
-        lines, _ = self._lines()
-        try:
-            folded = self._folded  # other threads may replace it
-            if folded is None or folded[:2] != (lines[-1:], revision):
-                self._folded = folded = lines[-1:], revision, state_at(lines, revision)
-            state = dict(folded[2])
-        except KeyError as error:
-            shape = "" if REVISION.fullmatch(revision) else " (40 hex digits; resolve it first)"
-            raise RepositoryError(self.uri, f"it has no revision '{revision}'{shape}.") from error
-        card = self.folder / CARD
-        if revision == lines[-1].revision and card.is_file():
-            size, sha256, _ = file_hashes(card)
-            state[CARD] = StoredFile(CARD, size, sha256)
+    def _adopted_or(self, state: State | None) -> State | None:
+        """Return a state after storing it, if it is that of a folder without a history."""
+        if state is not None and self._adopted and self._history.head() is None:
+            # Before `objects` is there: a folder that has it, and no history, was never a copy.
+            return self._history.add(None, self._adopted[1])
         return state
+
+    def _state(self, revision: str) -> State:
+        if self._adopted and self._adopted[2].revision == revision:
+            return self._adopted[2]
+        try:
+            return self._history.at(revision)
+        except KeyError as error:
+            head = self._head()
+            if head is not None and head.revision == revision:
+                return head
+            hint = not_a_revision(revision)
+            raise RepositoryError(self.uri, f"it has no revision '{revision}'{hint}.") from error
+
+    def _edited_card(self, revision: str) -> StoredFile | None:
+        """Return the card in the folder, if the revision is the head."""
+        card = self.folder / CARD
+        if revision != self.head() or not card.is_file():
+            return None
+        size, sha256, _ = file_hashes(card)
+        return StoredFile(CARD, size, sha256)
+
+    def _is_as_before(self, file: StoredFile, found: Path | None) -> bool:
+        """Return True if a file is at its path; of Parquet files only the size is compared."""
+        if found is None:
+            return False
+        if file.path.endswith(".parquet"):
+            return found.stat().st_size == file.size
+        return self._files.is_at_its_path(file)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
             yield
-        except Timeout as error:
-            problem = f"another process has been committing for {self._lock_seconds:.0f} s."
-            raise HubError(self.uri, "committing", problem, True) from error
         except OSError as error:
             if error.errno in _READ_ONLY:
                 raise self._not_writable(f"{error.strerror}: '{error.filename}'") from error
@@ -261,3 +343,24 @@ class LocalRepository:
         return RepositoryError(
             self.uri, f"is not writable ({reason}). Name another folder, or change its permissions."
         )
+
+
+_SWEEP = "; `regrade verify --sweep` puts that right."
+_WRITTEN = (
+    ".regrade",
+    ".regrade/*/",
+    ".regrade/commits/*/",
+    "answers",
+    "answers/*/",
+    "answers/*/*/",
+)
+"""Folders in which a commit makes files or folders."""
+
+
+def _listed(manifest: Path) -> dict[str, Change]:
+    """Return the shards that a manifest lists, by name; none if it cannot be read."""
+    try:
+        shards = orjson.loads(manifest.read_bytes())["shards"]
+        return {s["name"]: Change(sha256=s["sha256"], size=s["bytes"]) for s in shards}
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}

@@ -1,95 +1,218 @@
-"""Durable writes into a folder: replaced files are kept, and an error leaves the folder unchanged."""
+"""Files of an answer folder: contents by their sha256 in `.regrade/objects`, and those of the head at their paths.
 
-import errno
+A content is kept before its commit, and put at its path after it. So what is at a path can always be made again.
+docs/decisions/0002-local-repository.md describes the files.
+"""
+
 import hashlib
 import os
-import shutil
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-import orjson
+import numpy as np
 from pydantic import Field, ValidationError
 
 from regrade.answers.base import StoredFile
-from regrade.answers.content import CHUNK_BYTES, Content, check_path
+from regrade.answers.content import CHUNK_BYTES, Content
+from regrade.answers.local_history import NO_LINKS
 from regrade.settings import StrictModel
-from regrade.settings.errors import DamagedAnswersError, HubError, RepositoryError
-from regrade.settings.files import file_sha256, sync
+from regrade.settings.errors import DamagedAnswersError, HubError
+from regrade.settings.files import (
+    cache_folder,
+    file_sha256,
+    make_folder,
+    share,
+    sync,
+    write_durably,
+)
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-"""Error numbers for a full disk, an exceeded quota and a file that is too large."""
+CARD = "README.md"
+"""The only file that people may edit in place."""
+FOLDERS = {"answers", "scores", "labels", "aliases", "measurements", "questions"}
+"""Folders of a repository."""
+DELTA_BYTES = 8192
+"""Size in bytes from which a text is kept as its differences from the one that it replaces."""
+LONGEST_CHAIN = 1000
+"""Most differences to apply, one after the other, to read a former text."""
+SHARD = re.compile(r"answers/[^/]+/[^/]+/[^/]+/part-[0-9]{5}-([0-9a-f]{8})\.parquet")
+"""Path of a shard, which is named after its content: it is kept once, under `objects` or at its path."""
+_LEFT_SECONDS = 86_400.0
+_ANCHOR = 64
+_PROBES = 64
 
 
-class FileWriter:
-    """Writes files into `folder`; `history`, on the same file system, holds replaced and temporary files."""
+class _Delta(StrictModel):
+    """A text as its differences from another one."""
+
+    base: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """sha256 of the other text."""
+    chain: int = Field(ge=1, le=LONGEST_CHAIN)
+    """Differences to apply until this text is there."""
+    weight: int = Field(ge=0)
+    """Their size together, in bytes."""
+    edits: tuple[tuple[int, int, str], ...]
+    """Start and end of a part of the other text, in bytes, and the text that stands in its place here."""
+
+
+class Files:
+    """The files of a folder; `history` is its `.regrade`."""
 
     def __init__(self, folder: Path, history: Path) -> None:
         self.folder = folder
         self.objects = history / "objects"
         self._temporary = history / "tmp"
+        self._changed: set[Path] = set()
+        self._texts: dict[str, bytes] = {}
+        """Texts of this commit that are kept as differences."""
 
     def prepare(self) -> None:
-        """Create the working folders, and remove files that a killed process left; the caller holds the lock."""
-        self._temporary.mkdir(exist_ok=True)
-        for leftover in self._temporary.iterdir():
-            if leftover.is_file():
-                leftover.unlink(missing_ok=True)
-        self.objects.mkdir(exist_ok=True)
+        """Create the working folders, before a commit."""
+        self._texts.clear()
+        for folder in (self._temporary, self.objects):
+            make_folder(folder)
 
-    def write(
-        self, contents: Sequence[Content], removed: Collection[str], edited: str, undo: ExitStack
-    ) -> None:
-        """Write and remove files: first copy all of them, because a disk may be full, then rename.
+    def find(self, file: StoredFile) -> Path | None:
+        """Return a file with a content that is intact; None if there is none.
 
-        Args:
-            contents: Files to write.
-            removed: Paths of files to remove; their content is kept in `objects`.
-            edited: Path of a file that people edit in place, which is copied to `objects` at once.
-            undo: Receives the callbacks that undo all changes.
+        A former text is put together again, in regrade's cache.
+        """
+        working, kept = self.folder / file.path, self.objects / str(file.sha256)
+        for candidate in (working, kept, working):  # again: it may have just been put at its path
+            with suppress(FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                if file_sha256(candidate) == file.sha256:
+                    return candidate
+        content = self._put_together(str(file.sha256))
+        if content is None:
+            return None
+        again = cache_folder() / "former" / str(file.sha256)
+        if not again.is_file() or file_sha256(again) != file.sha256:
+            make_folder(again.parent)
+            temporary = again.with_name(uuid4().hex)
+            temporary.write_bytes(content)
+            temporary.replace(again)
+        return again
+
+    def is_at_its_path(self, file: StoredFile) -> bool:
+        """Return True if the file at the path has the content."""
+        path = self.folder / file.path
+        return path.is_file() and file_sha256(path) == file.sha256
+
+    def keep(self, content: Content, former: StoredFile | None) -> None:
+        """Keep a content: a large text as its differences from the one that it replaces. `flush` makes it durable.
 
         Raises:
-            OSError: If the file system refuses; the caller closes `undo`.
+            HubError: If the content is a file that changed since it was described.
+            OSError: If the file system refuses.
         """
-        staged = []
-        for content in sorted(contents, key=lambda content: not content.path.endswith(".parquet")):
-            target = self.folder / content.path
-            old = file_sha256(target) if target.is_file() else None
-            if old == content.sha256:
-                continue
-            if old is not None and not self._kept(old).is_file():
-                self._duplicate(target, self._kept(old), link=True)
-            temporary = self._new_name()
-            undo.callback(temporary.unlink, missing_ok=True)
-            self._copy(content, temporary)
-            if content.path == edited and not self._kept(content.sha256).is_file():
-                self._duplicate(temporary, self._kept(content.sha256), link=False)
-            staged.append((temporary, target, old))
-        leaving = []
-        for path in removed:
-            target = self.folder / path
-            if target.is_file():
-                old = file_sha256(target)
-                if not self._kept(old).is_file():
-                    self._duplicate(target, self._kept(old), link=True)
-                leaving.append((target, old))
-        folders = {self.folder, self.objects, self.objects.parent}
-        for temporary, target, old in staged:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            undo.callback(self._put_back, target, old)
-            temporary.replace(target)
-            folders.update(p for p in target.parents if p.is_relative_to(self.folder))
-        for target, old in leaving:
-            undo.callback(self._put_back, target, old)
-            target.unlink()
-            folders.add(target.parent)
-        for folder in folders:
+        kept = self.objects / content.sha256
+        if self._has(content.sha256):
+            return
+        delta = self._delta(content, former)
+        if delta is not None and isinstance(content.source, bytes):
+            self._texts[content.sha256] = content.source
+        temporary = self._new_name()
+        try:
+            if delta is not None:
+                kept = _delta_file(kept)
+                write_durably(temporary, delta)
+            else:
+                self._copy(content, temporary)
+            temporary.replace(kept)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def place(self, file: StoredFile) -> bool:
+        """Put a kept content at its path, unless it is there; False if it is not kept.
+
+        What stands there is kept, if it is not yet.
+        """
+        target, kept = self.folder / file.path, self.objects / str(file.sha256)
+        if self.is_at_its_path(file):
+            return True
+        temporary = self._new_name()
+        try:
+            if kept.is_file():
+                if _is_shard(file):
+                    temporary = kept
+                elif not (file.path.endswith(".parquet") and _linked(kept, temporary)):
+                    self._write(temporary, kept.read_bytes())
+            elif (content := self._put_together(str(file.sha256))) is not None:
+                self._write(temporary, content)
+            else:
+                return self.is_at_its_path(file)
+            make_folder(target.parent)
+            self.preserve(file.path)
+            with suppress(FileNotFoundError):  # another process has just moved the same shard
+                temporary.replace(target)
+        finally:
+            if temporary != kept:
+                temporary.unlink(missing_ok=True)
+        self._changed.add(target.parent)
+        return self.is_at_its_path(file)
+
+    def flush(self) -> None:
+        """Flush the names in all folders that changed to disk."""
+        for folder in (self.objects, *self._changed):
             sync(folder)
+        self._changed.clear()
+
+    def remove(self, path: str) -> None:
+        """Remove the file at a path; its content is kept."""
+        target = self.folder / path
+        if target.is_file():
+            self._changed.add(target.parent)
+            if SHARD.fullmatch(path):
+                target.replace(self.objects / file_sha256(target))
+            else:
+                self.preserve(path)
+                target.unlink(missing_ok=True)
+
+    def preserve(self, path: str) -> None:
+        """Keep the content of the file at a path, if it is not kept yet."""
+        target = self.folder / path
+        if not target.is_file() or self._has(sha256 := file_sha256(target)):
+            return
+        temporary = self._new_name()
+        try:
+            if path == CARD or not _linked(target, temporary):
+                write_durably(temporary, target.read_bytes())
+            temporary.replace(self.objects / sha256)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def on_disk(self) -> Iterator[tuple[str, Path]]:
+        """Yield path and file of all files that can be a repository's, without hidden ones."""
+        for root, folders, names in os.walk(self.folder):
+            inside = Path(root).relative_to(self.folder)
+            at_top = root == str(self.folder)
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            if at_top:
+                folders[:] = [name for name in folders if name in FOLDERS]
+            for name in sorted(names):
+                if not name.startswith(".") and (name == CARD or not at_top):
+                    yield (inside / name).as_posix(), Path(root, name)
+
+    def clean(self) -> None:
+        """Remove temporary files that killed processes left; those of a day may be another process's."""
+        history = self._temporary.parent
+        for pattern in ("tmp/*", "commits/*/.*", "checkpoints/*.tmp"):
+            for left in history.glob(pattern):
+                with suppress(FileNotFoundError):
+                    if left.is_file() and time.time() - left.stat().st_mtime > _LEFT_SECONDS:
+                        left.unlink()
+
+    def _has(self, sha256: str) -> bool:
+        kept = self.objects / sha256
+        return kept.is_file() or _delta_file(kept).is_file()
 
     def _copy(self, content: Content, target: Path) -> None:
         digest = hashlib.sha256()
         with content.open() as source, target.open("wb") as file:
+            share(target)
             while chunk := source.read(CHUNK_BYTES):
                 digest.update(chunk)
                 file.write(chunk)
@@ -99,161 +222,129 @@ class FileWriter:
             problem = f"the file for '{content.path}' changed while it was read."
             raise HubError(str(self.folder), "committing", problem, True)
 
-    def _duplicate(self, source: Path, target: Path, *, link: bool) -> None:
-        """Create `target` atomically with the content of `source`, as a hard link if possible."""
-        temporary = self._new_name()
-        with ExitStack() as undo:
-            undo.callback(temporary.unlink, missing_ok=True)
-            if not link or not _linked(source, temporary):
-                shutil.copyfile(source, temporary)
-                sync(temporary)
-            temporary.replace(target)
+    def _delta(self, content: Content, former: StoredFile | None) -> bytes | None:
+        """Return a large text as its differences from the former one; None if it is not worth it."""
+        if (
+            not isinstance(content.source, bytes)
+            or content.path.endswith(".parquet")
+            or former is None
+            or min(former.size, content.size) < DELTA_BYTES
+            or not self._has(str(former.sha256))
+            or (before := self.find(former)) is None
+        ):
+            return None
+        chain, weight = 0, 0
+        if (last := self._stored_delta(str(former.sha256))) is not None:
+            chain, weight = last.chain, last.weight
+        edits = list(_edits(before.read_bytes(), content.source))
+        try:
+            texts = tuple((start, end, text.decode()) for start, end, text in edits)
+        except UnicodeDecodeError:
+            return None
+        weight += sum(len(text) + 32 for *_, text in texts)
+        # A whole text is kept again when the differences since the last one are as large: a commit adds a constant size.
+        if chain >= LONGEST_CHAIN or weight > content.size:
+            return None
+        delta = _Delta(base=str(former.sha256), chain=chain + 1, weight=weight, edits=texts)
+        return delta.model_dump_json().encode()
 
-    def _put_back(self, target: Path, old: str | None) -> None:
-        if old is None:
-            target.unlink(missing_ok=True)
-        else:
-            self._duplicate(self._kept(old), target, link=True)
+    def _stored_delta(self, sha256: str) -> _Delta | None:
+        kept = self.objects / sha256
+        if kept.is_file():
+            return None
+        try:
+            return _Delta.model_validate_json(_delta_file(kept).read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            problem = "it does not tell the differences of a text."
+            raise DamagedAnswersError(str(_delta_file(kept)), problem) from error
 
-    def _kept(self, sha256: str) -> Path:
-        return self.objects / sha256
+    def _put_together(self, sha256: str) -> bytes | None:
+        """Return a text that is kept as differences; None if it is not, or a part is missing."""
+        if sha256 in self._texts:
+            return self._texts[sha256]
+        deltas: list[_Delta] = []
+        needed = sha256
+        while (delta := self._stored_delta(needed)) is not None and len(deltas) < LONGEST_CHAIN:
+            deltas.append(delta)
+            needed = delta.base
+        kept = self.objects / needed
+        if not deltas or not kept.is_file():
+            return None
+        text = kept.read_bytes()
+        for delta in reversed(deltas):
+            text = _edited(text, delta)
+        return text if hashlib.sha256(text).hexdigest() == sha256 else None
+
+    @staticmethod
+    def _write(path: Path, content: bytes) -> None:
+        """Write a file whose content is kept durably elsewhere."""
+        path.write_bytes(content)
+        share(path)
 
     def _new_name(self) -> Path:
         return self._temporary / uuid4().hex
+
+
+def _delta_file(kept: Path) -> Path:
+    return kept.with_name(kept.name + ".delta")
+
+
+def _is_shard(file: StoredFile) -> bool:
+    match = SHARD.fullmatch(file.path)
+    return match is not None and str(file.sha256).startswith(match[1])
 
 
 def _linked(source: Path, target: Path) -> bool:
     try:
         os.link(source, target)
     except OSError as error:
-        if error.errno in FULL:
-            raise
-        return False  # some file systems have no hard links
+        if error.errno in NO_LINKS:
+            return False
+        raise
     return True
 
 
-# The log of a versioned folder: one line per commit; the complete line is the commit.
-#
-# The log of a downloaded folder is untrusted input: it is validated on reading.
+# Differences of two texts that are alike, such as the manifests of two commits.
 
 
-class Change(StrictModel):
-    """The file that a commit wrote at a path."""
-
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    size: int = Field(ge=0)
-
-
-class LogLine(StrictModel):
-    """A commit."""
-
-    revision: str = Field(pattern=r"^[0-9a-f]{40}$")
-    """sha1 of the other fields, as JSON with sorted keys."""
-    parent: str | None
-    date: str | None
-    """ISO 8601 in UTC; None for files older than the log."""
-    message: str
-    changes: dict[str, Change]
-    removed: tuple[str, ...] = ()
-    """Paths that the commit removed."""
+def _edits(old: bytes, new: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yield start and end of parts of the old text, and what stands in their place in the new one."""
+    i = j = 0
+    while (i, j) != (len(old), len(new)):
+        alike = _alike(old[i:], new[j:])
+        i, j = i + alike, j + alike
+        end, new_end = _alike_again(old, new, i, j)
+        if (end, new_end) != (i, j):
+            yield i, end, new[j:new_end]
+        i, j = end, new_end
 
 
-def new_line(
-    parent: str | None,
-    date: str | None,
-    message: str,
-    changes: Mapping[str, Change],
-    removed: Sequence[str] = (),
-) -> LogLine:
-    """Return the line of a commit."""
-    line = LogLine(
-        revision="0" * 40,
-        parent=parent,
-        date=date,
-        message=message,
-        changes=dict(changes),
-        removed=tuple(removed),
-    )
-    return line.model_copy(update={"revision": _revision(line)})
+def _alike_again(old: bytes, new: bytes, i: int, j: int) -> tuple[int, int]:
+    """Return the places after a difference from which both texts are alike again: of the next lines, the first that both have."""
+    at = i
+    for _ in range(_PROBES):
+        at = old.find(b"\n", at) + 1
+        if not at or at + _ANCHOR > len(old):
+            break
+        if (found := new.find(old[at : at + _ANCHOR], j)) >= 0:
+            return at, found
+    return len(old), len(new)
 
 
-def read_log(path: Path) -> tuple[list[LogLine], int]:
-    """Return the commits, oldest first, and the length in bytes up to the end of the last complete line.
-
-    Raises:
-        DamagedAnswersError: If a line is invalid, except the last, which a crash can cut off.
-    """
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return [], 0
-    raw = content.split(b"\n")[:-1]
-    lines: list[LogLine] = []
-    length = 0
-    for number, text in enumerate(raw, 1):
-        try:
-            line = _parsed(text, lines[-1].revision if lines else None)
-        except ValueError as error:
-            if number == len(raw):
-                break
-            raise DamagedAnswersError(str(path), f"line {number} is not a commit.") from error
-        lines.append(line)
-        length += len(text) + 1
-    return lines, length
+def _alike(first: bytes, second: bytes) -> int:
+    """Return the number of bytes at the start that are the same."""
+    if not (n := min(len(first), len(second))):
+        return 0
+    differ = np.frombuffer(first, np.uint8, n) != np.frombuffer(second, np.uint8, n)
+    return int(differ.argmax()) if differ.any() else n
 
 
-def append(path: Path, length: int, lines: Sequence[LogLine]) -> None:
-    """Append lines durably after the first `length` bytes; an error leaves the log unchanged."""
-    content = b"".join(
-        orjson.dumps(line.model_dump(mode="json", exclude_defaults=True)) + b"\n" for line in lines
-    )
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-    try:
-        os.ftruncate(descriptor, length)  # removes a line cut off by a crash
-        try:
-            written = os.pwrite(descriptor, content, length)
-            while written < len(content):
-                written += os.pwrite(descriptor, content[written:], length + written)
-            os.fsync(descriptor)
-        except OSError:
-            os.ftruncate(descriptor, length)
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def state_at(lines: Sequence[LogLine], revision: str) -> dict[str, StoredFile]:
-    """Return the files at a revision by path.
-
-    Raises:
-        KeyError: If the log has no such revision.
-    """
-    state: dict[str, StoredFile] = {}
-    for line in lines:
-        for path, change in line.changes.items():
-            state[path] = StoredFile(path, change.size, change.sha256)
-        for path in line.removed:
-            state.pop(path, None)
-        if line.revision == revision:
-            return state
-    raise KeyError(revision)
-
-
-def _parsed(text: bytes, parent: str | None) -> LogLine:
-    try:
-        line = LogLine.model_validate_json(text)
-        for path in (*line.changes, *line.removed):
-            check_path("", path)
-    except (ValidationError, RepositoryError) as error:
-        raise ValueError("not a line of the log") from error
-    if line.parent != parent or line.revision != _revision(line):
-        raise ValueError("does not follow the line before")
-    return line
-
-
-def _revision(line: LogLine) -> str:
-    canonical = orjson.dumps(
-        line.model_dump(mode="json", exclude={"revision"}, exclude_defaults=True),
-        option=orjson.OPT_SORT_KEYS,
-    )
-    return hashlib.sha1(canonical, usedforsecurity=False).hexdigest()
+def _edited(text: bytes, delta: _Delta) -> bytes:
+    parts: list[bytes] = []
+    last = 0
+    for start, end, new in delta.edits:
+        parts += text[last:start], new.encode()
+        last = end
+    return b"".join((*parts, text[last:]))

@@ -13,6 +13,7 @@ from regrade.answers.base import Repository, StoredFile
 from regrade.answers.documents import Problem, Verified
 from regrade.answers.labelfile import FOLDER as LABELS
 from regrade.answers.labelfile import labels_folder, read_labels
+from regrade.answers.local import LocalRepository
 from regrade.answers.manifest import COLUMNS, Manifest, Shard, count_rows, state_of
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, readable_sets
@@ -161,10 +162,24 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
         verified.problems += _strays(answers)
         verify_scores(answers, intact, verified)
         verified.problems += _label_problems(answers)
+    if isinstance(repository, LocalRepository) and revision == repository.head():
+        verified.problems += _on_disk(
+            repository, [answers.folder for answers in sets] if answer_set_id else None
+        )
     if answer_set_id is None:
         verified.problems += _orphans(repository, revision)
         verified.problems += _alias_problems(repository, revision)
     return verified
+
+
+def _on_disk(repository: LocalRepository, folders: Sequence[str] | None) -> Iterator[Problem]:
+    """Yield the files of a folder that are not as its newest commit says; only those in `folders`, if given."""
+    try:
+        for path, problem in repository.differences():
+            if folders is None or path.startswith(tuple(f"{folder}/" for folder in folders)):
+                yield Problem(path, problem)
+    except DamagedAnswersError as error:
+        yield Problem(error.path, error.problem)
 
 
 def intact_part(answers: AnswerSet) -> tuple[AnswerSet, list[Problem]]:

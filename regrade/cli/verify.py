@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 from regrade.answers.documents import NotIntactError
+from regrade.answers.local import LocalRepository
 from regrade.answers.opening import newest_revision, open_repository
 from regrade.answers.verify import verify as verify_repository
 from regrade.cli.options import Answers
@@ -16,6 +17,7 @@ def verify(
     *,
     answers: Answers = None,
     revision: str | None = None,
+    sweep: bool = False,
     output: Output = TABLE,
 ) -> None:
     """Check the integrity of an answer repository.
@@ -25,8 +27,12 @@ def verify(
     Args:
         answer_set: Id of the answer set; the first digits are enough. All answer sets if not given.
         revision: Branch, tag or commit of the repository; the newest commit if not given.
+        sweep: First put the files of a folder right that a kill in a commit left: shards that no commit lists go out of the
+            way (their content is kept in `.regrade/objects`), and committed files go to their paths.
     """
     repository = open_repository(answers or default_answers(), create=False)
+    if sweep and isinstance(repository, LocalRepository):
+        repository.tidy()
     pinned = repository.resolve(revision) if revision else newest_revision(repository)
     report = verify_repository(repository, pinned, answer_set)
     n_problems = len(report.problems)

@@ -2,8 +2,9 @@
 
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -48,6 +49,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     temporary = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
     try:
         with temporary.open("wb") as file:
+            share(temporary)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -55,6 +57,44 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     finally:
         temporary.unlink(missing_ok=True)
     sync(path.parent)
+
+
+def write_durably(path: Path, content: bytes, *, exclusively: bool = False) -> None:
+    """Write a whole file and flush it to disk; after an error, a file that was created `exclusively` is removed.
+
+    Raises:
+        FileExistsError: If it exists and is to be created `exclusively`.
+    """
+    with path.open("xb" if exclusively else "wb") as file:
+        try:
+            share(path)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            if exclusively:
+                path.unlink(missing_ok=True)
+            raise
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and those above it durably, each with the rights of the one above for a group that shares it."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        with suppress(FileExistsError):  # another process was faster
+            path.mkdir()
+            share(path)
+            sync(path.parent)
+
+
+def share(path: Path) -> None:
+    """Give a new file or folder the rights of the group for which the folder around it is shared (setgid), whatever the umask."""
+    around = path.parent.stat().st_mode
+    if around & stat.S_ISGID:
+        mode = path.stat().st_mode
+        rights = around & (stat.S_IRWXG if stat.S_ISDIR(mode) else stat.S_IRGRP | stat.S_IWGRP)
+        if mode | rights != mode:
+            path.chmod(stat.S_IMODE(mode | rights))
 
 
 def sync(path: Path) -> None:

@@ -1,10 +1,12 @@
 """Read, list, score and verify repositories of older versions of regrade, and continue formats 2 and 3: see tests/frozen."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from regrade.answers.local import LocalRepository
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.verify import verify
@@ -90,6 +92,32 @@ def test_scores_of_an_older_hash_are_stale_and_stay_beside_the_new_ones(tmp_path
         accuracies = {(score["accuracy"], score["n"]) for score in new["scores"]}
         assert accuracies == {(old["scores"][0]["accuracy"], 400)}
         assert {score["scorer"] for score in new["scores"]} == {SCORERS[old["benchmark"]]}
+
+
+def test_a_folder_with_a_log_goes_on_with_a_file_for_each_commit(complete: Path) -> None:
+    """Older versions of regrade then refuse the folder: they would not see what follows."""
+    log = complete / ".regrade" / "log.jsonl"
+    lines = log.read_bytes()
+    repository = LocalRepository(complete)
+    before = str(repository.head())
+    files = repository.files(before)
+    path = sorted(path for path in files if path.endswith("manifest.json"))[0]
+    was = repository.fetch(path, before).read_bytes()
+
+    after = repository.commit({path: was + b"\n"}, "next", parent=before)
+    last = repository.commit({path: was + b"\n\n"}, "and next", parent=after)
+
+    again = LocalRepository(complete)
+    assert again.head() == last
+    assert again.fetch(path, before).read_bytes() == was
+    assert again.fetch(path, after).read_bytes() == was + b"\n"
+    assert {p: f for p, f in again.files(before).items() if p != "README.md"} == {
+        p: f for p, f in files.items() if p != "README.md"
+    }
+    assert again.resolve(before[:8]) == before
+    closed = log.read_bytes().removeprefix(lines).splitlines()
+    assert len(closed) == 2  # one broken line alone would be overwritten
+    assert not any("revision" in json.loads(line) for line in closed)
 
 
 def test_what_is_incomplete_is_scored_as_it_is(incomplete: Path, written_by: str) -> None:

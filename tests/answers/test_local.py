@@ -1,6 +1,9 @@
 """Answer repositories in a folder: edited, copied and damaged files, full disks, killed processes."""
 
 import errno
+import hashlib
+import itertools
+import json
 import os
 import resource
 import shutil
@@ -9,19 +12,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.local_files import Change, append, new_line
+from regrade.answers.local_history import Change, new_commit
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 
 FOLDER = "answers/b/m/0123456789abcdef"
 MANIFEST = f"{FOLDER}/manifest.json"
-SHARD = f"{FOLDER}/part-00000-01234567.parquet"
+CONTENT = b"PAR1" * 50
+SHARD = f"{FOLDER}/part-00000-{hashlib.sha256(CONTENT).hexdigest()[:8]}.parquet"
 NOBODY = 65534
 
 
@@ -37,16 +40,16 @@ def repository(folder: Path) -> LocalRepository:
 
 @pytest.fixture
 def first(repository: LocalRepository) -> str:
-    additions = {MANIFEST: b"1", SHARD: b"PAR1" * 50, "README.md": b"card"}
+    additions = {MANIFEST: b"1", SHARD: CONTENT, "README.md": b"card"}
     return repository.commit(additions, "first", parent=None)
 
 
-def log(folder: Path) -> Path:
-    return folder / ".regrade" / "log.jsonl"
+def commit_file(folder: Path, number: int) -> Path:
+    return folder / ".regrade" / "commits" / "00000" / f"{number:08d}.json"
 
 
 def test_files_lie_at_their_paths(folder: Path, first: str) -> None:
-    assert (folder / SHARD).read_bytes() == b"PAR1" * 50
+    assert (folder / SHARD).read_bytes() == CONTENT
     assert (folder / "README.md").read_bytes() == b"card"
 
 
@@ -83,61 +86,60 @@ def test_a_file_is_not_a_folder(folder: Path) -> None:
         LocalRepository(folder).head()
 
 
-def test_a_line_that_was_cut_is_a_commit_that_did_not_happen(folder: Path, first: str) -> None:
+@pytest.mark.parametrize("rest", [b"", b'{"revision":"0', b"\0" * 10_000])
+def test_a_newest_commit_that_was_cut_off_did_not_happen(
+    folder: Path, first: str, rest: bytes
+) -> None:
     second = LocalRepository(folder).commit({MANIFEST: b"2"}, "second", parent=first)
-    whole = log(folder).read_bytes()
-    log(folder).write_bytes(whole[:-20])
+    cut = commit_file(folder, 2)
+    cut.write_bytes(rest)  # as where there are no hard links: the name comes before the content
 
     repository = LocalRepository(folder)
     assert repository.head() == first
     assert repository.fetch(MANIFEST, first).read_bytes() == b"1"
+    with pytest.raises(HeadMovedError):  # it may be being written
+        repository.commit({MANIFEST: b"3"}, "third", parent=first)
+    os.utime(cut, (0, 0))
     third = repository.commit({MANIFEST: b"3"}, "third", parent=first)
 
     assert third != second
-    assert log(folder).read_bytes().startswith(whole.splitlines(keepends=True)[0])
-    assert log(folder).read_bytes().count(b"\n") == 2
     assert LocalRepository(folder).head() == third
     assert LocalRepository(folder).fetch(MANIFEST, third).read_bytes() == b"3"
-
-
-def test_a_last_line_of_zeros_is_a_commit_that_did_not_happen(folder: Path, first: str) -> None:
-    with log(folder).open("ab") as file:
-        file.write(b"\0" * 10_000 + b"\n")
-
-    assert LocalRepository(folder).head() == first
-    LocalRepository(folder).commit({MANIFEST: b"2"}, "second", parent=first)
-    assert b"\0" not in log(folder).read_bytes()
 
 
 def test_files_of_a_first_commit_that_crashed_are_not_taken_for_a_copy(
     folder: Path, first: str
 ) -> None:
-    log(folder).unlink()  # as after a crash just before the line was written
+    commit_file(folder, 1).unlink()  # as after a crash just before it was made
 
     repository = LocalRepository(folder)
     assert repository.head() is None
-    again = repository.commit({MANIFEST: b"1", SHARD: b"PAR1" * 50}, "again", parent=None)
+    again = repository.commit({MANIFEST: b"1", SHARD: CONTENT}, "again", parent=None)
 
     assert repository.files(again).keys() == {MANIFEST, SHARD, "README.md"}
 
 
 @pytest.mark.parametrize("change", [(b'"size":1', b'"size":7'), (b"first", b"other"), (b"{", b"[")])
-def test_a_line_that_was_altered_is_damage(
+def test_a_commit_that_was_altered_is_damage(
     folder: Path, first: str, change: tuple[bytes, bytes]
 ) -> None:
     LocalRepository(folder).commit({MANIFEST: b"2"}, "second", parent=first)
-    log(folder).write_bytes(log(folder).read_bytes().replace(*change, 1))
+    altered = commit_file(folder, 1)
+    altered.write_bytes(altered.read_bytes().replace(*change, 1))
 
-    with pytest.raises(DamagedAnswersError, match=r"log\.jsonl.*line 1"):
+    with pytest.raises(DamagedAnswersError, match=r"00000001\.json.*not a commit"):
+        LocalRepository(folder).head()
+    altered.unlink()
+    with pytest.raises(DamagedAnswersError, match=r"00000001\.json.*is missing"):
         LocalRepository(folder).head()
 
 
-def test_a_log_that_leads_out_of_the_folder_is_damage(folder: Path, first: str) -> None:
-    evil = new_line(first, None, "x", {"../../etc/passwd": Change(sha256="0" * 64, size=1)})
-    size = log(folder).stat().st_size
-    append(log(folder), size, [evil, new_line(evil.revision, None, "y", {})])
+def test_a_commit_that_leads_out_of_the_folder_is_damage(folder: Path, first: str) -> None:
+    evil = new_commit(first, None, "x", {"../../etc/passwd": Change(sha256="0" * 64, size=1)})
+    commit_file(folder, 2).write_bytes(evil.stored)
+    commit_file(folder, 3).write_bytes(new_commit(evil.revision, None, "y", {}).stored)
 
-    with pytest.raises(DamagedAnswersError, match="line 2"):
+    with pytest.raises(DamagedAnswersError, match=r"00000002\.json"):
         LocalRepository(folder).head()
 
 
@@ -161,21 +163,39 @@ def test_a_card_that_was_removed_is_as_committed(folder: Path, first: str) -> No
 
 
 @pytest.mark.parametrize("content", [b"PAR2" * 50, b"short", None])
-@pytest.mark.parametrize("path", [SHARD, MANIFEST])
-def test_any_other_file_changed_by_hand_is_damage_until_it_is_committed_again(
-    folder: Path, first: str, path: str, content: bytes | None
+def test_a_shard_changed_by_hand_is_damage_until_it_is_committed_again(
+    folder: Path, first: str, content: bytes | None
 ) -> None:
     repository = LocalRepository(folder)
-    was = (folder / path).read_bytes()
-    (folder / path).unlink()
+    (folder / SHARD).unlink()
     if content is not None:
-        (folder / path).write_bytes(content)
+        (folder / SHARD).write_bytes(content)
 
-    with pytest.raises(DamagedAnswersError, match=Path(path).name):
-        repository.fetch(path, first)
-    assert repository.commit({path: was}, "again", parent=first) == first
+    with pytest.raises(DamagedAnswersError, match=Path(SHARD).name):
+        repository.fetch(SHARD, first)
+    assert repository.commit({SHARD: CONTENT}, "again", parent=first) == first
 
-    assert repository.fetch(path, first).read_bytes() == was
+    assert repository.fetch(SHARD, first).read_bytes() == CONTENT
+    assert (folder / SHARD).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("content", [b"2", b"short", None])
+def test_a_manifest_changed_by_hand_reads_as_committed_and_is_put_back(
+    folder: Path, first: str, content: bytes | None
+) -> None:
+    repository = LocalRepository(folder)
+    (folder / MANIFEST).unlink()
+    if content is not None:
+        (folder / MANIFEST).write_bytes(content)
+
+    assert repository.fetch(MANIFEST, first).read_bytes() == b"1"
+    ((path, problem),) = repository.differences()
+    assert path == MANIFEST
+    assert "regrade verify --sweep" in problem
+    repository.tidy()
+
+    assert (folder / MANIFEST).read_bytes() == b"1"
+    assert not list(repository.differences())
 
 
 def test_a_copy_without_a_log_reads_the_same_until_it_is_written_to(
@@ -194,7 +214,7 @@ def test_a_copy_without_a_log_reads_the_same_until_it_is_written_to(
 
     assert LocalRepository(copy).head() == second
     assert LocalRepository(copy).fetch(MANIFEST, head).read_bytes() == b"1"
-    assert LocalRepository(copy).fetch(SHARD, second).read_bytes() == b"PAR1" * 50
+    assert LocalRepository(copy).fetch(SHARD, second).read_bytes() == CONTENT
 
 
 def test_a_copy_that_changed_since_it_was_read_is_a_moved_head(
@@ -241,17 +261,16 @@ def test_a_full_disk_leaves_everything_as_it_was(
     assert list((folder / ".regrade" / "tmp").iterdir()) == []
 
 
-def test_a_log_that_cannot_grow_takes_the_files_back(
+def test_a_commit_that_cannot_be_written_leaves_the_files_alone(
     folder: Path, first: str, limited_files: None
 ) -> None:
-    before = log(folder).read_bytes()
     message = "m" * 1_100_000
     new = f"{FOLDER}/part-00001-01234567.parquet"
 
     with pytest.raises(HubError, match="Nothing was committed"):
         LocalRepository(folder).commit({MANIFEST: b"2", new: b"PAR1"}, message, parent=first)
 
-    assert log(folder).read_bytes() == before
+    assert not commit_file(folder, 2).exists()
     assert (folder / MANIFEST).read_bytes() == b"1"
     assert not (folder / new).exists()
     assert LocalRepository(folder).head() == first
@@ -337,7 +356,9 @@ def test_processes_that_commit_at_once_lose_nothing(folder: Path, first: str) ->
     head = str(repository.head())
     assert [process.returncode for process in processes] == [0, 0, 0, 0]
     assert {f"scores/{n}.json" for n in range(1, 5)} <= repository.files(head).keys()
-    assert len(log(folder).read_text().splitlines()) == 5
+    assert commit_file(folder, 5).exists()
+    assert not commit_file(folder, 6).exists()
+    assert not list(repository.differences())
 
 
 KILLED = """
@@ -382,26 +403,124 @@ def test_a_process_killed_at_any_time_leaves_whole_commits(folder: Path) -> None
     assert commits >= 6
 
 
-def test_files_that_a_killed_process_left_are_removed_with_the_next_commit(
+def shard_of(content: bytes, number: int) -> str:
+    return f"{FOLDER}/part-{number:05d}-{hashlib.sha256(content).hexdigest()[:8]}.parquet"
+
+
+def manifest_of(contents: Mapping[int, bytes]) -> bytes:
+    """A manifest with all that a folder reads of it."""
+    shards = [
+        {
+            "name": Path(shard_of(content, number)).name,
+            "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+        for number, content in contents.items()
+    ]
+    return json.dumps({"rows": len(shards), "shards": shards}, indent=1).encode()
+
+
+BEFORE = {number: b"PAR1" * 20 + b"%d" % number for number in range(80)}
+AFTER = {number: b"PAR1" * 20 + b"%d" % number for number in range(1, 82)}
+TABLE, CARD = "scores/b/m/0123456789abcdef/number-1-00000000.parquet", "README.md"
+STEPS = ("fsync", "link", "replace", "unlink", "mkdir", "rename")
+"""Functions of `os` by which a commit changes a disk."""
+
+
+def commit_of(contents: Mapping[int, bytes], text: bytes) -> dict[str, Path | bytes]:
+    shards: dict[str, Path | bytes] = {shard_of(c, n): c for n, c in contents.items()}
+    return shards | {MANIFEST: manifest_of(contents), CARD: text, TABLE: text}
+
+
+def killed_at(step: int, folder: Path, parent: str) -> bool:
+    """Commit in a process that is killed before a step; False if the commit has fewer."""
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    done = itertools.count(1)
+
+    def dying(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **named: object) -> object:
+            if next(done) == step:
+                os._exit(9)
+            return function(*arguments, **named)
+
+        return call
+
+    try:
+        for name in STEPS:
+            setattr(os, name, dying(getattr(os, name)))
+        new = {n: c for n, c in AFTER.items() if n not in BEFORE}
+        additions = commit_of(new, b"after") | {MANIFEST: manifest_of(AFTER)}
+        removed = [shard_of(BEFORE[0], 0)]
+        LocalRepository(folder).commit(additions, "second", parent=parent, removed=removed)
+    finally:
+        os._exit(0)
+
+
+def listed_shards(repository: LocalRepository) -> set[str]:
+    """Return the paths of the shards that the manifest at the head lists, after reading each."""
+    head = str(repository.head())
+    listed = json.loads(repository.fetch(MANIFEST, head).read_bytes())["shards"]
+    for shard in listed:
+        content = repository.fetch(f"{FOLDER}/{shard['name']}", head).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == shard["sha256"]
+    return {f"{FOLDER}/{shard['name']}" for shard in listed}
+
+
+def test_a_kill_at_any_step_leaves_a_commit_or_none_and_plain_copies_are_whole(
+    tmp_path: Path,
+) -> None:
+    base = tmp_path / "base"
+    parent = LocalRepository(base).commit(commit_of(BEFORE, b"before"), "first", parent=None)
+    happened = []
+    for step in itertools.count(1):
+        folder, copy = tmp_path / f"{step}", tmp_path / f"copy-{step}"
+        shutil.copytree(base, folder)
+        killed = killed_at(step, folder, parent)
+        repository = LocalRepository(folder)
+        head = repository.head()
+        happened.append(head != parent)
+        expected = {shard_of(c, n) for n, c in (AFTER if head != parent else BEFORE).items()}
+        assert listed_shards(repository) == expected
+        assert {
+            p for p in repository.files(str(head)) if p.startswith(FOLDER + "/part-")
+        } == expected
+
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(".regrade"))
+        assert listed_shards(LocalRepository(copy)) in (
+            {shard_of(c, n) for n, c in contents.items()} for contents in (BEFORE, AFTER)
+        )
+
+        if not killed:
+            break
+        if step % 2:
+            repository.tidy()
+        else:
+            repository.commit({f"{FOLDER}/other.json": b"3"}, "third", parent=head)
+            expected.add(f"{FOLDER}/other.json")
+        there = {path.relative_to(folder).as_posix() for path in (folder / FOLDER).iterdir()}
+        assert there - {MANIFEST} == expected
+        assert not list(repository.differences())
+        shutil.rmtree(folder)
+        shutil.rmtree(copy)
+    assert not happened[0]
+    assert happened == sorted(happened)  # there is one step by which it happens
+    assert 5 < happened.count(True) < len(happened) - 5
+    assert not list(repository.differences())
+
+
+def test_temporary_files_of_a_killed_process_are_removed_after_a_day(
     folder: Path, first: str
 ) -> None:
     temporary = folder / ".regrade" / "tmp"
-    (temporary / "left").write_bytes(b"half a shard")
-    (temporary / "folder").mkdir()
+    for name in ("old", "new"):
+        (temporary / name).write_bytes(b"half a shard")
+    os.utime(temporary / "old", (0, 0))
 
     LocalRepository(folder).commit({MANIFEST: b"2"}, "2", parent=first)
 
-    assert [path.name for path in temporary.iterdir()] == ["folder"]
-
-
-def test_waiting_for_another_commit_ends(folder: Path, first: str) -> None:
-    with (
-        FileLock(folder / ".regrade" / "lock"),
-        pytest.raises(HubError, match="another process") as caught,
-    ):
-        LocalRepository(folder, lock_seconds=0.1).commit({MANIFEST: b"2"}, "2", parent=first)
-
-    assert caught.value.retryable
+    assert [path.name for path in temporary.iterdir()] == ["new"]
 
 
 def test_an_addition_that_is_not_there_is_named(folder: Path, tmp_path: Path) -> None:
