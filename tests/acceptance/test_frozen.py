@@ -94,8 +94,9 @@ def test_scores_of_an_older_hash_are_stale_and_stay_beside_the_new_ones(tmp_path
         assert {score["scorer"] for score in new["scores"]} == {SCORERS[old["benchmark"]]}
 
 
-def test_a_folder_with_a_log_goes_on_with_a_file_for_each_commit(complete: Path) -> None:
+def test_a_folder_with_a_log_goes_on_with_a_file_for_each_commit(tmp_path: Path) -> None:
     """Older versions of regrade then refuse the folder: they would not see what follows."""
+    complete = copy_of("format-2/complete", tmp_path)
     log = complete / ".regrade" / "log.jsonl"
     lines = log.read_bytes()
     repository = LocalRepository(complete)
