@@ -7,7 +7,8 @@ A judge grades every answer; people label a random part. `judge alone` is the in
 truth; `people alone` that of the labels (Wilson); `corrected` the prediction-powered one (`corrected_mean`,
 `corrected_difference`); `calibrated` Rogan and Gladen's with as many labelled answers from elsewhere. Each figure is the
 share of simulations whose 95 % interval contains the truth, and the mean width. Two standard errors are at most 1.0 points at
-95 % and 2,000 simulations.
+95 % and 2,000 simulations. `bias` is the mean difference of the corrected figure from the truth, in
+points, with its standard error.
 """
 
 import argparse
@@ -35,7 +36,7 @@ from regrade.stats.paired import Z_95
 
 Interval = tuple[float, float]
 Simulated = tuple[float, dict[str, Interval]]
-"""The truth, and the interval of each method."""
+"""The truth, the interval of each method, and the corrected figure as an interval `value` without width."""
 SHARES = (
     (0.7, 0.95, 0.85, 1000, 200),
     (0.9, 0.95, 0.80, 1000, 100),
@@ -45,12 +46,19 @@ SHARES = (
     (0.97, 0.99, 0.80, 1000, 100),
     (0.7, 0.90, 0.80, 1000, 50),
     (0.7, 0.90, 0.80, 1000, 20),
+    (0.9, 0.98, 0.95, 500, 12),
+    (0.85, 0.99, 0.90, 164, 20),
+    (0.95, 0.98, 0.90, 500, 30),
+    (0.1, 0.98, 0.98, 500, 30),
+    (0.9, 0.98, 0.90, 1000, 500),
 )
 """True share, sensitivity, specificity, answers, labels."""
 STEPS = ((0.15, 0.25, 0.60, 800, 100), (0.05, 0.15, 0.80, 800, 200))
 """True shares of the values 1, 2 and 3, answers, labels; the judge errs by a step in 30 % of the answers, more often upwards."""
 REPEATS = ((200, 4, 120), (100, 8, 200))
 """Questions, answers to each, labels; judged 0 or 1."""
+REFUSED = ((0.65, 0.045, 2000, 600, "all"), (0.65, 0.045, 2000, 600, "graded"))
+"""True share, share of answers without a verdict, which are all wrong, answers, labels, and the answers they are a sample of."""
 DIFFERENCES = (
     (1000, 100, "same"),
     (1000, 200, "same"),
@@ -87,7 +95,7 @@ def steps(rng: np.random.Generator, row: tuple[Any, ...]) -> Simulated:
     value = rng.choice([1.0, 2.0, 3.0], n, p=shares)
     change = rng.choice([0.0, 1.0, -1.0], n, p=(0.7, 0.22, 0.08))
     verdict = np.clip(value + change, 1, 3)
-    answers = LabelledVerdicts(verdict, _labelled(rng, value, m), np.arange(n), span=2.0)
+    answers = LabelledVerdicts(verdict, _labelled(rng, value, m), np.arange(n), low=1.0, high=3.0)
     return float(np.dot([1, 2, 3], shares)), _intervals(answers)
 
 
@@ -100,6 +108,18 @@ def repeats(rng: np.random.Generator, row: tuple[Any, ...]) -> Simulated:
     verdict = np.where(hard, 1.0, right)
     answers = LabelledVerdicts(verdict, _labelled(rng, right, m), np.repeat(np.arange(n), k))
     return 2 / 3, _intervals(answers)
+
+
+def refused(rng: np.random.Generator, row: tuple[Any, ...]) -> Simulated:
+    """Simulate a judge that gives no verdict on a part of the wrong answers, with labels of all answers or of those with a verdict."""
+    true, share_refused, n, m, sample = row
+    right, verdict = _judged(rng, np.full(n, true), 0.9, 0.9)
+    missing = (right == 0) & (rng.random(n) < share_refused / (1 - true))
+    asked = rng.permutation(n if sample == "all" else np.flatnonzero(~missing))[:m]
+    verdict = np.where(missing, verdict[~missing].mean(), verdict)
+    unsampled = 0.0 if sample == "all" else float(missing.mean())
+    answers = LabelledVerdicts(verdict, _at(right, asked), np.arange(n), unsampled=unsampled)
+    return true, _intervals(answers)
 
 
 def difference(rng: np.random.Generator, row: tuple[Any, ...]) -> Simulated:
@@ -118,7 +138,7 @@ def difference(rng: np.random.Generator, row: tuple[Any, ...]) -> Simulated:
     mean = float(change.mean())
     intervals = {"judge alone": (mean - Z_95 * error, mean + Z_95 * error)}
     if corrected is not None:
-        intervals["corrected"] = corrected.interval()
+        intervals |= {"corrected": corrected.interval(), "value": (corrected.value,) * 2}
     return 0.05, intervals
 
 
@@ -126,26 +146,31 @@ KINDS: dict[str, tuple[Callable[..., Simulated], tuple[tuple[Any, ...], ...]]] =
     "share": (share, SHARES),
     "steps": (steps, STEPS),
     "repeats": (repeats, REPEATS),
+    "refused": (refused, REFUSED),
     "difference": (difference, DIFFERENCES),
 }
 
 
 def simulate(kind: str, row: tuple[Any, ...], simulations: int) -> dict[str, Any]:
-    """Return the coverage and the mean width of each method's interval."""
+    """Return the coverage and the mean width of each method's interval, and the bias of the corrected figure."""
     draw, _ = KINDS[kind]
     rng = np.random.default_rng(0)
     covered: dict[str, list[bool]] = {}
     widths: dict[str, list[float]] = {}
+    errors: list[float] = []
     for _ in range(simulations):
         truth, intervals = draw(rng, row)
         for name, (low, high) in intervals.items():
             covered.setdefault(name, []).append(low <= truth <= high)
             widths.setdefault(name, []).append(high - low)
+            if name == "value":
+                errors.append(100 * (low - truth))
     result: dict[str, Any] = {"simulated": f"{kind} {' '.join(map(str, row))}"}
     for name in ("judge alone", "people alone", "corrected", "calibrated"):
         if name in covered:
             share_covered, width = float(np.mean(covered[name])), float(np.mean(widths[name]))
             result[name] = f"{100 * share_covered:.1f} %, {width:.3f}"
+    result["bias"] = f"{np.mean(errors):+.2f} ± {np.std(errors) / len(errors) ** 0.5:.2f}"
     return result
 
 
@@ -192,12 +217,12 @@ def _intervals(answers: LabelledVerdicts) -> dict[str, Interval]:
     known = answers.label[~np.isnan(answers.label)]
     mean = float(answers.verdict.mean())
     intervals: dict[str, Interval] = {"judge alone": (mean - Z_95 * error, mean + Z_95 * error)}
-    if answers.span == 1.0 and len(np.unique(answers.cluster)) == len(answers.cluster):
+    if answers.high == 1.0 and len(np.unique(answers.cluster)) == len(answers.cluster):
         intervals["judge alone"] = normal_interval(mean, error)
         intervals["people alone"] = wilson_interval(float(known.sum()), len(known))
     corrected = corrected_mean(answers)
     if corrected is not None:
-        intervals["corrected"] = corrected.interval()
+        intervals |= {"corrected": corrected.interval(), "value": (corrected.value,) * 2}
     return intervals
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions, options_for
-from regrade.cli.output import TABLE, Output, json_text, tag_runs
+from regrade.cli.output import TABLE, Output, json_text, reported_on_failure, tag_runs
 from regrade.cli.terminal import print_blocks, show_logs
 from regrade.comparing.gate_report import tag_candidate
 from regrade.comparing.job import GateJob
@@ -13,6 +13,7 @@ from regrade.comparing.junit import junit as junit_xml
 from regrade.comparing.verdict_text import blocks
 from regrade.settings.errors import SettingsError
 from regrade.text.files import empty_file, write_reports
+from regrade.text.markdown import escape
 from regrade.text.markdown import markdown as as_markdown
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def gate(
             )  # refused before judging, and nothing of an earlier verdict is left in it
     if html is not None:
         html.unlink()
-    judged = job.verdict()
+    with reported_on_failure("gate", _no_verdict, markdown=markdown, junit=junit):
+        judged = job.verdict()
     page = as_markdown(blocks(judged))
     write_reports(page, (markdown, page), (junit, junit_xml(judged)), (report, json_text(judged)))
     output.show(judged, lambda: print_blocks(blocks(judged)))
@@ -66,3 +68,7 @@ def gate(
         write_verdict_report(html, judged)
     tag_runs(job.tracking_uri, job.answers, lambda mlflow: tag_candidate(mlflow, judged))
     raise SystemExit(judged.exit_code)
+
+
+def _no_verdict(problem: str) -> str:
+    return f"# regrade gate: no verdict\n\n{escape(problem)}\n"

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from cyclopts import App, Group, Parameter
@@ -299,8 +298,6 @@ def main() -> None:
     """Run the command line and exit."""
     command = sys.argv[1] if sys.argv[1:] else ""
     set_defaults(patient=command == WORKER)
-    if command in VERDICTS:
-        sys.excepthook = _crashed
     if command != WORKER:  # it waits for the end of its runs
         end_on_signals()
     code = run(sys.argv[1:])
@@ -332,17 +329,15 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `regrade list | head`
         return _code(command, 0)
+    except Exception as error:  # noqa: BLE001 - the last handler: nothing ends in a traceback
+        from regrade.cli.output import log_unforeseen  # noqa: PLC0415 - only a failure needs it
+
+        return _failed(log_unforeseen(error), _code(command, 1), arguments)
     return 0
 
 
 def _code(command: str, code: int) -> int:
     return COULD_NOT_RUN if command in VERDICTS else code
-
-
-def _crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Show an unexpected error. Python would exit with code 1, which is a verdict."""
-    sys.__excepthook__(kind, error, trace)
-    exit_now(COULD_NOT_RUN)
 
 
 def _failed(message: str, code: int, arguments: Sequence[str]) -> int:

@@ -1,10 +1,15 @@
 """Output of the commands on stdout: a table, JSON or nothing."""
 
 import json as json_module
+import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
@@ -13,7 +18,8 @@ from pydantic import BaseModel
 
 from regrade.answers.base import Repository
 from regrade.cli.options import WHERE
-from regrade.settings.errors import TrackingError
+from regrade.settings.errors import RegradeError, SettingsError, TrackingError
+from regrade.settings.files import cache_folder
 from regrade.settings.project_folder import VERSION
 from regrade.text.text import visible
 
@@ -54,6 +60,8 @@ class Output:
 
 
 TABLE = Output()
+ERROR_LOG = "errors.log"
+"""Log of unforeseen errors, in the cache folder."""
 _written: list[str] = []
 """The documents on stdout: at most one."""
 
@@ -73,6 +81,59 @@ def show_error(message: str, code: int) -> None:
     """Print an error as the JSON document on stdout, unless a result was printed there."""
     if not _written:
         _write({"error": {"message": message, "exit_code": code}})
+
+
+def message_of(error: BaseException) -> str:
+    """Return an error in words; of an unforeseen one with its type."""
+    if isinstance(error, RegradeError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def log_unforeseen(error: Exception) -> str:
+    """Write the traceback of an unforeseen error into the log, and return the error in a sentence that says where it is."""
+    from logging.handlers import RotatingFileHandler  # noqa: PLC0415 - only a failure needs it
+
+    path = cache_folder() / ERROR_LOG
+    trace = "".join(traceback.format_exception(error))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handler = RotatingFileHandler(path, maxBytes=1_000_000, backupCount=1, encoding="utf-8")
+        with closing(handler):
+            text = f"{datetime.now(UTC).isoformat()} regrade {VERSION}\n{trace}"
+            handler.emit(logging.makeLogRecord({"msg": text}))
+        where = f"The traceback is in '{path}': please report it"
+    except OSError:
+        sys.stderr.write(trace)
+        where = "Please report the traceback above"
+    return f"Not foreseen: {' '.join(message_of(error).split())}. {where}."
+
+
+@contextmanager
+def reported_on_failure(
+    name: str, page: Callable[[str], str], *, markdown: Path | None, junit: Path | None
+) -> Iterator[None]:
+    """Write the reports of a command if the block raises an error, which is raised again.
+
+    Args:
+        name: Name of the test case in JUnit XML.
+        page: Makes the page in markdown from the error.
+        markdown: File for the page.
+        junit: File for the JUnit XML.
+    """
+    try:
+        yield
+    except Exception as error:
+        from regrade.comparing.junit import junit_run  # noqa: PLC0415 - only a failure needs these
+        from regrade.text.files import write_reports  # noqa: PLC0415
+
+        problem = message_of(error)
+        text = page(problem)
+        try:
+            write_reports(text, (markdown, text), (junit, junit_run(name, problem)))
+        except SettingsError as unwritten:
+            logging.getLogger("regrade.report").warning("%s", unwritten)
+        raise
 
 
 def _write(document: BaseModel | Mapping[str, Any]) -> None:

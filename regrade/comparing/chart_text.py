@@ -67,7 +67,7 @@ def _differences(tradeoff: Tradeoff) -> Iterator[str]:
     real = [pair for pair in tradeoff.pairs if pair.real]
     tests = f"{len(tradeoff.pairs)} paired test{'s' if len(tradeoff.pairs) > 1 else ''}, Holm's correction at 5 %"
     if not real:
-        yield f"No difference in accuracy is real ({tests}): the cheapest is as good as the others, as far as these questions show."
+        yield f"No difference in accuracy is real ({tests}). {_within(tradeoff)}"
         return
     yield f"Differences in accuracy that are real: {len(real)} of {len(tradeoff.pairs)} ({tests})."
     shown = sorted(real, key=lambda pair: pair.p_adjusted)[:_MOST_SENTENCES]
@@ -76,6 +76,17 @@ def _differences(tradeoff: Tradeoff) -> Iterator[str]:
     unclear = [p for p in tradeoff.pairs if not p.real and {p.better, p.worse} <= on_front]
     for pair in unclear[:_MOST_SENTENCES]:
         yield f"{pair.better} and {pair.worse} are both on the front, but their difference may be chance: {_numbers(pair)}."
+
+
+def _within(tradeoff: Tradeoff) -> str:
+    """Return the largest difference from the cheapest that the paired intervals do not exclude."""
+    cheapest = tradeoff.choices[0].name
+    pairs = [pair for pair in tradeoff.pairs if cheapest in (pair.better, pair.worse)]
+    if not pairs:
+        return f"{cheapest}, the cheapest, is compared with none."
+    scale, n = pairs[0].scale, min(pair.n for pair in pairs)
+    most = scale.size_text(max(max(abs(pair.low), abs(pair.high)) for pair in pairs), 1)
+    return f"{cheapest}, the cheapest, is within {most} points of the others, as far as {n:,} questions show."
 
 
 def _numbers(pair: PairedDifference) -> str:
@@ -96,11 +107,13 @@ def chart_of(
     ]
     curves = tuple(Curve(choice.name, (place,), joined=False) for choice, place in places)
     unit = UNITS[tradeoff.over] + (f" ({currency})" if tradeoff.over == "money" else "")
-    title = f"{tradeoff.benchmark}: accuracy over {tradeoff.over} (95 % intervals, dashed: Pareto front)"
+    front = tuple(place for choice, place in places if choice.on_front)
+    dashed = ", dashed: Pareto front" if len(front) > 1 else ""
+    title = f"{tradeoff.benchmark}: accuracy over {tradeoff.over} (95 % intervals{dashed})"
     axes = Axes(
         title,
         unit,
         "accuracy",
         percent_y=all(choice.scale.unit == "%" for choice in tradeoff.choices),
     )
-    return curves, axes, tuple(place for choice, place in places if choice.on_front)
+    return curves, axes, front

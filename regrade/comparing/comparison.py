@@ -26,8 +26,8 @@ from regrade.comparing.models import (
     SubsetComparison,
     Test,
 )
-from regrade.comparing.pairing import MIN_COVERAGE, Pairs, Strings, pair, score_sides
-from regrade.judging.labels.calibrated import UNCALIBRATED, random_labels
+from regrade.comparing.pairing import MIN_COVERAGE, Pairs, pair, score_sides
+from regrade.judging.labels.calibrated import UNCALIBRATED, labelled_verdicts
 from regrade.judging.labels.items import verdicts_of
 from regrade.judging.labels.stored import stored_labels
 from regrade.judging.readings import judged_answers
@@ -82,8 +82,7 @@ def correct(sides: tuple[Result, Result], pairs: Pairs, clusters: IntArray) -> C
     if judge_run(sides[0].answers.manifest.specification) is None:
         return None
     try:
-        base = _judged(sides[0], pairs.base_id, clusters)
-        candidate = _judged(sides[1], pairs.candidate_id, clusters)
+        base, candidate = _judged(sides, pairs, clusters)
     except DamagedAnswersError as error:
         return Correction(UNCALIBRATED, notes=[f"The labels are not used: {error}"])
     change = corrected_difference(base, candidate)
@@ -96,17 +95,32 @@ def correct(sides: tuple[Result, Result], pairs: Pairs, clusters: IntArray) -> C
     return Correction(f"PPI++, {labelled}", change, (left.value, right.value))
 
 
-def _judged(side: Result, paired_ids: Strings, paired_clusters: IntArray) -> LabelledVerdicts:
-    """Return verdicts and labels of the paired questions, as shares of the scale; questions have the cluster of their pair."""
-    verdicts = verdicts_of(side.answers, side.file, side.scores)
-    labels = random_labels(verdicts, stored_labels(side.answers, verdicts.scheme.scale))
-    cluster = dict(zip(map(str, paired_ids), paired_clusters.tolist(), strict=True))
-    rows = [place for place, (sample_id, _) in enumerate(verdicts.keys) if sample_id in cluster]
-    clusters = np.array([cluster[verdicts.keys[row][0]] for row in rows], np.int64)
-    scale = side.file.scale
-    return LabelledVerdicts(
-        scale.shares(verdicts.value[rows]), scale.shares(labels[rows]), clusters
-    )
+def _judged(
+    sides: tuple[Result, Result], pairs: Pairs, paired_clusters: IntArray
+) -> Iterator[LabelledVerdicts]:
+    """Yield verdicts and labels of each side, as shares of the scale, for the paired questions and those without a verdict on a side.
+
+    Questions have the cluster of their pair. Without a verdict, they are paired by their sample id.
+    """
+    all_verdicts = [verdicts_of(side.answers, side.file, side.scores) for side in sides]
+    asked = [dict.fromkeys(sample_id for sample_id, _ in v.judged) for v in all_verdicts]
+    paired = {*map(str, pairs.base_id), *map(str, pairs.candidate_id)}
+    more = [sample_id for sample_id in asked[0] if sample_id in asked[1].keys() - paired]
+    first = int(paired_clusters.max()) + 1
+    for side, verdicts, ids in zip(
+        sides, all_verdicts, (pairs.base_id, pairs.candidate_id), strict=True
+    ):
+        cluster = dict(zip(map(str, ids), paired_clusters.tolist(), strict=True))
+        cluster |= {sample_id: first + number for number, sample_id in enumerate(more)}
+        rows = [row for row, (sample_id, _) in enumerate(verdicts.judged) if sample_id in cluster]
+        found = labelled_verdicts(verdicts, stored_labels(side.answers, verdicts.scheme.scale))
+        scale = side.file.scale
+        yield LabelledVerdicts(
+            scale.shares(found.verdict[rows]),
+            scale.shares(found.label[rows]),
+            np.array([cluster[verdicts.judged[row][0]] for row in rows], np.int64),
+            unsampled=found.unsampled,
+        )
 
 
 # Examples of questions that one side answered right and the other wrong, with both answers.

@@ -14,7 +14,7 @@ from regrade.benchmarks.questions.prompting import chat_settings
 from regrade.benchmarks.questions.samples import check_limit, spread
 from regrade.benchmarks.questions.templates import RowTemplate, TemplateValueError
 from regrade.judging.criteria import CriteriaSource, numbered
-from regrade.judging.stored import JudgedAnswer, digest
+from regrade.judging.stored import NO_ANSWER, NO_BASELINE, JudgedAnswer, digest
 from regrade.records import Message, RankingRule, Sample
 from regrade.records.rubrics.base import (
     ANSWER,
@@ -284,7 +284,7 @@ class JudgeQuestions:
         variants: list[Sample] = []
         for repeat in range(repeats):
             answer = answers.get(repeat) or replace(
-                first, repeat=repeat, answer="", error=f"There is no answer {repeat} to judge."
+                first, repeat=repeat, answer="", error=f"{NO_ANSWER} {repeat} to judge."
             )
             other = baseline.get((answer.sample_id, repeat))
             parts = [self._variant(answer, other, part) for part in range(self._parts)]
@@ -298,7 +298,7 @@ class JudgeQuestions:
         if rubric.needs_reference and answer.reference is None and error is None:
             error = f"Rubric '{rubric.name}' compares with a reference answer, and this question has none."
         if rubric.kind == "pairwise":
-            error = error or ("The baseline has no such answer." if other is None else other.error)
+            error = error or (NO_BASELINE if other is None else other.error)
         criteria = self._criteria.of(answer) if rubric.kind == "criteria" else ()
         prompt = (
             ""

@@ -28,6 +28,12 @@ _COLUMNS = (
 )
 
 
+NO_ANSWER = "There is no answer"
+NO_BASELINE = "The baseline has no such answer."
+NOTHING_TO_JUDGE = (NO_ANSWER, NO_BASELINE)
+"""Beginnings of the errors of a judge run's rows for which no judge could be asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
     """A stored answer."""
@@ -84,7 +90,7 @@ def _answer(row: Mapping[str, Any], text: str | None) -> JudgedAnswer:
         question=_question(row),
         reference=_reference(row),
         answer=(text or "").strip(),
-        error=None if row["error"] is None else f"There is no answer to judge: {row['error']}",
+        error=None if row["error"] is None else f"{NO_ANSWER} to judge: {row['error']}",
         doc=doc if isinstance(doc, dict) else None,
     )
 

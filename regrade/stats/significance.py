@@ -19,8 +19,8 @@ MAX_EXACT = 20_000
 def sign_flip_p(sums: FloatArray, alternative: Alternative = "two-sided") -> float:
     """Return the p-value of the paired permutation test, which flips the sign of each cluster's change.
 
-    Exact for few clusters, and for whole numbers such as right and wrong answers; otherwise over 19,999 random sign
-    flips with a fixed seed. With one right or wrong answer to each question, it is the exact McNemar test.
+    Exact for few clusters, and for whole numbers such as right and wrong answers, or multiples of the smallest change, such as
+    0.5 and 1; otherwise over 19,999 random sign flips with a fixed seed. With one right or wrong answer to each question, it is the exact McNemar test.
 
     Args:
         sums: Shape (n_clusters,), sum of the changes in each cluster; no NaN.
@@ -29,10 +29,12 @@ def sign_flip_p(sums: FloatArray, alternative: Alternative = "two-sided") -> flo
     changed = sums[sums != 0]
     if len(changed) == 0:
         return 1.0
-    sizes = np.rint(np.abs(changed)).astype(np.int64)
-    is_short = sizes.sum() <= MAX_EXACT or bool((sizes == sizes[0]).all())
-    if is_short and np.allclose(np.abs(changed), sizes, atol=1e-9):
-        return _exact_p(round(float(changed.sum())), sizes, alternative)
+    for unit in (1.0, float(np.abs(changed).min())):
+        counts = np.rint(changed / unit).astype(np.int64)
+        sizes = np.abs(counts)
+        is_short = sizes.sum() <= MAX_EXACT or bool((sizes == sizes[0]).all())
+        if is_short and np.allclose(changed, unit * counts, atol=1e-9):
+            return _exact_p(int(counts.sum()), sizes, alternative)
     from scipy.stats import permutation_test
 
     result = permutation_test(

@@ -45,14 +45,16 @@ def test_the_verdict_is_the_exit_code(
 def test_without_a_verdict_no_report_of_an_earlier_one_is_left(
     repository: LocalRepository, tmp_path: Path
 ) -> None:
-    page, html = tmp_path / "verdict.md", tmp_path / "verdict.html"
-    for path in (page, html):
+    page, html, xml = (tmp_path / f"verdict.{end}" for end in ("md", "html", "xml"))
+    for path in (page, html, xml):
         path.write_text("pass")
 
-    ran = gate(repository, "nobody", "--markdown", page, "--html", html)
+    ran = gate(repository, "nobody", "--markdown", page, "--html", html, "--junit", xml)
 
     assert ran.code > 2, ran.err
-    assert page.read_text() == ""
+    assert page.read_text().startswith("# regrade gate: no verdict")
+    assert "there are no answers of 'nobody'" in page.read_text()
+    assert ElementTree.fromstring(xml.read_text()).get("errors") == "1"
     assert not html.exists()
 
 
@@ -99,10 +101,21 @@ def test_a_crash_has_no_exit_code_of_a_verdict(repository: LocalRepository, tmp_
     (tmp_path / "scipy" / "__init__.py").write_text("raise RuntimeError('broken installation')")
 
     place = ("--baseline", "org/good", "--answers", repository.uri)
-    ran = regrade("gate", "bad", *place, process=True, PYTHONPATH=str(tmp_path))
+    xml = tmp_path / "verdict.xml"
+    ran = regrade(
+        *("gate", "bad", *place, "--json", "--junit", xml),
+        process=True,
+        PYTHONPATH=str(tmp_path),
+        REGRADE_CACHE=str(tmp_path / "cache"),
+    )
 
     assert ran.code == 3
-    assert "broken installation" in ran.err
+    (line,) = [line for line in ran.err.splitlines() if line.startswith("regrade: ")]
+    assert "RuntimeError: broken installation" in line
+    assert "Traceback" not in ran.err
+    assert ran.document["error"]["exit_code"] == 3
+    assert ElementTree.fromstring(xml.read_text()).get("errors") == "1"
+    assert "Traceback" in (tmp_path / "cache" / "errors.log").read_text()
 
 
 def test_the_reports_are_what_ci_reads(repository: LocalRepository, tmp_path: Path) -> None:

@@ -97,6 +97,19 @@ def test_choices_are_ordered_by_cost_and_the_front_is_marked(
     assert len(found.pairs) == 6
 
 
+def test_a_difference_that_was_not_seen_is_no_equality(repository: LocalRepository, tmp_path: Path):
+    generated(repository, tmp_path, "org/small", right=100, seconds=20)
+    generated(repository, tmp_path, "org/large", right=104, seconds=200)
+
+    (found,) = chart(repository).benchmarks
+    told = " ".join(sentences(found, "$"))
+
+    [pair] = found.pairs
+    assert not pair.real
+    assert f"is within {100 * pair.high:.1f} points of the others, as far as 200 questions" in told
+    assert pair.high > 0.03
+
+
 def test_money_is_gpus_times_hours_or_tokens_times_price(
     repository: LocalRepository, tmp_path: Path
 ):

@@ -1,3 +1,5 @@
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,33 @@ def test_with_a_binary_verdict_it_weighs_each_verdict_by_its_share() -> None:
 
     # Equal up to the spread of the verdicts, which is estimated from all answers, not from the labelled ones.
     assert corrected_mean(answers).value == pytest.approx(by_verdict, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "judged_wrong"), [((0,), (0,)), ((0, 1), (1, 2)), ((0, 5), ()), ((3,), (0, 1, 4))]
+)
+def test_over_all_samples_that_may_be_labelled_the_figure_is_the_truth(
+    wrong: tuple[int, ...], judged_wrong: tuple[int, ...]
+) -> None:
+    n, m = 13, MIN_LABELLED
+    truth, verdict = np.ones(n), np.ones(n)
+    truth[list(wrong)], verdict[list(judged_wrong)] = 0, 0
+
+    values = []
+    for rows in combinations(range(n), m):
+        label = np.full(n, np.nan)
+        label[list(rows)] = truth[list(rows)]
+        values.append(corrected_mean(LabelledVerdicts(verdict, label, np.arange(n))).value)
+
+    assert np.mean(values) == pytest.approx(truth.mean(), abs=1e-12)
+
+
+def test_labels_without_a_wrong_answer_leave_the_verdicts_their_weight() -> None:
+    verdict = (np.arange(100) % 10 > 0).astype(float)
+    label = np.full(100, np.nan)
+    label[1:10] = label[11:14] = 1.0  # all labelled answers are right, and the judge says so
+
+    assert corrected_mean(LabelledVerdicts(verdict, label, np.arange(100))).value < 0.93
 
 
 def test_it_is_the_mean_of_the_labels_if_all_answers_are_labelled() -> None:

@@ -27,6 +27,21 @@ def test_single_answers_by_hand() -> None:
     assert sign_flip_p(np.array([1.0, -1.0, -1.0]), "less") == pytest.approx(4 / 8)
 
 
+@pytest.mark.parametrize("change", [-0.5, -1.0, -0.3])
+def test_a_single_changed_pair_has_a_p_value(change: float) -> None:
+    sums = np.array([0.0, change, 0.0])
+
+    assert sign_flip_p(sums) == 1.0
+    assert sign_flip_p(sums, "less") == 0.5
+    assert sign_flip_p(-sums, "less") == 1.0
+
+
+def test_the_size_of_a_grade_changes_no_p_value() -> None:
+    sums = np.repeat([0.5, -0.5, 1.0, -1.0], [20, 40, 3, 9])
+
+    assert sign_flip_p(sums) == sign_flip_p(2 * sums)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_sign_flips_of_whole_clusters_agree_with_trying_them_all(seed: int) -> None:
     rng = np.random.default_rng(seed)

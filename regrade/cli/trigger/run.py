@@ -2,19 +2,17 @@
 
 import logging
 import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regrade.cli.output import Output
+from regrade.cli.output import Output, reported_on_failure
 from regrade.cli.terminal import stdout
 from regrade.cli.trigger.options import Following, fitting, from_this_folder
-from regrade.comparing.junit import junit_run
 from regrade.orchestration.remote.client import connected, page
 from regrade.orchestration.remote.follow import Follower, StartedRun
 from regrade.orchestration.remote.outcome import Outcome, failure_markdown, outcome
 from regrade.processes.shutdown import exit_code
-from regrade.settings.errors import RegradeError, SettingsError
+from regrade.settings.errors import SettingsError
 from regrade.text.files import empty_file, write_reports
 
 logger = logging.getLogger("regrade.trigger")
@@ -44,7 +42,12 @@ def trigger_run(
     if not following.wait and (following.markdown or following.junit or following.html):
         raise SettingsError("Reports are written when the run has ended: add `--wait`.")
     started = StartedRun()
-    with _reported_on_failure(deployment, started, following):
+    with reported_on_failure(
+        deployment,
+        lambda problem: failure_markdown(deployment, problem, started.flow_run),
+        markdown=following.markdown,
+        junit=following.junit,
+    ):
         for path in (following.id_file, following.markdown, following.junit):
             if path is not None:
                 empty_file(path)  # a report of an earlier run is none of this one
@@ -74,24 +77,6 @@ def trigger_run(
             ended, late = followed
             result = outcome(server, deployment, ended, gated="gate" in parameters, problem=late)
     return _show(result, following, output)
-
-
-@contextmanager
-def _reported_on_failure(
-    deployment: str, started: StartedRun, following: Following
-) -> Iterator[None]:
-    """Write the reports if the block raises an error, which is raised again."""
-    try:
-        yield
-    except Exception as error:
-        name = "" if isinstance(error, RegradeError) else f"{type(error).__name__}: "
-        markdown = failure_markdown(deployment, f"{name}{error}", started.flow_run)
-        junit = junit_run(deployment, f"{name}{error}")
-        try:
-            write_reports(markdown, (following.markdown, markdown), (following.junit, junit))
-        except SettingsError as unwritten:
-            logger.warning("%s", unwritten)
-        raise
 
 
 def _show(result: Outcome, following: Following, output: Output) -> int:

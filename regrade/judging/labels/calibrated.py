@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from regrade.judging.labels.items import Verdicts
+from regrade.judging.labels.items import Verdicts, clusters_of
 from regrade.judging.labels.sampling import random_part
 from regrade.judging.labels.stored import StoredLabels
 from regrade.settings import StrictModel
@@ -92,15 +92,15 @@ def calibrated(
         elsewhere: Verdicts of the same judge and rubric on other answers, with their labels; read only if they are needed.
     """
     compared = _compared(verdicts, labels)
-    random = random_labels(verdicts, labels)
-    corrected = corrected_mean(labelled_verdicts(verdicts, random))
+    random = labelled_verdicts(verdicts, labels)
+    corrected = corrected_mean(random)
     if corrected is not None:
         ends = (corrected.value, *corrected.interval())
         value, low, high = (_within(verdicts.scheme.scale, end) for end in ends)
-        n = int((~np.isnan(random)).sum())
+        n = corrected.labelled
         unused = len(labels.keys) - n
         further = f"{unused:,} further labels are no random part and not used" if unused else ""
-        reason = "; ".join(filter(None, (further, _outdated(labels))))
+        reason = "; ".join(filter(None, (further, _widened(random), _outdated(labels))))
         return compared.model_copy(
             update={
                 "method": "PPI++",
@@ -120,21 +120,40 @@ def calibrated(
     return compared.model_copy(update=found)
 
 
-def random_labels(verdicts: Verdicts, labels: StoredLabels) -> FloatArray:
-    """Return the labels of a random part of the verdicts, shape (n_answers,); NaN elsewhere, or everywhere if no part is random."""
-    values = labels.values(verdicts.keys)
-    keys = labels.keys
-    parts = [random_part(verdicts.keys, keys, seed) for seed in labels.seeds or (0,)]
-    chosen = max(parts, key=len)
-    random: FloatArray = np.full(len(values), np.nan)
+def labelled_verdicts(verdicts: Verdicts, labels: StoredLabels) -> LabelledVerdicts:
+    """Return all answers, in the order of `verdicts.judged`, with the labels of a random part of them; without labels if no part is random.
+
+    Answers without a verdict count with the mean verdict, which the labels correct as any other. Of a sample that was drawn
+    from some of the answers, such as those with a verdict of another judge, or before others were added, the rest is not
+    known, and widens the interval.
+    """
+    keys = verdicts.judged
+    values, known = labels.values(keys), labels.keys
+    drawn = {(sample.seed, sample.population) for sample in labels.samples}
+    chosen: list[int] = []
+    share = 1.0
+    for seed, population in sorted(drawn) or [(0, len(keys))]:
+        sampled = min(1.0, population / max(1, len(keys)))
+        part = random_part(keys, known, seed, sampled)
+        if len(part) * sampled > len(chosen) * share or not chosen:
+            chosen, share = part, sampled
+    random: FloatArray = np.full(len(keys), np.nan)
     random[chosen] = values[chosen]
-    return random
+    scale = verdicts.scheme.scale
+    mean = verdicts.value.mean() if len(verdicts.value) else scale.low
+    verdict = np.append(verdicts.value, np.full(len(verdicts.without), mean))
+    return LabelledVerdicts(verdict, random, clusters_of(keys), scale.low, scale.high, 1 - share)
 
 
-def labelled_verdicts(verdicts: Verdicts, labels: FloatArray) -> LabelledVerdicts:
-    """Return verdicts and labels as the input of the correction."""
-    span = verdicts.scheme.scale.span
-    return LabelledVerdicts(verdicts.value, labels, verdicts.cluster, span)
+def _widened(answers: LabelledVerdicts) -> str:
+    """Return a remark on answers from which no sample was drawn."""
+    n = round(answers.unsampled * len(answers.verdict))
+    if not n:
+        return ""
+    return (
+        f"the labels are a sample without {n:,} of the {len(answers.verdict):,} answers, such as those without a verdict or added "
+        "later: the interval holds whatever these are. A new sample is drawn from all"
+    )
 
 
 def _compared(verdicts: Verdicts, labels: StoredLabels) -> Calibrated:
@@ -181,15 +200,19 @@ def _by_errors(verdicts: Verdicts, labelled: Iterable[Labelled]) -> dict[str, An
     corrected = rogan_gladen(verdicts.value, verdicts.cluster, errors)
     if corrected is None:
         return {"reason": f"on {n:,} labelled answers the verdicts are no better than chance"}
+    without = len(verdicts.without) / len(verdicts.judged)
+    reason = "the labels are no random part of these answers: this holds if the judge errs here as often as there"
+    if without:
+        reason += f"; the interval holds whatever the {len(verdicts.without):,} answers without a verdict are"
     return {
         "method": "Rogan-Gladen",
         "value": corrected.value,
-        "low": corrected.low,
-        "high": corrected.high,
+        "low": corrected.low * (1 - without),
+        "high": corrected.high * (1 - without) + without,
         "labelled": n,
         "sensitivity": errors.sensitivity,
         "specificity": errors.specificity,
-        "reason": "the labels are no random part of these answers: this holds if the judge errs here as often as there",
+        "reason": reason,
     }
 
 

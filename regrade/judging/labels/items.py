@@ -1,6 +1,6 @@
 """Verdicts of a scoring on answers, for the comparison with people's labels."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.sampling import Key
 from regrade.judging.labels.scheme import Scheme, scheme_of
+from regrade.judging.stored import NOTHING_TO_JUDGE
 from regrade.records.rubrics.facts import JudgeRun, judge_run
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
@@ -20,7 +21,10 @@ from regrade.stats.named import row_metrics
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Verdicts of a scoring, one for each answer with a verdict; several verdicts of a judge on an answer are averaged."""
+    """Verdicts of a scoring, one for each answer with a verdict; several verdicts of a judge on an answer are averaged.
+
+    Answers on which a judge gave no verdict are part of the question, too: its figure is about all answers.
+    """
 
     answers: AnswerSet
     run: JudgeRun | None
@@ -34,12 +38,24 @@ class Verdicts:
     """Sample id and repeat of each answer; for a judge run, of the judged answer."""
     value: FloatArray
     """Shape (n_answers,), no NaN."""
+    without: Sequence[Key] = ()
+    """Answers that a judge should grade, and has no readable verdict on: refused, failed, cut off or unparsed."""
+
+    @property
+    def judged(self) -> Sequence[Key]:
+        """All answers: those with a verdict, then those without."""
+        return [*self.keys, *self.without]
 
     @cached_property
     def cluster(self) -> IntArray:
         """Shape (n_answers,): number of the question."""
-        ids = np.array([sample_id for sample_id, _ in self.keys], dtype=str)
-        return np.unique(ids, return_inverse=True)[1].astype(np.int64)
+        return clusters_of(self.keys)
+
+
+def clusters_of(keys: Sequence[Key]) -> IntArray:
+    """Return the number of the question of each answer."""
+    ids = np.array([sample_id for sample_id, _ in keys], dtype=str)
+    return np.unique(ids, return_inverse=True)[1].astype(np.int64)
 
 
 def verdicts_of(
@@ -60,7 +76,24 @@ def verdicts_of(
             given.setdefault(judged_key(run, key), []).append(value)
     means = np.array([float(np.mean(values)) for values in given.values()], np.float64)
     scheme = scheme_of(run, file.scale, field)
-    return Verdicts(answers, run, scheme, file.label, field, list(given), means)
+    without = () if run is None else _without_verdict(answers, run, table, given)
+    return Verdicts(answers, run, scheme, file.label, field, list(given), means, without)
+
+
+def _without_verdict(
+    answers: AnswerSet, run: JudgeRun, table: pa.Table, given: Collection[Key]
+) -> Sequence[Key]:
+    """Return the answers without a verdict, save those that were no answers, so that no judge was asked."""
+    found = dict.fromkeys(judged_key(run, key) for key in row_keys(table))
+    missing = [key for key in found if key not in given]
+    if not missing:
+        return ()
+    nothing = set()
+    for batch in answers.batches(("sample_id", "repeat", "error")):
+        for row in batch.to_pylist():
+            if (row["error"] or "").startswith(NOTHING_TO_JUDGE):
+                nothing.add(judged_key(run, (row["sample_id"], row["repeat"])))
+    return [key for key in missing if key not in nothing]
 
 
 def _values(table: pa.Table, field: str | None) -> list[float]:

@@ -44,6 +44,7 @@ def calibrated_panel(panel: Panel, judge_sets: Sequence[AnswerSet]) -> dict[str,
             None,
             list(known),
             np.array(list(known.values()), np.float64),
+            [key for key, value in values.items() if value is None],
         )
         labels = stored_labels(answers, verdicts.scheme.scale)
         found[name] = calibrated(verdicts, labels)

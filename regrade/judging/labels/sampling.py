@@ -7,6 +7,7 @@ labels are of the first answers in that order, which is what makes them a random
 
 import hashlib
 from collections.abc import Collection, Sequence
+from math import sqrt
 
 Key = tuple[str, int]
 """Sample id and repeat of an answer."""
@@ -25,10 +26,18 @@ def population_sha256(keys: Collection[Key]) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
-def random_part(keys: Sequence[Key], labelled: Collection[Key], seed: int) -> list[int]:
+def random_part(
+    keys: Sequence[Key], labelled: Collection[Key], seed: int, sampled: float = 1.0
+) -> list[int]:
     """Return the positions of labelled answers that are a random part of all; empty if there is no such part.
 
     They are the labelled answers among the first of the order, up to where 95 % of these are labelled.
+
+    Args:
+        keys: All answers.
+        labelled: Labelled answers.
+        seed: Seed of the order.
+        sampled: Share of the answers that the sample was drawn from; the others are not labelled, wherever they stand.
     """
     known = set(labelled)
     part: list[int] = []
@@ -36,7 +45,8 @@ def random_part(keys: Sequence[Key], labelled: Collection[Key], seed: int) -> li
     for seen, position in enumerate(random_order(keys, seed), start=1):
         if keys[position] in known:
             part.append(position)
-            if len(part) >= LEAST_LABELLED * seen:
+            chance = 3 * sqrt(sampled * (1 - sampled) * seen)  # where the others stand in the order
+            if len(part) >= LEAST_LABELLED * sampled * seen - chance:
                 longest = len(part)
     return part[:longest]
 

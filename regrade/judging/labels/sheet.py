@@ -86,7 +86,7 @@ def write_sheet(
             "question": item.question or "",
             "target": item.target or "",
             "answer": item.answer,
-            **{column_of(VERDICT, task): f"{task.items[item.key].verdict:g}" for task in tasks},
+            **{column_of(VERDICT, task): _verdict(task.items[item.key]) for task in tasks},
             RATER: "",
             VIEW: tasks[0].address(item.key) or "",
         }
@@ -106,6 +106,10 @@ def write_sheet(
     except OSError as error:
         raise SettingsError(f"'{path}' cannot be written: {error.strerror}.") from error
     return len(rows)
+
+
+def _verdict(item: Item) -> str:
+    return "none" if item.verdict is None else f"{item.verdict:g}"
 
 
 def read_sheet(path: Path, tasks: Sequence[LabelTask], rater: str | None) -> list[SheetRow]:
@@ -187,7 +191,7 @@ def _read(row: Mapping[str, str | None], task: LabelTask, rater: str | None) -> 
     if item is None:
         raise SettingsError(
             f"answer set '{task.answers.manifest.answer_set_id}' has no answer to sample '{sample_id[:80]}', repeat "
-            f"{key[1]}, with a verdict"
+            f"{key[1]}"
         )
     given = row.get("answer")
     if given is not None and not _same(_plain(given), item.answer):

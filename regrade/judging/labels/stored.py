@@ -6,7 +6,14 @@ from datetime import datetime
 
 import numpy as np
 
-from regrade.answers.labelfile import FOLDER, LabelFile, label_files, label_table, labelled_folders
+from regrade.answers.labelfile import (
+    FOLDER,
+    DrawnSample,
+    LabelFile,
+    label_files,
+    label_table,
+    labelled_folders,
+)
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.judging.labels.sampling import Key
 from regrade.records.rubrics.facts import JudgeRun, judge_run, readable_judge_run
@@ -31,8 +38,8 @@ class StoredLabels:
 
     latest: dict[tuple[Key, str], Label]
     """Latest label by answer and rater."""
-    seeds: tuple[int, ...]
-    """Seeds of the samples that people labelled."""
+    samples: tuple[DrawnSample, ...]
+    """Random samples that people labelled."""
     outdated: int = 0
     """Number of labels that do not count, because the answers were generated again since."""
 
@@ -81,21 +88,21 @@ def stored_labels(answers: AnswerSet, scale: Scale, field: str | None = None) ->
         if record.scale == scale and record.field == field
     ]
     latest: dict[tuple[Key, str], Label] = {}
-    seeds: dict[int, None] = {}
+    samples: list[DrawnSample] = []
     outdated = 0
     for source, record in sorted(files, key=lambda found: found[1].imported_at):
         if not is_current(source, record):
             outdated += record.rows
             continue
         if record.sample is not None:
-            seeds[record.sample.seed] = None
+            samples.append(record.sample)
         for row in label_table(source, record).to_pylist():
             key = (row["sample_id"], row["repeat"])
             label = Label(key, row["label"], row["value"], row["rater"], row["labelled_at"])
             known = latest.get((key, label.rater))
             if known is None or known.labelled_at <= label.labelled_at:
                 latest[key, label.rater] = label
-    return StoredLabels(latest, tuple(seeds), outdated)
+    return StoredLabels(latest, tuple(samples), outdated)
 
 
 def is_current(answers: AnswerSet, record: LabelFile) -> bool:

@@ -31,18 +31,19 @@ class Item:
     question: str | None
     target: str | None
     answer: str
-    verdict: float
+    verdict: float | None
+    """None: the judge gave none."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelTask:
-    """Answers of an answer set that have a verdict, with the labels given so far."""
+    """Answers of an answer set, with a verdict or without, and the labels given so far."""
 
     verdicts: Verdicts
     table: pa.Table
     """Scores of the verdicts, `SCORING_SCHEMA`."""
     items: dict[Key, Item]
-    """Answers with a verdict and a text, in stored order."""
+    """Answers with a text, in stored order; also those on which the judge gave no verdict."""
     labels: StoredLabels
     name: str = ""
     """Name of the field if the verdict has several, such as `accuracy`; "" if it has one."""
@@ -164,8 +165,9 @@ def _point_to_verdicts(answers: AnswerSet) -> None:
     )
 
 
-def _by_key(verdicts: Verdicts) -> dict[Key, float]:
-    return dict(zip(verdicts.keys, verdicts.value.tolist(), strict=True))
+def _by_key(verdicts: Verdicts) -> dict[Key, float | None]:
+    given = dict(zip(verdicts.keys, verdicts.value.tolist(), strict=True))
+    return {key: given.get(key) for key in verdicts.judged}
 
 
 def candidate_first(key: Key) -> bool:
@@ -173,7 +175,7 @@ def candidate_first(key: Key) -> bool:
     return hashlib.sha256(f"{key[0]} {key[1]}".encode()).digest()[0] % 2 == 0
 
 
-def _items(verdicts: Verdicts, found: dict[Key, float]) -> Iterator[Item]:
+def _items(verdicts: Verdicts, found: dict[Key, float | None]) -> Iterator[Item]:
     answers, run = verdicts.answers, verdicts.run
     if run is None:
         judged = {(given.sample_id, given.repeat): given for given in stored_answers(answers)}

@@ -1,6 +1,7 @@
 """Labels of plain scorings and of judge runs: sheets, storage, and the figures that they correct."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.stats.scale import SHARES, Scale
 from tests.comparing.sides import answer
 from tests.judged import TRUTH, fill, judge, judged_of, read_in, rows_of
-from tests.stored import again, commit_shards, numbers, score
+from tests.stored import again, commit_shards, numbers, publish, score
 
 
 @pytest.fixture
@@ -286,6 +287,72 @@ def test_labels_of_a_random_part_correct_the_judge(
     assert found.specificity == pytest.approx(0.5, abs=0.15)
     assert found.agreement.labels == ("B or C", "A")
     assert found.text.endswith("(PPI++, 120 labels)")
+
+
+def refusing(repository: LocalRepository) -> AnswerSet:
+    """A run of a judge that knows the truth, and gives no verdict on a part of the wrong answers."""
+    answers = answer(repository, "org/a", wrong=tuple(range(0, 300, 3)), total=300)
+    return judge(
+        answers, lambda number, _: None if number % 15 == 0 else "B" if number % 3 == 0 else "A"
+    )
+
+
+def label_truth(task: LabelTask, path: Path, size: int) -> None:
+    """Labels of a random sample by people who know that every third answer is wrong."""
+    write_sheet(path, [task], task.sample(size, 0), 0, show_verdict=True)
+    right = [int(row["sample_id"].removeprefix("sample-")) % 3 > 0 for row in rows_of(path)]
+    rows = zip(rows_of(path), right, strict=True)
+    fill(path, [row | {"label": "A" if is_right else "B"} for row, is_right in rows])
+    read_in(path, task)
+
+
+def test_answers_without_a_verdict_are_labelled_and_part_of_the_corrected_figure(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    judged = refusing(repository)
+    label_truth(open_task(judged), tmp_path / "labels.csv", 300)
+
+    found = calibration_of(again(judged))
+
+    assert judged.scores()[0].summary.overall.accuracy == pytest.approx(200 / 280)
+    assert {"none", "0", "1"} == {row["verdict"] for row in rows_of(tmp_path / "labels.csv")}
+    assert found.value == pytest.approx(2 / 3)
+    assert (found.labelled, found.reason) == (300, "")
+
+
+def test_labels_of_the_answers_with_a_verdict_give_an_interval_for_all(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    judged = refusing(repository)
+    task = open_task(judged)
+    graded = {key: item for key, item in task.items.items() if item.verdict is not None}
+    label_truth(replace(task, items=graded), tmp_path / "labels.csv", 200)
+    run = judge_run(judged.manifest.specification)
+    [answers] = list_sets(repository, repository.head(), answer_set_id=run.judged.answer_set_id)
+    other = judge(answers, lambda number, _: "B" if number % 3 == 0 else "A", model="org/other")
+
+    for found in (calibration_of(again(judged)), calibration_of(other)):
+        assert (found.method, found.labelled) == ("PPI++", 200)
+        assert found.low < 2 / 3 - 0.02  # all of the 20 other answers may be wrong
+        assert "without 20 of the 300 answers" in found.reason
+
+
+def test_labels_stay_usable_if_answers_are_added(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    few = publish(repository, numbers(0, 200), total=250)
+    score(few)
+    task = open_task(again(few))
+    read_in(labelled(task, "right", tmp_path / "labels.csv", 100), task)
+    more = publish(repository, numbers(200, 250), total=250)
+    score(more)
+
+    found = calibrate(again(more), again(more).scores()[0])
+
+    assert found.method == "PPI++"
+    assert found.labelled > 90
+    assert "without 50 of the 250 answers" in found.reason
+    assert found.low < 0.8 < found.value == 1.0
 
 
 def test_labels_of_chosen_answers_correct_by_the_errors_of_the_judge(
