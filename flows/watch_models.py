@@ -23,7 +23,7 @@ from regrade.orchestration.watched_runs import Watched, start_runs
 from regrade.settings import GateSettings
 from regrade.settings.errors import OperationError, RegradeError, RepositoryError, SettingsError
 from regrade.settings.marks import ABSENT, FIRST, NAME, PATH, Absent, parameters_of
-from regrade.text.layout import Table
+from regrade.text.blocks import Table
 from regrade.text.markdown import markdown
 
 logger = logging.getLogger("regrade.watch")

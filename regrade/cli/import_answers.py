@@ -17,7 +17,7 @@ from regrade.jobs.job import default_answers
 from regrade.scorers import stored_name
 from regrade.settings import ScorerName
 from regrade.settings.errors import OperationError
-from regrade.text.layout import Table
+from regrade.text.blocks import Table
 from regrade.text.numbers import percent
 
 COLUMNS = Group("Columns of a table", sort_key=7)

@@ -19,7 +19,7 @@ from regrade.pages.viewer.set_list import SetFilters, SetRow, set_list
 from regrade.records.rubrics.facts import answers_per_question, judge_run
 from regrade.records.rubrics.family import family_warning
 from regrade.records.specification import named_apart
-from regrade.text.layout import Table
+from regrade.text.blocks import Table
 from regrade.text.numbers import average_text, repeats_text
 from regrade.text.text import visible
 

@@ -8,7 +8,7 @@ from regrade.cli.options import Answers, Benchmarks
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_blocks, stdout
 from regrade.settings.errors import SettingsError
-from regrade.text.layout import Table
+from regrade.text.blocks import Table
 
 _MODEL = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 

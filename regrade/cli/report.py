@@ -39,6 +39,7 @@ def report(
     # A refusal does not wait for these imports.
     from regrade.jobs.job import default_answers  # noqa: PLC0415
     from regrade.pages.report.gathering import Request, gather  # noqa: PLC0415
+    from regrade.pages.report.page import html_report, markdown_report  # noqa: PLC0415
     from regrade.text.files import write_file  # noqa: PLC0415
 
     path = Path(names[-1])
@@ -51,13 +52,6 @@ def report(
         allow=allow,
         examples=examples,
     )
-    content = gather(request)
-    if path.suffix == ".html":
-        from regrade.pages.report.page import html_report  # noqa: PLC0415
-
-        write_file(path, html_report(content))
-    else:
-        from regrade.pages.report.markdown import markdown_report  # noqa: PLC0415
-
-        write_file(path, markdown_report(content))
+    written = html_report if path.suffix == ".html" else markdown_report
+    write_file(path, written(gather(request)))
     sys.stdout.write(f"{visible(str(path))}\n")

@@ -6,8 +6,7 @@ from regrade.comparing.costs import UNITS
 from regrade.comparing.text import p_text
 from regrade.comparing.tradeoff import PairedDifference, PricedModel, Tradeoff, Tradeoffs
 from regrade.stats.curves import Axes, Curve, Place
-from regrade.text.blocks import Block, Heading, Line
-from regrade.text.layout import Table
+from regrade.text.blocks import Block, Heading, Line, Table
 
 _MOST_SENTENCES = 12
 

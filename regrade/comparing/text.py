@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from regrade.comparing.models import Comparison, Comparisons, FlipExample
 from regrade.settings.view_address import comparison_address
-from regrade.text.blocks import Block, Fold, Heading, Items, Line, Link, Quote, with_code
-from regrade.text.layout import Table
+from regrade.text.blocks import Block, Fold, Heading, Items, Line, Link, Quote, Table, with_code
 from regrade.text.numbers import average_text
 from regrade.text.text import tail
 

@@ -13,8 +13,7 @@ from regrade.comparing.text import (
     view_lines,
 )
 from regrade.stats.scale import SHARES
-from regrade.text.blocks import Block, Details, Heading, Items, Line, Tone, with_code
-from regrade.text.layout import Table
+from regrade.text.blocks import Block, Details, Heading, Items, Line, Table, Tone, with_code
 from regrade.text.numbers import percent
 
 COLUMNS = (

@@ -4,7 +4,7 @@ from typing import Any
 
 from regrade.judging.panel import RULES, Panel
 from regrade.judging.panel_result import PanelResult
-from regrade.text.layout import Table
+from regrade.text.blocks import Table
 
 
 def blocks(panel: PanelResult) -> tuple[Table, Table]:

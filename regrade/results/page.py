@@ -33,10 +33,10 @@ from regrade.text.blocks import (
     Link,
     Plot,
     Strong,
+    Table,
     Words,
     with_code,
 )
-from regrade.text.layout import Table
 
 _ACCURACY = (
     "Accuracy ± one standard error. Unparsed answers count as wrong; failed ones are missing."

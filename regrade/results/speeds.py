@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from regrade.results.results import Evaluation
 from regrade.stats.speed import AGREEMENT, BOTH, Speed, Spread
-from regrade.text.layout import Table
+from regrade.text.blocks import Table
 
 _COLUMNS = ("benchmark", "ms", "mean", "p25", "p50", "p75", "p99", "n")
 _NAMES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue"}

@@ -6,7 +6,7 @@ from regrade.answers.figures import figures_in
 from regrade.records.specification import named_apart
 from regrade.results.results import AnswerSetResult, Evaluation, ScoreResult
 from regrade.scoring.fit import is_cut_short
-from regrade.text.layout import Table
+from regrade.text.blocks import Table
 from regrade.text.numbers import average_text, percent, repeats_text
 
 STAGES = ("load", "generate", "publish", "score", "track")

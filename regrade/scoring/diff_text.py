@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from regrade.scoring.diff import Changes, Diff, Example
 from regrade.stats.scale import Scale
-from regrade.text.blocks import Block, Commands, Heading, Items, Line, Quote, with_code
-from regrade.text.layout import Table
+from regrade.text.blocks import Block, Commands, Heading, Items, Line, Quote, Table, with_code
 from regrade.text.text import tail
 
 _EXPLAINED = "Answers that are newly parsed or newly unparsed may also be counted as `wrong to right` or `right to wrong`."

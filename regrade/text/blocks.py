@@ -3,11 +3,9 @@
 Texts are untrusted: the writers escape them.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
-
-from regrade.text.layout import Table
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 Tone = Literal["", "good", "bad", "open", "doubt", "note"]
 """`open` is a verdict that cannot tell, `doubt` a reason to doubt a result, `note` an explanation for readers of a page."""
@@ -35,7 +33,38 @@ class Link:
     address: str | None
 
 
-Words = str | Strong | Code | Link
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The part of an answer that the scorer read."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A remark in place of a part that is left out of a text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """A verdict or a state, such as `wrong` or `stale`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean and its interval as shares of a scale, which an HTML page draws."""
+
+    text: str
+    at: float
+    low: float | None = None
+    high: float | None = None
+
+
+Words = str | Strong | Code | Link | Mark | Gap | Badge | Interval
 Text = Words | Sequence[Words]
 """A line of text; a tuple holds its parts."""
 
@@ -66,11 +95,40 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """A table."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Text]]
+    text: Collection[str] = ()
+    """Columns aligned left, by default the first; the others hold numbers."""
+    headings: Sequence[str] = field(default=(), kw_only=True)
+    """Columns that may become lines above the rows on a terminal, in this order."""
+    lists: Collection[str] = field(default=(), kw_only=True)
+    """Columns whose cells may go over several lines on a terminal, after each comma."""
+    settings: Sequence[str] = field(default=(), kw_only=True)
+    """The first columns, if they may become one on a terminal, with cells such as `dtype=bfloat16, in flight=4`."""
+
+    def filled(self) -> Self:
+        """Return the table without its empty columns."""
+        places = [
+            place for place in range(len(self.columns)) if any(row[place] for row in self.rows)
+        ]
+        return replace(
+            self,
+            columns=[self.columns[place] for place in places],
+            rows=[[row[place] for place in places] for row in self.rows],
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Quote:
     """A text of several lines, such as an answer, as it is."""
 
     title: Text
-    text: str
+    """Line above it; "" for none."""
+    text: Text
+    tone: Tone = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +152,14 @@ class Fold:
 
     title: Text
     blocks: "Sequence[Block]"
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Lists of blocks side by side on a wide HTML page, else one below the other."""
+
+    columns: "Sequence[Sequence[Block]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +169,12 @@ class Details:
     blocks: "Sequence[Block]"
 
 
-Block = Heading | Line | Items | Table | Quote | Commands | Plot | Fold | Details
+Block = Heading | Line | Items | Table | Quote | Commands | Plot | Fold | Columns | Details
 
 
 def parts(text: Text) -> Sequence[Words]:
     """Return the parts of a line."""
-    return (text,) if isinstance(text, str | Strong | Code | Link) else text
+    return (text,) if isinstance(text, Words) else text
 
 
 def plain(text: Text) -> str:

@@ -4,13 +4,14 @@ If a table is too wide, columns with settings become one column, and columns wit
 still does not fit goes into further tables below, each with the first column if that is text.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
 from rich.cells import cell_len
 
+from regrade.text.blocks import Table, plain
 from regrade.text.text import visible
 
 GAP = "  "
@@ -29,19 +30,10 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table."""
+class Grid(Table):
+    """A table of plain cells, each on one line, without empty columns."""
 
-    columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    text: Collection[str] = ()
-    """Columns aligned left, by default the first; the others hold numbers."""
-    headings: Sequence[str] = field(default=(), kw_only=True)
-    """Columns that may become lines above the rows on a terminal, in this order."""
-    lists: Collection[str] = field(default=(), kw_only=True)
-    """Columns whose cells may go over several lines on a terminal, after each comma."""
-    settings: Sequence[str] = field(default=(), kw_only=True)
-    """The first columns, if they may become one on a terminal, with cells such as `dtype=bfloat16, in flight=4`."""
 
     def cells(self, name: str) -> list[str]:
         """Return the cells of a column."""
@@ -49,18 +41,16 @@ class Table:
         return [row[place] for row in self.rows]
 
 
-def compact(table: Table) -> Table:
-    """Return a table without its empty columns, each cell on one line without control characters."""
-    rows = [[" ".join(visible(cell).split("\n")) for cell in row] for row in table.rows]
-    filled = [place for place, _ in enumerate(table.columns) if any(row[place] for row in rows)]
-    columns = [table.columns[place] for place in filled]
-    return replace(
-        table,
-        columns=columns,
-        rows=[[row[place] for place in filled] for row in rows],
-        text=table.text or table.columns[:1],
-        headings=[name for name in table.headings if name in columns],
-        settings=[name for name in table.settings if name in columns],
+def compact(table: Table) -> Grid:
+    """Return a table without its empty columns and without control characters."""
+    table = table.filled()
+    return Grid(
+        table.columns,
+        [[" ".join(visible(plain(cell)).split("\n")) for cell in row] for row in table.rows],
+        table.text or table.columns[:1],
+        headings=[name for name in table.headings if name in table.columns],
+        lists=table.lists,
+        settings=[name for name in table.settings if name in table.columns],
     )
 
 
@@ -68,31 +58,32 @@ def layout(table: Table, width: int | None = None) -> Iterator[Line]:
     """Yield the lines of a table.
 
     Args:
-        table: The table, compact.
+        table: The table.
         width: Columns of the terminal; a line is only longer if a single cell is. None: any.
     """
-    if width is not None and len(table.settings) > 1 and _width(table, table.columns) > width:
-        table = _in_one_column(table)
-    names = list(table.columns)
+    grid = compact(table)
+    if width is not None and len(grid.settings) > 1 and _width(grid, grid.columns) > width:
+        grid = _in_one_column(grid)
+    names = list(grid.columns)
     above: list[str] = []
-    for heading in table.headings:
-        if width is None or _width(table, names) <= width - (len(INDENT) if above else 0):
+    for heading in grid.headings:
+        if width is None or _width(grid, names) <= width - (len(INDENT) if above else 0):
             break
         names.remove(heading)
         above.append(heading)
     room = None if width is None else width - (len(INDENT) if above else 0)
 
     def fits(shown: Sequence[str]) -> bool:
-        return room is None or _width(table, shown) <= room
+        return room is None or _width(grid, shown) <= room
 
-    for number, (shown, rows) in enumerate(in_parts(table, names, above, fits)):
+    for number, (shown, rows) in enumerate(in_parts(grid, names, above, fits)):
         if number:
             yield Line("row", "")
-        yield from _part(replace(table, rows=rows), shown, above, room)
+        yield from _part(replace(grid, rows=rows), shown, above, room)
 
 
 def in_parts(
-    table: Table,
+    table: Grid,
     names: Sequence[str],
     above: Sequence[str],
     fits: Callable[[Sequence[str]], bool],
@@ -120,7 +111,7 @@ def in_parts(
 
 
 def _key(
-    table: Table,
+    table: Grid,
     names: Sequence[str],
     above: Sequence[str],
     fits: Callable[[Sequence[str]], bool],
@@ -137,7 +128,7 @@ def _key(
     return key
 
 
-def _told(table: Table, shown: Sequence[str], values: Sequence[str]) -> list[Sequence[str]]:
+def _told(table: Grid, shown: Sequence[str], values: Sequence[str]) -> list[Sequence[str]]:
     """Return the rows of a further part that say something: those with a value, and of equal ones in a row the first.
 
     Points of settings are all kept, so that a point without a value, which failed, is not missed.
@@ -149,13 +140,13 @@ def _told(table: Table, shown: Sequence[str], values: Sequence[str]) -> list[Seq
     return [next(same)[1] for _, same in groupby(with_value, key=lambda entry: entry[0])]
 
 
-def _cells(table: Table, names: Sequence[str]) -> list[tuple[str, ...]]:
+def _cells(table: Grid, names: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the cells of some columns for each row."""
     places = [table.columns.index(name) for name in names]
     return [tuple(row[place] for place in places) for row in table.rows]
 
 
-def _in_one_column(table: Table) -> Table:
+def _in_one_column(table: Grid) -> Grid:
     """Return the table with its settings in one column, which all parts of the table begin with."""
     count = len(table.settings)
     joined = [
@@ -172,7 +163,7 @@ def _in_one_column(table: Table) -> Table:
 
 
 def _part(
-    table: Table, names: Sequence[str], above: Sequence[str], room: int | None
+    table: Grid, names: Sequence[str], above: Sequence[str], room: int | None
 ) -> Iterator[Line]:
     places = [table.columns.index(name) for name in names]
     widths = _widths(table, names, room)
@@ -195,7 +186,7 @@ def _part(
                 yield Line("row", indent + _joined(table, names, texts, widths))
 
 
-def _joined(table: Table, names: Sequence[str], cells: Sequence[str], widths: Sequence[int]) -> str:
+def _joined(table: Grid, names: Sequence[str], cells: Sequence[str], widths: Sequence[int]) -> str:
     padded = []
     for name, cell, width in zip(names, cells, widths, strict=True):
         space = " " * (width - cell_len(cell))
@@ -203,12 +194,12 @@ def _joined(table: Table, names: Sequence[str], cells: Sequence[str], widths: Se
     return GAP.join(padded).rstrip()
 
 
-def _width(table: Table, names: Sequence[str]) -> int:
+def _width(table: Grid, names: Sequence[str]) -> int:
     """Return the least width of some columns side by side."""
     return sum(_least(table, name) for name in names) + len(GAP) * (len(names) - 1)
 
 
-def _widths(table: Table, names: Sequence[str], room: int | None) -> list[int]:
+def _widths(table: Grid, names: Sequence[str], room: int | None) -> list[int]:
     """Return the width of each column; columns with lists get what is left."""
     least = {name: _least(table, name) for name in names}
     left = None if room is None else room - sum(least.values()) - len(GAP) * (len(names) - 1)
@@ -224,11 +215,11 @@ def _widths(table: Table, names: Sequence[str], room: int | None) -> list[int]:
     return widths
 
 
-def _most(table: Table, name: str) -> int:
+def _most(table: Grid, name: str) -> int:
     return max(map(cell_len, [name, *table.cells(name)]))
 
 
-def _least(table: Table, name: str) -> int:
+def _least(table: Grid, name: str) -> int:
     if name not in table.lists:
         return _most(table, name)
     pieces = [piece for cell in table.cells(name) for piece in _pieces(cell, 0)]

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from regrade.text import blocks as b
-from regrade.text.layout import Table, compact, in_parts
+from regrade.text.hidden import is_hidden
+from regrade.text.layout import compact, in_parts
 from regrade.text.text import visible
 
 _SPECIAL = re.compile(r"[&\\`*_{}\[\]<>#|!~$]")
@@ -49,10 +50,12 @@ class _Page:
             match block:
                 case b.Details():
                     whole = self.write(block.blocks)
+                case b.Columns():
+                    whole = all(map(self.write, block.columns))
                 case b.Fold():
                     # A line that begins with a block of HTML is HTML to its end.
-                    title = html.escape(b.plain(block.title), quote=False)
-                    self.lines += [f"<details><summary>{title}</summary>", ""]
+                    title = html.escape(" ".join(_whole(block.title).split()), quote=False)
+                    self.lines += [f"<details{' open' * block.open}><summary>{title}</summary>", ""]
                     whole = self.write(block.blocks)
                     self.lines += ["</details>", ""]
                 case _:
@@ -79,12 +82,13 @@ def _lines(block: b.Block, width: float | None) -> Iterator[str]:
             yield _MARKS.get(block.tone, "") + inline(block.text)
         case b.Items():
             yield from (f"- {inline(line)}" for line in block.lines)
-        case Table() if block.rows:
+        case b.Table() if block.rows:
             yield "\n\n".join("\n".join(part) for part in _tables(block, width))
         case b.Quote():
-            yield from (f"{inline(block.title)}:", "")
+            if block.title:
+                yield from (f"{inline(block.title)}:", "")
             # Indented, so that the text cannot end it.
-            yield from (f"    {line}" for line in visible(block.text).split("\n"))
+            yield from (f"    {line}" for line in _whole(block.text).split("\n"))
         case b.Commands() if block.lines:
             yield from ("```", *map(visible, block.lines), "```")
         case b.Plot():
@@ -106,7 +110,12 @@ def _part(part: b.Words) -> str:
             if part.address is None or not part.address.startswith(("https://", "http://")):
                 return _code(part.text)
             return f"[{escape(part.text)}]({quote(part.address, safe=':/?#@%&=+,;~')})"
-    return _keeping_ends(part)
+    return _keeping_ends(part if isinstance(part, str) else part.text)
+
+
+def _whole(text: b.Text) -> str:
+    """Return a text with the code points of its hidden characters."""
+    return "".join(f"[U+{ord(c):04X}]" if is_hidden(c) else c for c in b.plain(text))
 
 
 def _keeping_ends(text: str) -> str:
@@ -121,19 +130,19 @@ def _code(text: str) -> str:
     return escape(line) if {"|", "`"} & set(line) or not line else f"`{line}`"
 
 
-def _tables(table: Table, width: float | None) -> Iterator[list[str]]:
+def _tables(table: b.Table, width: float | None) -> Iterator[list[str]]:
     """Yield the lines of each part of a table."""
-    table = compact(table)
+    grid = compact(table)
 
     def fits(names: Sequence[str]) -> bool:
-        sizes = (max(map(len, [name, *table.cells(name)])) for name in names)
+        sizes = (max(map(len, [name, *grid.cells(name)])) for name in names)
         return width is None or sum(_PADDING + _CHARACTER * size for size in sizes) <= width
 
-    for names, rows in in_parts(table, table.columns, (), fits):
-        places = [table.columns.index(name) for name in names]
+    for names, rows in in_parts(grid, grid.columns, (), fits):
+        places = [grid.columns.index(name) for name in names]
         yield [
             f"| {' | '.join(names)} |",
-            "|" + "".join(" --- |" if name in table.text else " ---: |" for name in names),
+            "|" + "".join(" --- |" if name in grid.text else " ---: |" for name in names),
             *(f"| {' | '.join(escape(row[place]) for place in places)} |" for row in rows),
         ]
 

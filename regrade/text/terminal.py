@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from regrade.text import blocks as b
-from regrade.text.layout import Kind, Table, compact, layout
+from regrade.text.layout import Kind, layout
 from regrade.text.text import visible
 
 if TYPE_CHECKING:
@@ -45,13 +45,17 @@ class TerminalWriter:
                 case b.Items():
                     for line in block.lines:
                         self._line(("- ", *b.parts(line)), _STYLES[block.tone])
-                case Table():
+                case b.Table():
                     self._table(block)
                 case b.Quote():
-                    self._line(block.title, "bold")
-                    self._line(block.text, "")
+                    if block.title:
+                        self._line(block.title, "bold")
+                    self._line(block.text, _STYLES[block.tone])
                 case b.Fold():
                     self.write(block.blocks)
+                case b.Columns():
+                    for column in block.columns:
+                        self.write(column)
                 case b.Commands() | b.Plot() | b.Details():
                     pass
 
@@ -64,8 +68,7 @@ class TerminalWriter:
         self._out.print(styled(text), style=style, soft_wrap=copied or not self._out.is_terminal)
         self._attached = False
 
-    def _table(self, table: Table) -> None:
-        table = compact(table)
+    def _table(self, table: b.Table) -> None:
         if not table.rows:
             return
         self._gap()
@@ -81,11 +84,13 @@ def styled(text: b.Text) -> Text:
         match part:
             case str():
                 line.append(visible(part))
-            case b.Strong():
+            case b.Strong() | b.Mark():
                 line.append(visible(part.text), "bold")
             case b.Code():
                 line.append(f"`{visible(part.text)}`")
             case b.Link():
                 shown = part.text if part.address is None else f"{part.text}: {part.address}"
                 line.append(visible(shown))
+            case _:
+                line.append(visible(part.text))
     return line

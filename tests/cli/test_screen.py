@@ -16,7 +16,8 @@ from regrade.answers.local import LocalRepository
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.settings import SamplingParams
-from regrade.text.layout import Table, layout
+from regrade.text.blocks import Table
+from regrade.text.layout import layout
 from tests.builders import row
 from tests.comparing.sides import answer
 from tests.stored import publish, score

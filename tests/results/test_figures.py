@@ -14,8 +14,7 @@ from regrade.answers.figures import FIGURES, Figure, figures_in, figures_of, met
 from regrade.answers.local import LocalRepository
 from regrade.cli.main import run
 from regrade.pages.report.gathering import Request, gather
-from regrade.pages.report.markdown import markdown_report
-from regrade.pages.report.page import html_report
+from regrade.pages.report.page import html_report, markdown_report
 from regrade.results.page import blocks
 from regrade.results.results import Evaluation
 from regrade.text.markdown import markdown

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
 from regrade.stats.speed import GIB
-from regrade.text.layout import Table
+from regrade.text.blocks import Table
 from regrade.text.markdown import markdown
 from regrade.tuning.plan.plan import Choice, Margin, MemoryPlan, SplitPlan, Target
 from regrade.tuning.plan.text import COLUMNS, blocks, fact_lines, headline, refused_lines

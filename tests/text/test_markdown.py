@@ -1,7 +1,6 @@
 """Blocks as markdown: untrusted texts stay text, wide tables are continued, and long pages end."""
 
-from regrade.text.blocks import Code, Details, Fold, Line, Link, Plot, Quote, Strong
-from regrade.text.layout import Table
+from regrade.text.blocks import Code, Details, Fold, Line, Link, Plot, Quote, Strong, Table
 from regrade.text.markdown import markdown
 
 

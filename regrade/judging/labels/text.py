@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from regrade.judging.labels.calibrated import Calibrated
 from regrade.stats.agreement import Agreement
 from regrade.stats.resampling import Estimate
-from regrade.text.blocks import Block, Heading, Line
-from regrade.text.layout import Table
+from regrade.text.blocks import Block, Heading, Line, Table
 from regrade.text.numbers import percent
 
 HIGH_PREVALENCE = 0.9

@@ -9,10 +9,13 @@ from regrade.pages.viewer.answer_facts import Letter, letters_of
 from regrade.pages.viewer.answer_texts import thought_and_answer
 from regrade.pages.viewer.library import Library, StoredSet
 from regrade.pages.viewer.verdicts import VERDICTS
-from regrade.pages.viewer.visible import Span
 from regrade.records.rubrics.facts import model_title
 from regrade.settings.view_address import comparison_address, view_address
+from regrade.text.blocks import Gap, Mark, Words, plain
+from regrade.text.hidden import Span
 
+Cut = tuple[Words, ...]
+"""A text: its start, its end and what the scorer read."""
 QUESTION_CHARACTERS = 3_000
 ANSWER_CHARACTERS = 5_000
 THOUGHT_CHARACTERS = 3_000
@@ -33,24 +36,6 @@ COLUMNS = (
     "reasoning_open",
     "error",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of a text, and the characters that are left out before it."""
-
-    text: str
-    left_out: int
-    mark: Span | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A text as pieces, so that its start, its end and what the scorer read are shown."""
-
-    pieces: tuple[Piece, ...]
-    left_out: int
-    """Characters left out after the last piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,23 +158,31 @@ def _cut(text: str | None, limit: int, mark: Span | None = None) -> Cut | None:
     if text is None:
         return None
     if len(text) <= limit:
-        return Cut((Piece(text, 0, mark),), 0)
+        return tuple(_marked(text, 0, len(text), mark))
     first = limit // 4
     rest = limit - first
     stop = len(text)
     if mark is not None and mark[0] < stop - rest:
         stop = max(first, min(stop, mark[0] + rest // 2))
     start = max(first, stop - rest)
-    pieces = [Piece(text[:first], 0, _shifted(mark, 0, first))]
-    pieces.append(Piece(text[start:stop], start - first, _shifted(mark, start, stop)))
-    return Cut(tuple(pieces), len(text) - stop)
+    return (
+        *_marked(text, 0, first, mark),
+        *_left_out(start - first),
+        *_marked(text, start, stop, mark),
+        *_left_out(len(text) - stop),
+    )
 
 
-def _shifted(mark: Span | None, start: int, stop: int) -> Span | None:
-    """Return a marked part within a piece, or None if it is not in it."""
-    if mark is None or mark[1] <= start or mark[0] >= stop:
-        return None
-    return max(mark[0], start) - start, min(mark[1], stop) - start
+def _marked(text: str, start: int, stop: int, mark: Span | None) -> Iterator[Words]:
+    """Yield a part of a text, with what is marked in it."""
+    low, high = (start, start) if mark is None else (min(max(at, start), stop) for at in mark)
+    pieces = (text[start:low], Mark(text[low:high]), text[high:stop])
+    yield from (piece for piece in pieces if plain(piece))
+
+
+def _left_out(characters: int) -> Iterator[Gap]:
+    if characters:
+        yield Gap(f"\n… {characters:,} characters left out …\n")
 
 
 def _address(choice: ChosenAnswer, texts: dict[str, Any]) -> str | None:

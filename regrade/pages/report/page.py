@@ -1,15 +1,12 @@
-"""A report as one HTML file: no script, nothing from elsewhere, and every text of an answer is only text."""
+"""The page of a report, as one HTML file or as markdown for a pull request or a chat."""
 
-import base64
-import hashlib
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
-
-from markupsafe import Markup
 
 from regrade.answers.figures import figures_in
 from regrade.comparing.text import COLUMNS, comparison_row, remarks
-from regrade.pages.report.examples import Cut
-from regrade.pages.report.gathering import WORST_SUBSETS, Report
+from regrade.pages.report.examples import Example, Shown
+from regrade.pages.report.gathering import WORST_SUBSETS, Report, ReportedSet
 from regrade.pages.report.plots import plots_of
 from regrade.pages.report.provenance import (
     all_made,
@@ -19,75 +16,224 @@ from regrade.pages.report.provenance import (
     view_command,
     viewer_address,
 )
-from regrade.pages.viewer.templating import page_templates
-from regrade.pages.viewer.visible import marked, one_line
 from regrade.records.rubrics.facts import answers_per_question
+from regrade.results.results import flat_metrics
 from regrade.settings.project_folder import VERSION
-from regrade.stats.metrics import average_name, further_averages
+from regrade.text.blocks import (
+    Badge,
+    Block,
+    Code,
+    Columns,
+    Commands,
+    Fold,
+    Heading,
+    Items,
+    Line,
+    Link,
+    Quote,
+    Strong,
+    Table,
+    Text,
+    Words,
+)
+from regrade.text.html import html_page
+from regrade.text.markdown import markdown
+from regrade.text.numbers import average_text, interval_of, repeats_text
 
-_EXTRA_STYLE = """
-h2.part { font-size: 15px; text-transform: none; letter-spacing: 0; color: var(--fg); margin: 26px 0 6px; }
-td.path, dd.path { overflow-wrap: anywhere; } td.path { min-width: 150px; } td.num { font-size: 13px; } img { max-width: 100%; background: #fff; border-radius: 6px; }
-.example { border: 1px solid var(--line); border-radius: 6px; padding: 4px 10px; margin: 0 0 6px; }
-.example summary .pair { margin-left: 14px; }
-.example > summary { overflow-wrap: anywhere; } .example[open] > summary { margin-bottom: 6px; }
-.left { color: var(--dim); font-size: 12px; display: block; } .about { color: var(--dim); }
-.made { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 1px 12px; margin: 4px 0 10px; font-size: 12.5px; }
-.made dt { color: var(--dim); } .made dd { margin: 0; font-family: var(--mono); overflow-wrap: anywhere; }
+_TEXT = ("model", "benchmark", "scorer", "by people's labels", "with repeats", "subset")
+_RESULTS = (
+    *("model", "benchmark", "scorer", "accuracy", "by people's labels", "95 % interval", "n"),
+    *("with repeats", "unparsed", "truncated", "failed"),
+)
+_STYLE = """
+main > h2 { font-size: 15px; text-transform: none; letter-spacing: 0; color: var(--fg); margin: 26px 0 6px; }
+td:first-child { overflow-wrap: anywhere; min-width: 150px; } td.num { font-size: 13px; } td .ci { min-width: 90px; }
+img { max-width: 100%; background: #fff; border-radius: 6px; }
+main > details { border: 1px solid var(--line); border-radius: 6px; padding: 4px 10px; margin: 0 0 6px; }
+summary { overflow-wrap: anywhere; } main > details[open] > summary { margin-bottom: 6px; }
+.left { color: var(--dim); font-size: 12px; display: block; } p { margin: 4px 0; }
+li code { overflow-wrap: anywhere; color: inherit; } ul { margin: 4px 0; padding-left: 18px; }
 """
 
 
 def html_report(report: Report) -> str:
-    """Return the report as an HTML page.
+    """Return the report as an HTML page."""
+    style = files("regrade.pages.viewer").joinpath("static/style.css").read_text("utf-8")
+    return html_page(report.title, list(_blocks(report)), style + _STYLE)
 
-    Its content policy allows only its own style and images in the page: no script, no form, no request.
+
+def markdown_report(report: Report, *, plots: bool = True) -> str:
+    """Return the report as markdown.
+
+    Args:
+        report: Content.
+        plots: Include the plots as `data:` images, which GitHub does not show.
     """
-    style = (
-        files("regrade.pages.viewer").joinpath("static/style.css").read_text("utf-8") + _EXTRA_STYLE
+    return markdown(list(_blocks(report, plots=plots)), width=None)
+
+
+def _blocks(report: Report, *, plots: bool = True) -> Iterator[Block]:
+    yield Heading(report.title, 1)
+    place, made = shown_place(report.repository.uri), f"{report.made_at:%Y-%m-%d %H:%M} UTC"
+    yield Line(f"{place} at {report.revision} · made {made} by regrade {VERSION}", "note")
+    yield Heading("Results")
+    yield Table(_RESULTS, [_result(item, report) for item in report.sets], _TEXT)
+    yield Line(
+        "± is one standard error. Unparsed answers count as wrong; failed ones are missing.", "note"
     )
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
-        "form-action 'none'"
+    if report.request.base is not None:
+        yield Heading(f"What changed against {report.request.base}")
+        yield from _changes(report.sets)
+    if plots and (drawn := list(plots_of(report))):
+        yield Heading("Plots")
+        yield from drawn
+    if worst := [item for item in report.sets if item.subsets]:
+        yield Heading("Worst subsets")
+        yield from (_worst(item, first=item is worst[0]) for item in worst)
+    yield Heading("Seconds and tokens")
+    yield _figures(report.sets)
+    yield Heading("Versions and commits")
+    every = all_made(report)
+    for answer_set in every:
+        facts = [(f"{name}: ", Code(value)) for name, value in provenance(answer_set)]
+        yield Fold(made_title(answer_set), [Items(facts)], open=len(every) < 3)
+    yield Heading("Read all answers")
+    yield Commands([view_command(report, item) for item in report.sets])
+    links = [viewer_address(report, item) for item in report.sets]
+    yield Items([Link(link, link) for link in links if link is not None])
+    if report.examples:  # last: markdown leaves out those that are too much for a page
+        yield Heading("Answers")
+        yield Line(
+            f"{len(report.examples):,} of {report.available:,} flipped, wrong and unparsed answers, spread evenly over the "
+            "questions. Hidden characters are shown by their code points; on an HTML page, what the scorer read is marked.",
+            "note",
+        )
+        yield from map(_example, report.examples)
+
+
+def _title(item: ReportedSet) -> str:
+    return f"{item.specification.benchmark.name} · {item.model}"
+
+
+def _result(item: ReportedSet, report: Report) -> tuple[Text, ...]:
+    spec, manifest, metrics = item.specification, item.stored.manifest, item.metrics
+    apart = ", ".join(f"{name} {value}" for name, value in item.apart.items())
+    model = (Strong(item.model), " ", Code(item.stored.id[:8]), f" ({apart})" if apart else "")
+    if metrics is None or item.scoring is None:
+        by = f" by {report.request.scorer}" if report.request.scorer else ""
+        command = Code(f"regrade score --answer-set {item.stored.id}")
+        return model, spec.benchmark.name, (f"not scored{by}: ", command), *("",) * 8
+    expected = f" of {manifest.expected:,}: incomplete" * (manifest.rows < manifest.expected)
+    repeats = answers_per_question(spec)
+    mean = average_text(metrics.accuracy, metrics.accuracy_stderr, repeats, 2, item.scale)
+    return (
+        model,
+        spec.benchmark.name,
+        (item.scoring.title, *((" ", Badge("stale")) if item.stale else ())),
+        (Strong(mean),),
+        item.calibration,
+        (interval_of(metrics, item.scale, 2),),
+        f"{metrics.n:,}{expected}",
+        repeats_text(flat_metrics(item.scoring.summary), repeats),
+        f"{metrics.unparsed:,}",
+        f"{metrics.truncated:,}",
+        f"{metrics.failed:,}",
     )
-    page = page_templates("regrade.pages.report")
-    page.filters |= {"cut": cut_html, "line": _line}
-    return page.get_template("report.html").render(
-        report=report,
-        figures=figures_in("report"),
-        where=shown_place(report.repository.uri),
-        style=Markup(style),
-        policy=policy,
-        plots=list(plots_of(report)),
-        version=VERSION,
-        worst=WORST_SUBSETS,
-        average_name=average_name,
-        answers_per_question=answers_per_question,
-        averages=further_averages,
-        comparison_columns=COLUMNS,
-        comparison_row=comparison_row,
-        remarks=remarks,
-        all_made=all_made(report),
-        provenance=provenance,
-        made_title=made_title,
-        view_command=lambda item: view_command(report, item),
-        address=lambda item: viewer_address(report, item),
+
+
+def _changes(sets: Sequence[ReportedSet]) -> Iterator[Block]:
+    compared = [(item, item.comparison) for item in sets if item.comparison is not None]
+    rows = [(item.model, *comparison_row(comparison)) for item, comparison in compared]
+    yield Table(("model", *COLUMNS), rows, _TEXT)
+    yield Line(
+        "Paired by question; differences are in percentage points, the candidate's minus the baseline's. could show: the "
+        "smallest true drop that this number of questions detects with a probability of 80 %.",
+        "note",
     )
+    for item, comparison in compared:
+        title = f"{_title(item)}: scorer, settings and notes"
+        yield Fold(title, [Items(list(remarks(comparison)))])
+    for item in sets:
+        if item.refusal is not None:
+            yield Line(f"{_title(item)}: not compared. {item.refusal}", "doubt")
 
 
-def cut_html(cut: Cut) -> Markup:
-    """Return a text as HTML, with the part that the scorer read marked, and a note for what was left out."""
-    parts: list[Markup] = []
-    for piece in cut.pieces:
-        parts += [_left_out(piece.left_out), marked(piece.text, piece.mark)]
-    return Markup("").join([*parts, _left_out(cut.left_out)])
+def _worst(item: ReportedSet, *, first: bool) -> Fold:
+    shown = item.subsets[:WORST_SUBSETS]
+    rows = [
+        (
+            subset.name or "(no name)",
+            item.scale.mean_text(subset.metrics.accuracy, subset.metrics.accuracy_stderr, 2),
+            (interval_of(subset.metrics, item.scale, 2),),
+            f"{subset.metrics.n:,}",
+        )
+        for subset in shown
+    ]
+    table = Table(("subset", "accuracy", "95 % interval", "n"), rows)
+    return Fold(f"{_title(item)}: {len(shown)} of {len(item.subsets):,}", [table], open=first)
 
 
-def _left_out(characters: int) -> Markup:
-    if not characters:
-        return Markup("")
-    return Markup('<span class="left">… {} characters left out …</span>').format(f"{characters:,}")
+def _figures(sets: Sequence[ReportedSet]) -> Table:
+    figures = figures_in("report")
+    rows = [
+        (
+            *(item.model, item.specification.benchmark.name),
+            *(figure.text(item.figures[figure.name], unknown="-") for figure in figures),
+        )
+        for item in sets
+    ]
+    return Table(("model", "benchmark", *(figure.heading for figure in figures)), rows, _TEXT)
 
 
-def _line(text: str) -> Markup:
-    return one_line(text, 60)
+def _example(example: Example) -> Fold:
+    read = " → ".join(_short(answer.extracted, "nothing") for answer in example.answers)
+    repeat = f"repeat {example.repeat}" if example.repeat else ""
+    place = " · ".join(
+        filter(None, (f"{example.benchmark} {example.number}", example.subset, repeat))
+    )
+    target = _short(example.target, "not known")
+    title = (Badge(example.kind), f" · {place} · read: ", Code(read), " · target: ", Code(target))
+    if example.question is not None:
+        asked: Block = Quote(
+            "end of the prompt" if example.is_prompt else "question", example.question
+        )
+    elif example.withheld:
+        asked = Line("This question must not be published.", "note")
+    else:
+        asked = Line("Neither question nor prompt is stored.", "note")
+    answers = [list(_answer(answer)) for answer in example.answers]
+    ids: tuple[Words, ...] = (
+        *("sample ", Code(example.sample_id), " of answer set ", Code(example.answer_set_id)),
+        *((" · ", Link("in the viewer", example.address)) if example.address else ()),
+    )
+    shown = [Columns(answers)] if len(answers) > 1 else answers[0]
+    return Fold(title, [asked, *shown, Line(ids, "note")])
+
+
+def _answer(answer: Shown) -> Iterator[Block]:
+    yield Line((Strong(answer.model), " ", Badge(answer.verdict)))
+    if answer.thought:
+        yield Fold("thought", [Quote("", answer.thought)])
+    if answer.error:
+        yield Quote("", answer.error, "bad")
+    if answer.answer:
+        yield Quote("", answer.answer)
+    if answer.letters:
+        rows = [
+            (
+                *(letter.letter, letter.choice),
+                "" if letter.logprob is None else f"{letter.logprob:.3f}",
+                ", ".join(["target"] * letter.is_target + ["read"] * letter.is_read),
+            )
+            for letter in answer.letters
+        ]
+        yield Table(("", "choice", "log-probability", "is"), rows, ("", "choice", "is"))
+    if not (answer.error or answer.answer or answer.letters):
+        yield Line("There is no text.", "note")
+
+
+def _short(text: str | None, otherwise: str) -> str:
+    if text is None:
+        return otherwise
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:60]}…"

@@ -3,26 +3,18 @@
 import base64
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from regrade.pages.report.gathering import Report, ReportedSet
 from regrade.records.rubrics.facts import model_title
 from regrade.stats.charts import DRAWING_ERRORS, accuracy_chart, change_chart, headline_chart
 from regrade.stats.drawing import Bar, Change, bar_of
 from regrade.stats.scale import SHARES
+from regrade.text.blocks import Plot
 
 logger = logging.getLogger("regrade.report")
 MAX_SETS = 12
 """Most answer sets with a plot of their own; the first plot shows up to `MAX_HEADLINES`."""
 MAX_HEADLINES = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """An image with its description."""
-
-    text: str
-    address: str
 
 
 def plots_of(report: Report) -> Iterator[Plot]:

@@ -4,17 +4,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup
-
-from regrade.pages.viewer.visible import visible
-
 
 @dataclass(frozen=True, slots=True)
 class Letter:
     """A choice, with its log-probability if it was ranked."""
 
     letter: str
-    choice: Markup
+    choice: str
     logprob: float | None
     share: float | None
     """Probability among the choices, in [0, 1]."""
@@ -39,7 +35,7 @@ def letters_of(texts: dict[str, Any], extracted: str | None) -> tuple[Letter, ..
         letters.append(
             Letter(
                 letter=name,
-                choice=visible(choices[place] if place < len(choices) else ""),
+                choice=choices[place] if place < len(choices) else "",
                 logprob=logprobs[place] if place < len(logprobs) else None,
                 share=shares[place] if place < len(shares) else None,
                 is_greedy=bool(greedy[place]) if place < len(greedy) else False,

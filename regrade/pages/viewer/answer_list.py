@@ -15,8 +15,8 @@ from regrade.pages.viewer.links import Links
 from regrade.pages.viewer.selecting import Selection
 from regrade.pages.viewer.texts import ShardReaders
 from regrade.pages.viewer.verdicts import VERDICTS
-from regrade.pages.viewer.visible import end_of, one_line
 from regrade.stats.metrics import Metrics
+from regrade.text.hidden import end_of, one_line
 
 QUESTION_CHARACTERS, ANSWER_CHARACTERS, EXTRACTED_CHARACTERS = 220, 170, 60
 MAX_SUBSETS = 200

@@ -9,7 +9,7 @@ import orjson
 from markupsafe import Markup
 
 from regrade.pages.viewer.formatted import formatted
-from regrade.pages.viewer.visible import Span, marked, visible, with_tokens
+from regrade.text.hidden import Span, as_html, marked, with_tokens
 
 SHOWN_CHARACTERS = 60_000
 """Longest text shown at once; a link shows all of it."""
@@ -33,7 +33,7 @@ class TextMaker:
     def plain(self, text: str) -> Text:
         """Return a text in the form that the reader chose."""
         shown, cut = self.cut(text)
-        return Text(formatted(shown) if self._markdown else visible(shown), cut)
+        return Text(formatted(shown) if self._markdown else as_html(shown), cut)
 
     def sent(self, text: str) -> Text:
         """Return a part of a prompt: always as it was sent."""
@@ -98,7 +98,7 @@ def indented(document: str) -> str:
 
 def html_of(text: str | None) -> Markup | None:
     """Return a short text as HTML; None for None."""
-    return None if text is None else visible(text)
+    return None if text is None else as_html(text)
 
 
 # A prompt as the turns of a chat: messages, or the text that a chat template made of them.

@@ -16,7 +16,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from regrade.pages.viewer.visible import Span, is_hidden, visible
+from regrade.text.hidden import Span, as_html, is_hidden
 
 MAX_CHARACTERS = 100_000
 """Longest text that is formatted; a longer one is shown as it is."""
@@ -76,7 +76,7 @@ def formatted(text: str, mark: Span | None = None) -> Markup:
         mark: First character of the marked part and the one after it. It is not marked if Markdown tears it apart.
     """
     if len(text) > MAX_CHARACTERS:
-        return Markup("<pre>{}</pre>").format(visible(text))
+        return Markup("<pre>{}</pre>").format(as_html(text))
     # A private-use character is shown by its code point, before the marks of this module come in.
     text, mark = _without_private(text, mark)
     if mark is not None and mark[0] < mark[1] <= len(text):
@@ -161,8 +161,8 @@ def _element(node: ElementTree.Element) -> str:
         for key, value in node.attrib.items()
         if key in _ATTRIBUTES
     )
-    inside = str(visible(node.text or "")) + "".join(
-        _element(child) + str(visible(child.tail or "")) for child in node
+    inside = str(as_html(node.text or "")) + "".join(
+        _element(child) + str(as_html(child.tail or "")) for child in node
     )
     return f"<{name}{attributes}>{inside}</{name}>"
 
@@ -178,7 +178,7 @@ def _shown(text: str) -> str:
 
 
 def _bare(text: str) -> str:
-    return str(visible(text.replace(_OPEN, "").replace(_CLOSE, "")))
+    return str(as_html(text.replace(_OPEN, "").replace(_CLOSE, "")))
 
 
 def _without_private(text: str, mark: Span | None) -> tuple[str, Span | None]:

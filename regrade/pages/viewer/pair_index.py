@@ -16,7 +16,7 @@ from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
 from regrade.pages.viewer.answer_list import EXTRACTED_CHARACTERS
 from regrade.pages.viewer.filters import KINDS, PairFilters
 from regrade.pages.viewer.library import StoredSet
-from regrade.pages.viewer.visible import Span, one_line
+from regrade.text.hidden import Span, one_line
 
 COMPARED_KEPT = 6
 Rows = NDArray[np.int64]

@@ -16,7 +16,7 @@ from regrade.pages.viewer.filters import ALLOWED, KINDS, PAGE_ROWS, PairFilters
 from regrade.pages.viewer.library import Library, StoredSet
 from regrade.pages.viewer.links import Links
 from regrade.pages.viewer.pair_index import PairIndex, Pairing, Rows, extracted_line, place_read
-from regrade.pages.viewer.visible import end_of, one_line
+from regrade.text.hidden import end_of, one_line
 
 LINE_CHARACTERS = 90
 """Characters of an answer that the list shows."""

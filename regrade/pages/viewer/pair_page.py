@@ -15,7 +15,7 @@ from regrade.pages.viewer.filters import KINDS, PAGE_ROWS, AnswerFilters, PairFi
 from regrade.pages.viewer.library import Library, NotFoundError, StoredSet
 from regrade.pages.viewer.links import Links
 from regrade.pages.viewer.pair_index import Pairing, extracted_line, place_read
-from regrade.pages.viewer.visible import Span, highlighted, marked, visible
+from regrade.text.hidden import Span, as_html, highlighted, marked
 
 # Difference of two texts, word by word, or line by line if they are long.
 
@@ -41,7 +41,7 @@ def difference(base: str, candidate: str) -> Difference:
     if max(map(len, pieces)) > MAX_WORDS:
         pieces = [text.splitlines(keepends=True) for text in (base, candidate)]
         if max(map(len, pieces)) > MAX_LINES:
-            return Difference(visible(base), visible(candidate), None)
+            return Difference(as_html(base), as_html(candidate), None)
     left, right = pieces
     # Frequent words are no anchors (autojunk), which also bounds the time for texts of one repeated word.
     matcher = SequenceMatcher(None, left, right)
@@ -230,7 +230,7 @@ def pair_page(
         subset=str(found.subset[place]),
         kind=KINDS[found.kind[place]],
         question=makers.sent(text or ""),
-        target=None if target is None else visible(target),
+        target=None if target is None else as_html(target),
         same=same,
         position=None if position is None else position + 1,
         matching=len(rows),

@@ -2,31 +2,32 @@
 
 from collections.abc import Callable
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from regrade.answers.figures import Figure
 from regrade.comparing.text import p_text
-from regrade.pages.viewer.visible import visible
-from regrade.stats.scale import SHARES
-from regrade.text.text import visible as plain
+from regrade.stats.metrics import Metrics
+from regrade.stats.scale import SHARES, Scale
+from regrade.text.hidden import as_html
+from regrade.text.html import badge, drawn
+from regrade.text.numbers import interval_of
+from regrade.text.text import visible
 
 
-def page_templates(*packages: str) -> Environment:
-    """Return the viewer's templates.
-
-    Args:
-        packages: Packages whose folder `templates` is searched first.
-    """
+def page_templates() -> Environment:
+    """Return the viewer's templates."""
     pages = Environment(
-        loader=ChoiceLoader([PackageLoader(name) for name in (*packages, "regrade.pages.viewer")]),
+        loader=PackageLoader("regrade.pages.viewer"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    pages.globals |= {"interval": _interval, "badge": badge}
     filters: dict[str, Callable[..., object]] = {
-        "visible": visible,
-        "plain": lambda value: plain(str(value)),  # where no markup can be: titles, options
+        "visible": as_html,
+        "plain": lambda value: visible(str(value)),  # where no markup can be: titles, options
         "percent": _percent,
         "mean": lambda value, scale: scale.text(value).removesuffix(" %"),
         "count": lambda value: f"{value:,}",
@@ -38,6 +39,11 @@ def page_templates(*packages: str) -> Environment:
     }
     pages.filters.update(filters)
     return pages
+
+
+def _interval(metrics: Metrics | None, scale: Scale = SHARES) -> Markup:
+    found = "" if metrics is None else interval_of(metrics, scale)
+    return Markup("") if isinstance(found, str) else drawn(found)
 
 
 def _percent(value: float | None, digits: int = 1) -> str:

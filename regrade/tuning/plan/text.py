@@ -1,8 +1,7 @@
 """The page of a plan of a model's memory."""
 
 from regrade.stats.speed import gib
-from regrade.text.blocks import Block, Heading, Items, Line
-from regrade.text.layout import Table
+from regrade.text.blocks import Block, Heading, Items, Line, Table
 from regrade.tuning.plan.plan import MemoryPlan, SplitPlan
 
 COLUMNS = (

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from regrade.stats.speed import Spread
-from regrade.text.blocks import Block, Heading, Line, with_code
-from regrade.text.layout import Table
+from regrade.text.blocks import Block, Heading, Line, Table, with_code
 from regrade.tuning.search.job import TuneResult
 from regrade.tuning.search.records import TrialRecord, Tuning
 from regrade.tuning.search.search import TOKENS

@@ -9,8 +9,7 @@ from regrade.stats.scale import SHARES
 from regrade.stats.significance import holm
 from regrade.stats.speed import Spread
 from regrade.text import blocks as page
-from regrade.text.blocks import Block, Code, Details, Heading, Items, Line
-from regrade.text.layout import Table
+from regrade.text.blocks import Block, Code, Details, Heading, Items, Line, Table
 from regrade.tuning.sweep.points import IN_FLIGHT, short
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
 

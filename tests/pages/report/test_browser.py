@@ -63,12 +63,12 @@ def test_a_report_is_shown_with_style_and_plots_and_runs_nothing(
     verdict = browser.find_element(By.CSS_SELECTOR, ".verdict.right-to-wrong")
     assert verdict.value_of_css_property("display") == "inline-block"  # its own style is allowed
     assert [log for log in browser.get_log("browser") if log["level"] == "SEVERE"] == []
-    first = browser.find_element(By.CSS_SELECTOR, "details.example")
+    first = browser.find_element(By.CSS_SELECTOR, "main > details:has(.columns, .text)")
     shots = Path(os.environ.get(SCREENSHOTS, tmp_path))
     browser.get_screenshot_as_file(str(shots / "report.png"))
-    browser.find_element(By.CSS_SELECTOR, "details.example > summary").click()
+    browser.find_element(By.CSS_SELECTOR, "main > details:has(.columns, .text) > summary").click()
     assert first.get_attribute("open") is not None
-    unparsed = browser.find_elements(By.CSS_SELECTOR, "details.example")[-1]
+    unparsed = browser.find_elements(By.CSS_SELECTOR, "main > details:has(.columns, .text)")[-1]
     unparsed.find_element(By.TAG_NAME, "summary").click()
     assert "document.title" in unparsed.text
     assert "U+202E" in unparsed.text
@@ -77,6 +77,6 @@ def test_a_report_is_shown_with_style_and_plots_and_runs_nothing(
     browser.set_window_size(390, 800)
     width = browser.execute_script("return document.documentElement.scrollWidth")
     assert width <= browser.execute_script("return window.innerWidth") + 1
-    models = browser.find_elements(By.CSS_SELECTOR, "td.path")
+    models = browser.find_elements(By.CSS_SELECTOR, "td:first-child")
     assert min(model.size["width"] for model in models) >= 120  # names can be read
     browser.set_window_size(1300, 1250)

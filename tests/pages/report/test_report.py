@@ -18,10 +18,10 @@ from regrade.cli.main import run
 from regrade.comparing.text import comparison_row
 from regrade.comparing.together import compare_sides
 from regrade.pages.report.gathering import Report, Request, gather
-from regrade.pages.report.markdown import markdown_report
-from regrade.pages.report.page import html_report
+from regrade.pages.report.page import html_report, markdown_report
 from regrade.pages.report.provenance import all_made
 from regrade.settings import SamplingParams
+from regrade.text.blocks import plain
 from tests.builders import row, session
 from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub
@@ -144,7 +144,7 @@ def test_markdown_shows_hostile_texts_as_text(repository: LocalRepository):
             assert line.startswith("    ")  # code
     assert "[U+202E]" in page
     assert "\u202e" not in page
-    assert page.count("<details>") == page.count("\n</details>") == 1
+    assert page.count("\n<details") == page.count("\n</details>") == 3
 
 
 def test_a_folded_answer_has_a_heading_without_backslashes(repository: LocalRepository):
@@ -153,7 +153,7 @@ def test_a_folded_answer_has_a_heading_without_backslashes(repository: LocalRepo
     score(publish(repository, rows, benchmark="my_sums"))
     page = markdown_report(made(repository), plots=False)
     shown = MarkdownIt("commonmark", {"html": True}).render(page)
-    [summary] = re.findall(r"<summary>(.*?)</summary>", shown, re.DOTALL)
+    [*_, summary] = re.findall(r"<summary>(.*?)</summary>", shown, re.DOTALL)
     assert html.unescape(summary).startswith("wrong · my_sums 1 · part_1 <b>*x* # no · read: 9")
     assert "<b>" not in summary
 
@@ -232,7 +232,7 @@ def test_seconds_tokens_and_engine_are_those_of_the_sessions(repository: LocalRe
     commit_manifest(answers, sessions=sessions)
     report = made(repository)
     page, markdown = text_of(html_report(report)), markdown_report(report, plots=False)
-    assert "60.0 s 40.0 s" in page
+    assert "60.0 40.0" in page
     assert "2,000 4,000 100" in page
     assert "| 2,000 | 4,000 | 100 |" in markdown
     for shown in (page, markdown):
@@ -314,7 +314,7 @@ def test_repeats_have_their_averages_and_the_first_answer_is_shown(repository: L
     report = made(repository, "org/candidate", base="org/base")
     page = text_of(html_report(report))
     assert "avg@2 66.67" in page
-    assert "pass@2 66.67" in page
+    assert "pass@2 66.7" in page
     flips = [(e.number, e.repeat) for e in report.examples if e.kind == "right to wrong"]
     assert flips == [(0, 0), (1, 0)]
 
@@ -364,8 +364,8 @@ def test_a_judges_verdicts_are_named_by_the_judged_model_and_grades_by_their_sca
     ]
     page = text_of(html_report(report))
     assert f"org/b (judge org/judge) {sets['org/b'][:8]}" in page
-    assert f"judge org/judge at {'a' * 40} (hub)" in page
-    assert f"model org/b at {'a' * 40} (hub)" in page
+    assert f"judge: org/judge at {'a' * 40} (hub)" in page
+    assert f"model: org/b at {'a' * 40} (hub)" in page
     assert "| org/b (judge org/judge) " in html.unescape(
         markdown_report(report, plots=False)
     ).replace("\\", "")
@@ -382,4 +382,4 @@ def test_a_verdict_that_quotes_a_mark_of_reasoning_is_shown_whole(
     [shown] = example.answers
     assert shown.thought is None
     assert shown.answer is not None
-    assert shown.answer.pieces[0].text == said
+    assert plain(shown.answer) == said

@@ -23,7 +23,7 @@ SPECIAL_TOKEN = re.compile(
 Span = tuple[int, int]
 
 
-def visible(text: str) -> Markup:
+def as_html(text: str) -> Markup:
     """Return a text as HTML: nothing in it is markup, and every hidden character is a badge with its code point."""
     if text.isascii() and text.isprintable():
         return escape(text)
@@ -39,14 +39,14 @@ def marked(text: str, mark: Span | None = None, *, anchor: bool = False) -> Mark
         anchor: Links may lead to the marked part, by the name `read`.
     """
     if mark is None:
-        return visible(text)
+        return as_html(text)
     start, end = max(0, mark[0]), min(len(text), mark[1])
     if start >= end:
-        return visible(text)
+        return as_html(text)
     inside = Markup("<mark{}>{}</mark>").format(
-        Markup(' id="read"') if anchor else "", visible(text[start:end])
+        Markup(' id="read"') if anchor else "", as_html(text[start:end])
     )
-    return visible(text[:start]) + inside + visible(text[end:])
+    return as_html(text[:start]) + inside + as_html(text[end:])
 
 
 def with_tokens(text: str) -> Markup:
@@ -55,11 +55,11 @@ def with_tokens(text: str) -> Markup:
     at = 0
     for found in SPECIAL_TOKEN.finditer(text):
         parts += [
-            visible(text[at : found.start()]),
-            Markup('<span class="tok">{}</span>').format(visible(found[0])),
+            as_html(text[at : found.start()]),
+            Markup('<span class="tok">{}</span>').format(as_html(found[0])),
         ]
         at = found.end()
-    return Markup("").join([*parts, visible(text[at:])])
+    return Markup("").join([*parts, as_html(text[at:])])
 
 
 def one_line(text: str, limit: int, mark: Span | None = None) -> Markup:
@@ -79,13 +79,13 @@ def one_line(text: str, limit: int, mark: Span | None = None) -> Markup:
 
 def end_of(text: str, limit: int) -> Markup:
     """Return the last `limit` characters on one line, with `…` if something was cut."""
-    return Markup("{}{}").format("…" if len(text) > limit else "", visible(_flat(text[-limit:])))
+    return Markup("{}{}").format("…" if len(text) > limit else "", as_html(_flat(text[-limit:])))
 
 
 def highlighted(parts: Iterable[tuple[bool, str]]) -> Markup:
     """Return parts of a text as HTML; those with True are highlighted."""
     shown = [
-        Markup('<span class="diff">{}</span>').format(visible(text)) if changed else visible(text)
+        Markup('<span class="diff">{}</span>').format(as_html(text)) if changed else as_html(text)
         for changed, text in parts
     ]
     return Markup("").join(shown)

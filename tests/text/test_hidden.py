@@ -8,7 +8,7 @@ import unicodedata
 
 import pytest
 
-from regrade.pages.viewer.visible import end_of, is_hidden, marked, one_line, visible, with_tokens
+from regrade.text.hidden import as_html, end_of, is_hidden, marked, one_line, with_tokens
 
 CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"]
 BIDIRECTIONAL = list("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -17,12 +17,12 @@ ZERO_WIDTH = list("\u200b\u200c\u200d\u2060\ufeff\u00ad\u034f\u180e\u3164\U000e0
 
 def shown(text: str) -> str:
     """The text that a browser shows."""
-    return html.unescape(re.sub(r"<[^>]*>", "", str(visible(text))))
+    return html.unescape(re.sub(r"<[^>]*>", "", str(as_html(text))))
 
 
 @pytest.mark.parametrize("character", [*CONTROLS, *BIDIRECTIONAL, *ZERO_WIDTH, "\u2028", "\ue000"])
 def test_a_hidden_character_is_shown_by_its_code_point(character: str):
-    out = str(visible(f"a{character}b"))
+    out = str(as_html(f"a{character}b"))
     assert character not in out
     assert shown(f"a{character}b") == f"aU+{ord(character):04X}b"
 
@@ -32,7 +32,7 @@ def test_no_character_of_unicode_breaks_a_page_or_comes_through_hidden():
         if 0xD800 <= code <= 0xDFFF:
             continue  # no text from a file has half a pair
         character = chr(code)
-        out = str(visible(character))
+        out = str(as_html(character))
         if unicodedata.category(character)[0] == "C" and character not in "\n\t":
             assert character not in out
         assert "<script" not in out
@@ -46,17 +46,17 @@ def test_ordinary_text_is_shown_as_it_is(text: str):
 
 
 def test_markup_is_text():
-    out = str(visible("</pre><script>alert(1)</script><img src=x onerror=alert(1)>"))
+    out = str(as_html("</pre><script>alert(1)</script><img src=x onerror=alert(1)>"))
     assert "<" not in out
 
 
 def test_a_space_that_is_none_of_the_keyboard_is_named():
-    assert 'title="U+00A0 NO-BREAK SPACE"' in str(visible("72\u00a0%"))
+    assert 'title="U+00A0 NO-BREAK SPACE"' in str(as_html("72\u00a0%"))
 
 
 def test_a_variation_selector_is_hidden_unless_it_follows_an_emoji():
-    assert "U+FE0F" in visible("a\ufe0f")
-    assert "U+FE0F" not in visible("❤\ufe0f")
+    assert "U+FE0F" in as_html("a\ufe0f")
+    assert "U+FE0F" not in as_html("❤\ufe0f")
     assert is_hidden("\ufe01")
 
 
@@ -101,5 +101,5 @@ def test_a_special_token_is_dim_and_still_text(token: str):
 
 def test_a_large_text_of_hidden_characters_takes_a_moment():
     started = time.process_time()
-    visible("\u202e" * 100_000)
+    as_html("\u202e" * 100_000)
     assert time.process_time() - started < 2
