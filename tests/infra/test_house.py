@@ -9,6 +9,8 @@ from infra.floors import PAGE, ROOT, CircleError, files, floors, lonely, page, r
 LONELY = {
     "regrade.engines.openai_api.addresses": "chooses one of several servers",
     "regrade.engines.openai_api.meter": "measures a server from outside",
+    "regrade.pages.report.plots": "draws what the report's page lays out",
+    "regrade.pages.viewer.templating": "what every template of the viewer may call",
     "regrade.scorers.extraction.canonical": "one spelling for equal numbers; its source is hashed",
     "regrade.scorers.number_strict": "a scorer: a plug-in that is found by its file",
 }
