@@ -30,7 +30,7 @@ NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EM
 COMMITS_PER_FOLDER = 250
 COMMITS_PER_CHECKPOINT = 100
 TORN_SECONDS = 60.0
-"""Age in seconds from which an unreadable newest commit is one that did not happen, and no longer one that is being written."""
+"""Age in seconds from which a newest commit that is cut off did not happen, and is no longer being written."""
 _STATES_KEPT = 4
 _COMMIT = re.compile(r"([0-9]{8})\.json")
 _CLOSED = b'{"closed":"The commits go on in the folder commits: update regrade on this machine."}\n'
@@ -200,7 +200,7 @@ class History:
         content = commit.stored
         for again in (False, True):
             if not _created(path, content) and path.read_bytes() != content:
-                if not again and self._is_torn(path):
+                if not again and _is_cut_off(path, TORN_SECONDS):
                     path.rename(path.with_name(f".torn-{uuid4().hex}"))
                     continue
                 raise HeadMovedError(self._uri, "committing", "another commit came first.")
@@ -264,23 +264,12 @@ class History:
             ]
             if numbers:
                 newest = max(numbers)
-                try:
-                    self._parsed(self._file(newest).read_bytes())
-                except ValueError:
-                    return self._before(newest)
-                return newest
+                return self._before(newest) if _is_cut_off(self._file(newest)) else newest
         return 0
 
     def _before(self, newest: int) -> int:
-        """Return the number before a commit that cannot be read, as one that was being written in a crash."""
+        """Return the number before a commit that is cut off, as one that is or was being written."""
         return newest - 1 if self._file(newest - 1).exists() else 0
-
-    def _is_torn(self, path: Path) -> bool:
-        try:
-            self._parsed(path.read_bytes())
-        except ValueError:
-            return time.time() - path.stat().st_mtime > TORN_SECONDS
-        return False
 
     def _read(self, number: int, parent: str | None) -> Commit:
         try:
@@ -409,6 +398,11 @@ def _created(path: Path, content: bytes) -> bool:
         return True
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _is_cut_off(path: Path, seconds: float = 0.0) -> bool:
+    """Return True if a commit has no end of a line, and has not for some seconds; one that has is whole, or was changed."""
+    return not path.read_bytes().endswith(b"\n") and time.time() - path.stat().st_mtime >= seconds
 
 
 def _created_in_place(path: Path, content: bytes) -> bool:

@@ -134,6 +134,18 @@ def test_a_commit_that_was_altered_is_damage(
         LocalRepository(folder).head()
 
 
+def test_a_newest_commit_that_was_altered_is_damage_and_not_one_that_was_cut_off(
+    folder: Path, first: str
+) -> None:
+    LocalRepository(folder).commit({MANIFEST: b"2"}, "second", parent=first)
+    altered = commit_file(folder, 2)
+    altered.write_bytes(altered.read_bytes().replace(b"second", b"zecond"))
+    os.utime(altered, (0, 0))
+
+    with pytest.raises(DamagedAnswersError, match=r"00000002\.json.*not a commit"):
+        LocalRepository(folder).commit({MANIFEST: b"3"}, "third", parent=first)
+
+
 def test_a_commit_that_leads_out_of_the_folder_is_damage(folder: Path, first: str) -> None:
     evil = new_commit(first, None, "x", {"../../etc/passwd": Change(sha256="0" * 64, size=1)})
     commit_file(folder, 2).write_bytes(evil.stored)
