@@ -1,7 +1,9 @@
 """Set before anything is imported: nothing reaches beyond this machine, and nothing of the user's is touched."""
 
+import logging
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.prefect)
         lane = "engine" if with_engine else "server" if with_server else str(item.path)
         item.add_marker(pytest.mark.xdist_group(lane))
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_before() -> Iterator[None]:
+    """A command that a test calls shows its log lines; those of the next test are not shown."""
+    loggers = [logging.getLogger(name) for name in ("regrade", "regrade.trigger", "regrade.report")]
+    before = [(logger, list(logger.handlers), logger.level, logger.propagate) for logger in loggers]
+    yield
+    for logger, handlers, level, propagate in before:
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+        logger.propagate = propagate
 
 
 @pytest.fixture

@@ -69,7 +69,10 @@ class TerminalHandler(logging.Handler):
         """Print the record."""
         style = {logging.WARNING: "yellow", logging.ERROR: "red"}.get(record.levelno, "")
         line = f"{time.strftime('%H:%M:%S')} {visible(record.getMessage())}"
-        stderr.print(line, style=style, markup=False, soft_wrap=not stderr.is_terminal)
+        try:
+            stderr.print(line, style=style, markup=False, soft_wrap=not stderr.is_terminal)
+        except OSError:  # such as a full disk under `2> file`, which is no reason to end a run
+            self.handleError(record)
 
 
 class TerminalDisplay:

@@ -15,6 +15,7 @@ from regrade.results.page import blocks, other_table
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.results.tables import headline, score_table
 from regrade.scoring.score import score_answers
+from regrade.text.layout import compact
 from regrade.text.markdown import markdown
 from tests.comparing.sides import answer
 from tests.judged import judge, judged_of
@@ -46,7 +47,7 @@ def evaluation(answers: AnswerSet) -> Evaluation:
 
 
 def cell(found: Evaluation) -> str:
-    [cell] = score_table(found).cells("by people's labels")
+    [cell] = compact(score_table(found)).cells("by people's labels")
     return cell
 
 
@@ -156,7 +157,7 @@ def test_results_of_several_judges_name_the_judge(
     )
 
     told = [line.split(": ")[0] for line in evaluation_lines(both)]
-    for titles in (told, other_table(both).cells("benchmark")):
+    for titles in (told, compact(other_table(both)).cells("benchmark")):
         assert list(dict.fromkeys(titles)) == [
             f"judge:correct:sums · org/a (judge {name})" for name in names
         ]
