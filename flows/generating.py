@@ -16,7 +16,7 @@ from regrade.answers.durations import remember
 from regrade.answers.publishing import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError, spool_root
-from regrade.engines.base import WAITING, Engine, EngineInfo
+from regrade.engines.base import WAITING, Engine, EngineInfo, LimitedEngine
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import prompt_rendering
 from regrade.orchestration import artifacts
@@ -250,6 +250,20 @@ def loaded_engine(job: EngineJob, works: Sequence[Work]) -> Iterator[Engine]:
             engine.info.device or "the server's device",
         )
         yield engine
+
+
+def limit(engine: Engine, in_flight: int | None) -> None:
+    """Send an engine at most so many requests at a time; None: as many as it takes by itself.
+
+    Raises:
+        SettingsError: If it cannot limit its requests.
+    """
+    if isinstance(engine, LimitedEngine):
+        engine.limit(in_flight)
+    elif in_flight is not None:
+        raise SettingsError(
+            f"Engine '{engine.info.engine}' cannot limit its requests in flight. Leave out `--in-flight`."
+        )
 
 
 def check_computed(info: EngineInfo, works: Sequence[Work]) -> None:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from prefect.futures import wait
 
-from flows.generating import loaded_engine, plan
+from flows.generating import limit, loaded_engine, plan
 from flows.scoring import publish as publish_scorings
 from flows.scoring import score
 from regrade.answers.result import Result
-from regrade.engines.base import Engine, LimitedEngine
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.processes.metrics_endpoint import show
@@ -21,7 +20,6 @@ from regrade.settings.errors import (
     EngineError,
     OperationError,
     RegradeError,
-    SettingsError,
     UserError,
 )
 from regrade.tuning.sweep.measuring import gpus_of, measure
@@ -123,7 +121,7 @@ def _generate_all(todo: Sequence[tuple[RunningPoint, Work]]) -> None:
                     if at is not shown:
                         logger.info("point %s", at.point.name)
                         shown = at
-                    _limit(engine, at.point.in_flight)
+                    limit(engine, at.point.in_flight)
                     generate_missing(work, engine, job.engine, job.goodput)
                     work.publishing = publish_answers.submit(work)
     except (UserError, OperationError) as error:
@@ -138,15 +136,6 @@ def _generate_all(todo: Sequence[tuple[RunningPoint, Work]]) -> None:
                     find_missing(work)
         else:
             at.fail(error)
-
-
-def _limit(engine: Engine, in_flight: int | None) -> None:
-    if isinstance(engine, LimitedEngine):
-        engine.limit(in_flight)
-    elif in_flight is not None:
-        raise SettingsError(
-            f"Engine '{engine.info.engine}' cannot limit its requests in flight. Leave out `--in-flight`."
-        )
 
 
 def _publish(running: RunningPoint) -> None:

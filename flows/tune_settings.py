@@ -2,17 +2,25 @@
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
+from itertools import cycle, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 
 from prefect import flow
 
 from flows import generating
-from flows.generating import loaded_engine, plan, publish
-from regrade.engines.base import PARALLEL
+from flows.generating import limit, loaded_engine, plan, publish
+from regrade.answers.origin import note_speed
+from regrade.answers.spool import Spool
+from regrade.engines.base import PARALLEL, BaseEngineSettings, Engine, MeasuredEngine
+from regrade.jobs.generate import Progress, generate, session_of
 from regrade.jobs.job import make_job
+from regrade.jobs.plan import PlannedRequests
 from regrade.orchestration.artifacts import TUNING_KEY, show
 from regrade.orchestration.form import form, takes
 from regrade.orchestration.worker import engine_no_longer_needed
@@ -26,14 +34,15 @@ from regrade.tuning.plan.request import PlanRequest
 from regrade.tuning.search.job import TuneJob, TuneResult
 from regrade.tuning.search.lookup import key_of
 from regrade.tuning.search.records import TrialRecord, Tuning, TuningKey, keep
-from regrade.tuning.search.search import TOKENS, search
-from regrade.tuning.search.splits import splits_to_try
+from regrade.tuning.search.rule import MOST, TOKENS, Search, StartedEngine, splits_to_try
 from regrade.tuning.search.text import blocks
-from regrade.tuning.search.trials import Found, Search
-from tasks.tune import MeasuringEngine, Questions
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.tune")
+WAVES = 4
+"""Questions per request in flight: at the end of a measurement, when less and less are left, the engine is not full."""
+FEWEST = 32
+"""Fewest questions of a measurement."""
 
 
 def run_name() -> str:
@@ -48,22 +57,13 @@ def tune_settings(job: TuneJob) -> TuneResult:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
     job = job.model_copy(update={"engine": job.engine.model_copy(update={"tuned": False})})
     with plan(job) as (work,):
-        key = key_of(work.plan, job.limits.model_dump(exclude_none=True))
+        key = key_of(work.plan, job.limits.given)
         tuner = _Tuner(job, work)
-        found = search(
-            tuner.start,
-            splits_to_try(job.engine, _plan_memory(job, key)),
-            limits=job.limits.of_search,
-            most_starts=job.starts,
-            most_in_flight=job.most_in_flight,
-            prompts_matter=tuner.prompts_matter,
-        )
+        search = Search(tuner.start, job.limits, job.starts)
+        search.run(splits_to_try(job.engine, _plan_memory(job, key)), tuner.prompts_matter)
         engine_no_longer_needed()
         publish([work])
-    chosen = found.best()
-    if chosen is None:
-        raise found.errors[-1] if found.errors else _no_settings(found)
-    tuning = _tuning(job, work, key, found, chosen)
+    tuning = _tuning(job, work, key, search)
     keep(work.repository, tuning)
     stored = work.published
     result = TuneResult(
@@ -71,52 +71,125 @@ def tune_settings(job: TuneJob) -> TuneResult:
         path=key.path,
         repository=work.repository.uri,
         answer_set_id=work.plan.specification.answer_set_id,
-        answers_made=tuner.questions.made,
+        answers_made=tuner.answers_made,
         rows=stored.manifest.rows if stored else 0,
         expected_rows=work.plan.rows,
         load_seconds=tuner.load_seconds,
-        measure_seconds=sum(trial.rung.seconds for trial in found.trials),
+        measure_seconds=sum(trial.seconds for trial in search.trials),
     )
     show(TUNING_KEY, markdown(blocks(result)), f"Tuned {key.model.name}")
     return result
 
 
 class _Tuner:
-    """Starts engines for a search, all with the questions of one answer set."""
+    """Starts engines, and measures them with the questions of an answer set: first those without an answer, then all, again and again."""
 
     def __init__(self, job: TuneJob, work: Work) -> None:
         self._job, self._work = job, work
-        self.questions = Questions(work)
+        self._missing = list(work.requests.rows)
+        self._all = work.plan.missing(set())
+        self._again = cycle(self._all)
+        if not work.requests:  # an engine learns the length of prompts from the requests
+            work.requests = work.plan.requests(self._all, work.sessions)
+        self.answers_made = 0
+        """Answers generated that the answer set did not have."""
         self.load_seconds = 0.0
         self._prompt_tokens = self._completion_tokens = 0
 
+    def prompts_matter(self) -> bool:
+        """True if prompts had at least as many tokens as answers."""
+        return self._prompt_tokens >= self._completion_tokens
+
     @contextmanager
-    def start(self, settings: Mapping[str, int]) -> Iterator[MeasuringEngine]:
-        """Start an engine with these settings."""
+    def start(self, number: int, settings: Mapping[str, int]) -> Iterator[StartedEngine]:
+        """Start engine number n of the search with these settings."""
         most = self._job.most_in_flight
         sizes = {"max_num_seqs": _per_copy(most, settings)} if most else {}
         engine = type(self._job.engine).model_validate(
             {**sizes, **self._job.engine.model_dump(exclude_unset=True), **settings}
         )
-        job = self._job.model_copy(update={"engine": engine})
         begun = monotonic()
-        if (
-            not self._work.requests
-        ):  # all are answered: the engine learns the length of prompts from those
-            rows = self._work.plan.missing(set())
-            self._work.requests = self._work.plan.requests(rows, self._work.sessions)
+        job = self._job.model_copy(update={"engine": engine})
         with loaded_engine(job, [self._work]) as loaded:
             self.load_seconds += monotonic() - begun
-            measuring = MeasuringEngine(loaded, engine, self._work, self.questions)
-            try:
-                yield measuring
-            finally:
-                self._prompt_tokens += measuring.prompt_tokens
-                self._completion_tokens += measuring.completion_tokens
+            tokens = loaded.info.max_num_batched_tokens
+            in_effect = dict(settings) if tokens is None else {**settings, TOKENS: tokens}
+            limits = (MOST, max(1, len(self._all) // 2), loaded.info.max_num_seqs, most)
+            yield StartedEngine(
+                min(limit for limit in limits if limit is not None),
+                partial(self._measure, loaded, engine, number, in_effect),
+            )
 
-    def prompts_matter(self) -> bool:
-        """True if prompts had at least as many tokens as answers."""
-        return self._prompt_tokens >= self._completion_tokens
+    def _measure(
+        self,
+        engine: Engine,
+        settings: BaseEngineSettings,
+        start: int,
+        in_effect: dict[str, int],
+        in_flight: int,
+    ) -> TrialRecord:
+        """Answer some questions, at most `in_flight` at a time.
+
+        Raises:
+            EngineError: If the engine ends.
+            SettingsError: If every request failed, or the engine cannot limit its requests.
+        """
+        limit(engine, in_flight)
+        n = min(max(FEWEST, WAVES * in_flight), len(self._all))
+        is_new = len(self._missing) >= n
+        if is_new:
+            rows, self._missing = self._missing[:n], self._missing[n:]
+        else:
+            rows = list(islice(self._again, n))
+        requests = PlannedRequests(self._work.plan, rows, self._work.requests.day)
+        answer = self._answer if is_new else self._answer_again
+        progress = answer(requests, engine, settings)
+        answered = progress.new - progress.failed - progress.refused
+        if not answered:
+            raise SettingsError(
+                f"None of {n:,} requests was answered, so that nothing can be measured. `regrade generate` shows the errors."
+            )
+        self._prompt_tokens += progress.prompt_tokens
+        self._completion_tokens += progress.completion_tokens
+        ranks = self._work.plan.specification.method == "rank"
+        rate = (answered if ranks else progress.completion_tokens) / progress.seconds
+        logger.info(
+            "%4d in flight: %10.1f %s (%d questions%s)",
+            in_flight,
+            rate,
+            "answers/s" if ranks else "tokens/s",
+            n,
+            "" if is_new else ", asked again",
+        )
+        return TrialRecord(
+            start=start,
+            settings=in_effect,
+            in_flight=in_flight,
+            rate=rate,
+            requests=n,
+            seconds=progress.seconds,
+            speed=engine.speed if isinstance(engine, MeasuredEngine) else None,
+        )
+
+    def _answer(
+        self, requests: PlannedRequests, engine: Engine, settings: BaseEngineSettings
+    ) -> Progress:
+        """Generate answers of the answer set, as a session of its own: its seconds and speed are those of this measurement."""
+        spool = self._work.spool
+        session = session_of(engine, settings, day=requests.day)
+        self._work.begin(session)
+        progress = generate(requests, engine, spool, lambda _: None)
+        self.answers_made += len(requests)
+        if isinstance(engine, MeasuredEngine) and engine.speed is not None:
+            note_speed(spool, str(session.id), engine.speed)
+        return progress
+
+    def _answer_again(
+        self, requests: PlannedRequests, engine: Engine, _: BaseEngineSettings
+    ) -> Progress:
+        """Ask questions that have answers; the new ones are only measured."""
+        with TemporaryDirectory() as folder, Spool(Path(folder) / "spool") as spool:
+            return generate(requests, engine, spool, lambda _: None)
 
 
 def _per_copy(in_flight: int, settings: Mapping[str, int]) -> int:
@@ -141,23 +214,18 @@ def _plan_memory(job: TuneJob, key: TuningKey) -> MemoryPlan | None:
     return planned
 
 
-def _no_settings(found: Search) -> SettingsError:
-    broken = (trial for trial in found.trials if trial.broken is not None)
-    closest = min(broken, key=lambda trial: trial.rung.in_flight)
-    return SettingsError(
-        f"No settings keep the limits on latency: with {closest.rung.in_flight} in flight, {closest.broken}. Raise the "
-        "limits, or leave them out."
-    )
+def _tuning(job: TuneJob, work: Work, key: TuningKey, search: Search) -> Tuning:
+    """Return the settings that the search found.
 
-
-def _tuning(job: TuneJob, work: Work, key: TuningKey, found: Search, chosen: Found) -> Tuning:
+    Raises:
+        SettingsError, EngineError: If it found none.
+    """
+    chosen = search.best()
+    if chosen is None:
+        raise search.errors[-1] if search.errors else _no_settings(search.trials)
     by_hand = getattr(job.engine, TOKENS, None) is not None
-    default_tokens = None if by_hand else found.trials[0].settings.get(TOKENS)
-    settings = {
-        name: value
-        for name, value in chosen.settings.items()
-        if name != TOKENS or value != default_tokens
-    }
+    default = None if by_hand else search.trials[0].settings.get(TOKENS)
+    settings = {k: v for k, v in chosen.settings.items() if k != TOKENS or v != default}
     return Tuning(
         key=key,
         benchmark=work.plan.specification.benchmark.name,
@@ -166,20 +234,17 @@ def _tuning(job: TuneJob, work: Work, key: TuningKey, found: Search, chosen: Fou
         settings={"max_num_seqs": _per_copy(chosen.in_flight, settings), **settings},
         in_flight=chosen.in_flight,
         rate=chosen.rate,
-        spread=found.spread,
-        starts=found.starts,
-        trials=tuple(
-            TrialRecord(
-                start=trial.start,
-                settings=dict(trial.settings),
-                in_flight=trial.rung.in_flight,
-                rate=trial.rung.rate,
-                requests=trial.rung.requests,
-                seconds=trial.rung.seconds,
-                broken=trial.broken,
-                speed=trial.rung.speed,
-            )
-            for trial in found.trials
-        ),
-        remarks=tuple(found.remarks),
+        spread=search.spread,
+        starts=search.starts,
+        trials=tuple(search.trials),
+        remarks=tuple(search.remarks),
+    )
+
+
+def _no_settings(trials: Sequence[TrialRecord]) -> SettingsError:
+    broken = (trial for trial in trials if trial.broken is not None)
+    closest = min(broken, key=lambda trial: trial.in_flight)
+    return SettingsError(
+        f"No settings keep the limits on latency: with {closest.in_flight} in flight, {closest.broken}. Raise the limits, or "
+        "leave them out."
     )

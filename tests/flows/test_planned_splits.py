@@ -13,10 +13,9 @@ from regrade.settings.errors import SettingsError
 from regrade.tuning.plan.request import PlanRequest
 from regrade.tuning.search.hardware import Hardware
 from regrade.tuning.search.job import TuneJob
-from regrade.tuning.search.records import TuningKey
-from regrade.tuning.search.search import TOKENS
+from regrade.tuning.search.records import TrialRecord, Tuning, TuningKey
+from regrade.tuning.search.rule import TOKENS, Search, Start
 from regrade.tuning.search.text import trial_rows
-from regrade.tuning.search.trials import Rung, Search, Trial
 from regrade.tuning.search.workload import Workload
 from tests.builders import specification
 
@@ -65,59 +64,62 @@ def test_where_a_plan_cannot_be_made_only_the_given_split_is_tried(
     assert "length of the prompts is not known" in record.getMessage()
 
 
+def trial(
+    in_flight: int, rate: float, *, start: int = 0, broken: str | None = None, **settings: int
+) -> TrialRecord:
+    return TrialRecord(
+        start=start,
+        settings=settings,
+        in_flight=in_flight,
+        rate=rate,
+        requests=32,
+        seconds=1.0,
+        broken=broken,
+    )
+
+
+def tuning(*trials: TrialRecord, job: TuneJob = JOB) -> Tuning:
+    """What is kept of some measurements."""
+    no_start: Start = lambda *_: pytest.fail("nothing is started")  # noqa: E731
+    work: Any = SimpleNamespace(plan=SimpleNamespace(specification=specification()))
+    return flow._tuning(job, work, KEY, Search(no_start, starts=1, trials=list(trials)))
+
+
 @pytest.mark.parametrize(("in_flight", "per_copy"), [(64, 16), (66, 17), (1, 1)])
 def test_requests_in_flight_are_divided_between_the_copies_of_a_model(
     in_flight: int, per_copy: int
 ):
-    found = Search(starts=1)
     split = {"tensor_parallel_size": 1, "data_parallel_size": 4, TOKENS: 4096}
-    for n in (in_flight, 2 * in_flight):
-        found.trials.append(Trial(0, split, Rung(n, 9.0 / n, 32, 1.0)))
-    chosen = found.best()
-    assert chosen is not None
-    work: Any = SimpleNamespace(plan=SimpleNamespace(specification=specification()))
 
-    tuning = flow._tuning(JOB, work, KEY, found, chosen)
+    kept = tuning(trial(in_flight, 9.0, **split), trial(2 * in_flight, 4.0, **split))
 
-    assert tuning.settings["max_num_seqs"] == per_copy
-    assert tuning.in_flight == in_flight
-    assert tuning.measured_at <= datetime.now(UTC)
-    assert [row[-1] for row in trial_rows(tuning)] == ["chosen", ""]
+    assert kept.settings["max_num_seqs"] == per_copy
+    assert kept.in_flight == in_flight
+    assert kept.measured_at <= datetime.now(UTC)
+    assert [row[-1] for row in trial_rows(kept)] == ["chosen", ""]
 
 
 def test_a_split_with_other_tokens_of_a_step_is_not_marked_as_chosen():
-    found = Search(starts=2)
     split = {"tensor_parallel_size": 2, "data_parallel_size": 2}
-    for start, tokens in enumerate((4096, 8192)):
-        found.trials.append(
-            Trial(start, {**split, TOKENS: tokens}, Rung(64, 9.0 - start, 256, 1.0))
-        )
-    chosen = found.best()
-    assert chosen is not None
-    work: Any = SimpleNamespace(plan=SimpleNamespace(specification=specification()))
 
-    tuning = flow._tuning(JOB, work, KEY, found, chosen)
+    kept = tuning(
+        trial(64, 9.0, **split, **{TOKENS: 4096}),
+        trial(64, 8.0, start=1, **split, **{TOKENS: 8192}),
+    )
 
-    assert tuning.settings == {"max_num_seqs": 32, **split}
-    assert [row[-1] for row in trial_rows(tuning)] == ["chosen", ""]
+    assert kept.settings == {"max_num_seqs": 32, **split}
+    assert [row[-1] for row in trial_rows(kept)] == ["chosen", ""]
 
 
 def test_tokens_of_a_step_that_were_set_by_hand_are_kept_with_what_was_found():
-    found = Search(starts=1)
-    found.trials.append(Trial(0, {TOKENS: 4096}, Rung(64, 9.0, 256, 1.0)))
-    chosen = found.best()
-    assert chosen is not None
-    work: Any = SimpleNamespace(plan=SimpleNamespace(specification=specification()))
+    measured = trial(64, 9.0, **{TOKENS: 4096})
     engine = JOB.engine.model_copy(update={TOKENS: 4096})
     by_hand = JOB.model_copy(update={"engine": engine})
 
-    assert flow._tuning(by_hand, work, KEY, found, chosen).settings[TOKENS] == 4096
-    assert TOKENS not in flow._tuning(JOB, work, KEY, found, chosen).settings
+    assert tuning(measured, job=by_hand).settings[TOKENS] == 4096
+    assert TOKENS not in tuning(measured).settings
 
 
 def test_limits_that_only_the_first_measurement_keeps_are_an_error_that_names_the_broken_one():
-    found = Search()
-    found.trials.append(Trial(0, {}, Rung(1, 9.0, 32, 1.0)))
-    found.trials.append(Trial(0, {}, Rung(1, 9.0, 32, 1.0), "TTFT p99 2 s is above 1 s"))
-    assert found.best() is None
-    assert "with 1 in flight, TTFT p99 2 s is above 1 s" in str(flow._no_settings(found))
+    with pytest.raises(SettingsError, match="with 1 in flight, TTFT p99 2 s is above 1 s"):
+        tuning(trial(1, 9.0), trial(1, 9.0, broken="TTFT p99 2 s is above 1 s"))

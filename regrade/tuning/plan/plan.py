@@ -46,12 +46,27 @@ class Margin(StrictModel):
     """Its origin, in a sentence."""
 
 
-class SplitPlan(StrictModel):
-    """A split, in bytes for one GPU and tokens for one copy of the model."""
+class Split(StrictModel):
+    """GPUs of a model: `tensor` share each layer, `pipeline` groups hold a part of the layers, `data` copies of all."""
 
     tensor: int
     pipeline: int
     data: int
+
+    @property
+    def settings(self) -> dict[str, int]:
+        """The engine settings of the split."""
+        return dict(zip(PARALLEL, (self.tensor, self.pipeline, self.data), strict=True))
+
+    @property
+    def name(self) -> str:
+        """The split in words."""
+        return f"TP {self.tensor} x PP {self.pipeline} x DP {self.data}"
+
+
+class SplitPlan(Split):
+    """A split, in bytes for one GPU and tokens for one copy of the model."""
+
     refused: str | None = None
     """Reason why the model cannot be split so; nothing below is known then."""
     weights: tuple[int, ...] = ()
@@ -68,16 +83,6 @@ class SplitPlan(StrictModel):
     """Bytes that a GPU lacks for the weights, the margin and one request; 0: it fits."""
 
     @property
-    def settings(self) -> dict[str, int]:
-        """The engine settings of the split."""
-        return dict(zip(PARALLEL, (self.tensor, self.pipeline, self.data), strict=True))
-
-    @property
-    def name(self) -> str:
-        """The split in words."""
-        return f"TP {self.tensor} x PP {self.pipeline} x DP {self.data}"
-
-    @property
     def fits(self) -> bool:
         """The weights, the margin and at least one request fit."""
         return self.refused is None and not self.lacking
@@ -88,12 +93,9 @@ class SplitPlan(StrictModel):
         return (self.concurrency or 0.0) * self.data
 
 
-class Choice(StrictModel):
+class Choice(Split):
     """The split to begin with."""
 
-    tensor: int
-    pipeline: int
-    data: int
     reason: str
 
 
@@ -133,7 +135,7 @@ def splits_of(gpus: int) -> list[SplitPlan]:
 
 
 def rule_against(
-    split: SplitPlan, *, heads: int, kv_heads: int, vocabulary: int, layers: int
+    split: Split, *, heads: int, kv_heads: int, vocabulary: int, layers: int
 ) -> str | None:
     """Return the rule that a split breaks, in a sentence; None if it breaks none of those known here.
 

@@ -27,7 +27,7 @@ def blocks(plan: MemoryPlan) -> list[Block]:
 
 
 def _row(split: SplitPlan, plan: MemoryPlan) -> tuple[str, ...]:
-    chosen = plan.choice is not None and _sizes(plan.choice) == _sizes(split)
+    chosen = plan.choice is not None and plan.choice.name == split.name
     fits = f"no, {gib(split.lacking)} per GPU too little" if split.lacking else "yes"
     return (
         split.name,
@@ -53,8 +53,7 @@ def headline(plan: MemoryPlan) -> str:
     """Return the first choice in a line, or that nothing fits."""
     if plan.choice is None:
         return f"{plan.model} does not fit on {plan.target.title}"
-    chosen = next(split for split in plan.splits if _sizes(split) == _sizes(plan.choice))
-    return f"{plan.model} on {plan.target.title}: begin with {chosen.name}"
+    return f"{plan.model} on {plan.target.title}: begin with {plan.choice.name}"
 
 
 def fact_lines(plan: MemoryPlan) -> list[str]:
@@ -76,8 +75,3 @@ def _range(sizes: tuple[int, ...]) -> str:
     """Return the sizes of the stages: one if they are alike."""
     texts = dict.fromkeys((gib(min(sizes)), gib(max(sizes))))
     return " to ".join(texts)
-
-
-def _sizes(split: object) -> tuple[int, int, int]:
-    tensor, pipeline, data = (getattr(split, name) for name in ("tensor", "pipeline", "data"))
-    return tensor, pipeline, data

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from regrade.jobs.job import GenerationJob
 from regrade.settings import Settings
 from regrade.settings.marks import FIRST, Absent, Option
+from regrade.stats.speed import Speed
 from regrade.tuning.search.records import Tuning
-from regrade.tuning.search.trials import Limits
 
 SEARCH = Option(group="Search")
 
@@ -27,9 +27,20 @@ class LatencyLimits(Settings):
     """Time until the last token. Default: no limit."""
 
     @property
-    def of_search(self) -> Limits:
-        """The limits as the search takes them."""
-        return Limits(self.ttft_p99, self.tpot_p99, self.e2el_p99)
+    def given(self) -> dict[str, float]:
+        """The limits that were given, by name."""
+        return self.model_dump(exclude_none=True)
+
+    def broken_by(self, speed: Speed | None) -> str | None:
+        """Return the first latency that is too long, in words; None if all are within the limits or not limited."""
+        for name, limit in self.given.items():
+            latency = name.removesuffix("_p99")
+            spread = getattr(speed, latency, None)
+            if spread is None:
+                return f"{latency.upper()} was not measured"
+            if spread.p99 > limit:
+                return f"{latency.upper()} p99 {spread.p99:.3g} s is above {limit:g} s"
+        return None
 
 
 class TuneJob(GenerationJob):

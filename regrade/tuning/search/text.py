@@ -6,7 +6,7 @@ from regrade.stats.speed import Spread
 from regrade.text.blocks import Block, Heading, Line, Table, with_code
 from regrade.tuning.search.job import TuneResult
 from regrade.tuning.search.records import TrialRecord, Tuning
-from regrade.tuning.search.search import TOKENS
+from regrade.tuning.search.rule import TOKENS
 
 COLUMNS = ("start", "settings", "in flight", "per second", "TTFT p99 ms", "TPOT p99 ms", "n", "")
 TEXT_COLUMNS = ("start", "settings", "")
