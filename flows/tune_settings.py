@@ -176,7 +176,7 @@ class _Tuner:
     ) -> Progress:
         """Generate answers of the answer set, as a session of its own: its seconds and speed are those of this measurement."""
         spool = self._work.spool
-        session = session_of(engine, settings, day=requests.day)
+        session = session_of(engine, settings, day=requests.day, mixed=self._work.mixed)
         self._work.begin(session)
         progress = generate(requests, engine, spool, lambda _: None)
         self.answers_made += len(requests)
