@@ -1,4 +1,4 @@
-"""Whether the tests of infra/ have passed on what is here: `python -m infra.passed [--write]`.
+"""Record of a pass of the tests of infra/ on the files that are here: `python -m infra.passed [--write]`.
 
 They take long, and test what is packed and how it is run rather than what regrade computes. `make test-infra` notes in
 `.ci/infra-passed` what they passed on; `.ci/run` leaves them out while that is unchanged.

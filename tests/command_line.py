@@ -63,11 +63,7 @@ def run_here(words: list[str]) -> int:
     from regrade.cli.main import run as run_command
     from regrade.processes import shutdown
 
-    loggers = [logging.getLogger(name) for name in ("", "regrade", "regrade.trigger")]
-    before = [(known, list(known.handlers), known.level, known.propagate) for known in loggers]
-    for logger in loggers[1:]:  # left by a test that called a command without this
-        logger.handlers[:] = []
-    with pytest.MonkeyPatch.context() as patched:
+    with loggers_as_before(""), pytest.MonkeyPatch.context() as patched:
         patched.setattr(output, "_written", [])
         patched.setattr(terminal.stderr, "_force_terminal", False)
         patched.setattr(sys, "stdin", io.StringIO())
@@ -79,13 +75,30 @@ def run_here(words: list[str]) -> int:
             return int(ended.code or 0)
         finally:
             logging.captureWarnings(capture=False)
-            for logger, handlers, level, propagate in before:
-                for handler in logger.handlers:
-                    if handler not in handlers:
-                        handler.close()
-                logger.handlers[:] = handlers
-                logger.setLevel(level)
-                logger.propagate = propagate
+
+
+@contextlib.contextmanager
+def loggers_as_before(*more: str) -> Iterator[None]:
+    """Show log lines in the block as a command does in a fresh process, and set back what it sets for them.
+
+    Args:
+        more: Loggers besides those whose lines a command shows; their handlers of before stay during the block.
+    """
+    shown = [logging.getLogger(name) for name in ("regrade", "regrade.trigger", "regrade.report")]
+    loggers = [*shown, *map(logging.getLogger, more)]
+    before = [(logger, list(logger.handlers), logger.level, logger.propagate) for logger in loggers]
+    for logger in shown:
+        logger.handlers[:] = []
+    try:
+        yield
+    finally:
+        for logger, handlers, level, propagate in before:
+            for handler in logger.handlers:
+                if handler not in handlers:
+                    handler.close()
+            logger.handlers[:] = handlers
+            logger.setLevel(level)
+            logger.propagate = propagate
 
 
 @contextlib.contextmanager

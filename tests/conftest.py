@@ -1,6 +1,5 @@
 """Set before anything is imported: nothing reaches beyond this machine, and nothing of the user's is touched."""
 
-import logging
 import os
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from regrade.processes.environment import LIBRARY_DEFAULTS
+from tests.command_line import loggers_as_before
 from tests.prefect_login import LOGIN
 
 _HOME = Path(tempfile.mkdtemp(prefix="regrade-tests-"))
@@ -69,15 +69,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def loggers_as_before() -> Iterator[None]:
+def own_loggers() -> Iterator[None]:
     """A command that a test calls shows its log lines; those of the next test are not shown."""
-    loggers = [logging.getLogger(name) for name in ("regrade", "regrade.trigger", "regrade.report")]
-    before = [(logger, list(logger.handlers), logger.level, logger.propagate) for logger in loggers]
-    yield
-    for logger, handlers, level, propagate in before:
-        logger.handlers[:] = handlers
-        logger.setLevel(level)
-        logger.propagate = propagate
+    with loggers_as_before():
+        yield
 
 
 @pytest.fixture

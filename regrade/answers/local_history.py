@@ -269,7 +269,7 @@ class History:
 
     def _before(self, newest: int) -> int:
         """Return the number before a commit that is cut off, as one that is or was being written."""
-        return newest - 1 if self._file(newest - 1).exists() else 0
+        return newest - 1 if newest - 1 > len(self._logged()[0]) else 0
 
     def _read(self, number: int, parent: str | None) -> Commit:
         try:

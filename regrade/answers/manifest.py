@@ -70,7 +70,7 @@ class Session(StrictModel):
     """Software that kept answers to their form, such as `xgrammar 0.2.8`; None: no answer had to have one, or only the server
     knows."""
     computed: Computed | None = None
-    """What the engine computed. None: not known (of servers, and before it was recorded)."""
+    """Computation behind the answers. None: not known (of servers, and before it was recorded)."""
     mixed: tuple[str, ...] = ()
     """Differences to what earlier sessions computed, which `--mix` accepted."""
     engine_settings: dict[str, Any]

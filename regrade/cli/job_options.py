@@ -41,7 +41,7 @@ class JobOption:
     switched_off: str | None = None
     """Option that switches it off."""
     hint: str = ""
-    """What its help adds to the description."""
+    """Sentence that its help adds to the description."""
     more: str | None = None
     """Field that takes the second value and those after it."""
 

@@ -51,7 +51,7 @@ class EngineInfo:
     max_num_seqs: int | None = None
     """Most sequences decoded at the same time, over all copies of the model; None if only the server knows it."""
     computed: "Computed | None" = None
-    """What it computes; None if only the server knows it."""
+    """The computation: precisions, kernels and more; None if only the server knows it."""
     memory: "EngineMemory | None" = None
     """Memory and KV cache at the start; None if the engine does not know."""
 

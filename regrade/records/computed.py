@@ -1,10 +1,15 @@
-"""What an engine computes, beyond its settings: recorded with each session, and compared."""
+"""The computation of an engine beyond its settings: recorded with each session, and compared."""
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from regrade.settings import StrictModel
+from regrade.settings.marks import Mark, marked
 
+ROUNDING = Mark("rounding")
+"""With two values of the field, the same model is computed up to rounding."""
+OF_MODEL = Mark("of model")
+"""The field depends on the model."""
 NONE = "none"
 """Value of a field for which the engine has nothing; None is for values that are not known."""
 _CHANGES_ANSWERS = frozenset(
@@ -35,46 +40,30 @@ _CHANGES_ANSWERS = frozenset(
 
 
 class Computed(StrictModel):
-    """What an engine computes. A field is None if it is not known."""
+    """The computation of an engine. A field is None if it is not known."""
 
     dtype: str | None = None
     """Precision of weights and activations."""
     kv_cache_dtype: str | None = None
-    quantization: str | None = None
+    quantization: Annotated[str | None, OF_MODEL] = None
     """Quantization method that the engine found or was told."""
-    layers: tuple[str, ...] | None = None
+    layers: Annotated[tuple[str, ...] | None, OF_MODEL] = None
     """Classes of the quantised layers; with `16-bit activations` if only their weights are quantised."""
-    rope: Literal["none", "short factors", "long factors"] | None = None
+    rope: Annotated[Literal["none", "short factors", "long factors"] | None, OF_MODEL] = None
     """Factors of LongRoPE, which depend on the context length."""
-    attention_temperature: Literal["none", "by position"] | None = None
+    attention_temperature: Annotated[Literal["none", "by position"] | None, OF_MODEL] = None
     """Scaling of attention by position in Llama 4, which depends on the context length."""
-    reasoning_parser: str | None = None
+    reasoning_parser: Annotated[str | None, OF_MODEL] = None
     variables: dict[str, str] | None = None
     """Environment variables of the engine that differ from its defaults; of paths and hosts only `set`."""
-    attention: tuple[str, ...] | None = None
+    attention: Annotated[tuple[str, ...] | None, ROUNDING, OF_MODEL] = None
     """Attention backends."""
-    kernels: tuple[str, ...] | None = None
+    kernels: Annotated[tuple[str, ...] | None, ROUNDING, OF_MODEL] = None
     """Kernels of linear layers and experts."""
-    runner: str | None = None
+    runner: Annotated[str | None, ROUNDING] = None
     """vLLM's model runner: `V1` or `V2`."""
-    batch_invariant: bool | None = None
+    batch_invariant: Annotated[bool | None, ROUNDING] = None
     """Answers do not depend on which requests are computed together."""
-
-
-_ROUNDING = ("attention", "kernels", "runner", "batch_invariant")
-"""Fields in which the same model is computed up to rounding."""
-_OF_MODEL = (
-    *(
-        "attention",
-        "attention_temperature",
-        "kernels",
-        "layers",
-        "quantization",
-        "reasoning_parser",
-    ),
-    "rope",
-)
-"""Fields that depend on the model."""
 
 
 class ComputedDifference(NamedTuple):
@@ -94,14 +83,13 @@ class ComputedDifference(NamedTuple):
 
 def computed_differences(earlier: Computed, now: Computed) -> Iterator[ComputedDifference]:
     """Yield the differences in fields that are known on both sides; those that change answers first."""
+    rounding, of_model = marked(Computed, ROUNDING), marked(Computed, OF_MODEL)
     for name in Computed.model_fields:
         old, new = getattr(earlier, name), getattr(now, name)
         if name == "variables" or None in (old, new) or old == new:
             continue
         title = name.replace("_", " ")
-        yield ComputedDifference(
-            title, _text(old), _text(new), name in _ROUNDING, name in _OF_MODEL
-        )
+        yield ComputedDifference(title, _text(old), _text(new), name in rounding, name in of_model)
     old, new = earlier.variables, now.variables
     if old is not None and new is not None:
         for name in sorted({*old, *new}, key=lambda name: (name not in _CHANGES_ANSWERS, name)):

@@ -43,7 +43,7 @@ class Option:
     group: str | None = None
     """Title in the help, if it is not that of the settings that have the field."""
     hint: str = ""
-    """What its help adds to the description."""
+    """Sentence that its help adds to the description."""
     more: str | None = None
     """Field beside it that takes the second value and those after it."""
 

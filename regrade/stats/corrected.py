@@ -28,9 +28,9 @@ class Corrected:
     labelled: int
     """Labelled answers."""
     below: float = 0.0
-    """How much lower the truth may be because of answers that no sample was drawn from."""
+    """Distance down to the lowest truth that answers allow from which no sample was drawn."""
     above: float = 0.0
-    """How much higher, likewise."""
+    """Distance up to the highest, likewise."""
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
         """Return the two-sided interval, by Student's t, with the bounds of the answers that no sample was drawn from."""
@@ -140,7 +140,7 @@ class _Side:
     added: float
     """Variance of the two labels added."""
     below: float
-    """How much lower the truth may be because of answers that no sample was drawn from."""
+    """Distance down to the lowest truth that answers allow from which no sample was drawn."""
     above: float
 
 

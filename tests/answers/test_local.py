@@ -146,6 +146,18 @@ def test_a_newest_commit_that_was_altered_is_damage_and_not_one_that_was_cut_off
         LocalRepository(folder).commit({MANIFEST: b"3"}, "third", parent=first)
 
 
+def test_a_commit_that_is_missing_before_one_that_was_cut_off_is_damage(
+    folder: Path, first: str
+) -> None:
+    second = LocalRepository(folder).commit({MANIFEST: b"2"}, "second", parent=first)
+    LocalRepository(folder).commit({MANIFEST: b"3"}, "third", parent=second)
+    commit_file(folder, 3).write_bytes(b"")
+    commit_file(folder, 2).unlink()
+
+    with pytest.raises(DamagedAnswersError, match=r"00000002\.json.*is missing"):
+        LocalRepository(folder).head()
+
+
 def test_a_commit_that_leads_out_of_the_folder_is_damage(folder: Path, first: str) -> None:
     evil = new_commit(first, None, "x", {"../../etc/passwd": Change(sha256="0" * 64, size=1)})
     commit_file(folder, 2).write_bytes(evil.stored)

@@ -6,11 +6,12 @@ What a program gives is judged in a sandbox of the tests. Here its bytes are onl
 import hashlib
 import json
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from cachetools import LRUCache
 
 from regrade.processes.sandbox.box import Box, OutOfTimeError
 from regrade.processes.sandbox.calling import CalledProgram, Verdict, is_cpu_limit
@@ -46,7 +47,7 @@ class Runner:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox, self._limits = sandbox, sandbox.limits
         self._judge: Box | None = None
-        self._plans: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self._plans: LRUCache[str, Mapping[str, Any]] = LRUCache(_PLANS)
 
     def close(self) -> None:
         """End the sandbox of the tests."""
@@ -172,9 +173,8 @@ class Runner:
         return self._judge
 
     def _plan(self, tests: Suite) -> Mapping[str, Any]:
-        if tests.key in self._plans:
-            self._plans.move_to_end(tests.key)
-            return self._plans[tests.key]
+        if (known := self._plans.get(tests.key)) is not None:
+            return known
         box = self._judge_box()
         box.request("plan", tests=tests.source, entry_point=tests.entry_point)
         try:
@@ -189,8 +189,6 @@ class Runner:
         if "problem" in plan:
             raise SandboxError(f"The tests of a question cannot be used: {plan['problem']}.")
         self._plans[tests.key] = plan
-        if len(self._plans) > _PLANS:
-            self._plans.popitem(last=False)
         return plan
 
     @property
