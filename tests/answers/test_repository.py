@@ -1,6 +1,7 @@
 """Common behaviour of answer repositories, in a folder and on the Hub."""
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -252,13 +253,17 @@ def test_the_source_of_an_addition_is_neither_moved_nor_shared(
 
 
 LOAD = """
-import sys
+import json, re, sys
+from pathlib import Path
 from datasets import load_dataset
-where, names, columns = sys.argv[1], sys.argv[2].split(","), sys.argv[3].split(",")
-for name in names:
-    rows = load_dataset(where, name, split="train")
-    assert rows.column_names == columns, rows.column_names
-    print(name, len(rows), sorted(rows["target"]))
+page, repository, name = sys.argv[1:]
+exec(re.findall("```python\\n(.*?)```", Path(page).read_text(), re.S)[-1])
+rows = read(repository, "gsm8k")
+told = sorted(zip(rows["target"], rows["model"], rows["answer_set_id"]))
+if name:
+    plain = load_dataset(name, "gsm8k", split="train")
+    assert sorted(plain["target"]) == sorted(rows["target"])
+print(json.dumps([rows.column_names, told]))
 """
 
 
@@ -279,51 +284,68 @@ def shard(targets: list[str], schema: pa.Schema = GENERATION_SCHEMA) -> bytes:
 VERSION_1 = pa.schema([field for field in GENERATION_SCHEMA if field.name not in ADDED_COLUMNS])
 
 
-def test_load_dataset_gives_the_rows_of_a_benchmark_of_all_versions(
+def test_the_documented_code_reads_the_rows_of_now_and_tells_their_model_and_answer_set(
     opened: Opener, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    sets = [
-        CardRow(name, "org/model", "0" * 16, 2, "complete", [("number v1", 0.5, 0.35, 2)])
-        for name in ("gsm8k", "gsm8k_chat")
-    ]
+    sets = [CardRow("gsm8k", "org/model", "0" * 16, 2, "complete", [("number v1", 0.5, 0.35, 2)])]
     additions = {
         "README.md": render_card(None, sets).encode(),
-        "answers/gsm8k/org--model/0000000000000000/part-00000-00000000.parquet": shard(["1", "2"]),
-        "answers/gsm8k/org--model/0000000000000000/part-00001-00000001.parquet": shard(
-            ["3"], VERSION_1
-        ),
-        "answers/gsm8k/other/0000000000000001/part-00000-00000002.parquet": shard(["4"]),
-        "answers/gsm8k/other/0000000000000001/manifest.json": b"{}",
+        f"{FOLDER}/part-00000-00000000.parquet": shard(["1", "2"]),
+        f"{FOLDER}/part-00001-00000001.parquet": shard(["3"]),
+        f"{FOLDER}/manifest.json": b"{}",
         "answers/gsm8k_chat/org--model/0000000000000003/part-00000-00000003.parquet": shard(["5"]),
         "scores/gsm8k/org--model/0000000000000000/number-1-00000000.parquet": shard(["6"]),
     }
     repository = opened()
     first = repository.commit(additions, "answers", parent=None)
     repository.commit({"README.md": additions["README.md"] + b"\n"}, "card", parent=first)
-    where, environment = repository.uri, {}
-    if where.startswith("hf://"):
-        hub: Hub = request.getfixturevalue("hub")
-        where = hub.repo_id
-        environment = {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": hub.token}
+    hub: Hub | None = None
+    if repository.uri.startswith("hf://"):
+        hub = request.getfixturevalue("hub")
+    mine = [["1", "org--model", "0123456789abcdef"], ["2", "org--model", "0123456789abcdef"]]
+    mine += [["3", "org--model", "0123456789abcdef"]]
 
+    columns, told = loaded(repository.uri, hub, tmp_path)
+    assert (columns, told) == ([*GENERATION_SCHEMA.names, "model", "answer_set_id"], mine)
+
+    grown = {  # with a part that an earlier version wrote
+        "answers/gsm8k/other/0000000000000001/part-00000-00000002.parquet": shard(["4"], VERSION_1),
+        "answers/gsm8k/other/0000000000000001/part-00001-00000004.parquet": shard(["7"]),
+        "answers/gsm8k/other/0000000000000001/manifest.json": b"{}",
+    }
+    repository.commit(grown, "more", parent=repository.head())
+    _, told = loaded(repository.uri, hub, tmp_path)
+    assert told == [*mine, *([target, "other", "0000000000000001"] for target in "47")]
+
+    if hub is None:  # another folder with the same name
+        other = LocalRepository(tmp_path / "other" / "answers")
+        other.commit(grown, "others", parent=None)
+        _, told = loaded(other.uri, hub, tmp_path)
+        assert [target for target, *_ in told] == ["4", "7"]
+
+
+def loaded(uri: str, hub: Hub | None, home: Path) -> tuple[list[str], list[list[str]]]:
+    """Columns that the page's code gives, and targets with model and answer set, in a process of its own."""
+    environment = {
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HOME": str(home / "home"),
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+    }
+    if hub is not None:
+        environment |= {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": hub.token}
+    page = Path(__file__).parents[2] / "docs" / "answer-format.md"
     done = subprocess.run(
-        [sys.executable, "-c", LOAD, where, "gsm8k,gsm8k_chat", ",".join(GENERATION_SCHEMA.names)],
-        env=os.environ
-        | {
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HOME": str(tmp_path / "home"),
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-        }
-        | environment,
-        cwd=tmp_path,
+        [sys.executable, "-c", LOAD, page, uri, hub.repo_id if hub else ""],
+        env=os.environ | environment,
+        cwd=home,
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
-
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["gsm8k 4 ['1', '2', '3', '4']", "gsm8k_chat 1 ['5']"]
+    columns, told = json.loads(done.stdout)
+    return columns, told
 
 
 def test_damaged_content_is_refused(opened: Opener, request: pytest.FixtureRequest) -> None:
