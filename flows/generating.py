@@ -16,7 +16,7 @@ from regrade.answers.durations import remember
 from regrade.answers.publishing import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError, spool_root
-from regrade.engines.base import WAITING, Engine, EngineInfo, LimitedEngine
+from regrade.engines.base import WAITING, Engine, LimitedEngine
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import prompt_rendering
 from regrade.orchestration import artifacts
@@ -25,7 +25,6 @@ from regrade.orchestration.machines import machines_ended_early, start_machines,
 from regrade.orchestration.waiting import Stages
 from regrade.orchestration.worker import engine_no_longer_needed, runs_under_worker
 from regrade.processes.metrics_endpoint import ports, show
-from regrade.records.computed import Computed, computed_differences
 from regrade.results.display import current_display, log_file
 from regrade.results.results import Evaluation, check_answered
 from regrade.settings import HarnessTasks
@@ -40,7 +39,7 @@ from regrade.tuning.search.lookup import with_tuned
 from tasks.generate import generate_missing, publish_seconds
 from tasks.plan import find_missing, plan_answers
 from tasks.publish import publish_answers
-from tasks.work import Work
+from tasks.work import Work, check_computed
 
 logger = logging.getLogger("regrade")
 
@@ -264,30 +263,6 @@ def limit(engine: Engine, in_flight: int | None) -> None:
         raise SettingsError(
             f"Engine '{engine.info.engine}' cannot limit its requests in flight. Leave out `--in-flight`."
         )
-
-
-def check_computed(info: EngineInfo, works: Sequence[Work]) -> None:
-    """Refuse to continue answers that were computed otherwise: they would not be one model's answers.
-
-    Differences that only round otherwise are logged, and so are all if `reuse.mix` accepts them.
-
-    Raises:
-        SettingsError: If an earlier session of an answer set computed something else.
-    """
-    now = info.computed or Computed(dtype=info.dtype)
-    for work in works:
-        earlier = [session.computed or Computed(dtype=session.dtype) for session in work.sessions]
-        found = dict.fromkeys(d for session in earlier for d in computed_differences(session, now))
-        differing = tuple(str(difference) for difference in found if not difference.rounding)
-        if differing and not work.reuse.mix:
-            raise SettingsError(
-                f"{work.title}: its answers so far were computed otherwise ({'; '.join(differing)} of this engine). Use the same "
-                "settings and kind of machine, `--fresh` to generate all answers again, or `--mix` to continue: the answer set "
-                "says so for ever."
-            )
-        work.mixed = differing
-        for difference in found:
-            logger.warning("%s: computed otherwise than before: %s", work.title, difference)
 
 
 def _publish_finished(works: Sequence[Work]) -> None:

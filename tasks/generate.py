@@ -24,7 +24,7 @@ from regrade.settings import GoodputLimits
 from regrade.settings.errors import OperationError, SettingsError, UserError
 from regrade.stats.speed import GoodputCount, Speed
 from regrade.text.text import duration_text
-from tasks.work import Work
+from tasks.work import Work, check_computed
 
 logger = logging.getLogger("regrade.generate")
 
@@ -82,6 +82,17 @@ def generate_missing(
         logger.warning("what other machines published is left out later: %s", error)
     session = session_of(engine, settings, day=work.requests.day, mixed=work.mixed)
     work.begin(session)
+
+    def note_learned() -> None:
+        """Store with the session what a server showed with its first answer."""
+        nonlocal session
+        if engine.info.computed != session.computed:
+            check_computed(engine.info, [work])
+            session = session.model_copy(
+                update={"computed": engine.info.computed, "mixed": work.mixed}
+            )
+            work.begin(session)
+
     with (
         RepeatingThread(seconds, publish, "publish", first=first),
         RepeatingThread(
@@ -94,7 +105,7 @@ def generate_missing(
         ),
     ):
         count = None if goodput is None else GoodputCount(goodput)
-        progress = generate(work.requests, engine, work.spool, advance, count)
+        progress = generate(work.requests, engine, work.spool, advance, count, note_learned)
     display.advance(work.title, progress)
     work.progress = work.live = progress
     work.speed = None if work.measured is None else work.measured.speed

@@ -3,6 +3,8 @@
 Prefect visits the elements of a task's arguments (`tasks.step.hidden`), but not those of a plain class such as `Work`.
 """
 
+import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from time import time
 from typing import TYPE_CHECKING
@@ -12,16 +14,21 @@ from regrade.answers.manifest import Session
 from regrade.answers.origin import begin_session
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
-from regrade.engines.base import MeasuredEngine
+from regrade.engines.base import EngineInfo, MeasuredEngine
 from regrade.jobs.generate import Progress
 from regrade.jobs.plan import Plan
 from regrade.jobs.shares import Share
 from regrade.processes.metrics_state import AnswerSetState
+from regrade.records.computed import Computed, computed_differences
 from regrade.settings import Reuse, TokenPrice
+from regrade.settings.errors import SettingsError
 from regrade.stats.speed import Speed
 
 if TYPE_CHECKING:
     from prefect.futures import PrefectFuture
+
+
+logger = logging.getLogger("regrade")
 
 
 class Work:
@@ -138,3 +145,27 @@ class Work:
     def title(self) -> str:
         """Benchmark and model, for log lines and pages."""
         return self.plan.specification.title
+
+
+def check_computed(info: EngineInfo, works: Sequence[Work]) -> None:
+    """Refuse to continue answers that were computed otherwise: they would not be one model's answers.
+
+    Differences that only round otherwise are logged, and so are all if `reuse.mix` accepts them.
+
+    Raises:
+        SettingsError: If an earlier session of an answer set computed something else.
+    """
+    now = info.computed or Computed(dtype=info.dtype)
+    for work in works:
+        earlier = [session.computed or Computed(dtype=session.dtype) for session in work.sessions]
+        found = dict.fromkeys(d for session in earlier for d in computed_differences(session, now))
+        differing = tuple(str(difference) for difference in found if not difference.rounding)
+        if differing and not work.reuse.mix:
+            raise SettingsError(
+                f"{work.title}: its answers so far were computed otherwise ({'; '.join(differing)} of this engine). Use the same "
+                "settings and kind of machine, `--fresh` to generate all answers again, or `--mix` to continue: the answer set "
+                "says so for ever."
+            )
+        work.mixed = differing
+        for difference in found:
+            logger.warning("%s: computed otherwise than before: %s", work.title, difference)

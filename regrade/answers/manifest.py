@@ -107,6 +107,13 @@ class Session(StrictModel):
         return self.model_copy(update=changes)
 
 
+_HARMLESS = frozenset(
+    {"temperature 1.0", "top_p 1.0", "presence_penalty 0.0", "frequency_penalty 0.0", "stop"}
+)
+"""Values that OpenAI's API has by default (https://platform.openai.com/docs/api-reference/chat/create), and stop texts,
+which are applied to the answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Sums over all sessions that generated an answer set; zeros for imported answers, which have no session."""
@@ -162,6 +169,13 @@ class Manifest(StrictModel):
     def mixed(self) -> tuple[str, ...]:
         """Differences in what its sessions computed, which `--mix` accepted."""
         return tuple(dict.fromkeys(text for session in self.sessions for text in session.mixed))
+
+    @property
+    def not_sent(self) -> tuple[str, ...]:
+        """Sampling params that servers refused and that would have changed answers."""
+        computed = [session.computed for session in self.sessions if session.computed is not None]
+        refused = dict.fromkeys(text for known in computed for text in known.not_sent or ())
+        return tuple(text for text in refused if text not in _HARMLESS)
 
     @property
     def totals(self) -> Totals:

@@ -107,6 +107,7 @@ def _rows(
     state += [f"{manifest.failed:,} failed"] if manifest.failed else []
     state += [f"{manifest.refused:,} refused"] if manifest.refused else []
     state += [f"mixed: {'; '.join(manifest.mixed)}"] if manifest.mixed else []
+    state += [f"refused by the server: {', '.join(manifest.not_sent)}"] if manifest.not_sent else []
     date = f"{manifest.updated_at:%Y-%m-%d}"
     if not stored.scorings:
         empty = [""] if repeated else []

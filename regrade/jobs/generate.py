@@ -68,6 +68,7 @@ def generate(
     spool: Spool,
     on_progress: Callable[[Progress], None],
     goodput: GoodputCount | None = None,
+    before_rows: Callable[[], None] | None = None,
 ) -> Progress:
     """Generate rows of an answer set into the spool. `on_progress` is called after rows are on disk.
 
@@ -79,6 +80,7 @@ def generate(
         spool: Spool of the answer set, open.
         on_progress: Called with the counts so far.
         goodput: Counts the answers within limits.
+        before_rows: Called with each batch of answers, before it is on disk.
 
     Raises:
         EngineError: If the engine ends early or answers an unknown request. Finished rows stay in the spool.
@@ -133,6 +135,8 @@ def generate(
                 goodput.add_failed()
             progress.failed += completion.error is not None and not completion.error_permanent
             progress.refused += completion.error is not None and completion.error_permanent
+        if before_rows is not None:
+            before_rows()
         if rows:
             spool.append(rows if withheld is None else withheld.take(rows))
         progress.done += len(rows)

@@ -126,7 +126,7 @@ class EngineJob(Settings):
     goodput: Annotated[GoodputLimits | None, INDECISIVE, Option(("--goodput",), group="Engine")] = (
         None
     )
-    """Longest latencies of the answers that count as goodput, such as `ttft:2,tpot:0.05,e2el:30`. Default: it is not
+    """Longest latencies of the answers that count as goodput, such as `ttft=2s,tpot=50ms,e2el=30s`. Default: it is not
     measured."""
 
 

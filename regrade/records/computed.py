@@ -64,6 +64,8 @@ class Computed(StrictModel):
     """vLLM's model runner: `V1` or `V2`."""
     batch_invariant: Annotated[bool | None, ROUNDING] = None
     """Answers do not depend on which requests are computed together."""
+    not_sent: tuple[str, ...] | None = None
+    """Sampling params that a server refused, with the value that was asked for: its own were in effect."""
 
 
 class ComputedDifference(NamedTuple):

@@ -59,7 +59,7 @@ def _remarks(speed: Speed) -> Iterator[str]:
         rate = "" if goodput.per_second is None else f", {goodput.per_second:,.2f} per second"
         unknown = f"; {goodput.unmeasured:,} could not be measured" if goodput.unmeasured else ""
         yield (
-            f"goodput: {share} of {goodput.answers:,} answers within {goodput.limits}{rate}{unknown}"
+            f"goodput: {share} of {goodput.answers:,} answers within {goodput.limits_text}{rate}{unknown}"
         )
     if speed.measured_by == "client" and speed.e2el is not None:
         yield "latencies were measured by the client, per chunk: a chunk may hold several tokens"

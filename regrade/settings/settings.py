@@ -15,6 +15,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    PlainSerializer,
     WithJsonSchema,
     model_validator,
 )
@@ -345,40 +346,65 @@ class Reuse(Settings):
     ever."""
 
 
+_UNITS = {"s": 1.0, "ms": 0.001}
+
+
+def _seconds(limit: object) -> object:
+    """Return the seconds of a limit with a unit, such as `2s` or `500ms`.
+
+    vLLM's own `--goodput` has milliseconds without a unit, so that a bare number may mean either.
+    """
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+) *(s|ms)", limit) if isinstance(limit, str) else None
+    if found is None:
+        raise ValueError(f"'{limit}' should be a number with its unit, such as `2s` or `500ms`")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+Limit = Annotated[
+    Annotated[float, Field(gt=0)] | None,
+    BeforeValidator(lambda limit: None if limit is None else _seconds(limit)),
+    PlainSerializer(lambda limit: None if limit is None else f"{limit!r}s"),
+    WithJsonSchema({"type": "string", "examples": ["2s", "500ms"]}),
+]
+"""Longest duration, in seconds; given and passed on as text with a unit."""
+
+
 class GoodputLimits(Settings):
-    """Longest latencies, in seconds, of an answer that counts as goodput; at least one. Also as text: `ttft:2,tpot:0.05`."""
+    """Longest latencies of an answer that counts as goodput; at least one. Also as text: `ttft=2s,tpot=50ms`."""
 
     model_config = ConfigDict(title="Limits")
 
-    ttft: float | None = Field(None, gt=0)
+    ttft: Limit = None
     """Time to first token."""
-    tpot: float | None = Field(None, gt=0)
+    tpot: Limit = None
     """Time per output token after the first, the mean of an answer."""
-    e2el: float | None = Field(None, gt=0)
+    e2el: Limit = None
     """End-to-end latency: time to the last token."""
 
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, values: object) -> object:
-        """Accept `ttft:2,tpot:0.05` for `{ttft: 2, tpot: 0.05}`."""
+        """Accept `ttft=2s,tpot=50ms` for `{ttft: 2s, tpot: 50ms}`; also with `:`, as in vLLM."""
         if not isinstance(values, str):
             return values
-        limits = dict(part.strip().split(":", 1) for part in values.split(",") if ":" in part)
-        if len(limits) != values.count(",") + 1:
+        parts = [re.split("[=:]", part.strip(), maxsplit=1) for part in values.split(",")]
+        limits = {part[0]: part[1] for part in parts if len(part) == 2}
+        if len(limits) != len(parts):
             raise ValueError(
-                f"'{values}' should be latencies with their limits in seconds, each once, such as "
-                "`ttft:2,tpot:0.05,e2el:30`"
+                f"'{values}' should be latencies with their limits, each once, such as `ttft=2s,tpot=50ms,e2el=30s`"
             )
         return limits
 
     @model_validator(mode="after")
     def _has_limit(self) -> Self:
-        if self.ttft is None and self.tpot is None and self.e2el is None:
-            raise ValueError("goodput needs a limit: ttft, tpot or e2el, in seconds")
+        if not self.given:
+            raise ValueError("goodput needs a limit: ttft, tpot or e2el, such as `ttft=2s`")
         return self
 
-    def __str__(self) -> str:
-        return ", ".join(f"{name.upper()} {value:g} s" for name, value in self if value is not None)
+    @property
+    def given(self) -> dict[str, float]:
+        """The limits that were given, in seconds."""
+        return {name: value for name, value in self if value is not None}
 
 
 class GateSettings(Settings):

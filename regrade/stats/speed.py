@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -34,7 +34,8 @@ class Spread(StrictModel):
 class Goodput(StrictModel):
     """Answers of a session that arrived within limits."""
 
-    limits: GoodputLimits
+    limits: dict[str, Annotated[float, Field(gt=0)] | None]
+    """Longest latencies in seconds: `ttft`, `tpot` and `e2el`. None, or not there: not limited."""
     answers: int = Field(ge=0)
     """Answers that were compared with the limits; failed ones count as outside."""
     within: int = Field(ge=0)
@@ -47,6 +48,12 @@ class Goodput(StrictModel):
     def share(self) -> float | None:
         """Share of the answers within the limits, from 0 to 1; None without answers."""
         return self.within / self.answers if self.answers else None
+
+    @property
+    def limits_text(self) -> str:
+        """The limits in words."""
+        given = ((name, limit) for name, limit in self.limits.items() if limit is not None)
+        return ", ".join(f"{name.upper()} {limit:g} s" for name, limit in given)
 
 
 class OtherSide(StrictModel):
@@ -169,7 +176,7 @@ class GoodputCount:
     def result(self, seconds: float) -> Goodput:
         """Return the goodput of a session that took this long."""
         return Goodput(
-            limits=self._limits,
+            limits={**self._limits.given},
             answers=self._answers,
             within=self._within,
             unmeasured=self._unmeasured,

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.generating import check_computed
 from regrade.answers.local import LocalRepository
 from regrade.answers.spool import Spool
 from regrade.engines.base import EngineInfo
@@ -13,7 +12,7 @@ from regrade.jobs.plan import Plan
 from regrade.records.computed import Computed
 from regrade.settings import Reuse
 from regrade.settings.errors import SettingsError
-from tasks.work import Work
+from tasks.work import Work, check_computed
 from tests.builders import session
 from tests.sums import plan_of
 

@@ -9,7 +9,6 @@ from typing import Any
 import datasets
 import pytest
 
-from regrade.settings import GoodputLimits
 from regrade.stats.speed import Speed
 from tests.command_line import DEMO, Ran, regrade
 
@@ -44,7 +43,7 @@ def _evaluate(answers: Path, environment: dict[str, str], *more: str) -> Ran:
         "--limit",
         str(LIMIT),
         "--goodput",
-        "e2el:600",
+        "e2el=600s",
         "--json",
         *more,
         process=True,
@@ -136,7 +135,7 @@ def test_measurements_and_goodput_are_in_the_result_the_manifest_and_mlflow(eval
         )
         goodput = speed.goodput
         assert goodput is not None
-        assert goodput.limits == GoodputLimits(e2el=600)
+        assert goodput.limits == {"e2el": 600}
         assert (goodput.answers, goodput.within, goodput.unmeasured) == (LIMIT, LIMIT, 0)
         assert scalars["goodput_share"] == 1.0
         assert scalars["goodput_per_second"] > 0

@@ -13,7 +13,6 @@ from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool, spool_folder
 from regrade.records.specification import ModelIdentity
-from regrade.settings import GoodputLimits
 from regrade.stats.speed import Goodput, Speed, Spread
 from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.search.job import TuneResult
@@ -39,7 +38,7 @@ SPEED = Speed(
     prefix_hit_rate=0.25,
     preemptions=6,
     goodput=Goodput(
-        limits=GoodputLimits(ttft=2, e2el=30), answers=QUESTIONS, within=9, per_second=1.5
+        limits={"ttft": 2, "tpot": None, "e2el": 30}, answers=QUESTIONS, within=9, per_second=1.5
     ),
 )
 

@@ -67,7 +67,7 @@ class Timed(Answering):
 
 
 def test_goodput_counts_the_answers_of_a_session_and_failures_are_outside(spool: Spool):
-    plan, count = plan_of(6), GoodputCount(GoodputLimits(e2el=0.35))
+    plan, count = plan_of(6), GoodputCount(GoodputLimits.model_validate("e2el=350ms"))
 
     generate(plan.requests(plan.missing(set())), Timed(), spool, lambda p: None, count)
 

@@ -2,7 +2,6 @@
 
 from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation
-from regrade.settings import GoodputLimits
 from regrade.stats.speed import Goodput, OtherSide, Speed, Spread
 from regrade.text.markdown import markdown
 
@@ -64,7 +63,7 @@ def test_measurements_of_a_client_say_so():
 
 
 def test_goodput_names_its_limits():
-    limits = GoodputLimits(ttft=2, e2el=30)
+    limits = {"ttft": 2.0, "tpot": None, "e2el": 30.0}
     goodput = Goodput(limits=limits, answers=4, within=3, unmeasured=1, per_second=1.5)
 
     page = shown(Speed(goodput=goodput))

@@ -4,7 +4,15 @@ from pydantic import ValidationError
 
 from regrade.settings import GoodputLimits
 from regrade.stats import speed as speed_module
-from regrade.stats.speed import PERCENTILES, Durations, GoodputCount, OtherSide, Speed, Spread
+from regrade.stats.speed import (
+    PERCENTILES,
+    Durations,
+    Goodput,
+    GoodputCount,
+    OtherSide,
+    Speed,
+    Spread,
+)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +76,7 @@ def spread(mean: float) -> Spread:
 
 
 def test_goodput_counts_answers_within_every_limit():
-    count = GoodputCount(GoodputLimits(ttft=1, tpot=0.1))
+    count = GoodputCount(GoodputLimits.model_validate("ttft=1s,tpot=100ms"))
     count.add(0.5, 1.4, 10)  # 0.1 s a token
     count.add(0.5, 1.5, 10)  # more
     count.add(1.1, 1.2, 10)  # late
@@ -82,7 +90,7 @@ def test_goodput_counts_answers_within_every_limit():
 
 
 def test_an_answer_without_the_latency_that_is_limited_is_neither_good_nor_bad():
-    count = GoodputCount(GoodputLimits(ttft=1, e2el=2))
+    count = GoodputCount(GoodputLimits.model_validate("ttft=1s,e2el=2s"))
     count.add(None, 1.0, 10)
     count.add(None, 3.0, 10)  # too late, whenever it began
     count.add(0.5, 1.0, None)
@@ -93,23 +101,49 @@ def test_an_answer_without_the_latency_that_is_limited_is_neither_good_nor_bad()
 
 
 def test_goodput_without_answers_has_no_share():
-    assert GoodputCount(GoodputLimits(ttft=1)).result(0.0).share is None
+    assert GoodputCount(GoodputLimits.model_validate("ttft=1s")).result(0.0).share is None
 
 
-@pytest.mark.parametrize("text", ["ttft:2,tpot:0.05,e2el:30", "e2el:30, ttft:2,tpot:0.05"])
-def test_limits_are_also_a_text(text: str):
+@pytest.mark.parametrize("text", ["ttft=2s,tpot=50ms,e2el=.5s", "e2el:500ms, ttft:2s,tpot:50 ms"])
+def test_limits_are_also_a_text_and_passed_on_with_units(text: str):
     limits = GoodputLimits.model_validate(text)
 
-    assert limits == GoodputLimits(ttft=2, tpot=0.05, e2el=30)
-    assert str(limits) == "TTFT 2 s, TPOT 0.05 s, E2EL 30 s"
+    assert limits.given == {"ttft": 2, "tpot": 0.05, "e2el": 0.5}
+    assert limits.model_dump(mode="json") == {"ttft": "2.0s", "tpot": "0.05s", "e2el": "0.5s"}
+    assert GoodputLimits.model_validate_json(limits.model_dump_json()) == limits
+    assert GoodputCount(limits).result(1.0).limits_text == "TTFT 2 s, TPOT 0.05 s, E2EL 0.5 s"
 
 
 @pytest.mark.parametrize(
-    "text", ["", "ttft", "ttft:2,ttft:3", "ttft:0", "itl:1", "ttft:fast", "ttft:2,,e2el:3"]
+    "text",
+    [
+        "",
+        "ttft",
+        "ttft=2s,ttft=3s",
+        "ttft=0s",
+        "itl=1s",
+        "ttft=fast",
+        "ttft=2s,,e2el=3s",
+        "ttft=2m",
+    ],
 )
 def test_a_text_that_names_no_limits_is_refused(text: str):
     with pytest.raises(ValidationError):
         GoodputLimits.model_validate(text)
+
+
+@pytest.mark.parametrize("limits", ["ttft:500", {"ttft": 500}, {"ttft": 0.5}, {"ttft": "500"}])
+def test_a_limit_without_a_unit_is_refused_since_vllms_are_milliseconds(limits: object):
+    with pytest.raises(ValidationError, match="number with its unit, such as `2s` or `500ms`"):
+        GoodputLimits.model_validate(limits)
+
+
+def test_limits_that_were_stored_are_seconds():
+    stored = Goodput.model_validate(
+        {"limits": {"ttft": 2.0, "tpot": None, "e2el": 30}, "answers": 4, "within": 3}
+    )
+
+    assert stored.limits_text == "TTFT 2 s, E2EL 30 s"
 
 
 @pytest.mark.parametrize(("theirs", "differs"), [(1.04, False), (1.06, True), (0.94, True)])
@@ -121,7 +155,7 @@ def test_engine_and_client_agree_within_five_percent(theirs: float, *, differs: 
 
 
 def test_scalars_have_goodput_and_the_other_side():
-    count = GoodputCount(GoodputLimits(e2el=1))
+    count = GoodputCount(GoodputLimits.model_validate("e2el=1s"))
     count.add(0.1, 0.5, 2)
     other = OtherSide(by="client", requests=1, e2el=0.6)
     scalars = Speed(goodput=count.result(2.0), other_side=other, requests=1).scalars()

@@ -15,6 +15,17 @@ from regrade.settings import SamplingParams
 
 Body = dict[str, Any]
 
+RENAMED = {"max_tokens": "max_completion_tokens"}
+"""Newer name of a field, which OpenAI's reasoning models demand
+(https://platform.openai.com/docs/api-reference/chat/create)."""
+_LEFT_OUT = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "stop")
+"""Fields that are not sent to a server that refuses them; stop texts are applied to its answer."""
+_NOT_KNOWN = re.compile(
+    r"unsupported|not supported|not support|unrecogni[sz]ed|unknown|unexpected|extra (inputs|fields)|not permitted|"
+    r"not allowed|deprecated",
+    re.IGNORECASE,
+)
+"""Words with which servers refuse a field or its value, whatever the prompt."""
 _NEUTRAL = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "thinking_token_budget": None}
 """vLLM-only sampling params, with the value that disables each."""
 
@@ -41,6 +52,19 @@ def sampling_body(sampling: SamplingParams, *, is_vllm: bool) -> Body:
         if value is not None and (is_vllm or value != neutral):
             body[name] = value
     return body
+
+
+def refused_field(error: RefusedError, body: Body) -> str | None:
+    """Return the field of a body that a server refuses for all prompts, and without which it can be asked; else None."""
+    if error.status not in (400, 422) or error.too_long or not _NOT_KNOWN.search(error.message):
+        return None
+    named = error.field or error.message
+    places = {
+        name: found.start()
+        for name in (*RENAMED, *_LEFT_OUT)
+        if name in body and (found := re.search(rf"\b{name}\b", named)) is not None
+    }
+    return min(places, key=places.__getitem__, default=None)
 
 
 def structure_body(structure: Structure | None, *, is_vllm: bool, chat: bool) -> Body:
@@ -174,8 +198,8 @@ def completion(
     except ValueError as error:
         raise RefusedError(None, str(error)) from error
     reasoning = reasoning_of(message)
-    # Stop texts are not sent to a server that could apply them to the reasoning.
-    cut = _before_stop(text, request.sampling.stop) if reasoning else text
+    # Stop texts are not sent to a server that could apply them to the reasoning, or that refuses them.
+    cut = _before_stop(text, request.sampling.stop)
     return Completion(
         **prompt_fields(request),
         text=cut,

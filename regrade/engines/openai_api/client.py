@@ -1,11 +1,13 @@
 """The client of the engine `openai`: sends many requests to a server at the same time."""
 
 import asyncio
+import logging
 import queue
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Self, TypeVar
 
@@ -15,11 +17,12 @@ from regrade.engines.base import EngineInfo, PromptRendering, Withdrawable
 from regrade.engines.openai_api import bodies
 from regrade.engines.openai_api.meter import ClientMeter
 from regrade.engines.openai_api.settings import ServerSettings
-from regrade.engines.openai_api.transport import RefusedError, Server
+from regrade.engines.openai_api.transport import RefusedError, Server, concerns_prompt
 from regrade.models import ResolvedModel
 from regrade.models.chat_template import OPEN_THOUGHTS
 from regrade.models.served import reachable, served_models
 from regrade.records import Completion, LabelMethod, Request, Structure
+from regrade.records.computed import Computed
 from regrade.settings.errors import SettingsError
 from regrade.stats.speed import OtherSide, Speed
 
@@ -83,7 +86,12 @@ _TOPS = (20, 5, 1)
 _GLANCE = 1.0
 """Seconds between two checks for withdrawn requests."""
 
+_SAME_REFUSALS = 8
+"""First requests that all fail with one refusal, after which a run ends."""
+
 _T = TypeVar("_T")
+
+logger = logging.getLogger("regrade.generate")
 
 
 class OpenAIClient:
@@ -126,6 +134,9 @@ class OpenAIClient:
         self._batch_size = settings.batch_size
         self._top = _TOPS[0]
         self._streaming = bodies.STREAMING
+        self._renamed: dict[str, str] = {}
+        self._not_sent: dict[str, str] = {}
+        self._is_tried = False
         self._in_flight: int | None = None
         self._meter = ClientMeter()
         self._speed: Speed | None = None
@@ -143,7 +154,7 @@ class OpenAIClient:
 
     @property
     def info(self) -> EngineInfo:
-        """Properties that the server reports."""
+        """Properties that the server reports, and with its first answer also what it refuses."""
         if self._info is None:
             raise RuntimeError("the engine is not open: use it as a context manager")
         return self._info
@@ -200,6 +211,7 @@ class OpenAIClient:
         withdrawn: frozenset[int] = frozenset()
         self._speed, before = None, self._totals()
         self._meter = ClientMeter()
+        held: list[list[Completion]] = []
         try:
             while True:
                 while unanswered < window and (group := next(groups, None)) is not None:
@@ -210,6 +222,7 @@ class OpenAIClient:
                     future.add_done_callback(finished.put)
                 self._unanswered = unanswered
                 if not running:
+                    yield from held
                     self._speed = self._meter.speed(measured_between(before, self._totals()))
                     return
                 if isinstance(requests, Withdrawable):
@@ -226,8 +239,17 @@ class OpenAIClient:
                     future = finished.get()
                 unanswered -= len(running.pop(future))
                 self._unanswered = unanswered
-                if not future.cancelled():
-                    yield future.result()
+                if future.cancelled():
+                    continue
+                held.append(future.result())
+                if not self._is_tried:
+                    answered = any(answer.error is None for answer in held[-1])
+                    if not answered and sum(map(len, held)) < _SAME_REFUSALS:
+                        continue
+                    _check_refusals(held)
+                    self._is_tried = True
+                yield from held
+                held.clear()
         finally:
             self._unanswered = 0
             for future in running:
@@ -409,6 +431,50 @@ class OpenAIClient:
                 self._streaming = min(self._streaming, tuple(less), key=len)
 
     async def _post(self, group: Sequence[Request], body: bodies.Body) -> dict[str, Any]:
+        """Send a request without the fields that the server refuses, which its first refusal of each shows."""
+        while True:
+            sent = {
+                self._renamed.get(name, name): value
+                for name, value in body.items()
+                if name not in self._not_sent
+            }
+            try:
+                response = await self._send(group, sent)
+            except RefusedError as error:
+                field = bodies.refused_field(error, sent)
+                if field is None:
+                    raise
+                self._leave_out(field, sent[field], error)
+                continue
+            self._learned()
+            return response
+
+    def _leave_out(self, field: str, value: object, error: RefusedError) -> None:
+        if field in self._renamed or field in self._not_sent:
+            return  # another request in flight was refused before
+        if field in bodies.RENAMED:
+            self._renamed[field] = bodies.RENAMED[field]
+            logger.info("'%s' is sent instead of '%s': %s", bodies.RENAMED[field], field, error)
+            return
+        # Seeds and stop texts are different for each request.
+        self._not_sent[field] = field if field in ("seed", "stop") else f"{field} {value}"
+        logger.warning(
+            "%s is not sent any more, so that %s; this is stored with the answers (%s)",
+            self._not_sent[field],
+            "answers are cut here" if field == "stop" else "the server's own value is in effect",
+            error,
+        )
+
+    def _learned(self) -> None:
+        """Note what the server takes, now that it has answered."""
+        not_sent = tuple(map(str, self._not_sent.values()))
+        known = self.info.computed or Computed()
+        if known.not_sent != not_sent:
+            self._info = replace(
+                self.info, computed=known.model_copy(update={"not_sent": not_sent})
+            )
+
+    async def _send(self, group: Sequence[Request], body: bodies.Body) -> dict[str, Any]:
         send = self._server.stream if "stream" in body else self._server.post
         body = {"model": self._model.path, **body}
         if not isinstance(group[0].prompt, str):
@@ -433,6 +499,20 @@ class OpenAIClient:
 
     def _run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+def _check_refusals(held: Sequence[Sequence[Completion]]) -> None:
+    """End a run whose first requests were all refused for the same reason, which does not lie in the question.
+
+    Raises:
+        SettingsError: If they were.
+    """
+    errors = [completion.error for batch in held for completion in batch]
+    if errors[0] is not None and len({*errors}) == 1 and not concerns_prompt(errors[0]):
+        raise SettingsError(
+            f"The first {len(errors)} requests all failed in the same way, so that no more are sent, and none of them is stored: "
+            f"{errors[0]}"
+        )
 
 
 async def _connect(settings: ServerSettings, urls: Sequence[str]) -> Server:

@@ -41,7 +41,8 @@ class ServerSettings(Settings):
     model_revision: str | None = Field(None, min_length=1)
     """Revision of the served weights, such as a commit or a training step. Default: as the server reports."""
     max_concurrency: Annotated[int, FIXED] = Field(64, ge=1, le=4096)
-    """Requests in flight, at all servers together."""
+    """Most requests in flight, at all servers together; fewer while a server says that these are too many (status 429, or
+    rate-limit headers)."""
     batch_size: int = Field(1, ge=1, le=256)
     """Completion prompts per request, if the server allows it; a chat request always carries one prompt."""
     api_key_env: str = "OPENAI_API_KEY"

@@ -19,7 +19,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from regrade.engines.openai_api.addresses import Address, Addresses
+from regrade.engines.openai_api.addresses import Address, Addresses, until_reset
 from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.streaming import END, StreamedResponse, events
 from regrade.hub.http_client import Failure, failure_of, retry_after
@@ -32,6 +32,8 @@ _CONNECT_SECONDS = 30.0
 """Longest time to connect, in seconds; a machine that is switched off does not refuse a connection."""
 _LONGEST_RETRY_AFTER = 300.0
 """Longest wait that a server may request (`Retry-After`), in seconds."""
+_TOO_MANY = 429
+"""Status of a server that gets more requests than it allows."""
 _ENDING_TOKENS = 16
 """Tokens at the end of a prompt that are searched for the beginning of a thought."""
 _SPACES = " \n\N{LATIN CAPITAL LETTER C WITH DOT ABOVE}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}\N{LOWER ONE EIGHTH BLOCK}"
@@ -45,13 +47,19 @@ _MOST_TOKEN_BYTES = 2048
 _MOST_RANK_BYTES = 256
 """Most bytes of each token that is ranked beside it."""
 _CONTEXT = re.compile(r"context[ _]length", re.IGNORECASE)
+_OF_PROMPT = re.compile(
+    r"context[ _]length|content|prompt|polic(y|ies)|safety|flagged", re.IGNORECASE
+)
+"""Words of refusals that may be due to the question: filters of content, and limits on its length."""
 
 
 class RefusedError(Exception):
     """The server rejects this request; other requests may succeed."""
 
-    def __init__(self, status: int | None, message: str) -> None:
+    def __init__(self, status: int | None, message: str, field: str | None = None) -> None:
         self.status, self.message = status, message
+        self.field = field
+        """Field of the body that the server names apart from its message, if it does."""
         super().__init__(status, message)
 
     def __str__(self) -> str:
@@ -61,6 +69,11 @@ class RefusedError(Exception):
     def too_long(self) -> bool:
         """True if the request exceeds the context, which servers report only in the message."""
         return self.status in (400, 413, 422) and _CONTEXT.search(self.message) is not None
+
+
+def concerns_prompt(problem: str) -> bool:
+    """Return True if a refusal may be due to the question, so that another question may be accepted."""
+    return _OF_PROMPT.search(problem) is not None
 
 
 @dataclass
@@ -156,9 +169,13 @@ class Server:
         while (address := self._addresses.next(tried)) is not None:
             tried.append(address)
             try:
-                with address.busy():
-                    return await send(f"{address.url}/{path}", body)
+                async with address.turn():
+                    response = await send(f"{address.url}/{path}", body)
+                address.accepted()
+                return response
             except _RetryableError as error:
+                if error.status == _TOO_MANY or error.wait is not None:
+                    address.refused(error.problem, min(error.wait or 0.0, _LONGEST_RETRY_AFTER))
                 self._addresses.rest(address, error.problem, error.wait)
                 failure = error
                 if not error.moves:
@@ -245,6 +262,8 @@ class Server:
             async with self._session.post(url, json=body, allow_redirects=False) as response:
                 if response.status >= 400:
                     raise self._error(url, response, await _read(response))
+                if (seconds := until_reset(response.headers)) is not None:
+                    self._addresses.at(url).pause(min(seconds, _LONGEST_RETRY_AFTER))
                 if response.status >= 300:
                     raise _redirected(url, response)
                 yield response
@@ -267,7 +286,7 @@ class Server:
             return _RetryableError(f"{status}: {message}", status, retry_after(response.headers))
         settings_error = not_accepted(url, status, self._settings.api_key_env, message)
         return settings_error or RefusedError(
-            status, f"The server rejected the request ({status}): {message}"
+            status, f"The server rejected the request ({status}): {message}", _field(content)
         )
 
     def _final_error(self, error: _RetryableError, started: float) -> Exception:
@@ -295,7 +314,8 @@ def _most_bytes(body: Mapping[str, Any]) -> int:
     ranked = max(int(body.get(name) or 0) for name in ("logprobs", "top_logprobs"))
     token = _MOST_TOKEN_BYTES + _MOST_RANK_BYTES * ranked
     given = sum(len(text) for text in prompts or ()) if body.get("echo") else 0
-    return _MOST_BYTES + token * (answers * int(body.get("max_tokens", 0)) + given)
+    most = int(body.get("max_tokens") or body.get("max_completion_tokens") or 0)
+    return _MOST_BYTES + token * (answers * most + given)
 
 
 async def _bounded(response: aiohttp.ClientResponse, most: int) -> AsyncIterator[bytes]:
@@ -350,19 +370,31 @@ def _error_of(event: Mapping[str, Any], data: bytes) -> Exception:
     return RefusedError(status, f"The server rejected the request ({status}): {_message(data)}")
 
 
+def _problem(content: bytes) -> Any:  # noqa: ANN401 - whatever a server sends
+    """Return what an error response says in the form of the API, None for anything else."""
+    try:
+        answer = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+    return answer.get("error", answer) if isinstance(answer, dict) else None
+
+
+def _field(content: bytes) -> str | None:
+    """Return the field that an error response names (`param` in OpenAI's API)."""
+    problem = _problem(content)
+    field = problem.get("param") if isinstance(problem, dict) else None
+    return field if isinstance(field, str) else None
+
+
 def _message(content: bytes) -> str:
     """Return the message of an error response in the form of the API; of anything else only its size.
 
     A page that is not the API's may hold what the sender of the request should not see.
     """
-    try:
-        answer = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        answer = None
-    message = None
-    if isinstance(answer, dict):
-        inner = answer.get("error", answer)
-        message = inner.get("message", inner.get("detail")) if isinstance(inner, dict) else inner
+    problem = _problem(content)
+    message = problem
+    if isinstance(problem, dict):
+        message = problem.get("message", problem.get("detail"))
     if message is None:
         return f"(no error of the API, but {len(content):,} bytes)" if content else "(nothing)"
     return " ".join(str(message).split())[:500] or "(nothing)"

@@ -126,8 +126,8 @@ def server() -> Iterator[Misbehaving]:
 
 
 @contextmanager
-def misbehaving_server() -> Iterator[Misbehaving]:
-    misbehaving = Misbehaving()
+def misbehaving_server(server: Misbehaving | None = None) -> Iterator[Misbehaving]:
+    misbehaving = server or Misbehaving()
     loop = asyncio.new_event_loop()
     app = web.Application()
     app.router.add_get("/v1/models", misbehaving.models)
