@@ -35,11 +35,12 @@ from regrade.settings.marks import (
     SAME_ANSWERS,
     VARIES,
     Absent,
+    OnWorker,
     Option,
 )
 from regrade.settings.problems import one_line, sentence
 from regrade.settings.view_address import default_answers as default_answers
-from regrade.settings.worker_limits import check_parameters
+from regrade.settings.worker_limits import check_parameters, check_tracking
 
 
 def _of_kind(engine: object) -> object:
@@ -82,6 +83,7 @@ TrackingUri = Annotated[
         description="MLflow server or database. Default: `MLFLOW_TRACKING_URI` where it runs, else SQLite beside the answers.",
     ),
     PATH,
+    OnWorker(check_tracking),
     INDECISIVE,
     SAME_ANSWERS,
     WHERE,

@@ -21,6 +21,8 @@ STARTED_BY_WORKER = "PREFECT__FLOW_RUN_ID"
 """Environment variable that Prefect sets in the process of a flow run."""
 FOLDERS = "REGRADE_FOLDERS"
 """Environment variable with the folders that runs may name, separated by `:`. `regrade worker` always sets it for runs."""
+TRACKING = "MLFLOW_TRACKING_URI"
+"""Environment variable with the MLflow server of this worker, which gets its credentials for MLflow."""
 REMOTE_CODE = "REGRADE_REMOTE_CODE"
 """Environment variable: runs may name code if it is `1`. `regrade worker` sets it to 0 for runs unless it is set."""
 _NAME = re.compile(r"(?!\.)[\w.{}+@-]+(?:/(?!\.)[\w.{}+@-]+)*", re.ASCII)
@@ -82,6 +84,21 @@ def check_path(name: str, value: str, *, may_be_name: bool) -> None:
         f"{name}: '{value}' is in none of the folders that this worker shares with runs: "
         f"{folders.replace(os.pathsep, ', ')}. Use one of them, or start the worker with the folder in {FOLDERS}."
     )
+
+
+def check_tracking(value: str | None) -> None:
+    """Refuse an MLflow server that is not this worker's own: it would get the worker's credentials.
+
+    Raises:
+        RefusedParameterError: If it is an address other than `MLFLOW_TRACKING_URI`, with or without its user and password.
+    """
+    own = os.environ.get(TRACKING, "")
+    known = {address.rstrip("/") for address in (own, re.sub(r"//[^/@]*@", "//", own))}
+    if value is not None and _ADDRESS.match(value) and value.rstrip("/") not in known:
+        raise RefusedParameterError(
+            f"tracking_uri: '{value}' is not the MLflow server of this worker, which would send it its credentials. Leave the "
+            f"parameter out, or start the worker with this address in {TRACKING}."
+        )
 
 
 def _refuse_code(name: str, value: str) -> None:

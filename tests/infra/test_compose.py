@@ -232,6 +232,10 @@ def test_workers_run_only_what_is_installed_and_nothing_has_rights_of_root():
     for name in ("worker-cpu", "worker-gpu"):
         assert SERVICES[name]["command"][:4] == ["python", "-m", "regrade.cli.main", "worker"]
         assert "HF_TOKEN" in SERVICES[name]["environment"]
+        # Nothing in the images: /regrade, the home of runs, belongs to root and holds no models.
+        folders = SERVICES[name]["environment"]["REGRADE_FOLDERS"]
+        assert folders.startswith("${REGRADE_FOLDERS:-/data/models:")
+        assert folders == WORKER["services"]["worker-gpu"]["environment"]["REGRADE_FOLDERS"]
     assert "HF_TOKEN" not in SERVICES["deploy"]["environment"]
     for name in BUILT:
         assert SERVICES[name]["cap_drop"] == ["ALL"], name

@@ -114,7 +114,7 @@ def test_a_link_does_not_lead_out_of_the_folders(shared: Path):
         {"model": "org/name@v1.0", "judge": {"judges": ["org/judge@main"], "rubric": "correct"}},
         {"model": "{shared}/step-100", "answers": "{shared}/answers"},
         {"model": "shared/step-100", "tracking_uri": "sqlite:///shared/mlflow.db"},
-        {"tracking_uri": "http://127.0.0.1:5000", "gate": {"baseline": "last-good"}},
+        {"gate": {"baseline": "last-good"}},
         {"datasets": own(path="shared/questions.jsonl", prompt="Read /etc/x.py:main")},
         {"scorer": "number"},
         {"lm_eval": {"tasks": ["arc_challenge"]}},
@@ -127,6 +127,27 @@ def test_names_addresses_and_paths_in_the_folders_are_accepted(
     here = {k: v.format(shared=shared) if isinstance(v, str) else v for k, v in change.items()}
 
     make_job(EvaluationJob, RUN | here)
+
+
+@pytest.mark.parametrize("own", ["https://mlflow.example/", "https://me:word@mlflow.example"])
+def test_credentials_for_mlflow_go_to_the_server_of_the_worker_only(
+    own: str, shared: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    for configured in (None, own):
+        if configured is not None:
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", configured)
+            for known in (own, "https://mlflow.example", "sqlite:///shared/mlflow.db"):
+                make_job(EvaluationJob, RUN | {"tracking_uri": known})
+        for other in (
+            "http://mlflow.example",
+            "https://evil.example",
+            "https://evil.example?@mlflow.example",
+            "https://mlflow.example:8443",
+            "https://mlflow.example.evil.example",
+        ):
+            with pytest.raises(RefusedParameterError, match="MLflow server of this worker"):
+                make_job(EvaluationJob, RUN | {"tracking_uri": other})
 
 
 @pytest.mark.parametrize(
