@@ -17,17 +17,21 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal, Self, TypeAlias
 
 import orjson
+import psutil
 from pydantic import JsonValue
 
 from regrade.processes.environment import CHILD_VARIABLES
 from regrade.settings.errors import OperationError
 
+_CONTAINER_MEMORY = Path("/sys/fs/cgroup/memory.max")
 Limit = Literal["cpu", "time", "memory", "crash"]
 _QUEUED = 4
 """Tasks of `map` that wait for a worker, for each worker."""
@@ -58,6 +62,14 @@ Result: TypeAlias = JsonValue | Stopped
 def available_cores() -> int:
     """Return the number of cores that this process may use, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def free_memory() -> int:
+    """Return the bytes of memory that nobody uses, at most the limit of this process's container."""
+    free = psutil.virtual_memory().available
+    with suppress(OSError, ValueError):  # no control groups, or `max`
+        free = min(free, int(_CONTAINER_MEMORY.read_text()))
+    return free
 
 
 class LimitedProcesses:

@@ -4,6 +4,7 @@ The score of an answer is 1 if its program passes all tests. Where the tests hav
 its own result too (a group is passed if those before it are). How programs are run: docs/code.md.
 """
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Literal
 import orjson
 import pyarrow as pa
 
-from regrade.processes.limited import available_cores
+from regrade.processes.limited import available_cores, free_memory
 from regrade.processes.sandbox.calling import Verdict
 from regrade.processes.sandbox.interpreter import PACKAGES, find_interpreter
 from regrade.processes.sandbox.limits import Limits
@@ -33,6 +34,7 @@ from regrade.scorers.sessions import BatchScore, ScoringContext, Unit
 from regrade.settings import ScorerName, ScoringOptions
 from regrade.stats.named import Aggregate
 
+logger = logging.getLogger(__name__)
 LIMITS = Limits()
 
 
@@ -80,7 +82,7 @@ class Code:
     @contextmanager
     def session(self, context: ScoringContext) -> Iterator[BatchScore]:
         """Open the sandbox, test that it holds, and yield the function that scores a batch."""
-        processes = context.options.processes or available_cores()
+        processes = _at_once(context.options.processes or available_cores())
         with (
             open_sandbox(context.options.sandbox, limits=LIMITS, processes=processes) as sandbox,
             Workers(sandbox, processes, hidden_cases(context)) as workers,
@@ -94,6 +96,17 @@ class Code:
     ) -> Sequence[Aggregate]:
         """Return (): all results are means."""
         return ()
+
+
+def _at_once(processes: int) -> int:
+    """Return how many programs run at the same time: as many as the free memory holds if all of them use what they may."""
+    fit = max(1, free_memory() // LIMITS.all_bytes)
+    if fit < processes:
+        logger.warning(
+            "%d programs run at the same time instead of %d: the free memory holds no more if each uses all that it may.",
+            *(fit, processes),
+        )
+    return min(fit, processes)
 
 
 class Workers:

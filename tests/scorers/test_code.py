@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -60,6 +61,19 @@ def answers_to(sample: Sample, texts: Sequence[str | None]) -> Rows:
         )
         for number, text in enumerate(texts)
     ]
+
+
+def test_no_more_programs_run_at_once_than_fit_into_the_free_memory(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    opened = Mock(side_effect=code_module.open_sandbox)
+    monkeypatch.setattr(code_module, "open_sandbox", opened)
+    monkeypatch.setattr(code_module, "free_memory", lambda: 13 << 30)
+    scorer = load_scorer("code")
+    assert isinstance(scorer, SessionScorer)
+    with scorer.session(ScoringContext(ScoringOptions(processes=64), specification())):
+        assert opened.call_args.kwargs["processes"] == 3
+    assert "3 programs run at the same time instead of 64" in caplog.text
 
 
 @pytest.fixture(scope="module")

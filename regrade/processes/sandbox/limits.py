@@ -37,6 +37,11 @@ class Limits:
         return self.output_mib * _MIB
 
     @property
+    def all_bytes(self) -> int:
+        """Most memory of a program and its tests together: their processes, the files, and an output on its way."""
+        return (2 * self.memory_mib + self.scratch_mib + 2 * self.output_mib) * _MIB
+
+    @property
     def description(self) -> str:
         """The limits on which a score depends, for the identity of a scoring."""
         return (
