@@ -55,8 +55,8 @@ def run_name() -> str:
 @takes(TuneJob)
 def tune_settings(job: TuneJob) -> TuneResult:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
-    job = job.model_copy(update={"engine": job.engine.model_copy(update={"tuned": False})})
     with plan(job) as (work,):
+        job = job.model_copy(update={"engine": job.engine.model_copy(update={"tuned": False})})
         key = key_of(work.plan, job.limits.given)
         tuner = _Tuner(job, work)
         search = Search(tuner.start, job.limits, job.starts)

@@ -10,7 +10,7 @@ from regrade.answers.spool import Spool, spool_folder
 from regrade.jobs.continuing import as_stored, log_version_1, remaining
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import Plan
-from regrade.jobs.plans_of_job import plans_of
+from regrade.jobs.plans_of_job import planned
 from regrade.jobs.shares import Share
 from regrade.scorers import JUDGE
 from regrade.scoring.score import check_scorers
@@ -30,8 +30,7 @@ def plan_answers(job: GenerationJob) -> list[Work]:
     """
     share = None if job.share is None else Share.parse(job.share)
     repository = open_repository(job.answers, create=True)
-    model = job.engine.resolve(job.model)
-    plans = plans_of(job, model)
+    plans = planned(job)
     if isinstance(job, EvaluationJob):
         for plan in plans:
             chosen = plan.benchmark.scorers if job.scorer is None else (job.scorer,)

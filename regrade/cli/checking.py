@@ -1,9 +1,7 @@
 """Checks of a command's parameters before a server or an engine starts."""
 
-import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,8 +10,7 @@ from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownComm
 from pydantic import ValidationError
 
 from regrade.cli.job_options import option_name
-from regrade.jobs.job import BenchmarkChoice, GenerationJob
-from regrade.jobs.plans_of_job import check_plans
+from regrade.jobs.job import BenchmarkChoice
 from regrade.scorers import load_scorer
 from regrade.settings import Settings, registry
 from regrade.settings.errors import SettingsError, UnknownNameError
@@ -60,18 +57,6 @@ def check_names(parameters: Iterable[str], known: Collection[str], file: Path | 
             raise SettingsError(_unknown(name, sorted(known), file))
 
 
-def check_generation(job: GenerationJob) -> None:
-    """Refuse what the flow would refuse as soon as it has begun: sources, limits, repeats, a missing folder.
-
-    A model on the Hub is left to the flow: asking for it takes as long as starting the server.
-
-    Raises:
-        UserError: If the flow cannot run.
-    """
-    with _quiet("regrade.plan", "regrade.generate"):
-        check_plans(job)
-
-
 def _unknown(name: str, known: Sequence[str], file: Path | None) -> str:
     where = f" in '{file}'" if file is not None else ""
     if name == "gate":
@@ -116,20 +101,6 @@ def _engine_model(parameters: Mapping[str, Any]) -> str:
 
 def _texts(value: object) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
-
-
-@contextmanager
-def _quiet(*names: str) -> Iterator[None]:
-    """Log nothing: the flow will log the same lines."""
-    loggers = [logging.getLogger(name) for name in names]
-    before = [logger.disabled for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.disabled = True
-        yield
-    finally:
-        for logger, disabled in zip(loggers, before, strict=True):
-            logger.disabled = disabled
 
 
 # Errors in how a command is called, in one line that names the option.

@@ -9,6 +9,8 @@ from typing import Any, TypeVar, cast
 
 from regrade.cli.output import Output
 from regrade.cli.terminal import TerminalDisplay, log_to, print_blocks, print_next_steps
+from regrade.jobs.job import GenerationJob
+from regrade.jobs.plans_of_job import begin
 from regrade.orchestration.configured import has_server
 from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
 from regrade.processes.importing import quick_imports
@@ -24,13 +26,16 @@ logger = logging.getLogger("regrade")
 _R = TypeVar("_R")
 
 
-def run_flow(name: str, kind: type[_R], job: Settings, output: Output) -> _R:
+def run_flow(
+    name: str, kind: type[_R], job: Settings, output: Output, first: GenerationJob | None = None
+) -> _R:
     """Run a flow on the configured Prefect server or a temporary one.
 
     Args:
         name: Module and function of the flow.
         kind: Type of its result.
         job: Its parameters, of which those that were set are given to it.
+        first: Job with which the flow begins; it is planned before a server is started.
         output: Form of the result on stdout; an evaluation that failed in part is printed before the error is raised.
 
     Raises:
@@ -51,6 +56,8 @@ def run_flow(name: str, kind: type[_R], job: Settings, output: Output) -> _R:
     try:
         # Output of libraries must not mix with the JSON on stdout.
         with contextlib.redirect_stdout(sys.stderr), display.shown(), shown_on(display):
+            if first is not None:
+                begin(first)
             if name == "score_answers" and not has_server():
                 # A temporary Prefect server would take longer than the scoring.
                 result: object = _function("scoring", "score_stored")(job)

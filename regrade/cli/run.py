@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from regrade.cli.checking import check_generation, checked_job
+from regrade.cli.checking import checked_job
 from regrade.cli.flow_run import print_result, run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.options import MetricsPort
@@ -34,11 +34,10 @@ def evaluate(
     """Evaluate a model: generate missing answers, publish, score and track them."""
     options = options or EvaluateOptions()
     job = checked_job(EvaluationJob, options.parameters(), options.config)
-    check_generation(job)
     if job.judge is not None:
         _check_judge(job.judge, job.names)
     _serve_metrics(metrics_port)
-    print_result(run_flow("evaluate_model", Evaluation, job, output), output)
+    print_result(run_flow("evaluate_model", Evaluation, job, output, job), output)
 
 
 def generate(
@@ -50,9 +49,8 @@ def generate(
     """Generate and publish missing answers, without scoring them."""
     options = options or GenerateOptions()
     job = checked_job(GenerationJob, options.parameters(), options.config)
-    check_generation(job)
     _serve_metrics(metrics_port)
-    print_result(run_flow("generate_answers", Evaluation, job, output), output)
+    print_result(run_flow("generate_answers", Evaluation, job, output, job), output)
 
 
 def score(options: ScoreOptions | None = None, *, output: Output = TABLE) -> None:

@@ -1,16 +1,18 @@
 """`regrade sweep`: an evaluation at each point of a grid of settings."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 from pydantic import ValidationError
 
-from regrade.cli.checking import check_generation, checked_job
+from regrade.cli.checking import checked_job
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOption, JobOptions, options_for, options_of
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import print_blocks
+from regrade.jobs.job import EvaluationJob
 from regrade.settings.errors import SettingsError
 from regrade.settings.marks import FREE_TEXT, PATH
 from regrade.settings.problems import one_line
@@ -120,8 +122,8 @@ def sweep(*arguments: VALUES) -> None:
             chosen["in_flight"] = in_flight
         chosen["axes"] = _merged(chosen.get("axes") or (), axes)
         job = checked_job(SweepJob, chosen, options.config)
-        _check(job)
-        result = run_flow("sweep_settings", SweepResult, job, output)
+        check_address(job)
+        result = run_flow("sweep_settings", SweepResult, job, output, _first(job))
         output.show(result, lambda: print_blocks(_page(result)))
 
     app(fixed, exit_on_error=False, print_error=False, result_action="return_none")
@@ -148,16 +150,12 @@ def _word(value: object) -> str:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
-def _check(job: SweepJob) -> None:
-    """Refuse what the flow would refuse, before a server for it is started."""
-    check_address(job)
+def _first(job: SweepJob) -> EvaluationJob | None:
+    """Return the first point whose values fit; the others are rows of the result."""
     for point in job.points():
-        try:
-            first = point.job()
-        except SettingsError:
-            continue  # a row of the result
-        check_generation(first)
-        return
+        with suppress(SettingsError):
+            return point.job()
+    return None
 
 
 def _page(sweep: SweepResult) -> list[Block]:

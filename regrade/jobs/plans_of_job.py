@@ -5,7 +5,7 @@ from regrade.benchmarks.base import Benchmark
 from regrade.engines.vllm import VllmEngine
 from regrade.jobs.job import GenerationJob
 from regrade.jobs.plan import Plan, make_plan
-from regrade.jobs.question_settings import equal_answers, question_settings
+from regrade.jobs.question_settings import equal_answers
 from regrade.jobs.sampling import with_sampling
 from regrade.models import ResolvedModel
 from regrade.models.resolving import is_folder
@@ -63,24 +63,38 @@ def open_benchmarks(job: GenerationJob) -> list[tuple[Benchmark, SamplingSetting
     return [*((benchmark, job.sampling) for benchmark in named), *datasets]
 
 
-def check_plans(job: GenerationJob) -> None:
-    """Refuse a job whose benchmarks cannot be opened, or do not fit its model in a folder.
+_begun: dict[str, list[Plan]] = {}
+"""Plans of jobs whose flow runs in this process, until it takes them."""
 
-    Takes a fraction of a second, except for the first hash of large weights, which is then cached. A model on the Hub
-    or behind a server is not looked up.
+
+def begin(job: GenerationJob) -> None:
+    """Begin a job whose flow is about to run in this process, so that it is refused before a server is started.
+
+    It is planned if its model is in a folder. A model on the Hub or behind a server is left to the flow, which asks for it
+    again if it gets no answer.
 
     Raises:
-        UserError: As `make_plan`; errors in questions are found later.
+        UserError: As `plans_of`.
     """
-    opened = open_benchmarks(job)
     if isinstance(job.engine, VllmEngine) and is_folder(job.model):
-        model = job.engine.resolve(job.model)
-        for benchmark, sampling in opened:
-            question_settings(
-                benchmark, model, sampling=sampling, prompt=job.prompt, repeats=job.repeats
-            )
-    elif (job.repeats or 1) > 1 and job.sampling is not None and _is_greedy(job.sampling):
+        _begun[_key(job)] = _made(job)
+        return
+    open_benchmarks(job)
+    if (job.repeats or 1) > 1 and job.sampling is not None and _is_greedy(job.sampling):
         raise SettingsError(equal_answers(int(job.repeats or 1)))
+
+
+def planned(job: GenerationJob) -> list[Plan]:
+    """Return the plans of a job: those with which its command began, or new ones."""
+    return _begun.pop(_key(job), None) or _made(job)
+
+
+def _made(job: GenerationJob) -> list[Plan]:
+    return plans_of(job, job.engine.resolve(job.model))
+
+
+def _key(job: GenerationJob) -> str:
+    return f"{type(job).__name__} {job.engine.kind} {job.model_dump_json(exclude_unset=True)}"
 
 
 def _is_greedy(sampling: SamplingSettings) -> bool:

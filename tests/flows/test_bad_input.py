@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from regrade.cli import flow_run
 from tests.command_line import DEMO, Ran, regrade
 from tests.hub_server.fixtures import Hub
 
@@ -93,10 +94,10 @@ def test_a_chat_prompt_needs_a_model_with_a_chat_template(here: Path):
     )
 
 
-@pytest.mark.slow
-@pytest.mark.prefect
-@pytest.mark.usefixtures("prefect_api")
-def test_a_missing_column_is_named_with_those_there_are(here: Path):
+def test_a_missing_column_is_named_before_a_server_starts(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(flow_run, "prefect_server", lambda *_, **__: pytest.fail("too late"))
     path = questions(here / "q.jsonl", {"frage": "1+1", "answer": "2"})
     refused(here, "--model", MODEL, *SUMS, path, says=["question", "frage"])
 

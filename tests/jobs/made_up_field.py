@@ -59,7 +59,7 @@ def job_of(*words: str | Path, module: str = "run") -> Any:
     """Return the job with which a command calls its flow."""
     jobs = []
 
-    def run_flow(_name: str, _kind: type, job: Any, _output: object) -> object:
+    def run_flow(_name: str, _kind: type, job: Any, *_: object) -> object:
         jobs.append(job)
         sys.exit(0)
 
