@@ -75,18 +75,13 @@ class LabelFile(StrictModel):
         return f"labels-{self.table_sha256[:8]}"
 
 
-def labels_folder(answers: AnswerSet) -> str:
-    """Return the folder of an answer set's labels in the repository."""
-    return f"{FOLDER}/{answers.manifest.specification.folder}"
-
-
 def label_files(answers: AnswerSet) -> list[LabelFile]:
     """Return the label files of an answer set, oldest first.
 
     Raises:
         DamagedAnswersError: If a file is not one of labels, has the wrong name, or was written by a newer regrade.
     """
-    files = answers.repository.files(answers.revision, labels_folder(answers))
+    files = answers.repository.files(answers.revision, answers.labels_folder)
     records = [_record(answers, files[path]) for path in sorted(files) if path.endswith(".json")]
     return sorted(records, key=lambda record: record.imported_at)
 
@@ -94,7 +89,7 @@ def label_files(answers: AnswerSet) -> list[LabelFile]:
 def _record(answers: AnswerSet, file: StoredFile) -> LabelFile:
     what = "the JSON of labels"
     record = read_json(answers.repository, file.path, answers.revision, LabelFile, what, file.size)
-    if file.path != f"{labels_folder(answers)}/{record.stem}.json":
+    if file.path != f"{answers.labels_folder}/{record.stem}.json":
         raise DamagedAnswersError(file.path, f"its name should be '{record.stem}.json'.")
     if record.answer_set_id != answers.manifest.answer_set_id:
         raise DamagedAnswersError(file.path, f"it belongs to answer set '{record.answer_set_id}'.")
@@ -113,8 +108,8 @@ def label_table(answers: AnswerSet, record: LabelFile) -> pa.Table:
     Raises:
         DamagedAnswersError: If the table is missing, or not the one that the file names.
     """
-    path = f"{labels_folder(answers)}/{record.stem}.parquet"
-    known = answers.repository.files(answers.revision, labels_folder(answers)).get(path)
+    path = f"{answers.labels_folder}/{record.stem}.parquet"
+    known = answers.repository.files(answers.revision, answers.labels_folder).get(path)
     if known is None:
         raise DamagedAnswersError(path, "the labels have a JSON file, but no table.")
     check_size(path, known.size, MAX_FILE_BYTES)
@@ -148,7 +143,7 @@ def publish_labels(answers: AnswerSet, record: LabelFile, content: bytes) -> str
         content: Their table, as `sealed_labels` returns it.
     """
     repository: Repository = answers.repository
-    stem = f"{labels_folder(answers)}/{record.stem}"
+    stem = f"{answers.labels_folder}/{record.stem}"
     additions = {f"{stem}.parquet": content, f"{stem}.json": json_bytes(record)}
     specified = answers.manifest.specification
     message = f"Labels of {specified.model.name} on {specified.benchmark.name}: {record.rows} by {', '.join(record.raters)}"

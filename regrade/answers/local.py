@@ -253,9 +253,11 @@ class LocalRepository:
             return state
         if any(self.folder.glob("answers/*/*/*/manifest.json")):
             return self._adoption()
-        if self.folder.is_dir() and not self._own.is_dir():
+        if self.folder.is_dir():
             others = sorted({entry.name for entry in self.folder.iterdir()} - _NO_CONTENT)
-            if others:
+            if (
+                others and not self._own.is_dir()
+            ):  # asked afterwards: a first commit may be going on
                 raise RepositoryError(
                     self.uri,
                     f"it has other files ('{others[0]}') and no answers. Name a new or empty folder, or an "

@@ -1,17 +1,17 @@
 """Merge new rows into the shards of an answer set: one row for each sample and repeat.
 
 A row that succeeded, or that cannot succeed, is kept. A failed row that was generated again is replaced: its shard is
-written anew without it.
+written anew without it. When a set is complete, its small shards are joined to larger ones.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 
-from regrade.answers.manifest import COLUMNS, Shard, count_rows
+from regrade.answers.manifest import COLUMNS, Shard, count_rows, state_of
 from regrade.answers.parquet import ParquetReader, SealedFile, parquet_bytes
 from regrade.answers.rows import (
     STATE_COLUMNS,
@@ -24,6 +24,14 @@ from regrade.answers.rows import (
 )
 from regrade.answers.sets import AnswerSet
 from regrade.records.columns import GENERATION_SCHEMA
+from regrade.settings.errors import DamagedAnswersError
+
+SMALL_SHARDS = 10
+"""Least number of small shards to join; fewer cost nothing."""
+SMALL_BYTES = 2**20
+"""Size from which a shard is not small."""
+JOINED_BYTES = 64 * 2**20
+"""Size in memory, before compression, of the rows of small shards that become one."""
 
 
 @dataclass(slots=True)
@@ -35,6 +43,8 @@ class Merged:
     """Content by name of the shard."""
     dropped: list[Shard] = field(default_factory=list)
     """Former shards that were replaced, entirely or by a shard without the rows that were generated again."""
+    joined: list[Shard] = field(default_factory=list)
+    """Former shards whose rows, unchanged, are in a larger shard now."""
 
 
 def merge(
@@ -43,6 +53,7 @@ def merge(
     replaced: Sequence[str],
     known: ShardStates,
     *,
+    expected: int,
     fresh: bool = False,
 ) -> Merged:
     """Return the shards of an answer set with the rows of sealed files.
@@ -52,6 +63,7 @@ def merge(
         sealed: New rows. Those whose sample and repeat already have an answer are left out.
         replaced: sha256 of stored shards to drop with all their rows.
         known: States of the rows of shards, to read no shard twice; those of new shards are added.
+        expected: Rows of the complete answer set.
         fresh: Drop the replaced shards only if a new row has an answer: a server that fails every request must not
             cost the answers of an earlier run.
 
@@ -65,7 +77,8 @@ def merge(
         replaced = ()
     merged = Merged([shard for shard in before if shard.sha256 not in replaced])
     merged.dropped = [shard for shard in before if shard.sha256 in replaced]
-    if not new:
+    is_whole = stored is not None and stored.manifest.state == "complete" and not merged.dropped
+    if not new or is_whole:  # no row is missing: other machines' shards need not be read
         return merged
     states = RowStates()
     if stored is not None:
@@ -76,7 +89,66 @@ def merge(
     for file, rows in zip(new, chosen, strict=True):
         if rows:
             _add(merged, file, rows, known)
+    # Labels of answers that are no judge's hold for the shards that they name.
+    labelled = stored and stored.repository.files(stored.revision, stored.labels_folder)
+    if state_of(expected, merged.shards) == "complete" and not labelled:
+        _join_small(stored, merged, known)
     return merged
+
+
+def _join_small(stored: AnswerSet | None, merged: Merged, known: ShardStates) -> None:
+    """Join small shards of the same session, in their order; the rest stay as they are."""
+    sessions: dict[str, list[Shard]] = {}
+    for shard in merged.shards:
+        is_on_disk = not isinstance(merged.added.get(shard.name), bytes)
+        if shard.session is not None and shard.bytes < SMALL_BYTES and is_on_disk:
+            sessions.setdefault(shard.session, []).append(shard)
+    if sum(map(len, sessions.values())) < SMALL_SHARDS:
+        return
+    for session, small in sessions.items():
+        for shards, table in _together(stored, merged, small):
+            _join(merged, session, shards, table, known)
+
+
+def _together(
+    stored: AnswerSet | None, merged: Merged, small: Sequence[Shard]
+) -> Iterator[tuple[list[Shard], pa.Table]]:
+    """Yield shards that become one, and their rows."""
+    shards: list[Shard] = []
+    tables: list[pa.Table] = []
+    for shard in small:
+        added = merged.added.get(shard.name)
+        try:
+            if isinstance(added, Path):
+                table = _reader(added, GENERATION_SCHEMA.names).table()
+            elif stored is not None:
+                table = stored.shard(shard, GENERATION_SCHEMA.names).table()
+            else:
+                continue
+        except DamagedAnswersError:  # it stays, for `verify` to name and `--heal` to replace
+            continue
+        if shards and sum(t.nbytes for t in tables) + table.nbytes > JOINED_BYTES:
+            yield shards, pa.concat_tables(tables).combine_chunks()
+            shards, tables = [], []
+        shards.append(shard)
+        tables.append(table)
+    if shards:
+        yield shards, pa.concat_tables(tables).combine_chunks()
+
+
+def _join(
+    merged: Merged, session: str, shards: Sequence[Shard], table: pa.Table, known: ShardStates
+) -> None:
+    if len(shards) < 2:
+        return
+    first, *_ = shards
+    for shard in shards:
+        if merged.added.pop(shard.name, None) is None:
+            merged.joined.append(shard)
+    others = [shard for shard in merged.shards if shard not in shards[1:]]
+    merged.shards = others[: others.index(first)]
+    _add_table(merged, first.name[5:10], table, session, known)
+    merged.shards += others[others.index(first) + 1 :]
 
 
 def _chosen(sealed: Sequence[SealedFile], states: RowStates) -> tuple[list[list[int]], set[RowKey]]:

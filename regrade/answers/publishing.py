@@ -4,7 +4,7 @@ After a commit conflict they are derived again from the new head. Publishing is 
 already has are left out, even if another machine published them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -174,12 +174,34 @@ def publish_scores(
         for answers, record, table in scored:
             path = f"{answers.scores_folder}/{record.label}"
             additions[f"{path}.parquet"] = parquet_bytes(table)
-            additions[f"{path}.json"] = json_bytes(record)
             records[f"{path}.json"] = record
+            if head != answers.revision:
+                records |= _with_scored(repository, head, answers, record, records)
+        additions |= {path: json_bytes(record) for path, record in records.items()}
         additions |= updated_card(repository, head, records)
         return repository.commit(additions, f"Scores: {len(scored)} scorings", parent=head)
 
     return retry_on_conflict(attempt)
+
+
+def _with_scored(
+    repository: Repository,
+    head: str | None,
+    answers: AnswerSet,
+    scored: ScoreFile,
+    changed: Mapping[str, Manifest | ScoreFile],
+) -> dict[str, Manifest | ScoreFile]:
+    """Return the manifest that names shards as replaced that were scored, and that another commit joined or replaced since."""
+    path = f"{answers.folder}/{MANIFEST}"
+    stored = find_set(repository, answers.manifest.specification, head)
+    manifest = changed.get(path, stored and stored.manifest)
+    if not isinstance(manifest, Manifest):
+        return {}
+    known = {*manifest.replaced, *(shard.sha256 for shard in manifest.shards)}
+    listed = [shard.sha256 for shard in answers.manifest.shards]
+    gone = [sha256 for sha256 in listed if sha256 in scored.answers and sha256 not in known]
+    changes = {"replaced": (*manifest.replaced, *gone)}
+    return {path: manifest.model_copy(update=changes)} if gone else {}
 
 
 def _change(
@@ -192,9 +214,14 @@ def _change(
     """Return the new manifest and the files to commit; None if nothing is new."""
     before = stored.manifest if stored else None
     replaced = origin.replaced if origin else ()
-    merged = merge(stored, sealed, replaced, known, fresh=origin is not None and origin.fresh)
+    expected = description.n_samples * description.specification.repeats
+    fresh = origin is not None and origin.fresh
+    merged = merge(stored, sealed, replaced, known, expected=expected, fresh=fresh)
     sessions = _sessions(before.sessions if before else (), origin.sessions if origin else ())
     gone = [*(before.replaced if before else ()), *(shard.sha256 for shard in merged.dropped)]
+    if stored is not None and merged.joined:  # a scoring of some of the rows is stale
+        scored = {sha256 for file in stored.readable_scores() for sha256 in file.answers}
+        gone += [shard.sha256 for shard in merged.joined if shard.sha256 in scored]
     created = before.created_at if before else datetime.now(UTC)
     manifest = description.manifest(merged.shards, sessions, created, gone)
     if before and before.model_copy(update={"updated_at": manifest.updated_at}) == manifest:
@@ -202,7 +229,8 @@ def _change(
     folder = f"answers/{description.specification.folder}"
     additions = {f"{folder}/{name}": content for name, content in merged.added.items()}
     additions[f"{folder}/{MANIFEST}"] = json_bytes(manifest)
-    return _Change(manifest, additions, [f"{folder}/{shard.name}" for shard in merged.dropped])
+    removed = [f"{folder}/{shard.name}" for shard in (*merged.dropped, *merged.joined)]
+    return _Change(manifest, additions, removed)
 
 
 def _sessions(stored: Sequence[Session], noted: Sequence[Session]) -> list[Session]:

@@ -38,6 +38,11 @@ class AnswerSet:
         """Folder of the scores in the repository."""
         return f"scores/{self.manifest.specification.folder}"
 
+    @property
+    def labels_folder(self) -> str:
+        """Folder of people's labels in the repository."""
+        return f"labels/{self.manifest.specification.folder}"
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the generations shard by shard, a few thousand rows at a time; with withheld questions, if they are at hand.
 

@@ -12,7 +12,7 @@ from regrade.answers.aliases import FOLDER, aliased_sets, read_alias
 from regrade.answers.base import Repository, StoredFile
 from regrade.answers.documents import Problem, Verified
 from regrade.answers.labelfile import FOLDER as LABELS
-from regrade.answers.labelfile import labels_folder, read_labels
+from regrade.answers.labelfile import read_labels
 from regrade.answers.local import LocalRepository
 from regrade.answers.manifest import COLUMNS, Manifest, Shard, count_rows, state_of
 from regrade.answers.scorefile import ScoreFile
@@ -146,8 +146,10 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
     verified = Verified(answer_sets=len(sets) + len(damaged))
     verified.problems += [Problem(error.path, error.problem) for error in damaged]
     for answers in sets:
-        for number, shard in enumerate(answers.manifest.shards):
-            in_order = shard.name[5:10] == f"{number:05d}" or answers.manifest.replaced
+        last = ""
+        for shard in answers.manifest.shards:
+            in_order = shard.name[5:10] > last or answers.manifest.replaced
+            last = shard.name[5:10]
             if not in_order or shard.name[11:19] != shard.sha256[:8]:
                 path = f"{answers.folder}/{shard.name}"
                 verified.problems.append(
@@ -313,7 +315,7 @@ def _strays(answers: AnswerSet) -> Iterator[Problem]:
 
 def _label_problems(answers: AnswerSet) -> Iterator[Problem]:
     """Yield the problems of people's labels: tables that are missing or changed, and files that are none."""
-    files = answers.repository.files(answers.revision, labels_folder(answers))
+    files = answers.repository.files(answers.revision, answers.labels_folder)
     for path, file in sorted(files.items()):
         stem, _, suffix = path.rpartition(".")
         if suffix == "json":

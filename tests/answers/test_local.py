@@ -79,6 +79,20 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(folder: Path, name
     assert sorted(folder.rglob("*")) == before
 
 
+def test_a_folder_in_which_another_process_begins_is_not_one_of_something_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.mkdir()
+    names = Path.iterdir
+
+    def later(path: Path) -> Iterator[Path]:
+        (folder / ".regrade").mkdir(exist_ok=True)
+        return names(path)
+
+    monkeypatch.setattr(Path, "iterdir", later)
+    assert LocalRepository(folder).head() is None
+
+
 def test_a_file_is_not_a_folder(folder: Path) -> None:
     folder.write_text("x")
 

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
+from regrade.answers.base import Repository
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
-from regrade.answers.publishing import publish_answers
+from regrade.answers.publishing import publish_answers, publish_scores
 from regrade.answers.rows import RowStates, ShardStates
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool
 from regrade.answers.verify import verify
 from regrade.scoring.score import score_answers
+from tests.answers.conftest import Opener
 from tests.builders import description, row, session
 
 TOTAL = 4
@@ -52,8 +54,116 @@ def texts(answers: AnswerSet) -> dict[str, str | None]:
     return found
 
 
-def verified(repository: LocalRepository) -> list[str]:
+PARTS = 12
+
+
+def in_parts(repository: Repository, folder: Path, parts: int = PARTS) -> list[AnswerSet]:
+    """Two sessions in turn publish rows one by one, a shard each, of a set of `PARTS` rows; what each commit gave."""
+    described = description(PARTS)
+    found = []
+    for number in range(parts):
+        with Spool(folder / f"spool-{number % 2}") as spool:
+            begin_session(spool, repository.uri, described, session(number % 2))
+            spool.append([row(number) | {"finished_at": 1.0 + number}])
+            answers = publish_answers(repository, spool, described)
+        assert answers is not None
+        found.append(answers)
+    return found
+
+
+def verified(repository: Repository) -> list[str]:
     return [problem.problem for problem in verify(repository, str(repository.head())).problems]
+
+
+def test_small_shards_are_joined_when_the_set_is_complete(opened: Opener, tmp_path: Path) -> None:
+    repository = opened()
+    *_, before, whole = in_parts(repository, tmp_path)
+
+    assert [shard.rows for shard in before.manifest.shards] == [1] * (PARTS - 1)
+    assert [(shard.name[5:10], shard.rows) for shard in whole.manifest.shards] == [
+        ("00000", PARTS // 2),
+        ("00001", PARTS // 2),
+    ]
+    assert whole.manifest.answer_set_id == before.manifest.answer_set_id
+    assert whole.manifest.state == "complete"
+    assert whole.manifest.replaced == ()
+    assert texts(whole) == {row(n)["sample_id"]: row(n)["text"] for n in range(PARTS)}
+    assert [kept.rows for kept in whole.manifest.sessions] == [PARTS // 2] * 2
+    parts = repository.files(whole.revision, whole.folder)
+    assert len(parts) == 1 + 2  # the former ones are only at their revisions
+    again = AnswerSet(opened(), before.revision, before.manifest)
+    assert len(texts(again)) == PARTS - 1
+    assert verified(repository) == []
+
+
+def test_rows_that_were_published_before_the_shards_were_joined_are_not_published_again(
+    repository: LocalRepository, tmp_path: Path
+):
+    whole = in_parts(repository, tmp_path)[-1]
+    with Spool(tmp_path / "late") as spool:  # killed after the commit
+        begin_session(spool, repository.uri, description(PARTS), session(0))
+        spool.append([row(0) | {"finished_at": 1.0}])
+        again = publish_answers(repository, spool, description(PARTS))
+
+    assert again is not None
+    assert again.revision == whole.revision
+
+
+def test_a_damaged_shard_is_not_joined_and_stays_to_be_healed(
+    repository: LocalRepository, tmp_path: Path
+):
+    before = in_parts(repository, tmp_path, PARTS - 1)[-1]
+    damaged = before.manifest.shards[2]
+    path = repository.folder / before.folder / damaged.name
+    path.write_bytes(b"PAR1" * 100)
+    described = description(PARTS)
+    with Spool(tmp_path / "spool-1") as spool:  # it knows the rows of all shards
+        begin_session(spool, repository.uri, described, session(1))
+        spool.shard_states.update({shard.sha256: RowStates() for shard in before.manifest.shards})
+        spool.append([row(PARTS - 1)])
+        whole = publish_answers(repository, spool, described)
+
+    assert whole is not None
+    assert [(s.name[5:10], s.rows) for s in whole.manifest.shards] == [
+        ("00000", 5),
+        ("00001", 6),
+        ("00002", 1),
+    ]
+    assert damaged in whole.manifest.shards
+
+
+def test_scorings_of_shards_that_were_joined_are_stale_and_no_damage(
+    repository: LocalRepository, tmp_path: Path
+):
+    from tests.stored import score
+
+    *_, early, before = in_parts(repository, tmp_path, PARTS - 1)
+    score(before)
+    late = score_answers(early, "number", force=True)
+    with Spool(tmp_path / "spool-1") as spool:
+        begin_session(spool, repository.uri, description(PARTS), session(1))
+        spool.append([row(PARTS - 1)])
+        whole = publish_answers(repository, spool, description(PARTS))
+    assert whole is not None
+    assert len(whole.manifest.shards) == 2
+    assert verified(repository) == []  # the scoring is of shards that were joined
+
+    assert late.table is not None  # begun before the shards were joined, published after
+    publish_scores(repository, [(early, late.file, late.table)])
+    assert verified(repository) == []
+
+
+def test_shards_that_people_labelled_are_not_joined(repository: LocalRepository, tmp_path: Path):
+    before = in_parts(repository, tmp_path, PARTS - 1)[-1]
+    labels = {f"{before.labels_folder}/labels-00000000.json": b"{}"}
+    repository.commit(labels, "labels", parent=repository.head())
+    with Spool(tmp_path / "spool-1") as spool:
+        begin_session(spool, repository.uri, description(PARTS), session(1))
+        spool.append([row(PARTS - 1)])
+        whole = publish_answers(repository, spool, description(PARTS))
+
+    assert whole is not None
+    assert len(whole.manifest.shards) == PARTS
 
 
 def test_a_set_with_a_failed_request_is_not_complete(repository: LocalRepository, tmp_path: Path):

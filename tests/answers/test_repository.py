@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,38 +13,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from regrade.answers.base import Repository
-from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from regrade.answers.overview import CardRow, render_card
-from regrade.hub.retries import RetryPolicy
 from regrade.records import Completion, Sample
 from regrade.records.columns import ADDED_COLUMNS, GENERATION_SCHEMA, generation_row
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, RepositoryError
+from tests.answers.conftest import Opener
 from tests.hub_server.faults import Corrupt
 from tests.hub_server.fixtures import Hub
 
-QUICK = RetryPolicy(attempts=6, first_wait=0.02, longest_wait=0.1, total=5)
 FOLDER = "answers/gsm8k/org--model/0123456789abcdef"
 SHARD = f"{FOLDER}/part-00000-01234567.parquet"
 MANIFEST = f"{FOLDER}/manifest.json"
-
-Opener = Callable[[], Repository]
-
-
-@pytest.fixture(params=["folder", "hub"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
-    """A function that opens the same repository again at each call, like another process."""
-    if request.param == "folder":
-        return lambda: LocalRepository(tmp_path / "answers")
-    hub: Hub = request.getfixturevalue("hub")
-    counter = iter(range(1000))
-    return lambda: HubRepository(
-        hub.repo_id,
-        endpoint=hub.endpoint,
-        token=hub.token,
-        cache=tmp_path / f"cache{next(counter)}",
-        retries=QUICK,
-    )
 
 
 @pytest.fixture

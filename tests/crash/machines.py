@@ -1,11 +1,13 @@
 """Machines that generate one answer set together, as processes with a test engine; some are killed.
 
-    python -m tests.crash.machines FOLDER SEED,MACHINES,KILLS,QUESTIONS ...
+    python -m tests.crash.machines [--own-locks] FOLDER SEED,MACHINES,KILLS,QUESTIONS ...
 
+With `--own-locks`, each machine is granted every lock, as on a network file system whose locks reach only one client.
 Plan, spool, merge and publishing are the real ones. Prints an account for each chain of kills as JSON. A process of its own, because the machines
 are forked: a Prefect import for each of a hundred machines would take minutes.
 """
 
+import fcntl
 import json
 import os
 import random
@@ -172,10 +174,26 @@ def account(folder: Path, questions: int) -> dict[str, object]:
     }
 
 
+def grant_every_lock() -> None:
+    """Give this process and those that it starts every lock, and a disk that takes its time, so that commits overlap."""
+    flush = os.fsync
+
+    def slow_flush(file: int) -> None:
+        time.sleep(0.015)
+        flush(file)
+
+    fcntl.flock = lambda *_: None
+    os.fsync = slow_flush  # type: ignore[assignment]
+
+
 def main() -> None:
     generating.ProgressArtifact = NoArtifact  # type: ignore[assignment, misc]
-    for number, text in enumerate(sys.argv[2:]):
-        folder = Path(sys.argv[1]) / str(number)
+    arguments = sys.argv[1:]
+    if arguments[0] == "--own-locks":
+        grant_every_lock()
+        del arguments[0]
+    for number, text in enumerate(arguments[1:]):
+        folder = Path(arguments[0]) / str(number)
         folder.mkdir()
         os.environ["REGRADE_SPOOL"] = str(folder / "spool")
         seed, machines, kills, questions = map(int, text.split(","))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.answers.labelfile import label_files, labels_folder
+from regrade.answers.labelfile import label_files
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.calibrate import calibrate
@@ -87,7 +87,7 @@ def test_a_file_about_the_first_field_does_not_name_it(judged: AnswerSet, tmp_pa
     labelled = read(judged, sheet(judged, tmp_path / "l.csv", label_accuracy="2", label_style="3"))
 
     assert {record.field for record in label_files(labelled)} == {None, "style"}
-    folder = Path(labelled.repository.uri) / labels_folder(labelled)
+    folder = Path(labelled.repository.uri) / labelled.labels_folder
     stored = [json.loads(path.read_text()) for path in folder.glob("*.json")]
     assert sorted("field" in document for document in stored) == [False, True]
 

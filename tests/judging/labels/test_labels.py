@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.answers.labelfile import label_files, labels_folder
+from regrade.answers.labelfile import label_files
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.verify import verify
@@ -202,7 +202,7 @@ def test_a_sheet_with_semicolons_and_other_line_ends_is_read(
 def test_a_damaged_table_of_labels_is_found(task: LabelTask, tmp_path: Path) -> None:
     read_in(labelled(task, "right", tmp_path / "labels.csv"), task)
     [record] = label_files(again(task.answers))
-    path = f"{labels_folder(task.answers)}/{record.stem}.parquet"
+    path = f"{task.answers.labels_folder}/{record.stem}.parquet"
     repository = task.answers.repository
     repository.commit({path: b"PAR1"}, "damage", parent=repository.head())
 

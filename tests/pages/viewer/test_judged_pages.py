@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.answers.labelfile import label_files, labels_folder
+from regrade.answers.labelfile import label_files
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.sheet import write_sheet
 from regrade.judging.labels.task import open_task
@@ -124,7 +124,7 @@ def test_damaged_labels_are_named_and_the_answer_can_still_be_read(reader: Reade
     score(answers)
     sample = label_first(answers, tmp_path / "labels.csv", "right", "anna")
     [record] = label_files(again(answers))
-    path = f"{labels_folder(answers)}/{record.stem}.parquet"
+    path = f"{answers.labels_folder}/{record.stem}.parquet"
     reader.repository.commit({path: b"PAR1"}, "damage", parent=reader.repository.head())
 
     page = reader.page(f"/sets/{id_of(answers)}/answer?sample={sample}")
