@@ -3,6 +3,7 @@
 import logging
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from prefect import task
@@ -13,7 +14,7 @@ from regrade.answers.opening import newest_revision, open_repository
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.comparing.sides import find_side
 from regrade.jobs.job import JudgeJob
-from regrade.jobs.plan import make_plan
+from regrade.jobs.plan import Plan, make_plan
 from regrade.judging.choosing import (
     default_rubric,
     is_judge_set,
@@ -22,7 +23,7 @@ from regrade.judging.choosing import (
     waits_for_judge,
 )
 from regrade.judging.questions import Judged, JudgeQuestions
-from regrade.judging.reusing import known_rows
+from regrade.judging.reusing import as_begun, as_one_judge, known_rows
 from regrade.judging.self_test import self_test
 from regrade.records.rubrics import open_rubric
 from regrade.records.rubrics.base import Rubric
@@ -43,12 +44,19 @@ def plan_judging(job: JudgeJob, judge: str) -> list[Work]:
         One `Work` for each judged answer set; the spools are not open yet.
     """
     repository = open_repository(job.answers, create=True)
+    plans = plans_of_judge(job, judge, repository)
+    return [as_work(plan, repository, job.of(judge)) for plan in plans]
+
+
+def plans_of_judge(job: JudgeJob, judge: str, repository: Repository) -> list[Plan]:
+    """Return the plan of each answer set that a judge grades; see `plan_judging`."""
     asked = open_rubric(job.rubric) if job.rubric is not None else None
     benchmarks = list(questions_of(job, repository, asked))
     settings = job.of(judge)
     model = settings.engine.resolve(judge)
-    plans = [
-        make_plan(
+    found = []
+    for benchmark in benchmarks:
+        plan = make_plan(
             benchmark,
             model,
             settings.engine,
@@ -57,9 +65,9 @@ def plan_judging(job: JudgeJob, judge: str) -> list[Work]:
             repeats=benchmark.run.repeats,
             repeats_greedy=True,
         )
-        for benchmark in benchmarks
-    ]
-    return [as_work(plan, repository, settings) for plan in plans]
+        specification = as_begun(as_one_judge(plan.specification), repository)
+        found.append(replace(plan, specification=specification))
+    return found
 
 
 def questions_of(

@@ -138,13 +138,14 @@ def judged_of(
     judge_model: str = "org/judge",
     rubric: str = "correct",
     scorers: tuple[str, ...] = ("number",),
+    benchmark: str = "sums",
     **changes: Any,
 ) -> AnswerSet:
     """A run of a judge of known errors, labelled by people who see the truth; `changes` are those of `judge`."""
     rng = np.random.default_rng(seed)
     right = rng.random(n) < truth
     wrong = tuple(np.flatnonzero(~right).tolist())
-    answers = answer(repository, model, wrong=wrong, total=n, scorers=scorers)
+    answers = answer(repository, model, wrong=wrong, total=n, scorers=scorers, benchmark=benchmark)
     said = scripted(rng, right, sensitivity, specificity)
     judged = judge(
         answers, lambda number, _: said[number], model=judge_model, rubric=rubric, **changes

@@ -12,7 +12,7 @@ from regrade.judging.stored import is_unchanged
 from regrade.records.computed import computed_differences
 from regrade.records.rubrics.facts import JudgedSet, judge_identity, judge_run
 from regrade.records.rubrics.family import family_warning
-from regrade.records.specification import Specification, effective_sampling, model_family
+from regrade.records.specification import UNKNOWN, Specification, effective_sampling, model_family
 from regrade.settings import Difference, SamplingParams
 from regrade.settings.errors import SettingsError
 
@@ -195,6 +195,10 @@ def judged_differences(
     if left.baseline != right.baseline:
         _refuse("the sides were compared with different baselines")
     found, notes = differences(_without_facts(base.manifest), _without_facts(candidate.manifest))
+    if base.manifest.specification.model.told_revision == UNKNOWN:
+        notes.append(
+            "The judge's server did not tell its weights: both sides have one judge by its name."
+        )
     warnings = (family_warning(a.manifest.specification) for a in (base, candidate))
     notes.extend(warning for warning in warnings if warning is not None)
     judged = _judged_set(base, left.judged), _judged_set(candidate, right.judged)

@@ -236,9 +236,9 @@ def _is_judged_by(runs: Sequence[AnswerSet], answers: AnswerSet) -> bool:
 
 
 def name_of(judge_set: AnswerSet) -> str:
-    """Return the name of a run's judge in a panel."""
+    """Return the name of a run's judge in a panel; runs whose server does not tell its weights are told by name only."""
     model = judge_set.manifest.specification.model
-    return f"{model.name}@{model.revision[:12]}"
+    return f"{model.name}@{model.told_revision[:12]}"
 
 
 def _question(run: JudgeRun) -> tuple[object, ...]:

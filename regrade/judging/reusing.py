@@ -1,4 +1,7 @@
-"""Verdicts of earlier judge runs on the same texts: an answer set that grew, or more of its questions, is not judged again."""
+"""Verdicts of earlier runs of a judge on the same texts, which are not asked for again.
+
+More answers, questions, tokens or verdicts of each answer ask only for what is new.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,6 +13,7 @@ from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.judging.questions import PROMPT
 from regrade.records import Completion, Sample
 from regrade.records.columns import GENERATION_SCHEMA, generation_row
+from regrade.records.rubrics.facts import judge_run
 from regrade.records.specification import Specification
 
 _REUSED = (
@@ -19,8 +23,30 @@ _REUSED = (
     "finish_reason",
     "prompt",
     "prompt_kind",
+    "error",
 )
 """Columns of a verdict that are taken over. Its tokens and times are counted in the run that paid for them."""
+
+
+def as_one_judge(specification: Specification) -> Specification:
+    """Return the specification of a judge run as a judge is known, which is one although its server does not tell its weights."""
+    revision = specification.model.told_revision
+    model = specification.model.model_copy(update={"revision": revision})
+    return specification.model_copy(update={"model": model})
+
+
+def as_begun(specification: Specification, repository: Repository) -> Specification:
+    """Return the specification of a judge run as it was begun: each run of such a judge used to have an id of its own.
+
+    Of several, the one with the most verdicts is continued, of equal ones the oldest.
+    """
+    begun = [
+        answers.manifest
+        for answers in _judge_runs(specification, repository)
+        if as_one_judge(answers.manifest.specification) == specification
+    ]
+    most = max(begun, key=lambda manifest: manifest.rows - manifest.failed, default=None)
+    return specification if most is None else most.specification
 
 
 def known_rows(
@@ -30,6 +56,9 @@ def known_rows(
 ) -> list[dict[str, Any]]:
     """Return rows for the missing verdicts that earlier runs have: the same judge, rubric and settings, and equal prompts.
 
+    A run with fewer tokens has those that it was not too short for, and one with fewer or more verdicts of each answer has
+    the first of them.
+
     Args:
         specification: Specification of the judge run.
         missing: Pairs of sample and repeat.
@@ -38,53 +67,86 @@ def known_rows(
     Raises:
         DamagedAnswersError: If the verdicts of an earlier run do not match their manifest.
     """
+    run = judge_run(specification)
+    if run is None:
+        return []
     wanted = {(sample.id, repeat): sample for sample, repeat in missing if sample.error is None}
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for earlier in _alike(specification, repository):
         if len(found) == len(wanted):
             break
+        theirs = earlier.manifest.specification
+        shorter = _max_tokens(theirs) < _max_tokens(specification)
+        asked = judge_run(theirs) or run
         for batch in earlier.batches(GENERATION_SCHEMA.names):
             for row in batch.to_pylist():
-                key = (row["sample_id"], row["repeat"])
+                judged, judge, part = asked.place(row["repeat"])
+                key = (row["sample_id"], run.repeat(judged, judge, part))
                 sample = wanted.get(key)
-                if sample is None or key in found or not _is_same(row, sample):
+                if sample is None or key in found or judge >= run.judge_repeats:
                     continue
-                verdict = Completion(0, **{name: row[name] for name in _REUSED})
-                found[key] = generation_row(sample, row["repeat"], verdict)
+                if not _is_same(row, sample) or (shorter and row["finish_reason"] == "length"):
+                    continue
+                verdict = Completion(
+                    0,
+                    **{name: row[name] for name in _REUSED},
+                    error_permanent=bool(row["error_permanent"]),
+                )
+                found[key] = generation_row(sample, key[1], verdict)
     return list(found.values())
 
 
 def _alike(specification: Specification, repository: Repository) -> Iterator[AnswerSet]:
-    """Yield judge runs that differ at most in which answers of a set they judge, the newest first."""
-    head = repository.head()
-    if head is None:
-        return
-    sets, _ = readable_sets(repository, head, benchmark=specification.benchmark.name)
+    """Yield runs of the same judge that differ in nothing that a verdict depends on, the newest first."""
     ours = _without_choice(specification)
-    for answers in reversed(sets):
+    for answers in reversed(_judge_runs(specification, repository)):
         theirs = answers.manifest.specification
-        if theirs.answer_set_id != specification.answer_set_id and _without_choice(theirs) == ours:
+        if theirs.answer_set_id == specification.answer_set_id:
+            continue
+        if _max_tokens(theirs) <= _max_tokens(specification) and _without_choice(theirs) == ours:
             yield answers
 
 
+def _judge_runs(specification: Specification, repository: Repository) -> list[AnswerSet]:
+    """Return the answer sets of the benchmark of a judge run, oldest first."""
+    head = repository.head()
+    if head is None:
+        return []
+    return readable_sets(repository, head, benchmark=specification.benchmark.name)[0]
+
+
+def _max_tokens(specification: Specification) -> int:
+    return specification.sampling.max_tokens if specification.sampling else 0
+
+
 def _without_choice(specification: Specification) -> Mapping[str, Any]:
-    """Return a specification without what says which of a model's answers are judged."""
-    document = specification.model_dump(mode="json")
+    """Return a specification without what says which answers are judged, how often, and in how many tokens at most."""
+    document = as_one_judge(specification).model_dump(mode="json")
     benchmark = document["benchmark"]
     run = dict(benchmark["parameters"].get("judge_run") or {})
     for side in ("judged", "baseline"):
         if run.get(side):
             run[side] = {**run[side], "shards": ""}
-    run["criteria"] = None
+    run |= {"criteria": None, "judge_repeats": 1}
     parameters = {**benchmark["parameters"], "judge_run": run}
     changes = {"source_revision": "", "limit": None, "parameters": parameters}
-    return {**document, "benchmark": {**benchmark, **changes}}
+    sampling = document["sampling"] and {**document["sampling"], "max_tokens": 0}
+    return {
+        **document,
+        "benchmark": {**benchmark, **changes},
+        "sampling": sampling,
+        "repeats": 1,
+    }
 
 
 def _is_same(row: Mapping[str, Any], sample: Sample) -> bool:
-    """Return True if a row is the verdict on a sample's text: its whole prompt stands in the prompt that was sent."""
+    """Return True if a row is the verdict on a sample's text: its whole prompt stands in the prompt that was sent.
+
+    A request that cannot succeed has no verdict, and is not sent again.
+    """
     text = str(sample.fields[PROMPT])
-    if row["error"] is not None or row["text"] is None or not row["prompt"]:
+    answered = row["text"] is not None if row["error"] is None else row["error_permanent"]
+    if not answered or not row["prompt"]:
         return False
     if row["prompt_kind"] == "messages":
         messages = orjson.loads(row["prompt"])

@@ -15,7 +15,7 @@ from typing import Any
 
 from regrade.hub.http_client import Failure, NoResponseError, failure_of, send
 from regrade.models.base import ResolvedModel
-from regrade.records.specification import ModelIdentity
+from regrade.records.specification import SERVER_START, UNKNOWN, ModelIdentity
 from regrade.settings.errors import ModelError, OperationError, SettingsError
 
 # Identity of a served model's weights, as far as the server reports it.
@@ -53,18 +53,18 @@ def served_weights(name: str, entry: Mapping[str, Any], date: str | None, base_u
     if start is not None:
         logger.warning(
             "The server does not report which weights '%s' has. Its answers are continued only until the server "
-            "restarts; %s.",
+            "restarts, its verdicts as a judge always; %s.",
             name,
             _ADVICE,
         )
-        return f"server started at {start}"
+        return f"{SERVER_START} {start}"
     logger.warning(
         "The server reports neither which weights '%s' has nor when it started. Answers of earlier runs are not "
-        "continued; %s.",
+        "continued, its verdicts as a judge are; %s.",
         name,
         _ADVICE,
     )
-    return f"unknown {secrets.token_hex(8)}"
+    return f"{UNKNOWN} {secrets.token_hex(8)}"
 
 
 def _is_now(created: int, date: str | None) -> bool:

@@ -22,6 +22,10 @@ from regrade.settings import (
 )
 
 SPECIFICATION_VERSION = 2
+UNKNOWN = "unknown"
+"""Revision of a model of which nothing but the name is known; of a served one, a random text follows."""
+SERVER_START = "server started at"
+"""Beginning of the revision of a model whose server tells only when it started."""
 CHECKPOINT = re.compile(r"/?checkpoint-(\d+)$")
 """End of the name of a trainer's checkpoint; the group is the training step."""
 
@@ -78,6 +82,12 @@ class ModelIdentity(StrictModel):
     """Quantization requested in addition to the checkpoint's."""
     adapter: AdapterIdentity | None = None
     """LoRA adapter applied to the model, not merged."""
+
+    @property
+    def told_revision(self) -> str:
+        """Revision; `unknown` if it only tells the runs of a server apart, which does not say what it serves."""
+        untold = self.kind == "served" and self.revision.startswith((f"{UNKNOWN} ", SERVER_START))
+        return UNKNOWN if untold else self.revision
 
     @property
     def slug(self) -> str:

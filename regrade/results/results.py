@@ -6,7 +6,9 @@ from regrade.answers.result import Result
 from regrade.judging.bias import Bias
 from regrade.judging.labels.calibrated import Calibrated
 from regrade.judging.panel_result import PanelResult
+from regrade.scorers import JUDGE
 from regrade.scoring.fit import notes
+from regrade.settings import JUDGE_PREFIX
 from regrade.settings.errors import OperationError, SettingsError
 from regrade.stats.metrics import Summary
 from regrade.stats.named import Aggregate
@@ -110,6 +112,18 @@ class AnswerSetResult(Document):
         """Rows that are not stored, or whose request failed and may succeed if it is sent again."""
         return self.expected_rows - self.rows + self.failed
 
+    @property
+    def too_few_verdicts(self) -> tuple[ScoreResult, ...]:
+        """Scorings of a judge with verdicts on fewer answers than a headline number needs."""
+        if not self.benchmark.startswith(JUDGE_PREFIX):
+            return ()
+        return tuple(
+            score
+            for score in self.scores
+            if score.scorer == JUDGE and not score.intact_only
+            if not (score.headline and score.metrics["n"])
+        )
+
 
 class NotScored(Document):
     """A requested scoring that failed, or all scorings of an answer set."""
@@ -144,13 +158,16 @@ class Evaluation(Document):
 
 
 def check_answered(evaluation: Evaluation) -> None:
-    """Raise an error if an answer is missing that could be generated.
+    """Raise an error if an answer is missing that could be generated, or a judge graded too few for a headline number.
 
     Raises:
-        SomeUnansweredError: If there is one; it counts them.
+        SomeUnansweredError: If there is such an answer; it counts them.
+        TooFewVerdictsError: If there is such a judge.
     """
     if any(answers.unanswered for answers in evaluation.answer_sets):
         raise SomeUnansweredError(evaluation)
+    if any(answers.too_few_verdicts for answers in evaluation.answer_sets):
+        raise TooFewVerdictsError(evaluation)
 
 
 def flat_metrics(summary: Summary) -> dict[str, float | int | None]:
@@ -226,6 +243,23 @@ class SomeUnansweredError(OperationError):
             if answers.unanswered
         ]
         return " ".join([*lines, "The same command sends their requests again."])
+
+
+class TooFewVerdictsError(OperationError):
+    """A judge gave too few verdicts for a headline number; everything else is done."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self.evaluation = evaluation
+        super().__init__(evaluation)
+
+    def __str__(self) -> str:
+        return " ".join(
+            f"{answers.benchmark} · {answers.model}: {score.metrics['n']:,} of {score.metrics['rows']:,} answers have a verdict "
+            f"({score.metrics['unparsed']:,} replies have none), too few for a headline number (`--min-coverage`). "
+            f"`regrade show {answers.answer_set_id[:8]}` has the replies."
+            for answers in self.evaluation.answer_sets
+            for score in answers.too_few_verdicts
+        )
 
 
 class SomeUnfitError(SettingsError):

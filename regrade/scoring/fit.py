@@ -34,6 +34,8 @@ def better_scorers(answers: AnswerSet, scorer_name: str, overall: Metrics) -> tu
     is_default = scorer_name == answers.manifest.scorers[0]
     if not is_default or overall.accuracy != 0 or overall.n < _MIN_ANSWERS:
         return ()
+    if judge_run(answers.manifest.specification) is not None:  # what a verdict says is no answer
+        return ()
     method = method_of(load_scorer(scorer_name))
     shares = {}
     for name in scorer_names():
@@ -70,10 +72,12 @@ def notes(answers: AnswerSet, file: ScoreFile) -> Iterator[str]:
     if not_sent := answers.manifest.not_sent:
         yield f"The server refused {', '.join(not_sent)}: its own values were in effect."
     overall = file.summary.overall
-    if file.scorer != answers.manifest.scorers[0] or overall.accuracy is None:
+    if file.scorer != answers.manifest.scorers[0]:
         return
     if judge_run(answers.manifest.specification) is not None:
         yield from _judge_notes(file)
+        return
+    if overall.accuracy is None:
         return
     if is_cut_short(overall.truncated_rate):
         yield _truncated(answers, overall)

@@ -20,7 +20,7 @@ from regrade.answers.sets import AnswerSet, list_sets
 from regrade.judging.readings import judged_answers, run_of, verdicts
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.results.page import blocks
-from regrade.results.results import Evaluation, SomeUnansweredError
+from regrade.results.results import Evaluation, SomeUnansweredError, TooFewVerdictsError
 from regrade.settings.errors import SettingsError
 from regrade.text.markdown import markdown
 from regrade.tracking.connection import connect
@@ -127,6 +127,21 @@ def test_verdicts_that_failed_are_asked_again_and_no_others(judging: Judging, tm
     assert len(judge.prompts) == len(set(judge.prompts)) == 9
     [score] = evaluation.answer_sets[0].scores
     assert (score.metrics["n"], score.metrics["accuracy"]) == (9, pytest.approx(6 / 9))
+
+
+def test_too_few_verdicts_for_a_headline_number_end_with_an_error(judging: Judging, tmp_path: Path):
+    candidates(tmp_path / "answers")
+    judge = ScriptedJudge(lambda _: "Here is my verdict: correct, I think")
+
+    with pytest.raises(
+        TooFewVerdictsError, match=r"0 of 9 answers have a verdict \(9 replies have"
+    ):
+        judging(judge, rubric="correct")
+
+    judge.judge = by_reference
+    with pytest.raises(TooFewVerdictsError):  # nothing is asked again: the replies are stored
+        judging(judge, rubric="correct")
+    assert len(judge.bodies) == 9
 
 
 def test_several_judges_are_combined_in_the_result_the_page_and_mlflow(

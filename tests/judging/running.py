@@ -13,10 +13,8 @@ from regrade.engines.base import PromptRendering
 from regrade.engines.openai import OpenAIEngine
 from regrade.jobs.generate import generate, session_of
 from regrade.jobs.job import JudgeJob
-from regrade.jobs.plan import make_plan
-from regrade.records.rubrics import open_rubric
 from regrade.scoring.score import score_answers
-from tasks.judge import questions_of, take_known
+from tasks.judge import plans_of_judge, take_known
 from tasks.plan import find_missing
 from tasks.work import Work
 from tests.judging.scripted import ScriptedJudge
@@ -28,23 +26,15 @@ def run_judge(judge: ScriptedJudge, folder: Path, **parameters: Any) -> AnswerSe
         return run_judge_at(url, folder, **parameters)
 
 
-def run_judge_at(url: str, folder: Path, **parameters: Any) -> AnswerSet:
+def run_judge_at(
+    url: str, folder: Path, *, revision: str | None = "r1", **parameters: Any
+) -> AnswerSet:
     """Judge with the server at an address; see `run_judge`."""
     repository = LocalRepository(folder / "answers")
-    engine = OpenAIEngine(base_url=url, max_retries=0, model_revision="r1", max_concurrency=2)
+    engine = OpenAIEngine(base_url=url, max_retries=0, model_revision=revision, max_concurrency=2)
     given = {"judges": ("judge-7b",), "answers": repository.uri, "engine": engine}
     job = JudgeJob(**{**given, **parameters})
-    asked = None if job.rubric is None else open_rubric(job.rubric)
-    [benchmark] = questions_of(job, repository, asked)
-    plan = make_plan(
-        benchmark,
-        engine.resolve(job.judges[0]),
-        engine,
-        sampling=job.sampling,
-        prompt=job.prompt,
-        repeats=benchmark.run.repeats,
-        repeats_greedy=True,
-    )
+    [plan] = plans_of_judge(job, job.judges[0], repository)
     with Spool(folder / "spool" / plan.specification.answer_set_id) as spool:
         work = Work(plan, repository, spool, job.reuse)
         find_missing(work)

@@ -39,6 +39,8 @@ class ScriptedJudge:
         """Number of replies after which requests fail with status 400."""
         self.too_long: str | None = None
         """Text of a prompt that does not fit into the context."""
+        self.closed: set[str] = set()
+        """Texts of prompts that fail with status 400 for the time being."""
         self.lock = threading.Lock()
 
     @property
@@ -49,8 +51,10 @@ class ScriptedJudge:
         with self.lock:
             if self.fail_after is not None and len(self.bodies) >= self.fail_after:
                 return 400, {"error": {"message": "closed for today"}}
+            prompt = body["messages"][-1]["content"]
+            if any(text in prompt for text in self.closed):
+                return 400, {"error": {"message": "closed for now"}}
             self.bodies.append(body)
-        prompt = body["messages"][-1]["content"]
         if self.too_long is not None and self.too_long in prompt:
             return 400, {"error": {"message": "This model's maximum context length is 9 tokens."}}
         texts = {found["name"]: found["text"] for found in FENCED.finditer(prompt)}

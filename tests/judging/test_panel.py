@@ -12,6 +12,7 @@ from regrade.judging.panel import one_run_each, panel, panels_at
 from regrade.judging.panel_result import panel_result
 from regrade.judging.panel_text import agreement_table, judge_table
 from regrade.judging.readings import is_judge_set, run_of
+from regrade.settings import Reuse
 from regrade.settings.errors import SettingsError
 from tests.judging.running import run_judge
 from tests.judging.scripted import ScriptedJudge, candidates
@@ -81,8 +82,9 @@ def test_a_judge_that_ran_twice_counts_once_with_the_most_questions_and_then_the
     judged_id = run_of(three[0]).judged.answer_set_id
     repository = three[0].repository
     [answers] = list_sets(repository, repository.head(), answer_set_id=judged_id)
-    twice = judged(tmp_path, "one", "BBBB", judge_repeats=2)
-    few = judged(tmp_path, "one", "BBBB", judge_repeats=3, limit=2)
+    fresh = Reuse(fresh=True)
+    twice = judged(tmp_path, "one", "BBBB", judge_repeats=2, reuse=fresh)
+    few = judged(tmp_path, "one", "BBBB", judge_repeats=3, limit=2, reuse=fresh)
 
     chosen = one_run_each([*three, twice, few], answers)
 

@@ -18,6 +18,7 @@ from regrade.judging.readings import judged_answers, verdicts
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
+from regrade.settings import Reuse
 from regrade.settings.errors import RegradeError, RepositoryError, SettingsError
 from tests.builders import row
 from tests.judging.running import others, run_judge, scored
@@ -30,7 +31,8 @@ def test_the_form_is_asked_of_the_server_in_its_own_words(tmp_path: Path):
     judge, vllm = ScriptedJudge(by_reference), ScriptedJudge(by_reference, owner="vllm")
 
     one = run_judge(judge, tmp_path, rubric="correct")
-    other = run_judge(vllm, tmp_path, rubric="correct", judge_repeats=2)
+    fresh = Reuse(fresh=True)
+    other = run_judge(vllm, tmp_path, rubric="correct", judge_repeats=2, reuse=fresh)
 
     [body], [of_vllm, _] = judge.bodies, vllm.bodies
     form = body["response_format"]
@@ -75,6 +77,25 @@ def test_a_judge_that_says_nothing_usable_gives_no_grade_and_no_headline(tmp_pat
     assert (overall.unparsed, overall.failed) == (1, 2)
     assert not file.is_headline(("judge",))
     assert any("33.3% of the answers" in note for note in notes(judge_set, file))
+
+
+def test_a_judge_without_a_single_verdict_is_said_to_have_none(tmp_path: Path):
+    candidates(tmp_path / "answers", ["It is 1."])
+    judge_set = run_judge(ScriptedJudge(lambda _: "Correctly answered"), tmp_path, rubric="correct")
+
+    assert any("a verdict on 0.0% of the answers" in n for n in notes(judge_set, scored(judge_set)))
+
+
+def test_an_explanation_with_the_right_answer_is_no_better_reading_of_a_verdict(tmp_path: Path):
+    candidates(tmp_path / "answers", ["It is 0."] * 20)
+
+    def against(texts: dict[str, str]) -> str:
+        said = f"The right answer is {texts['reference']}"
+        return json.dumps({"explanation": said, "verdict": "B"})
+
+    assert scored(run_judge(ScriptedJudge(against), tmp_path, rubric="correct")).is_headline(
+        ("judge",)
+    )
 
 
 @pytest.mark.parametrize("mark", ["<think>", "</think>", "<think>no</think>"])

@@ -55,15 +55,16 @@ def _calibrate(
 
 
 def labelled_elsewhere(verdicts: Verdicts) -> Iterator[Labelled]:
-    """Yield labelled verdicts of the same judge, rubric, criteria and scorer on other answers of the repository."""
+    """Yield labelled verdicts of the same judge, rubric, criteria and scorer on other answers to the same benchmark."""
     answers, run = verdicts.answers, verdicts.run
-    if run is None:
+    if run is None or run.judged is None:
         return
     judge = judge_identity(answers.manifest.specification)
-    for other, found in labelled_judge_runs(answers):
+    for other, found, same_answers in labelled_judge_runs(answers):
         same_judge = judge_identity(other.manifest.specification) == judge
         same_rubric = found.rubric.sha256 == run.rubric.sha256 and found.criteria == run.criteria
-        if not same_judge or not same_rubric or found.judged == run.judged:
+        benchmark = found.judged and found.judged.benchmark
+        if same_answers or not same_judge or not same_rubric or benchmark != run.judged.benchmark:
             continue
         for scoring in other.readable_scores():
             if scoring.label == verdicts.scoring:

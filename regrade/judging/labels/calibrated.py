@@ -193,6 +193,7 @@ def _outdated(labels: StoredLabels) -> str:
 
 def _by_errors(verdicts: Verdicts, labelled: Iterable[Labelled]) -> dict[str, Any]:
     """Return the fields of Rogan and Gladen's correction, or the reason why nothing is corrected."""
+    labelled = list(labelled)
     errors = _errors(labelled)
     n = errors.right + errors.wrong
     if n < MIN_LABELLED or not errors.right or not errors.wrong:
@@ -201,7 +202,9 @@ def _by_errors(verdicts: Verdicts, labelled: Iterable[Labelled]) -> dict[str, An
     if corrected is None:
         return {"reason": f"on {n:,} labelled answers the verdicts are no better than chance"}
     without = len(verdicts.without) / len(verdicts.judged)
-    reason = "the labels are no random part of these answers: this holds if the judge errs here as often as there"
+    runs = [of.run for of, labels in labelled if labels.latest]
+    whose = sorted({run.judged.model for run in runs if run is not None and run.judged is not None})
+    reason = f"the labels are of answers of {', '.join(whose)} to the same benchmark, and no random part of these answers: this holds if the judge errs here as often as there"
     if without:
         reason += f"; the interval holds whatever the {len(verdicts.without):,} answers without a verdict are"
     return {

@@ -16,7 +16,8 @@ from regrade.answers.labelfile import (
 )
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.judging.labels.sampling import Key
-from regrade.records.rubrics.facts import JudgeRun, judge_run, readable_judge_run
+from regrade.judging.stored import digest
+from regrade.records.rubrics.facts import JudgedSet, JudgeRun, judge_run, readable_judge_run
 from regrade.stats.estimates import FloatArray
 from regrade.stats.scale import Scale
 
@@ -71,7 +72,7 @@ def stored_labels(answers: AnswerSet, scale: Scale, field: str | None = None) ->
     """Return the labels of an answer set; later ones replace earlier ones by the same person.
 
     Labels are about the judged answers, whoever judged them: those stored beside another judge run on the same answers by the
-    same rubric and criteria count as well.
+    same rubric and criteria count as well, also if answers were added between the two runs.
 
     Args:
         answers: The answer set.
@@ -118,24 +119,47 @@ def is_current(answers: AnswerSet, record: LabelFile) -> bool:
 def _sources(answers: AnswerSet) -> Iterator[AnswerSet]:
     """Yield the answer set, and other judge runs with labels of the same answers by the same rubric and criteria."""
     yield answers
-    run = judge_run(answers.manifest.specification)
-    if run is None or run.judged is None:
-        return
-    for other, found in labelled_judge_runs(answers):
-        same = found.judged == run.judged and found.baseline == run.baseline  # the same shards, too
-        if same and found.rubric.sha256 == run.rubric.sha256 and found.criteria == run.criteria:
-            yield other
+    if judge_run(answers.manifest.specification) is not None:
+        yield from (other for other, _, same in labelled_judge_runs(answers) if same)
 
 
-def labelled_judge_runs(answers: AnswerSet) -> Iterator[tuple[AnswerSet, JudgeRun]]:
-    """Yield the other judge runs of a repository with labels."""
+def _of_same_answers(answers: AnswerSet, run: JudgeRun, other: JudgeRun) -> bool:
+    """Return True if two judge runs grade the same answers by the same rubric and criteria, or one more of them than the other.
+
+    Criteria of more questions have another hash, so that they cannot be known to be the same ones.
+    """
+    alike = other.rubric.sha256 == run.rubric.sha256 and other.criteria == run.criteria
+    if not alike or None in (run.judged, other.judged):
+        return False
+    pairs = ((run.judged, other.judged), (run.baseline, other.baseline))
+    return all(_grew(answers, one, two) for one, two in pairs)
+
+
+def _grew(answers: AnswerSet, one: JudgedSet | None, other: JudgedSet | None) -> bool:
+    """Return True if both are the same answers, or one are those that the other were before more were added."""
+    if one == other or one is None or other is None:
+        return one == other
+    if one.model_copy(update={"shards": other.shards}) != other:
+        return False
+    found = readable_sets(answers.repository, answers.revision, benchmark=one.benchmark)[0]
+    for judged in found:
+        if judged.manifest.answer_set_id == one.answer_set_id:
+            shards = [shard.sha256 for shard in judged.manifest.shards]
+            states = {digest(shards[:count]) for count in range(1, len(shards) + 1)}
+            return {one.shards, other.shards} <= states
+    return False
+
+
+def labelled_judge_runs(answers: AnswerSet) -> Iterator[tuple[AnswerSet, JudgeRun, bool]]:
+    """Yield the other judge runs of a repository with labels, each with whether they are labels of these answers."""
     repository, revision = answers.repository, answers.revision
     folders = labelled_folders(repository.files(revision, FOLDER))
     folders.discard(answers.manifest.specification.folder)
     if not folders:
         return
+    ours = judge_run(answers.manifest.specification)
     for other in readable_sets(repository, revision)[0]:
         if other.manifest.specification.folder in folders:
             run = readable_judge_run(other.manifest.specification)
             if run is not None:
-                yield other, run
+                yield other, run, ours is not None and _of_same_answers(answers, ours, run)

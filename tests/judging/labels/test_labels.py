@@ -355,6 +355,35 @@ def test_labels_stay_usable_if_answers_are_added(
     assert found.low < 0.8 < found.value == 1.0
 
 
+def test_labels_of_a_judge_stay_usable_if_answers_are_added_and_judged(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    few = judge(publish(repository, numbers(0, 200), total=250), lambda *_: "A", questions=200)
+    task = open_task(again(few))
+    read_in(labelled(task, "correct", tmp_path / "labels.csv", 100), task)
+    grown = publish(repository, numbers(200, 250), total=250)
+    more = judge(grown, lambda *_: "A")
+    other = judge(grown, lambda *_: "A", model="org/other")
+
+    for judged in map(again, (more, other)):
+        found = calibration_of(judged)
+        assert (found.method, found.labelled) == ("PPI++", 100)
+        assert "without 50 of the 250 answers" in found.reason
+        assert found.low < 0.8 < found.value == 1.0
+    assert calibration_of(again(few)).reason == ""
+    healed = judge(commit_shards(again(grown), numbers(0, 250)), lambda *_: "A")
+    assert stored_labels(again(healed), SHARES).latest == {}
+
+
+def test_labels_of_answers_to_another_benchmark_correct_nothing(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    judged_of(repository, tmp_path, seed=1, labels=150, model="org/a")
+    other = judged_of(repository, tmp_path, seed=2, labels=0, model="org/b", benchmark="others")
+
+    assert calibration_of(other).method is None
+
+
 def test_labels_of_chosen_answers_correct_by_the_errors_of_the_judge(
     repository: LocalRepository, tmp_path: Path
 ) -> None:
@@ -376,6 +405,7 @@ def test_labels_of_other_answers_under_the_same_judge_correct_too(
     found = calibration_of(other)
 
     assert (found.method, found.labelled) == ("Rogan-Gladen", 150)
+    assert found.reason.startswith("the labels are of answers of org/a to the same benchmark")
     assert found.low < TRUTH < found.high
 
 
