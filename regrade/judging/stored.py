@@ -11,7 +11,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.answers.withheld import REPOSITORY
 from regrade.records.rubrics.facts import JudgedSet
 from regrade.scorers.base import SHARED_COLUMNS, answer_part
-from regrade.scoring.batches import with_prompt_format
+from regrade.scoring.batches import with_prompts
 from regrade.settings.errors import SettingsError
 
 _COLUMNS = (
@@ -73,8 +73,8 @@ def stored_answers(answers: AnswerSet) -> list[JudgedAnswer]:
             f"{REPOSITORY} to the private repository that has them, or run the same `regrade generate` here."
         )
     found = []
-    for batch in answers.batches(_COLUMNS):
-        texts = answer_part(with_prompt_format(batch, answers)).text.to_pylist()
+    for batch in with_prompts(answers.batches(_COLUMNS), answers):
+        texts = answer_part(batch).text.to_pylist()
         for row, text in zip(batch.to_pylist(), texts, strict=True):
             found.append(_answer(row, text))
     return found

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from regrade.records.columns import SCORE_SCHEMA
 from regrade.scorers.extraction import columns as c
+from regrade.scorers.extraction.continuing import NextQuestion, without_next_question
 from regrade.scorers.extraction.pieces import Pieces, characters
 from regrade.settings import ScorerName
 from regrade.settings.errors import SettingsError
@@ -23,9 +24,9 @@ TargetKind = Literal["number", "letter", "text", "texts"]
 """Kind of the targets that a scorer compares with: `letter` is the letter of a choice; `texts` is one text or several
 accepted texts, as `regrade.scorers.extraction.accepted` stores them."""
 
-_NEXT_QUESTION = r"\n[ \t]*(?:Question|Q):"
-_ANSWERED = r"(?s)\A\s*\S+\s*\z|(?i:\banswer)|\\boxed|####|(?:\A|\n)[ *]*A:"
-"""Text that looks like an answer: a single word, or a text with a marker of an answer."""
+NEXT_QUESTION = ("next_heading", "next_cue")
+"""Columns that scoring adds, too, each with one pattern for all rows: fields of `NextQuestion`. Missing if the template of the
+prompts is not known."""
 
 
 class Scorer(Protocol):
@@ -47,7 +48,8 @@ class Scorer(Protocol):
         """Return a row of `SCORE_SCHEMA` for each row of the batch, in the same order.
 
         Args:
-            batch: At least `SHARED_COLUMNS` and `columns` of `GENERATION_SCHEMA`, and `PROMPT_FORMAT` if it is known.
+            batch: At least `SHARED_COLUMNS` and `columns` of `GENERATION_SCHEMA`, and `PROMPT_FORMAT` and
+                `NEXT_QUESTION` if they are known.
 
         Raises:
             SettingsError: If a target is not of the scorer's kind.
@@ -72,12 +74,11 @@ def answer_part(batch: pa.RecordBatch) -> Pieces:
     - A row with an error, or without text, has no answer.
     - Text up to and including the last `</think>` is reasoning. A row has no answer if a `<think>` is still open
       after that, or if the prompt opened a `<think>` that the text never closes.
-    - A base model may continue with another question. The answer to a completion prompt ends before the first line that
-      begins with `Question:` or `Q:`, unless nothing comes before that line. The answer to a chat prompt is whole. If
-      the format of the prompt is unknown, the answer ends there only if the text before it reads as an answer.
+    - A model may go on with another question. The answer ends where the template of the prompt recurs: see
+      `without_next_question`.
 
     Args:
-        batch: Needs the columns `text`, `error` and `reasoning_open`; `prompt_format` if it is known.
+        batch: Needs the columns `text`, `error` and `reasoning_open`; `PROMPT_FORMAT` and `NEXT_QUESTION` if they are known.
     """
     answers = Pieces.whole(c.column(batch, "text"))
     answers = answers.where(c.is_missing(c.column(batch, "error")))
@@ -91,17 +92,14 @@ def answer_part(batch: pa.RecordBatch) -> Pieces:
 
 
 def _without_next_question(batch: pa.RecordBatch, answers: Pieces) -> Pieces:
-    more = answers.matches(_NEXT_QUESTION)
-    if not c.is_any(more):
-        return answers
-    before = answers.where(more).trimmed().before_first(_NEXT_QUESTION)
-    if PROMPT_FORMAT not in batch.schema.names:
-        ends = before.matches(_ANSWERED)
-    else:
-        prompt_format = c.column(batch, PROMPT_FORMAT)
-        unknown = c.both(c.is_missing(prompt_format), before.matches(_ANSWERED))
-        ends = c.either(c.is_equal(prompt_format, "completion"), unknown)
-    return before.where(ends).otherwise(answers)
+    names = batch.schema.names
+    known = None
+    if batch.num_rows and NEXT_QUESTION[0] in names:
+        known = NextQuestion(*(str(batch[name][0]) for name in NEXT_QUESTION))
+    is_completion = c.falsy(pa.nulls(batch.num_rows, pa.bool_()))
+    if PROMPT_FORMAT in names:
+        is_completion = c.is_equal(c.column(batch, PROMPT_FORMAT), "completion")
+    return without_next_question(answers, known, is_completion)
 
 
 def score_each(

@@ -13,6 +13,8 @@ from regrade.scorers.extraction.letters import (
 )
 from regrade.scorers.extraction.pieces import Pieces
 from regrade.scorers.extraction.slots import (
+    IN_SENTENCE,
+    LOCALISED,
     STATEMENTS,
     STRUCTURED,
     Found,
@@ -41,13 +43,13 @@ class ChoiceLetterScorer:
     """Reads the letter from the text, or finds the choice that the text repeats."""
 
     name: ScorerName = "choice_letter"
-    version = 2
+    version = 3
     statement: Statement = "last"
     """Statement that counts, if a text has several."""
     description = (
         "The letter that is the whole text; else the choice whose text is the whole text; else the letter, or the text "
         "of a choice, in the last `\\boxed{}`, `<answer>` or JSON field `answer`; else after the last `answer is`, "
-        "`answer:` or `correct option is`; else the only one called correct, as in `B is correct`; else the letter that the text begins with, "
+        "`answer:` (in the 15 languages of MMMLU and MMLU) or `correct option is`; else the only one called correct, as in `B is correct`; else the letter that the text begins with, "
         "as in `(B) because`."
     )
     unparsed = (
@@ -65,19 +67,29 @@ class ChoiceLetterScorer:
 
         def read_slot(slots: Slots) -> Found:
             found = first_letter(slots.content, self.statement)
+            found = found.otherwise(first_letter(_stated(slots.content, found), self.statement))
             named = slots.content.where(found.open).before_first("\n").trimmed()
             return found.otherwise(_repeated(named, choices))
 
-        found = only_letter(texts)
+        localised = texts.matches(LOCALISED[0][0])
+        found = only_letter(texts.without(localised))
         found = found.otherwise(_repeated(texts.where(found.open), choices))
-        for table in (STRUCTURED, _STATEMENTS):
-            rest = texts.where(found.open)
-            in_slots, _ = read(rest, table, read_slot, self.statement)
+        for table, rows in (
+            (STRUCTURED, texts),
+            ((*_STATEMENTS, *LOCALISED), texts.where(localised)),
+            (_STATEMENTS, texts),
+        ):
+            in_slots, _ = read(rows.where(found.open), table, read_slot, self.statement)
             found = found.otherwise(in_slots)
         found = found.otherwise(correct_letter(texts.where(found.open)))
         found = found.otherwise(leading_letter(texts.where(found.open)))
         letter = existing(found.value, choices)
         return score_rows(batch, Reading(letter, c.is_equal(letter, targets), found.place))
+
+
+def _stated(content: Pieces, found: Found) -> Pieces:
+    """Return what a sentence in a slot states, such as `the answer is B`."""
+    return content.where(found.open).after_last(IN_SENTENCE)
 
 
 def _repeated(texts: Pieces, choices: c.Lists) -> Found:

@@ -9,7 +9,7 @@ class ChoiceLetterFirstScorer(ChoiceLetterScorer):
     """Reads the letter like `ChoiceLetterScorer`, from the first statement instead of the last."""
 
     name: ScorerName = "choice_letter_first"
-    version = 1
+    version = 2
     statement: Statement = "first"
     description = (
         "As `choice_letter`, but of several statements, and of several letters in a statement, the first counts, as in the "

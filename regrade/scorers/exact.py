@@ -15,7 +15,7 @@ class ExactScorer:
     """Compares the whole answer with the target, ignoring case, white space, quotes, emphasis and a final period."""
 
     name: ScorerName = "exact"
-    version = 1
+    version = 2
     description = (
         "The whole answer, without case, white space around and repeated within, one trailing period, and "
         "quotes and Markdown emphasis around it. It must equal the target, treated the same way."

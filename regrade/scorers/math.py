@@ -57,7 +57,7 @@ class MathScorer:
     """Reads a formula, number or word, and compares it with the target as mathematics."""
 
     name: ScorerName = "math"
-    version = 1
+    version = 2
     description = (
         "The content of the last `\\boxed{}`, several if they form a list; else of `<answer>` or the JSON field `answer`; else "
         "the line after the last `####`; else the formula, number or words after the last `answer is` or `answer:`; else the "

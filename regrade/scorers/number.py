@@ -17,6 +17,7 @@ from regrade.scorers.extraction.slots import (
     OF_SECTION,
     STATEMENTS,
     STRUCTURED,
+    TEX_TEXT,
     Found,
     Slots,
     find,
@@ -25,6 +26,8 @@ from regrade.scorers.extraction.slots import (
 from regrade.scorers.number_strict import number_after_hashes, score_numbers
 from regrade.settings import ScorerName
 
+_SENTENCE = r"\A[^=\\^|]*\p{L}{2,} [^=\\^|]*\z"
+"""Content of a slot that may be a sentence, and is no equation."""
 _ONE_SENTENCE = r"\A[^\n.!?]*(?:[.][0-9]+[^\n.!?]*)*[.!?]?\s*\z"
 
 
@@ -32,7 +35,7 @@ class NumberScorer:
     """Reads the number after `####`, else in a box or another slot, else after `answer is`, else the last number."""
 
     name: ScorerName = "number"
-    version = 2
+    version = 3
     description = (
         "The number after the last `####`; else the only number in the last `\\boxed{}`, `<answer>` or JSON field "
         "`answer`; else the number after the last `answer:`, `A:` or `answer is`; else the last number (after "
@@ -59,7 +62,21 @@ class NumberScorer:
 
 
 def _read_slot(slots: Slots) -> Found:
-    return only_number(slots.content)
+    """Read the only number, or else what the sentence in the slot states, as after `the answer is that`."""
+    found = only_number(slots.content)
+    content = slots.content.where(found.refused)
+    if not c.is_any(content.present):
+        return found
+    content = content.split(TEX_TEXT)["content"].otherwise(content).left_trimmed(" \t\"'")
+    stated = direct_number(content.after_last(IN_SENTENCE))
+    sentence = sentence_number(content.where(c.both(stated.open, content.matches(_SENTENCE))))
+    read_in = stated.otherwise(sentence)
+    is_read = c.is_present(read_in.value)
+    return Found(
+        c.choose(is_read, read_in.value, found.value),
+        read_in.place.where(is_read).otherwise(found.place),
+        c.both(found.refused, c.negated(is_read)),
+    )
 
 
 def _read_statement(slots: Slots) -> Found:

@@ -18,7 +18,7 @@ class NumberStrictScorer:
     """Reads only a number after `####`."""
 
     name: ScorerName = "number_strict"
-    version = 2
+    version = 3
     description = (
         "The number after the last `####` that a number follows. Compared as numbers: 72 is $72.00."
     )

@@ -1,6 +1,7 @@
 """Batches of stored answers, as scorers read them."""
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -8,10 +9,15 @@ import pyarrow as pa
 from regrade.answers.sets import AnswerSet
 from regrade.answers.withheld import COLUMNS as WITHHELD
 from regrade.records.columns import SCORING_SCHEMA
-from regrade.scorers.base import PROMPT_FORMAT, SHARED_COLUMNS, answer_part
+from regrade.scorers.base import NEXT_QUESTION, PROMPT_FORMAT, SHARED_COLUMNS, answer_part
 from regrade.scorers.extraction import columns as c
+from regrade.scorers.extraction.continuing import NextQuestion, of_prompts, of_template
 from regrade.scorers.sessions import AnyScorer, BatchScore
+from regrade.settings import JUDGE_NAME
 from regrade.settings.errors import SettingsError
+
+_PROMPTS_READ = 64
+"""Prompts of an answer set that are read for what they have in common."""
 
 
 def batches_for(answers: AnswerSet, scorer: AnyScorer) -> Iterator[pa.RecordBatch]:
@@ -24,10 +30,10 @@ def batches_for(answers: AnswerSet, scorer: AnyScorer) -> Iterator[pa.RecordBatc
     columns = list(dict.fromkeys([*SHARED_COLUMNS, *scorer.columns]))
     _require_questions(answers, scorer)
     rows = without_target = 0
-    for batch in answers.batches(columns):
+    for batch in with_prompts(answers.batches(columns), answers):
         rows += len(batch)
         without_target += batch["target"].null_count if "target" in columns else 0
-        yield with_prompt_format(batch, answers)
+        yield batch
     if rows and without_target == rows:
         raise SettingsError(
             f"Answer set '{answers.manifest.answer_set_id}' was imported without the right answers: "
@@ -53,11 +59,36 @@ def _require_questions(answers: AnswerSet, scorer: AnyScorer) -> None:
         )
 
 
-def with_prompt_format(batch: pa.RecordBatch, answers: AnswerSet) -> pa.RecordBatch:
-    """Return a batch with the column `PROMPT_FORMAT`, which tells scorers where an answer ends."""
-    prompt_format = answers.manifest.specification.prompt.format
-    column = pa.repeat(pa.scalar(prompt_format, pa.string()), batch.num_rows)
-    return batch.append_column(PROMPT_FORMAT, column)
+def with_prompts(batches: Iterable[pa.RecordBatch], answers: AnswerSet) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the columns `PROMPT_FORMAT` and `NEXT_QUESTION`, which tell scorers where an answer ends."""
+    prompt_format = pa.scalar(answers.manifest.specification.prompt.format, pa.string())
+    known = _next_question(answers)
+    for batch in batches:
+        batch = batch.append_column(  # noqa: PLW2901 - the same batch
+            PROMPT_FORMAT, pa.repeat(prompt_format, batch.num_rows)
+        )
+        if known is not None:
+            same = pa.repeat(pa.scalar(0, pa.int8()), batch.num_rows)
+            for name, pattern in zip(NEXT_QUESTION, (known.heading, known.cue), strict=True):
+                column = pa.DictionaryArray.from_arrays(same, pa.array([pattern]))
+                batch = batch.append_column(name, column)  # noqa: PLW2901 - the same batch
+        yield batch
+
+
+def _next_question(answers: AnswerSet) -> NextQuestion | None:
+    """Return how the model would begin another question: by the template of its prompts, or else by some of the prompts.
+
+    Prompts of questions that are withheld are not read: scores must not depend on the machine. A judge quotes questions.
+    """
+    manifest = answers.manifest
+    if re.fullmatch(JUDGE_NAME, manifest.specification.benchmark.name):
+        return NextQuestion("")
+    known = of_template(manifest.specification.prompt.template)
+    if known is not None or manifest.withheld or not manifest.shards:
+        return known
+    first = manifest.shards[0]
+    rows = answers.shard(first, ["prompt"]).take(range(min(first.rows, _PROMPTS_READ)))
+    return of_prompts([prompt for prompt in rows["prompt"].to_pylist() if prompt])
 
 
 def score_batch(

@@ -66,7 +66,7 @@ def test_what_is_stale_is_graded_again_and_what_changed_is_shown_everywhere(
     assert only["answer_set_id"] == sums.manifest.answer_set_id
     assert [scoring["scorer"] for scoring in only["scores"]] == ["number"]
     said = " ".join(ran.err.split())
-    assert "number v0 -> v2: 66.7 % -> 100.0 %, 2 wrong to right, 0 right to wrong" in said
+    assert "number v0 -> v3: 66.7 % -> 100.0 %, 2 wrong to right, 0 right to wrong" in said
     assert "number-0-00000000" in stored(sums)  # the old score is kept
     assert len(stored(sums)) == 2
     assert stored(other) == set()
@@ -86,7 +86,7 @@ def test_what_is_stale_is_graded_again_and_what_changed_is_shown_everywhere(
     with connect(f"sqlite:///{tmp_path / 'mlflow.db'}") as client:
         tags = client.get_run(only["mlflow_run_id"]).data.tags
         artifacts = {artifact.path for artifact in client.list_artifacts(only["mlflow_run_id"])}
-    assert tags["regrade.change"].startswith("number v0 -> v2")
+    assert tags["regrade.change"].startswith("number v0 -> v3")
     assert "2 wrong to right" in tags["mlflow.note.content"]
     assert "diff.md" in artifacts
 
@@ -152,7 +152,7 @@ def test_a_comparison_that_cannot_be_shown_costs_no_score(
     assert str(error) in warning.message
     assert bool(warning.exc_info) == isinstance(error, TypeError)  # a bug is not hidden
     assert any(
-        "products" in record.message and "v0 -> v2" in record.message for record in caplog.records
+        "products" in record.message and "v0 -> v3" in record.message for record in caplog.records
     )
 
 

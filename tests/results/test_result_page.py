@@ -113,7 +113,7 @@ def test_a_single_model_stands_above_the_table_which_then_fits_the_page(evaluati
     assert page.startswith(
         "Model: final\n\n| benchmark | scorer | accuracy | n | unparsed | truncated | failed |"
     )
-    assert "| sums | number v2 | 64.3 ± 9.2 % | 28 |" in page
+    assert "| sums | number v3 | 64.3 ± 9.2 % | 28 |" in page
 
 
 def test_stages_that_a_run_did_not_need_have_no_seconds(evaluation: Evaluation):

@@ -64,6 +64,7 @@ def test_a_hash_is_over_the_scorer_and_what_it_is_made_of() -> None:
         "choice_logprob",
         "choices",
         "columns",
+        "continuing",
         "pieces",
         "wording",
     }

@@ -29,6 +29,28 @@ def test_a_sentence_states_its_answer_with_any_of_these_verbs() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("Antwort: B", "**Antwort: B**", "Die richtige Antwort ist (B), weil A falsch ist."),
+        *("R\u00e9ponse : B", "Re\u0301ponse: B", "La r\u00e9ponse est B."),
+        *("Respuesta: B", "Resposta: B", "Risposta: B", "Jawaban: B", "Jawabannya adalah B"),
+        *("Jibu: B", "Jibu sahihi ni B", "\u00ccd\u00e1h\u00f9n: B", "I\u0300da\u0301hu\u0300n: B"),
+        *("الإجابة: B", "الإجابة الصحيحة هي: B", "الجواب: ب"),
+        *("উত্তর: B", "উত্তর: ব", "উত্তর: খ", "उत्तर: B", "सही उत्तर है: ख"),
+        *("答え: B", "答えはBです。", "回答：B", "정답: B", "정답은 B입니다", "답변: B"),  # noqa: RUF001
+        *("答案：B", "答案：Ｂ", "Answer：Ｂ", "Answer: B"),  # noqa: RUF001
+    ],
+)
+def test_the_last_line_is_read_in_every_language_of_mmmlu(line: str) -> None:
+    assert letters([f"A 1 x.\n\n{line}", line]) == ["B", "B"]
+
+
+def test_other_languages_neither_give_letters_to_words_nor_to_a_quoted_instruction() -> None:
+    assert letters(["Antwort: Bayern und Alpen", "La risposta: A causa di C"]) == [None, None]
+    assert letters(["Ich ende mit `Answer: X`.\n\nAntwort: B"]) == ["B"]
+
+
 def test_a_section_begins_with_any_of_these_markers() -> None:
     markers = "Answer:|answer =|ANSWER:|Answer(s):|Answer\N{FULLWIDTH COLON}|\nA:|\n *A:|final_answer:|**Answer**:|\u7b54\u6848|\u7b54\u6848\u4e3a|\u7b54\u6848\u662f\N{FULLWIDTH COLON}"
     texts = [f"Sum {marker} 42. There are 7 more" for marker in markers.split("|")]

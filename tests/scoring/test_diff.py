@@ -65,12 +65,12 @@ def test_every_kind_of_change_is_counted(repository: LocalRepository) -> None:
 def test_it_says_that_the_scorer_changed_and_not_the_model(repository: LocalRepository) -> None:
     diff = compared(repository)
 
-    assert "The scorer changed (number v0 00000000 -> number v2 " in what_changed(diff)
+    assert "The scorer changed (number v0 00000000 -> number v3 " in what_changed(diff)
     assert "8 answers are the same" in what_changed(diff)
     assert diff.before.stored
     assert not diff.after.stored
     assert diff_line(diff).startswith(
-        "number v0 -> v2: 28.6 % -> 57.1 %, 3 wrong to right, 1 right to wrong, 1 newly parsed, "
+        "number v0 -> v3: 28.6 % -> 57.1 %, 3 wrong to right, 1 right to wrong, 1 newly parsed, "
     )
     assert f"--from {diff.before.label} --to {label_of('number')}`" in diff_line(diff)
 
@@ -154,7 +154,7 @@ def test_two_stored_scorings_are_compared_by_label_or_version(repository: LocalR
     score(again(answers), "number_strict")
 
     by_label = diff_scorings(again(answers), "number-0-00000000", label_of("number"))
-    by_version = diff_scorings(again(answers), "number@0", "number@2")
+    by_version = diff_scorings(again(answers), "number@0", "number@3")
     other = diff_scorings(again(answers), "number", "number_strict")
 
     assert by_label == by_version
@@ -177,8 +177,8 @@ def test_a_scorer_that_never_scored_is_run_for_the_comparison(repository: LocalR
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
-        (None, None, "nothing to compare.*Stored: 'number-2-"),
-        ("number@3", None, "no scoring 'number@3'.*Stored"),
+        (None, None, "nothing to compare.*Stored: 'number-3-"),
+        ("number@4", None, "no scoring 'number@4'.*Stored"),
         (None, "nonsense", "no scoring 'nonsense'.*Scorers: choice_letter"),
     ],
 )
@@ -199,7 +199,7 @@ def test_scorings_of_different_answers_are_refused(repository: LocalRepository) 
     score(grown)
 
     with pytest.raises(SettingsError, match="scored 1 shards.*scored 2 others"):
-        diff_scorings(again(grown), "number@0", "number@2")
+        diff_scorings(again(grown), "number@0", "number@3")
 
 
 def test_a_scorer_as_it_is_now_reads_no_more_than_the_old_one_did(

@@ -124,7 +124,7 @@ def test_what_is_intact_is_scored_only_when_asked_and_says_so(repository: LocalR
     assert scored.file.left_out == (name,)
     assert scored.file.intact_only == "intact only: 2 of 3 shards"
     assert scored.file.label.endswith("-intact-2-of-3")
-    assert scored.file.title == "number v2, intact only: 2 of 3 shards"
+    assert scored.file.title == "number v3, intact only: 2 of 3 shards"
     assert scored.file.summary.overall.rows == 5
     assert is_stale(scored.file, answers)
 
@@ -210,5 +210,5 @@ def test_a_session_scorer_has_its_versions_in_its_label_and_counts_timeouts_apar
     assert (overall.n, overall.timeouts, overall.unparsed) == (4, 1, 0)
     assert overall.accuracy == 0.5
     assert scored.file.environment["cpu_seconds"] == "0.5"
-    assert scored.file.label.startswith(f"math-1-{scored.file.source_hash}-")
+    assert scored.file.label.startswith(f"math-2-{scored.file.source_hash}-")
     assert seen[-1] == (4, 4)

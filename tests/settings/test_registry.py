@@ -307,5 +307,5 @@ def test_a_broken_package_is_listed_as_such_and_disturbs_no_other_command(tmp_pa
     assert "absent_module" in listed_scorers["broken"]["broken"]
     assert {"number", "exact"} <= {scorer["name"] for scorer in listed_scorers["scorers"]}
     assert "broken cannot be used: " in benchmarks.out
-    assert (listed.code, "number v2" in listed.out) == (0, True)
+    assert (listed.code, "number v3" in listed.out) == (0, True)
     assert "Engine 'broken' cannot be used: 'their_package.engine:Broken' of their" in used

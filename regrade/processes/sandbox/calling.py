@@ -18,10 +18,14 @@ _LOOK_SECONDS = 0.25
 class CalledProgram:
     """A program whose functions are called; its sandbox starts with the first call."""
 
-    def __init__(self, sandbox: Sandbox, sources: Sequence[str], cpu_seconds: int) -> None:
+    def __init__(
+        self, sandbox: Sandbox, sources: Sequence[str], cpu_seconds: int, all_cpu_seconds: int
+    ) -> None:
         self._sandbox, self._sources = sandbox, sources
         self._cpu_seconds = cpu_seconds
         """CPU time of a call."""
+        self._all_cpu_seconds = all_cpu_seconds
+        """CPU time of all calls together."""
         self._box: Box | None = None
         self._verdict: Verdict | None = None
         self._deadline = 0.0
@@ -59,8 +63,8 @@ class CalledProgram:
         limits = self._sandbox.limits
         self._box = box = self._sandbox.box()
         box.request("load", sources=list(self._sources))
-        box.request("calls", cpu_seconds=self._cpu_seconds)
-        self._deadline = time.monotonic() + limits.program_cpu_seconds * limits.wall_factor
+        box.request("calls", cpu_seconds=self._cpu_seconds, all_cpu_seconds=self._all_cpu_seconds)
+        self._deadline = time.monotonic() + self._all_cpu_seconds * limits.wall_factor
         self._size(box, 0)  # it says that it has been executed
         return box
 

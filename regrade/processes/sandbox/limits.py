@@ -15,7 +15,7 @@ class Limits:
     call_cpu_seconds: int = 2
     """CPU time of one call in tests, of which a question has up to thousands."""
     program_cpu_seconds: int = 60
-    """CPU time of all calls of a program together."""
+    """CPU time of all calls together that a group of tests makes; cases are limited one by one."""
     wall_factor: float = 5.0
     """Elapsed time allowed per second of CPU time; ends programs that sleep."""
     memory_mib: int = 2048
@@ -46,6 +46,6 @@ class Limits:
         """The limits on which a score depends, for the identity of a scoring."""
         return (
             f"{self.test_cpu_seconds} s CPU per case, {self.call_cpu_seconds} s per call in tests, "
-            f"{self.program_cpu_seconds} s per program, "
+            f"{self.program_cpu_seconds} s for the calls of a program's tests, "
             f"{self.memory_mib} MiB memory, {self.output_mib} MiB output, {self.threads} threads"
         )

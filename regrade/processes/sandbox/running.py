@@ -120,7 +120,9 @@ class Runner:
             expected: JSON value of each call.
             deep: Count tuples within results as lists.
         """
-        with self._program(sources, self._limits.test_cpu_seconds) as program:
+        seconds = self._limits.test_cpu_seconds
+        everything = seconds * (len(calls) + 1)  # the program itself is executed, too
+        with self._program(sources, seconds, everything) as program:
 
             def run(tests: Box) -> Verdict | None:
                 for (name, arguments), value in zip(calls, expected, strict=True):
@@ -146,7 +148,8 @@ class Runner:
             SandboxError: If the tests cannot be parsed, or the sandbox of the tests fails.
         """
         verdicts: list[Verdict] = []
-        with self._program(sources, self._limits.call_cpu_seconds) as program:
+        limits = self._limits
+        with self._program(sources, limits.call_cpu_seconds, limits.program_cpu_seconds) as program:
             for tests in suites:
                 plan = self._plan(tests)
                 verdicts.append(
@@ -159,8 +162,10 @@ class Runner:
         return verdicts
 
     @contextmanager
-    def _program(self, sources: Sequence[str], cpu_seconds: int) -> Iterator[CalledProgram]:
-        program = CalledProgram(self._sandbox, sources, cpu_seconds)
+    def _program(
+        self, sources: Sequence[str], cpu_seconds: int, all_cpu_seconds: int
+    ) -> Iterator[CalledProgram]:
+        program = CalledProgram(self._sandbox, sources, cpu_seconds, all_cpu_seconds)
         try:
             yield program
         finally:

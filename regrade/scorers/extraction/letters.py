@@ -26,6 +26,19 @@ _OTHER = r"(?:(?i:option|choice) )?(?:[*_\"'`$]*[(\[][ *_]*[A-Z][ *_]*[)\]]|[*_\
 _SEVERAL = rf"\A{_MARKS}(?:[,/&;]|\b(?:and/or|and|or)\b)\s*(?:and\s|or\s)?{_OTHER}"
 """Text after a letter that is one of several."""
 
+_SCRIPTS = (
+    "\uff21\uff22\uff23\uff24\uff25\uff26\uff27\uff28\uff29\uff2a",  # full width
+    "أبجد",
+    "অবডঢ",  # as in simple-evals
+    "কখগঘ",
+    "कखगघ",
+)
+"""Letters of choices in other scripts, from A."""
+_OTHER_LETTERS = {
+    letter: chr(ord("A") + place) for letters in _SCRIPTS for place, letter in enumerate(letters)
+}
+_OTHER_LETTER = rf"\A(?P<lead>[\s*_\"'`(\[\x{{FF08}}]*)(?P<letter>[{''.join(_OTHER_LETTERS)}])(?P<rest>(?s:[^\p{{L}}\p{{M}}].*)?)\z"
+
 _ITEM = r"(?:\A|\n)[ \t*_>#-]*(?:(?i:option|choice) )?[(\[]?{}[*_ ]*[)\].:]"
 _REJECTED = r"\A[^\n]*(?i:\b(?:incorrect|wrong|false|not (?:correct|right|true|the)|isn't|is not|cannot be)\b)"
 _VERDICT = (
@@ -46,6 +59,9 @@ def first_letter(pieces: Pieces, statement: Statement) -> Found:
 
     Expects the text after a marker such as `answer is`, not a whole answer: a piece that begins with a word has no letter.
     """
+    other = other_letter(pieces)
+    if c.is_any(other.place.present):
+        return other.otherwise(first_letter(pieces.where(other.open), statement))
     found = pieces.split(rf"(?s)\A{_LETTER}")
     lead, letter, rest = found["lead"], found["letter"], found["rest"]
     letter = letter.without(rest.matches(_CONTRACTION))
@@ -62,6 +78,13 @@ def first_letter(pieces: Pieces, statement: Statement) -> Found:
     several = c.both(letter.present, rest.matches(_SEVERAL))
     found_letter = _found(letter.without(several))
     return Found(found_letter.value, found_letter.place, several)
+
+
+def other_letter(pieces: Pieces) -> Found:
+    """Read the full-width, Arabic, Bengali or Hindi letter that stands alone at the start of each piece."""
+    letter = pieces.split(_OTHER_LETTER)["letter"]
+    value = c.mapped(letter.text, _OTHER_LETTERS.get)
+    return Found(value, letter, c.falsy(c.is_equal(value, "")))
 
 
 def leading_letter(texts: Pieces) -> Found:

@@ -32,6 +32,9 @@ STRUCTURED: Table = (
 )
 r"""Slots with an end: the box, the tag, the field of JSON."""
 
+TEX_TEXT = r"\A(?P<lead>\s*\$?\\(?:text|math)[a-z]{0,2}\{)(?P<content>[^{}]*)\}\$?\s*\z"
+"""Content of a box that is text."""
+
 _ANSWER = r"""(?i:answer)(?:\([sS]\))?["'*_`]*[ \t]*"""
 _WILL_BE = r"(?:would|should|must|will|has to|ought to)(?: then)? be"
 _IS = rf"(?i:(?:is|was|equals|{_WILL_BE}|(?:comes|works) (?:out )?(?:to|as))\b)"
@@ -50,6 +53,16 @@ STATEMENTS: Table = (
     *((marker, None) for marker in OF_SECTION[1:]),
 )
 """Slots without an end."""
+_ANSWERS = (
+    # of the languages of MMMLU: de, fr, es, pt, it, id, sw, yo; ar, bn, hi, ja, ko, zh
+    r"Antwort(?:en)?|R(?:é|e\x{301}?)ponse|Respuesta|Resposta|Risposta|Jawaban(?:nya)?|Jibu(?: sahihi)?|[IÌÍAÀ][\x{300}\x{301}]?d(?:á|a\x{301}?)h(?:ù|u\x{300}?)n"
+    r"|(?:ال)?(?:إجابة|اجابة|جواب)(?: (?:النهائية|النهائي|الصحيحة|الصحيح))?|উত্তর|उत्तर|जवाब|答え|回答|解答|正解|정답|답변|답|答案|答复|答"
+)
+_ARE = r"(?:[:\x{FF1A}\x{983}]| (?:ist|est|es|é|è|adalah|ni|nì|jẹ́|هي|هو|है|হল|হলো)[ :]|は|은|는)"
+LOCALISED: Table = ((rf"(?i:{_ANSWERS})[*_`\"']*[ \t]*{_ARE}", None),)
+"""Markers of other languages, for letters of choices: `Antwort: B`."""
+LONGEST = 5000
+"""Longest answer that a Python function reads, in characters."""
 _REACH = 200
 """Content of a slot without an end, in characters."""
 _TRIES = 8
@@ -163,3 +176,41 @@ def _better(first: Slots, second: Slots, statement: Statement) -> Slots:
         return Pieces(text, np.where(is_first, one.start, other.start))
 
     return Slots(first.text, picked(first.rest, second.rest), picked(first.content, second.content))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a text that gives its answer."""
+
+    start: int
+    """First character, from 0."""
+    end: int
+    """Character after the last."""
+    answer: str
+    """The answer in this part: its text, or several answers of a list, separated by commas."""
+
+
+TextReader = Callable[[str], Part | None]
+"""Reads the answer of a single text."""
+
+
+def read_each(
+    pieces: Pieces, reader: TextReader, refuses: Callable[[str], bool] = lambda _: False
+) -> Found:
+    """Read the answer of each piece with a Python function; if it finds none, `refuses` decides if further readers may try."""
+    values: list[str | None] = []
+    places: list[str | None] = []
+    refused = np.zeros(len(pieces.text), np.bool_)
+    starts = pieces.start.copy()
+    for row, text in enumerate(pieces.text.to_pylist()):
+        part = None if text is None else reader(text)
+        if text is None or part is None or len(part.answer) > LONGEST:
+            values.append(None)
+            places.append(None)
+            refused[row] = text is not None and refuses(text)
+        else:
+            values.append(part.answer)
+            places.append(text[part.start : part.end])
+            starts[row] += len(text[: part.start].encode())
+    place = Pieces(pa.array(places, pa.string()), starts)
+    return Found(pa.array(values, pa.string()), place, c.mask(refused))

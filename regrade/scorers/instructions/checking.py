@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
+_MISSING = "an argument is missing, which the checker would draw at random"
 _LANGUAGES_SEED = 0
 """Seed of langdetect, which is random without one; 0 is the seed in its documentation."""
 
@@ -14,11 +15,45 @@ class _DrawnError(ValueError):
     """The request lacks an argument, which the checker would draw at random."""
 
 
-class _NoRandom:
-    """Stands in for the module `random` in the checkers, because equal answers must get equal scores."""
+class _Drawn:
+    """Stands for a value that a checker would draw at random, until the request's own argument takes its place."""
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise _DrawnError("an argument is missing, which the checker would draw at random")
+    is_lowered = False
+
+    def lower(self) -> "_Drawn":
+        """Return itself; the value is made small later."""
+        self.is_lowered = True
+        return self
+
+    def with_value(self, value: Any) -> Any:  # noqa: ANN401 - any argument
+        """Return the request's own argument, treated as the drawn value was."""
+        return value.lower() if self.is_lowered else value
+
+    def __add__(self, other: object) -> "_Drawn":
+        return self
+
+    __radd__ = __add__
+
+
+class _Draws:
+    """Stands in for the module `random` in the checkers, because equal answers must get equal scores.
+
+    Some checkers draw although the request has the argument, such as the letter `#` or the index 0.
+    """
+
+    def __init__(self) -> None:
+        self.allowed = False
+        self.used = ""
+        """Function that a checker has called."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any function of the module
+        if not self.allowed:
+            raise _DrawnError(f"the checker draws by `random.{name}`")
+        self.used = name
+        return lambda *_, **__: _Drawn()
+
+
+_DRAWS = _Draws()
 
 
 def check(task: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,10 +92,32 @@ def _built(checkers: Mapping[str, Any], instruction: Mapping[str, Any], prompt: 
     if name not in checkers:
         raise ValueError("it is not known to the installed version of if-verifiable")
     checker = checkers[name](name)
-    checker.build_description(**instruction["kwargs"])
-    if "prompt" in (checker.get_instruction_args() or {}):
-        checker.build_description(prompt=prompt)
+    given = dict(instruction["kwargs"])
+    _DRAWS.allowed, _DRAWS.used = True, ""
+    try:
+        checker.build_description(**given)
+        if "prompt" in (checker.get_instruction_args() or {}):
+            given = {"prompt": prompt}
+            checker.build_description(**given)
+    except (TypeError, AttributeError) as error:
+        if _DRAWS.used:
+            raise _DrawnError(_MISSING) from error
+        raise
+    finally:
+        _DRAWS.allowed = False
+    _give(checker, given)
     return checker
+
+
+def _give(checker: Any, given: Mapping[str, Any]) -> None:  # noqa: ANN401 - untyped
+    """Put the given arguments in the place of those that the checker has drawn in spite of them."""
+    arguments = checker.get_instruction_args() or {}
+    for attribute, value in list(vars(checker).items()):
+        if isinstance(value, _Drawn):
+            [name] = [name for name, argument in arguments.items() if argument is value] or [""]
+            if given.get(name) is None:
+                raise _DrawnError(_MISSING)
+            setattr(checker, attribute, value.with_value(given[name]))
 
 
 def _followed(checker: Any, answer: str) -> tuple[bool, str]:  # noqa: ANN401 - untyped
@@ -92,7 +149,7 @@ def _library(benchmark: str, data: tuple[str, ...]) -> tuple[Mapping[str, Any], 
         registry = import_module(f"if_verifiable.{benchmark}.instructions_registry")
         for name in ("instructions", "instructions_util"):
             module = import_module(f"if_verifiable.{benchmark}.{name}")
-            module.random = _NoRandom()  # type: ignore[attr-defined]  # an import of the module
+            module.random = _DRAWS  # type: ignore[attr-defined]  # an import of the module
     DetectorFactory.seed = _LANGUAGES_SEED
     return registry.INSTRUCTION_DICT, get_loose_transformations
 

@@ -35,7 +35,7 @@ class InstructionsScorer:
     """Checks whether an answer follows all instructions of its request."""
 
     name: ScorerName
-    version = 1
+    version = 2
     description: str
     headline: Mode
     """Mode of the value: the unchanged answer, or also without its first line, last line and asterisks."""

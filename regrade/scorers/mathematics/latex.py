@@ -14,6 +14,7 @@ _SYMBOLS = str.maketrans(
         "\u22c5": r" \cdot ",
         "\u00f7": r" \div ",
         "\u00b1": r" \pm ",
+        "\u2248": r" \approx ",
         "\u2264": r" \le ",
         "\u2265": r" \ge ",
         "\u2260": r" \ne ",
@@ -90,6 +91,12 @@ _IN_SYMBOLS = {
 }
 _ARTICLE = re.compile(r"^(?:an?|the) ")
 _AND = re.compile(r",?\s*\\text\{\s*(?:,?\s*(?:and|or)|;)\s*\}\s*|,?\s+(?:and|or)\s+")
+_LABELLED = re.compile(
+    r"\\text\s*\{\s*(?:the )?(?:final )?(?:answer|result)(?: is)?\s*[:=]?\s*(?:\}(?P<after>.+)|(?P<inside>[^{}]+)\})",
+    re.IGNORECASE,
+)
+"""Answer with its label in a box: `\text{answer: 12}`, `\text{answer: } 12`."""
+_APPROXIMATELY = re.compile(r"\\(?:approx|simeq|doteq)(?![A-Za-z])")
 _BEFORE = re.compile(
     r"^(?:approximately|about|approx\.?|exactly|equal to|equals|is|are)\s+", re.IGNORECASE
 )
@@ -98,6 +105,8 @@ _BEFORE = re.compile(
 def prepared(text: str) -> str:
     """Return an answer as LaTeX without delimiters, spacing, styles and commas between thousands."""
     text = re.sub(r"\s+", " ", text).translate(_SYMBOLS)
+    if (labelled := _LABELLED.fullmatch(text.strip().strip("$").strip())) is not None:
+        text = labelled["after"] or labelled["inside"]
     text = _ROW_DISTANCE.sub(r"\1 ", text)
     text = _CLOCK.sub(":", _DELIMITERS.sub(" ", text.replace(r"\$", " ").replace(r"\%", "%")))
     text = _AND.sub(", ", _SPACING.sub(" ", _NO_SPACE.sub("", text)))
@@ -190,8 +199,12 @@ def is_plainly_equal(target: str, answer: str) -> bool | None:
 def variants(target: str, answer: str) -> list[tuple[str, str]]:
     r"""Return pairs of target and answer; the answer is right if one pair is equal.
 
-    `10\%` may stand for 10, if the question asks for percent, or for 0.1; `(B) 17` for the choice B or for 17.
+    `10\%` may stand for 10, if the question asks for percent, or for 0.1; `(B) 17` for the choice B or for 17;
+    `x \approx 268` for 268, and `\pi \approx 3.14` for both of its sides.
     """
+    if _APPROXIMATELY.search(answer) and not _APPROXIMATELY.search(target):
+        sides = [side.strip() for side in _APPROXIMATELY.split(answer)]
+        return [way for side in sides if side for way in variants(target, side)]
     choice = _CHOICE.fullmatch(answer)
     if choice is not None and not _CHOICE.fullmatch(target):
         return [(target, choice["letter"]), *variants(target, choice["value"])]

@@ -1,30 +1,20 @@
 r"""Final answer of a mathematical text: in its last box, tag or field, after `####` or `the answer is`, or its last formula."""
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-import numpy as np
-import pyarrow as pa
-
-from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.pieces import Pieces
-from regrade.scorers.extraction.slots import STATEMENTS, STRUCTURED, Found, Slots, read
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a text that gives its answer."""
-
-    start: int
-    """First character, from 0."""
-    end: int
-    """Character after the last."""
-    answer: str
-    """The answer in this part: its text, or several answers of a list, separated by commas."""
-
-
-Reader = Callable[[str], Part | None]
+from regrade.scorers.extraction.slots import (
+    LONGEST,
+    STATEMENTS,
+    STRUCTURED,
+    Found,
+    Part,
+    Slots,
+    TextReader,
+    read,
+    read_each,
+)
 
 _BOX = re.compile(r"\\f?boxed\s*(?=[{\w])")
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -54,8 +44,6 @@ _MARKS = " \t\r\n*_`\"'\u201c\u201d:"
 _END_MARKS = " \t\r\n*_`\"'\u201c\u201d.,;"
 _LONGEST_TEXT = 60
 """Longest answer in words, such as `Evelyn` or `no solution`, in characters."""
-_LONGEST = 5000
-"""Longest answer, and longest end of a text in which a formula is searched, in characters: bounds the time of reading."""
 _MOST_PLACES = 50
 """Number of boxes, or lines after `####`, that are read, from the end of a text."""
 
@@ -67,17 +55,17 @@ def read_answers(texts: Pieces) -> Found:
     box the tag `<answer>` or the JSON field `answer` decides, then a line after `####`, then a statement such as `the
     answer is`, then the last formula or number.
     """
-    found = _read_each(texts.where(texts.matches(r"\\f?boxed")), read_box, is_cut_off)
+    found = read_each(texts.where(texts.matches(r"\\f?boxed")), read_box, is_cut_off)
     in_slots, _ = read(
         texts.where(found.open), STRUCTURED[1:], lambda slots: _read_slot(slots, read_whole)
     )
     found = found.otherwise(in_slots)
-    found = found.otherwise(_read_each(texts.where(found.open), read_after_hashes))
+    found = found.otherwise(read_each(texts.where(found.open), read_after_hashes))
     stated, _ = read(
         texts.where(found.open), STATEMENTS, lambda slots: _read_slot(slots, read_sentence)
     )
     found = found.otherwise(stated)
-    return found.otherwise(_read_each(texts.where(found.open), read_last))
+    return found.otherwise(read_each(texts.where(found.open), read_last))
 
 
 def read_box(text: str) -> Part | None:
@@ -132,7 +120,7 @@ def read_sentence(text: str) -> Part | None:
 
 def read_whole(text: str) -> Part | None:
     """Return the answer of a text that consists of it, or of a sentence with one number."""
-    if len(text) > _LONGEST:
+    if len(text) > LONGEST:
         return None
     part = _formulas(text)
     if part is not None and not _WORD.search(text[: part.start] + text[part.end :]):
@@ -142,9 +130,9 @@ def read_whole(text: str) -> Part | None:
 
 def read_last(text: str) -> Part | None:
     """Return the last formula or number of a text, or the text if it consists of an answer."""
-    if len(text) > _LONGEST:
-        part = read_last(text[-_LONGEST:])
-        return None if part is None else _moved(part, len(text) - _LONGEST)
+    if len(text) > LONGEST:
+        part = read_last(text[-LONGEST:])
+        return None if part is None else _moved(part, len(text) - LONGEST)
     whole = _stripped(text, 0, len(text))
     if whole is None:
         return None
@@ -173,7 +161,7 @@ def _boxes(text: str) -> Iterator[Part | None]:
                 yield Part(begin, token.end(), token[0])
             continue
         depth = 0
-        for brace in _BRACES.finditer(text, begin, begin + _LONGEST):
+        for brace in _BRACES.finditer(text, begin, begin + LONGEST):
             depth += {"{": 1, "}": -1}.get(brace[0], 0)
             if depth == 0:
                 yield Part(begin + 1, brace.start(), text[begin + 1 : brace.start()].strip())
@@ -243,27 +231,5 @@ def _line_start(text: str, position: int) -> int:
     return text.rfind("\n", 0, position) + 1
 
 
-def _read_slot(slots: Slots, reader: Reader) -> Found:
-    return _read_each(slots.content, reader)
-
-
-def _read_each(
-    pieces: Pieces, reader: Reader, refuses: Callable[[str], bool] = lambda _: False
-) -> Found:
-    """Read the answer of each piece with a Python function; if it finds none, `refuses` decides if further readers may try."""
-    values: list[str | None] = []
-    places: list[str | None] = []
-    refused = np.zeros(len(pieces.text), np.bool_)
-    starts = pieces.start.copy()
-    for row, text in enumerate(pieces.text.to_pylist()):
-        part = None if text is None else reader(text)
-        if text is None or part is None or len(part.answer) > _LONGEST:
-            values.append(None)
-            places.append(None)
-            refused[row] = text is not None and refuses(text)
-        else:
-            values.append(part.answer)
-            places.append(text[part.start : part.end])
-            starts[row] += len(text[: part.start].encode())
-    place = Pieces(pa.array(places, pa.string()), starts)
-    return Found(pa.array(values, pa.string()), place, c.mask(refused))
+def _read_slot(slots: Slots, reader: TextReader) -> Found:
+    return read_each(slots.content, reader)

@@ -17,6 +17,9 @@ _STATEMENT = re.compile(
 """First characters of a line of a program, as opposed to a sentence."""
 
 
+_QUOTES = re.compile(r"'''|\"\"\"")
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A program in an answer."""
@@ -103,10 +106,14 @@ def _bare_program(answer: str, name: str | None) -> Program | None:
         return None
     first = begins[0]
     end = first
+    quotes = ""  # of a string of several lines
     for number in range(first, len(lines)):
         line = lines[number]
-        if line.strip() and not line[0].isspace() and not _STATEMENT.match(line):
+        is_text = quotes or not line.strip() or line[0].isspace()
+        if not is_text and not _STATEMENT.match(line):
             break
+        for quote in _QUOTES.findall(line):
+            quotes = "" if quote == quotes else quotes or quote
         end = number + 1
     source = "".join(lines[first:end]).rstrip()
     usable = defines(source, name) if name else _STATEMENT.match(source.lstrip()) is not None

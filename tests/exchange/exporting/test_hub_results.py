@@ -123,7 +123,7 @@ def test_a_result_is_committed_with_its_source_error_and_settings(
     )
     assert entry.source_url.endswith(set_id)
     assert entry.notes is not None
-    for part in ("standard error 6.93", "n = 40", "scorer number v2 (", "8-shot, completion"):
+    for part in ("standard error 6.93", "n = 40", "scorer number v3 (", "8-shot, completion"):
         assert part in entry.notes
     assert "/commit/" in document["url"]
 

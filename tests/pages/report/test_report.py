@@ -66,7 +66,7 @@ def test_the_page_has_the_numbers_of_compare(
     compared = compare_sides("org/base", "org/candidate", answers=repository.uri)
     [comparison] = compared.comparisons.compared
     assert " ".join(comparison_row(comparison)) in page
-    assert "sums number v2 87.50 ± 5.30" in page
+    assert "sums number v3 87.50 ± 5.30" in page
     assert "1 of 2 subsets moved" in page or "0 of 2 subsets moved" in page
 
 

@@ -54,7 +54,7 @@ def test_the_first_page_lists_sets_with_their_numbers(reader: Reader):
     set_id = scored(reader, mixed(), model="org/tiny")
     [line] = reader.page("/").rows
     assert line.startswith(f"org/tiny {set_id[:8]} sums 44.4 ")
-    assert " number v2 9 1 1 1 " in line
+    assert " number v3 9 1 1 1 " in line
     assert f"/sets/{set_id}" in reader.page("/").links()
 
 
@@ -208,7 +208,7 @@ def test_a_page_has_fifty_answers_and_leads_to_the_next(reader: Reader):
         ("subset=none", "should be a subset of this answer set"),
         ("min_seconds=nan", "should be a number from 0"),
         ("sort=<b>", "`sort=<b>` in the address should be one of number"),
-        ("scorer=x", "should be one of number-2-"),
+        ("scorer=x", "should be one of number-3-"),
         ("q=a&q=b", "should be given once"),
         ("repeat=-1", "should be a whole number"),
         ("q=" + "x" * 501, "should be 500 characters or shorter"),
@@ -253,7 +253,7 @@ def test_every_state_of_the_list_survives_its_address():
     full = AnswerFilters(
         verdict=("wrong", "unparsed"), truncated="no", subset="a&b", q="ü ?", within="answer",
         min_length=1, max_length=2, min_seconds=0.5, max_seconds=1.25, repeat=1, against="ab", change="worse",
-        sort="length", descending=True, page=3, scorer="number-2-x", format="markdown", at="abcd",
+        sort="length", descending=True, page=3, scorer="number-3-x", format="markdown", at="abcd",
     )  # fmt: skip
     assert len(full.pairs()) == len(asdict(full))
     from starlette.datastructures import QueryParams
@@ -282,7 +282,7 @@ def test_one_answer_shows_everything_that_is_stored_of_it(reader: Reader):
         "assert f(1) == 2",
         "prompt tokens 5 completion tokens 7",
         "seconds to first token 0.12",
-        "All scorings of this answer number v2 wrong 6 0",
+        "All scorings of this answer number v3 wrong 6 0",
     ):
         assert part in page.text
     assert '<mark id="read">6</mark>' in page.html
@@ -363,7 +363,7 @@ def test_all_scorings_of_an_answer_are_shown_and_can_be_chosen(reader: Reader):
     score(answers)
     set_id = answers.manifest.answer_set_id
     page = reader.page(f"/sets/{set_id}/answer?sample=sample-00001")
-    assert "number v2 right 1 1" in page.text
+    assert "number v3 right 1 1" in page.text
     assert "number v0 stale wrong 77 0" in page.text
     assert len(reader.page(f"/sets/{set_id}?verdict=wrong&scorer={old.label}").rows) == 3
     assert len(reader.page(f"/sets/{set_id}?verdict=wrong").rows) == 0

@@ -128,6 +128,41 @@ def test_an_instruction_that_cannot_be_checked_is_unusable(
 
 
 @pytest.mark.usefixtures("nltk_data")
+@pytest.mark.parametrize(
+    ("benchmark", "name", "kwargs", "right", "wrong"),
+    [
+        *(
+            (
+                "ifeval",
+                "keywords:letter_frequency",
+                {"letter": sign, "let_frequency": 2, "let_relation": "at least"},
+                f"a {sign}tag {sign}",
+                f"a {sign}tag",
+            )
+            for sign in "#!É"
+        ),
+        (
+            "ifbench",
+            "repeat:repeat_span",
+            {"prompt_to_repeat": "one two three", "n_start": 0, "n_end": 2},
+            "One two",
+            "two three",
+        ),
+    ],
+)
+def test_an_argument_that_the_library_ignores_is_checked(
+    benchmark: str, name: str, kwargs: dict[str, Any], right: str, wrong: str
+):
+    task = {"benchmark": benchmark, "data": nltk.data.path, "prompt": "p"}
+    task["instructions"] = [{"id": name, "kwargs": kwargs}]
+
+    assert [check({**task, "answer": answer}).get("strict") for answer in (right, wrong)] == [
+        [True],
+        [False],
+    ]
+
+
+@pytest.mark.usefixtures("nltk_data")
 def test_an_answer_on_which_a_checker_fails_does_not_follow_the_instruction():
     instructions = [{"id": "detectable_format:json_format", "kwargs": {}}]
 

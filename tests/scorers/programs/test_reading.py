@@ -50,6 +50,11 @@ def test_a_program_without_fences_is_read_if_it_defines_the_function():
     assert read("") is None
 
 
+def test_a_module_string_before_the_function_is_part_of_the_program():
+    answer = f'"""Returns its\nargument, unchanged."""\n\n{F}\nIt works.'
+    assert read(answer) == f'"""Returns its\nargument, unchanged."""\n\n{F}'.rstrip()
+
+
 def test_a_completion_is_the_program_unless_a_block_defines_the_function():
     assert read("    return x\n", completion=True) == "    return x\n"
     assert read(f"    return x\n```python\n{F}```", completion=True) == F

@@ -76,7 +76,8 @@ class Server:
         hard = limits["program_cpu_seconds"]
         if do == "calls":
             pid = self._start(
-                lambda: programs.serve_calls(self._sources, request["cpu_seconds"]), hard
+                lambda: programs.serve_calls(self._sources, request["cpu_seconds"]),
+                request["all_cpu_seconds"],
             )
             _answer_until(pid)
         elif do == "tests":
