@@ -8,8 +8,9 @@ import os
 
 from mlflow.server.fastapi_app import app as mlflow_app
 
-from regrade.processes.web_guard import OwnPagesOnly, split_origins
+from regrade.processes.web_guard import CONTAINED, OwnPagesOnly, WithHeaders, split_origins
 
 ORIGINS = "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS"
 
-app = OwnPagesOnly(mlflow_app, origins=split_origins(ORIGINS, os.environ.get(ORIGINS)))
+_guarded = OwnPagesOnly(mlflow_app, origins=split_origins(ORIGINS, os.environ.get(ORIGINS)))
+app = WithHeaders(_guarded, CONTAINED)

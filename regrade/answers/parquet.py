@@ -4,14 +4,16 @@ A few kilobytes can decode to terabytes, because a repeated value is stored once
 decoding, first of the file and then of each batch.
 """
 
+import atexit
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from regrade.processes.limited import LimitedProcesses, Limits, Stopped
 from regrade.records.columns import ADDED_COLUMNS, SCHEMA_VERSION
 from regrade.settings.errors import DamagedAnswersError
 from regrade.settings.files import atomic_write, file_sha256
@@ -40,6 +43,13 @@ MAX_TEXT_BYTES = 64 * 2**20
 """Longest text, in bytes."""
 MAX_DECODED_BYTES = 16 * 2**30
 """Largest file after decoding, in bytes."""
+
+_SMALL_FILE_BYTES = 2 * 2**30
+"""Size after decoding that a file may have however small it is, in bytes."""
+_EXPANSION = 8
+"""Size of a file after decoding, as a multiple of its own, that larger files may have."""
+_MAX_VALUES = 100_000_000
+"""Most values of a file that becomes Python objects."""
 
 _VERSION_KEY = b"regrade_schema_version"
 
@@ -137,6 +147,7 @@ class ParquetReader:
     def _decoded(self, groups: Sequence[int] | None, size: int) -> Iterator[pa.RecordBatch]:
         """Yield batches of some row groups (None: all), at most `size` rows each."""
         decoded = 0
+        self._refuse_long_lists(size)
         # Text stays dictionary-encoded until its size is known: sizes in the file's metadata may be false.
         texts = [name for name in self._stored if self._schema.field(name).type == pa.string()]
         with (
@@ -165,6 +176,12 @@ class ParquetReader:
                     )
                 for start, stop in _spans(lengths):
                     yield self._plain(batch.slice(start, stop - start))
+
+    def _refuse_long_lists(self, rows: int) -> None:
+        """Decode the lists in a child process first: a single row can hold billions of values."""
+        lists = [name for name in self._stored if pa.types.is_list(self._schema.field(name).type)]
+        if lists and (problem := bomb_in(self._local, lists, rows, MAX_DECODED_BYTES)):
+            raise DamagedAnswersError(self._name, f"{problem}.")
 
     def table(self) -> pa.Table:
         """Return the whole file as a table; errors as in `batches`."""
@@ -264,6 +281,87 @@ def _spans(lengths: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         stop = max(start + 1, stop)
         yield start, stop
         start = stop
+
+
+# Bombs: files whose values are stored once and repeated. Only decoding shows their size, so a child process does it first.
+
+
+def bomb_in(
+    path: Path,
+    columns: Sequence[str] | None = None,
+    rows: int | None = None,
+    most: int | None = None,
+) -> str | None:
+    """Return the reason why a Parquet file must not be decoded in this process; None if it may, or cannot be read.
+
+    Args:
+        path: The file.
+        columns: Columns that will be read. None: all, and their values become Python objects.
+        rows: Rows per batch. None: as many as the first row group has.
+        most: Largest size after decoding, in bytes. None: `_SMALL_FILE_BYTES`, for larger files `_EXPANSION` times theirs.
+    """
+    if most is None:
+        most = max(_SMALL_FILE_BYTES, _EXPANSION * path.stat().st_size)
+    values = _MAX_VALUES if columns is None else most
+    limits = {"bytes": most, "values": values}
+    asked = {
+        "path": str(path),
+        "columns": columns and list(columns),
+        "rows": rows,
+        "limits": limits,
+    }
+    found = _children().compute(asked)
+    if isinstance(found, Stopped):
+        problem = {
+            "memory": f"takes more than {MAX_BATCH_BYTES:,} bytes",
+            "crash": "cannot be read",
+        }
+        return f"a batch of its rows {problem.get(found.limit, 'takes too long')} once decompressed"
+    assert isinstance(found, list)  # noqa: S101 - see `measured`
+    return next(
+        (f"it has more than {limits[str(unit)]:,} {unit} once decompressed" for unit in found), None
+    )
+
+
+def measured(asked: Mapping[str, Any]) -> list[str]:
+    """Return the limits that the values of a file exceed, as far as it can be read; runs in a child process."""
+    size, limits = {"bytes": 0, "values": 0}, asked["limits"]
+    try:
+        with pq.ParquetFile(asked["path"]) as file:
+            if not file.metadata.num_row_groups:
+                return []
+            size["values"] = file.metadata.num_rows * len(file.schema_arrow)
+            if size["values"] > limits["values"]:
+                return ["values"]
+            rows = asked["rows"] or max(1, file.metadata.row_group(0).num_rows)
+            for batch in file.iter_batches(rows, columns=asked["columns"], use_threads=False):
+                size["bytes"] += batch.nbytes
+                size["values"] += sum(_leaves(column) - len(column) for column in batch.columns)
+                if exceeded := [unit for unit in size if size[unit] > limits[unit]]:
+                    return exceeded
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError):
+        pass  # whoever reads the file names the error
+    return []
+
+
+def _leaves(array: "pa.Array[Any]") -> int:
+    """Number of values that are no lists, at any depth."""
+    if isinstance(array, pa.StructArray):
+        return sum(map(_leaves, array.flatten()))
+    if isinstance(array, pa.MapArray):
+        return _leaves(array.keys) + _leaves(array.items)
+    if isinstance(array, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray):
+        return _leaves(array.flatten())
+    return len(array)
+
+
+@cache
+def _children() -> LimitedProcesses:
+    """Return the process that decodes files; it ends with this one."""
+    limits = Limits(cpu_seconds=600, seconds=3600, memory=MAX_BATCH_BYTES)
+    children = LimitedProcesses(f"{__name__}:{measured.__name__}", limits, processes=1)
+    atexit.register(children.__exit__)
+    return children
 
 
 # Sealed files: Parquet files of generations, ready to be published.

@@ -32,7 +32,7 @@ from regrade.answers.parquet import ParquetReader, SealedFile, write_parquet
 from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.settings.errors import OperationError, UserError
-from regrade.settings.files import atomic_write, sync
+from regrade.settings.files import atomic_write, share, sync
 
 logger = logging.getLogger(__name__)
 
@@ -141,6 +141,10 @@ class Spool:
 
     def __enter__(self) -> Self:
         try:
+            if not (root := spool_root()).exists() and self.folder.is_relative_to(root):
+                root.parent.mkdir(parents=True, exist_ok=True)
+                root.mkdir(mode=0o700, exist_ok=True)  # answers may be private
+                share(root)
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=_SETTLED)
             # Again: the process that had the lock may have removed it.

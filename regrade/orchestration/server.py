@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from regrade.processes.shutdown import KEPT
 from regrade.processes.supervised import SupervisedProcess
-from regrade.processes.web_guard import OwnPagesOnly, split_origins
+from regrade.processes.web_guard import CONTAINED, OwnPagesOnly, WithHeaders, split_origins
 from regrade.settings.errors import OperationError, RegradeError, SettingsError
 
 # Prefect's server with a guard against other pages: `uvicorn --factory regrade.orchestration.server:create_app`.
@@ -30,7 +30,7 @@ LOOPBACK = "127.0.0.1,localhost"
 ORIGINS = "PREFECT_SERVER_CORS_ALLOWED_ORIGINS"
 
 
-def create_app() -> OwnPagesOnly:
+def create_app() -> WithHeaders:
     """Return the server as an ASGI application. Its background services run in the same process.
 
     Raises:
@@ -42,7 +42,8 @@ def create_app() -> OwnPagesOnly:
     hosts = [name.strip() for name in (os.environ.get(HOSTS) or LOOPBACK).split(",")]
     # Around the application, not as its middleware: Prefect's services call the application in this process, by the
     # host `prefect-in-memory`.
-    return OwnPagesOnly(create_prefect_app(final=True), origins=origins, hosts=hosts)
+    guarded = OwnPagesOnly(create_prefect_app(final=True), origins=origins, hosts=hosts)
+    return WithHeaders(guarded, CONTAINED)
 
 
 def server_command(host: str, port: int, *, log_level: str = "warning") -> list[str]:

@@ -5,7 +5,7 @@ the headers `Host` and `Origin`, which a page cannot set:
 https://cheatsheetseries.owasp.org/cheatsheets/Cross-Site_Request_Forgery_Prevention_Cheat_Sheet.html
 """
 
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping, Sequence
 from typing import Any
 
 from regrade.settings.errors import SettingsError
@@ -14,6 +14,28 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+CONTAINED = ((b"content-security-policy", b"frame-ancestors 'self'; img-src 'self' data: blob:"),)
+"""Header of pages that are not ours: no page of another origin frames them, and no text in them loads a picture from elsewhere."""
+
+
+class WithHeaders:
+    """An ASGI application that adds headers to each response of another one, except those that the response has."""
+
+    def __init__(self, app: App, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self._app, self._headers = app, headers
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                added = [pair for pair in self._headers if pair[0] not in given]
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
 
 
 class OwnPagesOnly:

@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from html import unescape
 from html.parser import HTMLParser
@@ -14,20 +15,24 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.overview import BEGIN, END
+from regrade.answers.parquet import ParquetReader
 from regrade.answers.sets import AnswerSet, list_sets, readable_sets
 from regrade.answers.verify import verify
+from regrade.benchmarks.questions.reading import UnreadableError, read_file
 from regrade.cli.terminal import plain, visible
+from regrade.exchange.importing.files import SourceFile
 from regrade.records.columns import GENERATION_SCHEMA, SCHEMA_VERSION
 from regrade.scoring.diff_sides import diff_scorings
 from regrade.scoring.diff_text import blocks
 from regrade.scoring.score import score_answers
-from regrade.settings.errors import DamagedAnswersError, RepositoryError
+from regrade.settings.errors import DamagedAnswersError, RegradeError, RepositoryError
 from regrade.text.markdown import escape, markdown
 from tests.builders import row
 from tests.command_line import ROOT
@@ -210,6 +215,27 @@ def test_a_bomb_is_refused_in_little_memory(answers: AnswerSet, rows: int, lengt
     assert "decodes to more" in problem or "claims" in problem
     assert int(mebibytes) < 900
     assert float(seconds) < 20
+
+
+@pytest.mark.slow  # a child process takes 2 GiB
+@pytest.mark.parametrize("reader", ["answers", "import", "questions"])
+def test_a_row_with_more_than_the_memory_holds_is_decoded_in_a_child_process_only(
+    reader: str, tmp_path: Path
+) -> None:
+    texts = pa.DictionaryArray.from_arrays(np.zeros(40_000, np.int32), pa.array(["A" * 100_000]))
+    one = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    path = tmp_path / "bomb.parquet"
+    pq.write_table(pa.table({"choices": one}), path, store_schema=False, compression="zstd")
+    assert path.stat().st_size < 400
+    read: dict[str, Callable[[], object]] = {
+        "answers": lambda: list(ParquetReader("x", path, GENERATION_SCHEMA, ["choices"]).batches()),
+        "import": lambda: SourceFile(path).rows,
+        "questions": lambda: read_file(path, ["choices"]),
+    }
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises((RegradeError, UnreadableError), match="batch of its rows takes more than"):
+        read[reader]()
+    assert pa.default_memory_pool().max_memory() - before < 100 << 20
 
 
 def test_long_answers_come_in_small_batches(answers: AnswerSet) -> None:

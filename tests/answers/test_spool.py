@@ -3,6 +3,7 @@ import logging
 import os
 import pickle
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -466,3 +467,12 @@ def test_an_error_of_the_spool_keeps_its_message_between_processes(
     error = kind("/spool", "why")
 
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_no_other_user_reads_answers_that_are_not_published_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGRADE_SPOOL", str(tmp_path / "state" / "spool"))
+    with Spool(spool_folder("uri", "set")):
+        pass
+    assert stat.S_IMODE((tmp_path / "state" / "spool").stat().st_mode) == 0o700

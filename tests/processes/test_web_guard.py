@@ -7,7 +7,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from regrade.processes.web_guard import OwnPagesOnly, split_origins
+from regrade.processes.web_guard import CONTAINED, OwnPagesOnly, WithHeaders, split_origins
 from regrade.settings.errors import SettingsError
 
 OWN = "http://127.0.0.1:4200"
@@ -80,3 +80,10 @@ def test_origins_are_separated_by_commas():
         OWN,
         "https://prefect.team.example",
     ]
+
+
+def test_no_page_elsewhere_frames_it_and_its_pages_load_no_pictures_from_elsewhere():
+    page = TestClient(WithHeaders(PlainTextResponse("inside"), CONTAINED)).get("/")  # type: ignore[arg-type]
+    assert page.headers["content-security-policy"] == (
+        "frame-ancestors 'self'; img-src 'self' data: blob:"
+    )

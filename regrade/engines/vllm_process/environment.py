@@ -1,6 +1,5 @@
 """Environment variables and Python interpreter of an engine's worker."""
 
-import getpass
 import os
 import re
 import shutil
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import regrade
 from regrade.processes.environment import LIBRARY_DEFAULTS
+from regrade.processes.slots import machine_folder
 from regrade.settings.errors import SettingsError
 from regrade.settings.project_folder import install_command, is_checkout
 
@@ -128,12 +128,12 @@ def worker_environment(
     paths = [current["PYTHONPATH"]] if current.get("PYTHONPATH") else []
     if root.name not in ("site-packages", "dist-packages"):  # would hide the worker's packages
         paths.insert(0, str(root))
-    inductor = Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
     return {
         **DEFAULTS,
         # Ray finds its cluster in the temporary folder, which is another one below.
         "RAY_TMPDIR": tempfile.gettempdir(),
-        "TORCHINDUCTOR_CACHE_DIR": str(inductor),  # a cache, which survives the scratch folder
+        # A cache, which survives the scratch folder. Torch's own folder can be made by another user, and holds code.
+        "TORCHINDUCTOR_CACHE_DIR": str(machine_folder("torchinductor")),
         "VLLM_RPC_BASE_PATH": str(scratch),
         **_needed(current, hub_token=hub_token),
         "TMPDIR": str(scratch),

@@ -17,6 +17,7 @@ from typing import IO, Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from regrade.answers.parquet import bomb_in
 from regrade.exchange.importing.record import Json, Record
 from regrade.exchange.importing.unread import MAX_FIELDS, Keys, leaves, unread
 from regrade.settings.errors import UserError
@@ -29,6 +30,8 @@ MAX_MEMBERS = 1_000_000
 """Most members of an archive."""
 READ_BESIDE = "results_*.json"
 """Files that readers take from the folder of the samples; they have no answers."""
+MAX_VALUES = 30_000_000
+"""Most objects, lists and fourfold commas of JSON in a file: each takes up to 200 bytes of memory."""
 _CHUNK = 2**20
 """Bytes decompressed at a time."""
 _PARQUET_ROWS = 64
@@ -61,6 +64,7 @@ class SourceFile:
         self.path, self.dataset, self._within = path, dataset, within
         self._present: set[Keys] = set()
         self._read: set[Keys] = set()
+        self._values = 0
 
     @property
     def name(self) -> str:
@@ -204,15 +208,19 @@ class SourceFile:
         raise self.error(f"member '{names[0]}': a list of objects was expected.")
 
     def _parquet(self) -> Iterator[Any]:
-        total = 0
         with self._parquet_file() as file:
+            if problem := bomb_in(self.path, rows=_PARQUET_ROWS, most=MAX_BYTES):
+                raise self.error(f"{problem}.")
             for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
-                total += batch.nbytes
-                if total > MAX_BYTES:
-                    raise self.error(f"more than {_size(MAX_BYTES)} once decompressed.")
                 yield from batch.to_pylist()
 
     def _parsed(self, content: bytes, row: int | None = None, where: str = "") -> Json:
+        # A few kilobytes of an archive can be a gigabyte of `{},{},`, which takes a hundred times as much in memory.
+        self._values += content.count(b"{") + content.count(b"[") + content.count(b",") // 4
+        if self._values > MAX_VALUES:
+            raise self.error(
+                f"{where}more than {MAX_VALUES:,} values. Split the file into several.", row
+            )
         try:
             return json.loads(content)
         except RecursionError:

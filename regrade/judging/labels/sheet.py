@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ COLUMNS = (*KEYS, "seed", "question", "target", "answer")
 LABEL, RATER, VERDICT, VIEW = "label", "rater", "verdict", "view"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a cell that a spreadsheet would compute."""
+_FORMULA_WITHIN = re.compile(r"(?<=[\r\n;\t])(?=[ \t]*[=+\-@])")
+"""Places in a cell where one begins for a spreadsheet that separates cells by semicolons or tabs, as its country does."""
 _LONGEST_CELL = 32_000
 """Characters above which a spreadsheet may have cut a cell."""
 _MAX_FIELD = 128 * 2**20
@@ -193,8 +196,8 @@ def _read(row: Mapping[str, str | None], task: LabelTask, rater: str | None) -> 
             f"answer set '{task.answers.manifest.answer_set_id}' has no answer to sample '{sample_id[:80]}', repeat "
             f"{key[1]}"
         )
-    given = row.get("answer")
-    if given is not None and not _same(_plain(given), item.answer):
+    given, guarded = row.get("answer"), _guarded(item.answer)
+    if given is not None and not any(map(_same, (given, _plain(given)), (guarded, item.answer))):
         raise SettingsError(
             f"the text of answer '{sample_id}', repeat {key[1]}, was changed: it begins with '{given[:40]}', stored is "
             f"'{item.answer[:40]}'"
@@ -217,7 +220,7 @@ def _whole(text: str | None, column: str) -> int | None:
 
 def _guarded(cell: str) -> str:
     """Return a cell that no spreadsheet computes as a formula, because answers are untrusted texts."""
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell
+    return _FORMULA_WITHIN.sub("'", f"'{cell}" if cell.startswith(_FORMULA) else cell)
 
 
 def _plain(cell: str) -> str:

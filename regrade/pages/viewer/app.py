@@ -16,7 +16,7 @@ from regrade.answers.figures import figures_in
 from regrade.pages.viewer import parameters as p
 from regrade.pages.viewer.answer_list import answer_list
 from regrade.pages.viewer.filters import AnswerFilters, PairFilters
-from regrade.pages.viewer.guarding import SafeHeaders, TokenRequired
+from regrade.pages.viewer.guarding import HEADERS, TokenRequired
 from regrade.pages.viewer.judged import People
 from regrade.pages.viewer.library import Library, NotFoundError
 from regrade.pages.viewer.links import Links
@@ -26,7 +26,7 @@ from regrade.pages.viewer.pair_list import pair_list
 from regrade.pages.viewer.pair_page import pair_page
 from regrade.pages.viewer.set_list import SetFilters, set_list
 from regrade.pages.viewer.templating import page_templates
-from regrade.processes.web_guard import App, OwnPagesOnly
+from regrade.processes.web_guard import App, OwnPagesOnly, WithHeaders
 from regrade.settings.errors import (
     DamagedAnswersError,
     HubError,
@@ -208,7 +208,7 @@ def protected(
     app: App = viewer.application()
     if token is not None:
         app = TokenRequired(app, token)
-    return SafeHeaders(OwnPagesOnly(app, origins=origins, hosts=hosts))
+    return WithHeaders(OwnPagesOnly(app, origins=origins, hosts=hosts), HEADERS)
 
 
 def _given(request: Request) -> dict[str, list[str]]:

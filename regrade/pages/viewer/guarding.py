@@ -17,30 +17,10 @@ HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (b"cache-control", b"no-store"),
 )
-"""No script but the viewer's own file, nothing from another host, no frame around a page."""
-PRIVATE = (b"cache-control", b"no-store")
-"""Answers of private repositories stay out of caches."""
+"""No script but the viewer's own file, nothing from another host, no frame around a page; private answers stay out of caches."""
 MIN_TOKEN = 16
-
-
-class SafeHeaders:
-    """An ASGI application that adds `HEADERS` to each response of another one."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                given = {name.lower() for name, _ in message["headers"]}
-                added = [pair for pair in (*HEADERS, PRIVATE) if pair[0] not in given]
-                message["headers"] = [*message["headers"], *added]
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)
 
 
 class TokenRequired:

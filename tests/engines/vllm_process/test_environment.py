@@ -1,4 +1,5 @@
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -9,7 +10,7 @@ import pytest
 from regrade.engines.vllm_process.allowed import refuse_code
 from regrade.engines.vllm_process.environment import worker_environment
 from regrade.engines.vllm_process.process import EngineProcess
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import OperationError, SettingsError
 from regrade.settings.worker_limits import REMOTE_CODE as CODE
 
 LEVEL = "from huggingface_hub.utils import logging; print(logging.get_verbosity())"
@@ -104,3 +105,17 @@ def test_a_worker_runs_code_of_a_model_only_if_its_machine_allows_it(
         refuse_code({name: "evil.Module"})
     monkeypatch.setenv(CODE, "1")
     refuse_code({name: "evil.Module"})
+
+
+def test_the_cache_of_compiled_code_is_a_folder_that_no_other_user_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    cache = Path(worker_environment({}, tmp_path)["TORCHINDUCTOR_CACHE_DIR"])
+    assert cache.parent == tmp_path / f"regrade-{os.getuid()}"
+    assert stat.S_IMODE(cache.parent.stat().st_mode) == 0o700
+    for name in (cache, cache.parent):
+        name.rmdir()
+    cache.parent.symlink_to(tmp_path)
+    with pytest.raises(OperationError, match="is not a folder of this user"):
+        worker_environment({}, tmp_path)

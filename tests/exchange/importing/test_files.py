@@ -2,6 +2,7 @@ import gzip
 import json
 import zipfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -138,7 +139,24 @@ def test_a_parquet_bomb_is_not_unpacked(tmp_path: Path):
     table = pa.table({"a": pa.array(["x" * 20_000] * 5_000).dictionary_encode()})
     pq.write_table(table.cast(pa.schema([("a", pa.string())])), tmp_path / "a.parquet")
     assert (tmp_path / "a.parquet").stat().st_size < MIB
-    refused(tmp_path / "a.parquet", "more than 3 MiB once decompressed")
+    refused(tmp_path / "a.parquet", "more than 3,145,728 bytes once decompressed")
+
+
+def test_json_that_takes_many_times_its_size_in_memory_is_not_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(files, "MAX_VALUES", 1000)
+    parse = Mock(side_effect=json.loads)
+    monkeypatch.setattr("regrade.exchange.importing.files.json.loads", parse)
+    (tmp_path / "a.json").write_text("[" + "{}," * 999 + "{}]")
+    refused(tmp_path / "a.json", "more than 1,000 values. Split the file")
+    (tmp_path / "b.json").write_text("[{" + ",".join(f'"{n}": 0.5' for n in range(5000)) + "}]")
+    refused(tmp_path / "b.json", "more than 1,000 values")
+    assert not parse.called
+    (tmp_path / "c.jsonl").write_text('{"a": 1}\n' * 1001)
+    refused(tmp_path / "c.jsonl", "row 1000: more than 1,000 values")
+    path = archive(tmp_path / "d.zip", {"a.json": b"[" + b"[]," * 1000 + b"[]]"})
+    refused(path, "member 'a.json': more than 1,000 values")
 
 
 def test_only_finite_numbers_and_truth_values_are_numbers():

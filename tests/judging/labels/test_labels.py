@@ -172,7 +172,9 @@ def test_a_sheet_is_never_overwritten(task: LabelTask, tmp_path: Path) -> None:
         write_sheet(path, [task], task.sample(3, 0), 0, show_verdict=False)
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+49 30", "-3", "@home", "'tis"])
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+49 30", "-3", "@home", "'tis", "a;=1+1;", "a\n=1+1", "- a\n- b", "a\t @b"]
+)
 def test_an_answer_is_no_formula_in_a_spreadsheet_and_comes_back(
     repository: LocalRepository, tmp_path: Path, text: str
 ) -> None:
@@ -181,6 +183,25 @@ def test_an_answer_is_no_formula_in_a_spreadsheet_and_comes_back(
     path = labelled(task, "wrong", tmp_path / "labels.csv", 3)
 
     assert all(row["answer"][0] not in "=+-@" for row in rows_of(path))
+    for separator in ";\t":  # as a spreadsheet of another country opens it
+        cells = csv.reader(path.read_text("utf-8-sig").splitlines(), delimiter=separator)
+        assert all(cell.strip()[:1] not in ("=", "+", "-", "@") for row in cells for cell in row)
+    assert len(read_sheet(path, [task], "anna")) == 3
+
+
+def test_a_sheet_of_before_inner_cells_were_guarded_is_read(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    answers = answer(repository, "org/a", total=3, unparsed=3, unparsed_text="-a;=b\n- c")
+    task = open_task(answers)
+    path = labelled(task, "wrong", tmp_path / "labels.csv", 3)
+    rows = rows_of(path)
+    assert rows[0]["answer"] == "'-a;'=b\n'- c"
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(row | {"answer": "'-a;=b\n- c"} for row in rows)
+
     assert len(read_sheet(path, [task], "anna")) == 3
 
 

@@ -1,0 +1,125 @@
+"""Hostile texts on the pages of Prefect and MLflow in real Chromium: none runs, loads anything, or is framed by another page."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from selenium import webdriver
+from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.browser.attacks import hostile_page
+from tests.browser.pages import PATIENCE, Pages, chromium
+from tests.command_line import ROOT
+from tests.http_server import Handler, serving
+from tests.server_process import free_port, server_process
+
+pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(900)]
+HOSTILE = (
+    "</pre></title></textarea></style><script>window.taken = 1</script><img src=x onerror='window.taken=1'>"
+    "<svg onload='window.taken=1'></svg><iframe srcdoc='<script>parent.taken=1</script>'></iframe>"
+    "\"' onmouseover='window.taken=1' autofocus onfocus='window.taken=1' x=\"\n\n"
+    "[link](javascript:window.taken=1) <a href='javascript:window.taken=1'>link</a> "
+    "![i](SPY/image) <style>@import 'SPY/style'</style> {{constructor.constructor('window.taken=1')()}} "
+    "<details open ontoggle='window.taken=1'>x</details> `x` $x$ \u202eevil\u200b \x1b[5m"
+)
+LOOK = """
+for (const link of document.querySelectorAll("a")) if ((link.href || "").startsWith("javascript:")) link.click();
+const handlers = document.querySelectorAll("[onerror],[onload],[onmouseover],[onfocus],[ontoggle],iframe[srcdoc]");
+return [window.taken || 0, handlers.length];
+"""
+FRAMED = """
+const [url, done] = arguments;
+const frame = document.createElement("iframe");
+frame.onload = () => setTimeout(() => {
+    try { done(frame.contentDocument === null ? "other origin" : frame.contentDocument.body.innerText); }
+    catch (error) { done("other origin"); }
+}, 3000);
+frame.src = url;
+document.body.append(frame);
+"""
+
+
+@pytest.fixture
+def spy() -> Iterator[tuple[str, list[str]]]:
+    """Address of a server elsewhere, and what was asked of it."""
+    asked: list[str] = []
+
+    class Elsewhere(Handler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.reply(b"", headers={"Content-Type": "text/plain"})
+
+    with serving(Elsewhere) as address:
+        yield address, asked
+
+
+def nothing_happens(browser: webdriver.Chrome, address: str, shown: str = "evil") -> None:
+    browser.get(address)
+    WebDriverWait(browser, PATIENCE).until(lambda page: shown in page.page_source, address)
+    assert browser.execute_script(LOOK) == [0, 0], address
+    assert browser.execute_script("return window.taken || 0") == 0, address
+
+
+def no_other_page_frames(browser: webdriver.Chrome, address: str) -> None:
+    with hostile_page() as page:
+        browser.get(page)
+        browser.execute_async_script(FRAMED, address)
+        log = browser.get_log("browser")  # type: ignore[no-untyped-call]
+        assert any("frame-ancestors" in entry["message"] for entry in log), log
+
+
+def test_nothing_in_a_text_runs_on_the_pages_of_prefect(pages: Pages, spy: tuple[str, list[str]]):
+    text = HOSTILE.replace("SPY", spy[0])
+    artifact = {"key": "result", "type": "markdown", "data": text, "description": text}
+    stored = pages.post("/artifacts/", artifact)
+    flow = pages.post("/flows/", {"name": "hostile"})
+    run = {"flow_id": flow["id"], "name": f"evil {text[:200]}", "parameters": {"model": text}}
+    state = {"type": "FAILED", "name": "Failed", "message": text}
+    started = pages.post("/flow_runs/", run | {"state": state, "tags": [text[:60]]})
+    for path in (
+        f"/artifacts/artifact/{stored['id']}",
+        f"/runs/flow-run/{started['id']}",
+        f"/runs/flow-run/{started['id']}?tab=Parameters",
+    ):
+        nothing_happens(pages.browser, pages.address + path)
+    no_other_page_frames(pages.browser, pages.address)
+    assert spy[1] == []
+
+
+def test_nothing_in_a_text_runs_on_the_pages_of_mlflow(tmp_path: Path, spy: tuple[str, list[str]]):
+    text = HOSTILE.replace("SPY", spy[0])
+    port = free_port()
+    where = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--workers", "1", "--app-name", "guarded"]
+    command += ["--backend-store-uri", f"sqlite:///{tmp_path / 'mlflow.db'}"]
+    command += ["--artifacts-destination", str(tmp_path / "artifacts")]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}:{ROOT}/infra/mlflow",
+        "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": where,
+        "MLFLOW_SERVER_ALLOWED_HOSTS": "127.0.0.1:*",
+    }
+    log = tmp_path / "server.log"
+    with server_process(command, f"{where}/health", log, folder=tmp_path, environment=environment):
+        client = MlflowClient(tracking_uri=where)
+        experiment = client.create_experiment(f"evil {text[:200].replace('/', '|')}")
+        client.set_experiment_tag(experiment, "mlflow.note.content", text)
+        tags = {"mlflow.note.content": text, "evil": text}
+        run = client.create_run(experiment, run_name=f"evil {text[:200]}", tags=tags).info.run_id
+        client.log_param(run, "evil", text[:500])
+        artifacts = ("evil.html", "evil.md", "evil.json", "evil.txt", "evil.svg")
+        for name in artifacts:
+            client.log_text(run, text, name)
+        pages = [f"{where}/#/experiments/{experiment}"]
+        pages += [
+            f"{pages[0]}/runs/{run}{tab}" for tab in ("", *map("/artifacts/{}".format, artifacts))
+        ]
+        with chromium(tmp_path / "profile") as browser:
+            for page in pages:
+                nothing_happens(browser, page)
+            no_other_page_frames(browser, where)
+    assert spy[1] == []
