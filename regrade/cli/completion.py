@@ -24,7 +24,7 @@ def completion(
         shell: The shell; the one that runs this command if not given.
         install: Write the script into the folder in which the shell looks for it, add it to the start-up file of bash, and print the path.
     """
-    from regrade.cli.main import command_line  # noqa: PLC0415 - main names this command
+    from regrade.cli.commands import command_line  # noqa: PLC0415 - it names this command
 
     app = command_line()
     try:

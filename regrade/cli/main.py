@@ -1,305 +1,33 @@
-"""The command line: `regrade evaluate`, `score`, `list` and the others.
+"""The command line, from its start to its exit code: `regrade.cli.commands` has the commands.
 
-Exit codes: see `regrade.cli.main`. For the commands in `VERDICTS`, 1 and 2 are verdicts.
+Nothing slow is imported before signals are handled.
+
+Exit codes: see `regrade.cli.commands`. For the commands in `VERDICTS`, 1 and 2 are verdicts.
 """
 
 import os
-import re
 import sys
-from collections.abc import Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-from cyclopts import App, Group, Parameter
-from cyclopts.exceptions import CycloptsError
-from cyclopts.help import DefaultFormatter
 
 from regrade.processes.environment import set_defaults
 from regrade.processes.importing import quick_imports
-from regrade.processes.shutdown import KEPT, end_on_signals, exit_code, exit_now
+from regrade.processes.shutdown import (
+    INTERRUPTED,
+    end_on_signals,
+    exit_code,
+    exit_now,
+    interruptible,
+    signal_received,
+)
 from regrade.settings.errors import COULD_NOT_RUN, RegradeError, UserError
-from regrade.settings.project_folder import VERSION
-
-if TYPE_CHECKING:
-    from cyclopts.help import HelpPanel
-    from rich.console import Console, ConsoleOptions
-
-# Groups of the commands, their examples, and their exit codes, as the help shows them.
-
-VERDICTS = ("gate", "trigger")
-"""Commands whose exit codes 1 and 2 are verdicts."""
-GROUPS: dict[str, tuple[str, ...]] = {
-    "Get answers": ("evaluate", "generate", "plan", "sweep", "tune", "import", "publish"),
-    "Grade and read": ("score", "judge", "label", "panel", "list", "show", "view", "diff"),
-    "Compare and decide": ("compare", "gate", "promote", "chart"),
-    "Hand on": ("report", "export", "publish-results", "verify"),
-    "Servers and CI": ("trigger", "deploy", "worker"),
-    "This installation": ("benchmarks", "scorers", "completion"),
-}
-"""Commands by what people do, in the order of the help. Names of commands that do not exist are left out."""
-OTHER = Group("Other", sort_key=len(GROUPS))
-"""Group of `--help`, `--version`, and of commands that `GROUPS` lacks."""
-EXAMPLES: dict[str, tuple[str, ...]] = {
-    "evaluate": (
-        "evaluate --model org/model --benchmark gsm8k --limit 50",
-        "evaluate --model ./checkpoint-500 --benchmark mmlu --benchmark gsm8k --answers hf://datasets/ORG/NAME",
-        "evaluate --model served --engine openai --base-url http://127.0.0.1:8000/v1 --benchmark gsm8k_chat",
-        "evaluate --config evaluation.yaml",
-    ),
-    "generate": ("generate --model org/model --benchmark gsm8k --temperature 0.7 --repeats 8",),
-    "plan": (
-        "plan org/model --gpus 8 --gpu h100 --benchmark gsm8k_chat",
-        "plan ./checkpoint --gpu-memory 24GiB --max-model-len 8192 --json",
-    ),
-    "sweep": (
-        "sweep --model org/model --benchmark gsm8k --in-flight 1,4,16",
-        "sweep --model org/model --benchmark mmlu --engine.max-num-batched-tokens 8192,16384 --n-shots 0,5",
-        "sweep --model org/model --model org/other --benchmark gsm8k --engine.quantization default,fp8",
-    ),
-    "tune": (
-        "tune --model org/model --benchmark gsm8k",
-        "tune --model org/model --benchmark gsm8k --ttft-p99 2 --tpot-p99 0.05",
-    ),
-    "chart": (
-        "chart --benchmark gsm8k --image chart.svg",
-        "chart --over money --gpu-hour 2.50",
-        "chart --over money --token-price org/model=0.15,0.60",
-    ),
-    "report": ("report report.html", "report 1f0c6a2b report.md --base baseline"),
-    "export": ("export 1f0c6a2b exported/ --format every-eval-ever",),
-    "publish-results": ("publish-results org/model --pull-request",),
-    "score": (
-        "score --stale",
-        "score --answers hf://datasets/ORG/NAME --model org/model",
-        "score --answer-set 1f0c6a2b --scorer my_scorer.py:score",
-    ),
-    "judge": (
-        "judge --judge org/judge-32b",
-        "judge 1f0c6a2b --judge org/judge-32b --rubric accuracy_style --judge-repeats 3",
-        "judge org/model --judge served --rubric pairwise --baseline baseline --engine openai --base-url http://127.0.0.1:8000/v1",
-        "judge --judge org/judge-32b --self-test",
-    ),
-    "panel": ("panel 1f0c6a2b", "panel 1f0c6a2b --without org/judge-32b"),
-    "label": (
-        "label 1f0c6a2b --sample 200 --out labels.csv",
-        "label 1f0c6a2b --read labels.csv --rater ana",
-    ),
-    "deploy": ("deploy",),
-    "worker": ("worker --pool gpu",),
-    "trigger": (
-        "trigger evaluate-model --model org/model --benchmark gsm8k --wait",
-        "trigger evaluate-model --model org/model --benchmark gsm8k --wait --baseline baseline --max-drop 1",
-    ),
-    "publish": ("publish",),
-    "import": ("import results/ --answers ./answers", "import lm_eval_output/ --json"),
-    "list": (
-        "list",
-        "list --model org/model --benchmark gsm8k --sort accuracy",
-        "list --json",
-    ),
-    "diff": ("diff 1f0c6a2b", "diff 1f0c6a2b --from number@1 --to number"),
-    "compare": ("compare baseline org/model", "compare 1f0c6a2b 77ab01cd --examples 5"),
-    "gate": (
-        "gate org/model --baseline baseline --max-drop 1",
-        "gate org/model --max-drop-of gsm8k=0.5 --markdown verdict.md --junit verdict.xml",
-    ),
-    "promote": ("promote org/model", "promote 1f0c6a2b --alias release"),
-    "verify": ("verify", "verify 1f0c6a2b --answers hf://datasets/ORG/NAME"),
-    "show": (
-        "show 1f0c6a2b --wrong",
-        "show 1f0c6a2b --verdict unparsed --truncated yes --page 2",
-        "show 1f0c6a2b --search 'square root' --sort length --descending",
-        "show 1f0c6a2b --against 77ab01cd --change worse",
-    ),
-    "view": ("view", "view hf://datasets/ORG/NAME 1f0c6a2b"),
-    "benchmarks": ("benchmarks", "benchmarks 'arc*' --lm-eval"),
-    "scorers": ("scorers",),
-    "completion": ("completion", "completion bash --install"),
-}
-"""Command -> examples, without `regrade`. Each is one that the command accepts."""
-_CODES = {
-    "gate": "0 pass, 1 regression, 2 cannot tell, 3 no verdict: bad usage, missing answers or a failure",
-    "trigger": "0 started, or with --wait done and no regression; 1 regression; 2 cannot tell; 3 could not be run; "
-    "4 cancelled; 5 not in time",
-    "plan": "0 it fits, 1 nothing fits or failed, 2 bad usage or input, 130 interrupted, 143 stopped",
-}
-_USUAL = "0 done, 1 failed, 2 bad usage or input, 130 interrupted, 143 stopped"
-
-
-_GROUPS = {
-    command: group
-    for number, (title, commands) in enumerate(GROUPS.items())
-    for group in [Group(title, sort_key=number)]
-    for command in commands
-}
-
-
-def group_of(command: str) -> Group:
-    """Return the group of a command in the help."""
-    return _GROUPS.get(command, OTHER)
-
-
-class PlainWords(DefaultFormatter):
-    """Help with words for the values of options in place of Python's types: `--model TEXT`, `--limit NUMBER`."""
-
-    def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
-        """Show a panel of options."""
-        entries = [
-            entry.copy(metavar=entry.metavar and in_words(entry.metavar)) for entry in panel.entries
-        ]
-        super().__call__(console, options, panel.copy(entries=entries))
-
-    def render_usage(self, console: "Console", options: "ConsoleOptions", usage: object) -> None:
-        """Show the line that begins with `Usage:`."""
-        super().render_usage(console, options, usage and in_words(str(usage)))
-
-
-def in_words(types: str) -> str:
-    """Return a text with words for the types."""
-    return re.sub(r"\b(?:INT|FLOAT)\b", "NUMBER", re.sub(r"\bSTR\b", "TEXT", types))
-
-
-def epilogue(command: str) -> str:
-    """Return the end of a command's help as markdown: examples and exit codes; of all commands for an empty name."""
-    lines = [f"- `regrade {example}`" for example in EXAMPLES.get(command, ())]
-    examples = ["Examples:", "", *lines, ""] if lines else []
-    if not command:
-        examples = ["`regrade COMMAND --help` shows the options of a command, with examples.", ""]
-    codes = _CODES.get(command, _USUAL)
-    more = "" if command else f" ({' and '.join(VERDICTS)} have others)"
-    return "\n".join([*examples, f"Exit codes: {codes}{more}."])
-
 
 WORKER = "worker"
-COMMANDS = {
-    "evaluate": (
-        "run:evaluate",
-        "Evaluate a model: generate missing answers, publish, score and track them.",
-    ),
-    "generate": ("run:generate", "Generate and publish missing answers, without scoring them."),
-    "sweep": (
-        "sweep:sweep",
-        "Evaluate at each point of a grid of settings: speed and accuracy, compared with the first point.",
-    ),
-    "tune": (
-        "tune:tune",
-        "Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept.",
-    ),
-    "score": ("run:score", "Score stored answers at one pinned commit, without a model."),
-    "judge": (
-        "judge:judge",
-        "Let judge models grade stored answers, and keep their verdicts as answer sets of their own.",
-    ),
-    "panel": (
-        "panel:show_panel",
-        "Combine the verdicts of several judges on the same answers, and show how far they agree.",
-    ),
-    "deploy": ("deploy:deploy", "Create or update work pools and deployments on a Prefect server."),
-    "worker": ("worker:worker", "Run the flow runs of a work pool on this machine."),
-    "trigger": (
-        "trigger.command:trigger",
-        "Start a deployment on the Prefect server at PREFECT_API_URL.",
-    ),
-    "publish": (
-        "publish:publish",
-        "Publish answers that earlier runs on this machine left in the spool.",
-    ),
-    "import": ("import_answers:import_answers", "Import answers that other tools generated."),
-    "plan": (
-        "plan:plan",
-        "Plan a model's memory: the splits of GPUs that fit, and how many requests they hold.",
-    ),
-    "list": ("list:list_answers", "List answer sets and their scores."),
-    "diff": (
-        "diff:diff",
-        "Compare two scorings of the same answers, such as before and after a change of the scorer.",
-    ),
-    "compare": (
-        "compare:compare",
-        "Compare two models, or two answer sets, question by question.",
-    ),
-    "chart": (
-        "chart:chart",
-        "Show models on accuracy over seconds, tokens or money per question, from stored answers.",
-    ),
-    "gate": (
-        "gate:gate",
-        "Judge a candidate against the baseline: exit code 0 pass, 1 regression, 2 cannot tell.",
-    ),
-    "promote": ("promote:promote", "Make an answer set or a model the baseline."),
-    "label": (
-        "label:label",
-        "Label answers by hand, and compare the verdicts of a judge or a scorer with the labels.",
-    ),
-    "verify": ("verify:verify", "Check the integrity of an answer repository."),
-    "show": ("show:show", "Show the answers of an answer set."),
-    "view": (
-        "view:view",
-        "Read answers in a browser: filter, compare, see what the scorer read.",
-    ),
-    "report": (
-        "report:report",
-        "Write a report to hand on: one file with results, changes, plots and answers.",
-    ),
-    "export": (
-        "export:export",
-        "Write an answer set in the format of another tool, and print the files.",
-    ),
-    "publish-results": (
-        "publish_results:publish_results",
-        "Write results into a model's repository on the Hub, for its page and the leaderboards.",
-    ),
-    "benchmarks": (
-        "installed:benchmarks",
-        "List the benchmarks with their versions and sources, and the suites.",
-    ),
-    "scorers": ("installed:scorers", "List the scorers with their versions and source hashes."),
-    "completion": ("completion:completion", "Print or install the completion of a shell."),
-}
-"""Command -> function and first line of help. The function's docstring is the full help and begins with that line.
-
-`regrade.cli.main` has the groups and the examples.
-"""
-
-
-def command_line(chosen: str = "") -> App:
-    """Return the commands; only the chosen one imports its module to show its full help."""
-    app = App(
-        name="regrade",
-        version=VERSION,
-        help="Generate answers of language models once, keep them, and grade them as often as you like.",
-        help_epilogue=epilogue(""),
-        group_commands=OTHER,
-        help_formatter=PlainWords(),
-        suppress_keyboard_interrupt=False,  # `run` handles it
-        default_parameter=Parameter(
-            negative_bool=(), negative_iterable=(), show_default=_shown_default
-        ),
-    )
-    for name, (function, line) in COMMANDS.items():
-        app.command(
-            f"regrade.cli.{function}",
-            name=name,
-            help=None if name == chosen else line,
-            help_epilogue=epilogue(name),
-            group=group_of(name),
-        )
-    return app
-
-
-def _shown_default(value: object) -> str | None:
-    """Return the text of a default in the help; None hides it."""
-    if isinstance(value, bool):
-        return "on" if value else None
-    return None if value is None or value == () else str(value)
 
 
 def main() -> None:
     """Run the command line and exit."""
     command = sys.argv[1] if sys.argv[1:] else ""
+    end_on_signals(soon=command != WORKER)  # a worker waits for the end of its runs
     set_defaults(patient=command == WORKER)
-    if command != WORKER:  # it waits for the end of its runs
-        end_on_signals()
     code = run(sys.argv[1:])
     if code == 0:
         sys.exit(code)
@@ -309,38 +37,40 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
-    command = arguments[0] if arguments else ""
     try:
-        with quick_imports():
-            if command in COMMANDS:
-                import_module(f"regrade.cli.{COMMANDS[command][0].partition(':')[0]}")
-            commands = command_line(command)
-        commands(arguments, exit_on_error=False, print_error=False, result_action="return_none")
-    except CycloptsError as error:
-        from regrade.cli.checking import problem_of  # noqa: PLC0415 - only a failure needs it
+        with interruptible():
+            with quick_imports():
+                from regrade.cli.commands import call  # noqa: PLC0415 - slow: see the module
 
-        return _failed(problem_of(error, command), _code(command, 2), arguments)
-    except UserError as error:
-        return _failed(str(error), _code(command, 2), arguments)
-    except RegradeError as error:
-        return _failed(str(error), _code(command, 1), arguments)
+            call(arguments)
+            sys.stdout.flush()
     except KeyboardInterrupt as error:
-        return _failed(f"Interrupted. {KEPT}", exit_code(error), arguments)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `regrade list | head`
-        return _code(command, 0)
+        return _failed(INTERRUPTED, exit_code(error), arguments)
     except Exception as error:  # noqa: BLE001 - the last handler: nothing ends in a traceback
-        from regrade.cli.output import log_unforeseen  # noqa: PLC0415 - only a failure needs it
-
-        return _failed(log_unforeseen(error), _code(command, 1), arguments)
+        return _ended(error, arguments)
     return 0
 
 
-def _code(command: str, code: int) -> int:
-    return COULD_NOT_RUN if command in VERDICTS else code
+def _ended(error: Exception, arguments: list[str]) -> int:
+    """Tell why a command ended and return its exit code."""
+    if number := signal_received():  # a library made an error of its own of the interruption
+        return _failed(INTERRUPTED, 128 + number, arguments)
+    from regrade.cli.commands import VERDICTS  # noqa: PLC0415 - slow: see the module
+
+    command = arguments[0] if arguments else ""
+    could_not_run = COULD_NOT_RUN if command in VERDICTS else 0
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `regrade list | head`
+        return could_not_run
+    if isinstance(error, RegradeError):
+        usual = 2 if isinstance(error, UserError) else 1
+        return _failed(str(error), could_not_run or usual, arguments)
+    from regrade.cli.output import log_unforeseen  # noqa: PLC0415 - only a failure needs it
+
+    return _failed(log_unforeseen(error), could_not_run or 1, arguments)
 
 
-def _failed(message: str, code: int, arguments: Sequence[str]) -> int:
+def _failed(message: str, code: int, arguments: list[str]) -> int:
     """Print an error on stderr; with `--json` also as a document on stdout, unless that has the result."""
     from regrade.cli.output import show_error  # noqa: PLC0415 - only a failure needs these
     from regrade.text.text import visible  # noqa: PLC0415

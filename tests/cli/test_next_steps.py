@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.cli.main import command_line
+from regrade.cli.commands import command_line
 from regrade.cli.terminal import print_next_steps
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.scoring.score import score_answers

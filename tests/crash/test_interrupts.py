@@ -2,11 +2,12 @@
 
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.crash.conftest import LIMIT, Make
-from tests.crash.harness import spooled, wait_until
+from tests.crash.harness import Command, spooled, wait_until
 from tests.hub_server.faults import Answer
 from tests.hub_server.fixtures import Hub
 
@@ -69,3 +70,36 @@ def test_prefects_temporary_server_goes_with_the_run(on_hub: Make, number: signa
         run.process.send_signal(number)
         run.wait()
     command.assert_nothing_left()
+
+
+@pytest.mark.parametrize(
+    "moments", [3, pytest.param(40, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
+)
+def test_a_stop_while_a_run_starts_is_one_line(served: Path, tmp_path: Path, moments: int):
+    command = Command(
+        tmp_path / "here",
+        ["generate", "--config", str(served), "--answers", str(tmp_path / "answers")],
+        {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_API_URL": ""},
+    )
+    with command.started() as run:
+        begun = time.monotonic()
+        run.until("is ready", 200)
+        start = time.monotonic() - begun
+    for moment in range(moments):
+        with command.started() as run:
+            wait_until(lambda: handles_sigterm(run.process.pid), 60, "Python did not start")
+            time.sleep(start * moment / moments)
+            run.process.send_signal(signal.SIGTERM)
+            ended = run.wait(60)
+        assert ended.code == 143, (moment, ended.err)
+        assert ended.err.endswith("`regrade publish` publishes them.\n"), (moment, ended.err)
+        assert ended.err.count("Interrupted") == 1, (moment, ended.err)
+        assert "Traceback" not in ended.err, (moment, ended.err)
+    wait_until(lambda: not command.processes(), 60, "processes are left behind")
+
+
+def handles_sigterm(pid: int) -> bool:
+    """Return True once a process has a handler for SIGTERM: before that, Python itself starts."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)

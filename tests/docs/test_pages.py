@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from regrade.cli.main import COMMANDS, command_line
+from regrade.cli.commands import COMMANDS, command_line
 from regrade.jobs.job import GenerationJob, make_job
 from tasks.plan import plan_answers
 from tests.command_line import DEMO, ROOT

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from regrade.cli.main import command_line
+from regrade.cli.commands import command_line
 from tests.command_line import ROOT
 
 CI = ROOT / "infra" / "ci"

@@ -1,0 +1,89 @@
+"""SIGTERM at any moment of a command is one line and exit code 143."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.command_line import DEMO, ROOT
+
+LINE = "regrade: Interrupted. Finished answers are kept: the same command continues from there, and `regrade publish` publishes them.\n"
+
+AT_AN_IMPORT = """
+import os, signal, sys
+
+class Stopping:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+module = sys.argv.pop(1)
+sys.meta_path.insert(0, Stopping())
+from regrade.cli.main import main
+main()
+"""
+IN_A_COMMAND = """
+import os, signal, sys, time
+from pydantic import BaseModel, field_serializer
+from regrade.cli import commands
+
+def stop():
+    os.kill(os.getpid(), signal.SIGTERM)
+
+class Row(BaseModel):
+    text: str
+
+    @field_serializer("text")
+    def stored(self, text: str) -> str:
+        stop()
+        return text
+
+class Dropped:
+    def __del__(self):
+        stop()
+
+def serialized(words):
+    Row(text="").model_dump_json()
+
+def dropped(words):
+    Dropped()
+    time.sleep(60)
+
+def twice(words):
+    try:
+        stop()
+    finally:
+        stop()
+
+def afterwards(words):
+    import atexit
+    atexit.register(stop)
+
+commands.call = globals()[sys.argv.pop(1)]
+from regrade.cli.main import main
+main()
+"""
+
+
+def ran(code: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("module", ["cyclopts", "regrade.cli.run", "pydantic", "orjson", "prefect"])
+def test_a_stop_in_an_import_is_one_line(module: str):
+    done = ran(AT_AN_IMPORT, module, "evaluate", "--config", str(DEMO / "demo.yaml"))
+    assert (done.returncode, done.stderr) == (143, LINE)
+
+
+@pytest.mark.parametrize("moment", ["serialized", "dropped", "twice", "afterwards"])
+def test_a_stop_that_a_library_wraps_or_drops_or_that_comes_twice_or_late_is_one_line(moment: str):
+    done = ran(IN_A_COMMAND, moment, "list")
+    assert (done.returncode, done.stderr) == (143, LINE)
