@@ -1,16 +1,16 @@
 """Specification of an answer set, and the id derived from it. Answers with equal ids are comparable.
 
-The id is a hash of what differs from the defaults, so that a new optional field changes no id. A default must therefore
-never change; `tests/records/test_specification.py` holds them.
+The id is a hash of what differs from `LEFT_OUT`, so that a new optional field changes no id.
 """
 
 import hashlib
 import re
 from collections.abc import Collection, Mapping
+from copy import deepcopy
 from typing import Any, Literal
 
 import orjson
-from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from regrade.settings import (
     HARNESS_NAME,
@@ -26,6 +26,38 @@ UNKNOWN = "unknown"
 """Revision of a model of which nothing but the name is known; of a served one, a random text follows."""
 SERVER_START = "server started at"
 """Beginning of the revision of a model whose server tells only when it started."""
+LEFT_OUT: dict[str, Any] = {
+    "engine": {},
+    "repeats": 1,
+    "model": {"adapter": None, "quantization": None},
+    "benchmark": {"config": None, "limit": None, "parameters": {}},
+    "prompt": {
+        "chat_template": None,
+        "chat_template_args": {},
+        "labels": "appended",
+        "system": None,
+        "truncate": False,
+    },
+    "sampling": {
+        "frequency_penalty": 0.0,
+        "max_tokens": 512,
+        "min_p": 0.0,
+        "presence_penalty": 0.0,
+        "repetition_penalty": 1.0,
+        "seed": 0,
+        "stop": [],
+        "temperature": 0.0,
+        "thinking_token_budget": None,
+        "top_k": 0,
+        "top_p": 1.0,
+    },
+}
+"""Values that the ids of specification version 2 leave out, as stored in JSON; docs/answer-format.md repeats them.
+
+They are part of the format: no value here ever changes, even if the default of a setting does. A stored specification
+without a field has the value here. A new optional field is added, with the value that earlier answers had.
+"""
+_PARTS = ("model", "benchmark", "prompt", "sampling")
 CHECKPOINT = re.compile(r"/?checkpoint-(\d+)$")
 """End of the name of a trainer's checkpoint; the group is the training step."""
 
@@ -169,6 +201,12 @@ class Specification(StrictModel):
         """Folder of the answers in a repository: `<benchmark>/<model>/<answer_set_id>`."""
         return f"{path_component(self.benchmark.name)}/{self.model.slug}/{self.answer_set_id}"
 
+    @model_validator(mode="before")
+    @classmethod
+    def _as_stored(cls, values: object) -> object:
+        """Give fields that a stored specification lacks the values of the format, not today's defaults."""
+        return _filled(values, LEFT_OUT)
+
     @model_serializer(mode="wrap")
     def _by_version(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what version 1 did not have: its id is a hash of all its fields."""
@@ -210,34 +248,38 @@ def effective_sampling(sampling: SamplingParams, method: Method) -> SamplingPara
 def specification_id(stored: Mapping[str, Any]) -> str:
     """Return the id of a specification as stored in JSON: the first 16 hex digits of a sha256 over canonical JSON.
 
-    Version 1 hashes all fields, later versions those that differ from their default.
+    Version 1 hashes all fields, later versions those that differ from `LEFT_OUT`.
     """
     version = stored.get("specification_version")
     content = stored
     if version != 1:
-        content = _differing(stored, Specification) | {"specification_version": version}
+        content = _differing(stored, LEFT_OUT) | {"specification_version": version}
     canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(canonical).hexdigest()[:16]
 
 
-_NESTED: dict[str, type[BaseModel]] = {
-    "model": ModelIdentity,
-    "benchmark": BenchmarkIdentity,
-    "prompt": PromptIdentity,
-    "sampling": SamplingParams,
-}
-
-
-def _differing(stored: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    """Return the fields of a stored object that differ from their default, and those that are not known."""
+def _differing(stored: Mapping[str, Any], left_out: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a stored object that differ from the values left out, and those that are not known."""
     kept = {}
     for name, value in stored.items():
-        field = model.model_fields.get(name)
-        if field is not None and not field.is_required():
-            default = field.get_default(call_default_factory=True)
-            if value == (list(default) if isinstance(default, tuple) else default):
-                continue
-        if model is Specification and name in _NESTED and isinstance(value, Mapping):
-            value = _differing(value, _NESTED[name])  # noqa: PLW2901 - its reduced form
-        kept[name] = value
+        if (
+            name in _PARTS
+            and isinstance(value, Mapping)
+            and isinstance(left_out.get(name), Mapping)
+        ):
+            kept[name] = _differing(value, left_out[name])
+        elif name not in left_out or value != left_out[name]:
+            kept[name] = value
     return kept
+
+
+def _filled(values: object, left_out: Mapping[str, Any]) -> object:
+    if not isinstance(values, Mapping):
+        return values
+    missing = {name: value for name, value in left_out.items() if name not in _PARTS}
+    parts = {
+        name: _filled(values[name], left_out[name])
+        for name in _PARTS
+        if name in values and name in left_out
+    }
+    return {**deepcopy(missing), **values, **parts}

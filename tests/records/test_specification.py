@@ -1,8 +1,10 @@
+import json
 from typing import Any
 
 import pytest
 
 from regrade.records.specification import (
+    LEFT_OUT,
     AdapterIdentity,
     BenchmarkIdentity,
     ModelIdentity,
@@ -15,31 +17,13 @@ from regrade.records.specification import (
 )
 from regrade.settings import SamplingParams
 from tests.builders import specification
+from tests.command_line import ROOT
 
-DEFAULTS = {
-    Specification: {"specification_version": 2, "repeats": 1, "engine": {}},
-    ModelIdentity: {"quantization": None, "adapter": None},
-    BenchmarkIdentity: {"config": None, "limit": None, "parameters": {}},
-    PromptIdentity: {
-        "system": None,
-        "chat_template": None,
-        "chat_template_args": {},
-        "truncate": False,
-        "labels": "appended",
-    },
-    SamplingParams: {
-        "temperature": 0.0,
-        "max_tokens": 512,
-        "top_p": 1.0,
-        "top_k": 0,
-        "min_p": 0.0,
-        "stop": (),
-        "repetition_penalty": 1.0,
-        "presence_penalty": 0.0,
-        "frequency_penalty": 0.0,
-        "seed": 0,
-        "thinking_token_budget": None,
-    },
+PARTS = {
+    "model": ModelIdentity,
+    "benchmark": BenchmarkIdentity,
+    "prompt": PromptIdentity,
+    "sampling": SamplingParams,
 }
 
 
@@ -57,15 +41,38 @@ def test_a_specification_of_version_1_keeps_its_id():
     assert again.answer_set_id == "0e75cd64640223eb"
 
 
-@pytest.mark.parametrize("model", DEFAULTS, ids=lambda model: model.__name__)
-def test_a_default_never_changes_because_ids_leave_it_out(model: type[Specification]):
-    fields = {
-        name: field.get_default(call_default_factory=True)
-        for name, field in model.model_fields.items()
-        if not field.is_required()
-    }
-    known = DEFAULTS[model]
-    assert {name: fields[name] for name in known} == known
+def test_each_optional_field_has_a_value_that_ids_leave_out():
+    for name, model in {"": Specification, **PARTS}.items():
+        optional = {name for name, field in model.model_fields.items() if not field.is_required()}
+        left_out = LEFT_OUT[name] if name else LEFT_OUT.keys() - PARTS.keys()
+        assert optional - {"specification_version"} == set(left_out)
+
+
+def test_the_page_of_the_format_has_the_values_that_ids_leave_out():
+    page = (ROOT / "docs" / "answer-format.md").read_text()
+    assert json.loads(page.partition("```json\n")[2].partition("```")[0]) == LEFT_OUT
+
+
+def test_a_changed_default_moves_no_id_and_changes_no_stored_specification(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    stored = specification(sampling=SamplingParams(max_tokens=512)).model_dump(mode="json")
+    del stored["sampling"]["thinking_token_budget"]  # stored before it was added
+    before = specification_id(stored)
+    for name, default in (("max_tokens", 1024), ("thinking_token_budget", 100)):
+        monkeypatch.setattr(SamplingParams.model_fields[name], "default", default)
+    SamplingParams.model_rebuild(force=True)
+    Specification.model_rebuild(force=True)
+    try:
+        again = Specification.model_validate(stored)
+        assert specification_id(stored) == again.answer_set_id == before
+        assert again.sampling is not None
+        assert again.sampling.thinking_token_budget is None
+        assert specification(sampling=SamplingParams()).answer_set_id != before
+    finally:
+        monkeypatch.undo()
+        SamplingParams.model_rebuild(force=True)
+        Specification.model_rebuild(force=True)
 
 
 def test_a_field_at_its_default_is_no_part_of_the_id():
