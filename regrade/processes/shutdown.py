@@ -58,7 +58,9 @@ def end_on_signals(*, soon: bool = True) -> None:
         soon: It ends soon even if threads still wait, or a library drops the exception.
     """
     for number in _ENDING:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # ignored: a shell's command in the background
+        if (
+            signal.getsignal(number) is not signal.SIG_IGN
+        ):  # ignored: a shell's command in the background
             signal.signal(number, _on_signal)
     sys.unraisablehook = _report_unraisable
     if soon:

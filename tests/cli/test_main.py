@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from regrade.cli.job_options import as_json
 from regrade.cli.commands import COMMANDS, EXAMPLES, GROUPS, OTHER, command_line, group_of
+from regrade.cli.job_options import as_json
 from regrade.cli.main import run
 from regrade.cli.run import EvaluateOptions
 from regrade.jobs.job import EvaluationJob, GenerationJob, make_job

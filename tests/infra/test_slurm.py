@@ -19,7 +19,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from regrade.answers.verify import verify
 from regrade.cli.deploy import deploy
-from tests.command_line import ROOT
+from tests.command_line import DEMO, ROOT
 from tests.crash.harness import spooled
 from tests.engines.openai_api.test_client import misbehaving_server
 from tests.infra.slurm import Slurm, running_slurm
@@ -93,7 +93,7 @@ def published(answers: Path) -> int:
     return sum(stored.manifest.rows for stored in list_sets(repository, head)) if head else 0
 
 
-def assert_complete(answers: Path) -> None:
+def assert_complete(answers: Path, questions: int) -> None:
     """The repository has one answer set, complete and scored, with one row for each question."""
     repository = LocalRepository(answers)
     head = repository.head()
@@ -104,37 +104,120 @@ def assert_complete(answers: Path) -> None:
         row["sample_id"] for batch in stored.batches(["sample_id"]) for row in batch.to_pylist()
     )
     assert set(found.values()) == {1}
-    assert len(found) == stored.manifest.rows == QUESTIONS
+    assert len(found) == stored.manifest.rows == questions
     assert not verify(repository, head).problems
     assert len(stored.scores()) == 1
+
+
+STAND_IN = """#!/bin/bash
+echo "begins $SLURM_RESTART_COUNT"
+trap 'echo stopped; exit 143' TERM
+while true; do sleep 0.1; done
+"""
+
+
+@pytest.fixture
+def stand_in(settings: dict[str, str], tmp_path: Path) -> None:
+    """Stand-in for `regrade`, which only waits for SIGTERM."""
+    (tmp_path / "bin" / "regrade").write_text(STAND_IN)
+
+
+def starts(slurm: Slurm, job: str, logs: Path) -> list[int]:
+    """How often each task of an array began."""
+    files = [logs / f"regrade-{job}-{task}.log" for task in (1, 2)]
+    return [file.read_text().count("begins") if file.exists() else 0 for file in files]
+
+
+def array(slurm: Slurm, settings: dict[str, str], folder: Path, *words: str) -> str:
+    """Start an array of two tasks, and return its id once both run."""
+    job = slurm(
+        *("sbatch", "--parsable", "--array=1-2", f"--chdir={folder}", "--partition=low"),
+        *(str(SCRIPTS / "evaluate.sbatch"), *words),
+        **settings,
+    )
+    until(lambda: set(slurm.states(job).values()) == {"RUNNING"}, slurm, folder)
+    return job
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_each_task_of_an_array_is_requeued_at_its_end_of_time_and_by_itself(
+    slurm: Slurm, settings: dict[str, str], tmp_path: Path
+):
+    job = array(slurm, settings, tmp_path)
+    until(lambda: starts(slurm, job, tmp_path) == [1, 1], slurm, tmp_path)
+    expected = [1, 1]
+    for task in (2, 1):  # the last one has the id of the array as its own
+        slurm("scancel", "--batch", "--signal=TERM", f"{job}_{task}")
+        until(lambda: slurm.states(job)[f"{job}_{task}"] == "PENDING", slurm, tmp_path)  # noqa: B023
+        slurm.start_now(f"{job}_{task}")
+        expected[task - 1] += 1
+        until(lambda: starts(slurm, job, tmp_path) == expected, slurm, tmp_path)
+        until(lambda: set(slurm.states(job).values()) == {"RUNNING"}, slurm, tmp_path)
+    slurm("scancel", "--full", job)
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_each_task_of_an_array_that_is_preempted_begins_again_once(
+    slurm: Slurm, settings: dict[str, str], tmp_path: Path
+):
+    job = array(slurm, settings, tmp_path)
+    until(lambda: starts(slurm, job, tmp_path) == [1, 1], slurm, tmp_path)
+    urgent = slurm(
+        *("sbatch", "--parsable", "--partition=urgent", "--ntasks=2", "--output=urgent.log"),
+        *(f"--chdir={tmp_path}", "--wrap", "sleep 1"),
+    )
+    until(lambda: set(slurm.states(job).values()) == {"PENDING"}, slurm, tmp_path)
+    until(lambda: ended(slurm, urgent), slurm, tmp_path)
+    for task in (1, 2):
+        slurm.start_now(f"{job}_{task}")
+    until(lambda: starts(slurm, job, tmp_path) == [2, 2], slurm, tmp_path)
+    assert "another turn" not in told(slurm, tmp_path)
+    slurm("scancel", "--full", job)
+
+
+@pytest.mark.usefixtures("stand_in")
+@pytest.mark.parametrize("how", [(), ("--full",)], ids=["scancel", "scancel --full"])
+def test_each_task_of_an_array_that_is_cancelled_stays_so(
+    slurm: Slurm, settings: dict[str, str], tmp_path: Path, how: tuple[str, ...]
+):
+    job = array(slurm, settings, tmp_path)
+    until(lambda: starts(slurm, job, tmp_path) == [1, 1], slurm, tmp_path)
+    for task, others in ((2, {"RUNNING"}), (1, {"CANCELLED"})):
+        name = f"{job}_{task}"
+        slurm("scancel", *how, name)
+        until(lambda: slurm.states(job).get(name, "CANCELLED") == "CANCELLED", slurm, tmp_path)  # noqa: B023
+        assert slurm.states(job).get(f"{job}_{3 - task}", "CANCELLED") in others
+    assert starts(slurm, job, tmp_path) == [1, 1]
+    assert "another turn" not in told(slurm, tmp_path)
 
 
 def test_an_array_that_is_preempted_and_out_of_time_makes_one_complete_set(
     slurm: Slurm, settings: dict[str, str], job_file: Path, tmp_path: Path
 ):
+    """One home for all tasks, with what regrade puts there by default."""
     answers = tmp_path / "answers"
+    for name in ("REGRADE_LOGS", "PREFECT_HOME", "REGRADE_SPOOL"):
+        del settings[name]
+    settings["HOME"] = str(tmp_path / "home")
+    (tmp_path / "home").mkdir()
 
     def rows() -> int:
         return published(answers)
 
-    job = slurm(
-        *("sbatch", "--parsable", "--array=1-2", f"--chdir={tmp_path}", "--partition=low"),
-        *(str(SCRIPTS / "evaluate.sbatch"), "--config", str(job_file), "--answers", str(answers)),
-        **settings,
-    )
+    job = array(slurm, settings, tmp_path, "--config", str(job_file), "--answers", str(answers))
     until(lambda: rows() >= 20, slurm, tmp_path)
     assert set(slurm.states(job).values()) == {"RUNNING"}, told(slurm, tmp_path)
 
     # The end of the time, as `--signal=B:TERM@120` tells it.
-    slurm("scancel", "--batch", "--signal=TERM", f"{job}_1")
-    until(lambda: slurm.states(job)[f"{job}_1"] == "PENDING", slurm, tmp_path)
-    assert "it goes on in another turn" in (tmp_path / f"regrade-{job}-1.log").read_text()
+    slurm("scancel", "--batch", "--signal=TERM", f"{job}_2")
+    until(lambda: slurm.states(job)[f"{job}_2"] == "PENDING", slurm, tmp_path)
+    assert "it goes on in another turn" in (tmp_path / f"regrade-{job}-2.log").read_text()
     # A job of more weight takes the whole node.
     urgent = slurm(
         *("sbatch", "--parsable", "--partition=urgent", "--ntasks=2", "--output=urgent.log"),
         *(f"--chdir={tmp_path}", "--wrap", "sleep 3"),
     )
-    until(lambda: slurm.states(job)[f"{job}_2"] == "PENDING", slurm, tmp_path)
+    until(lambda: slurm.states(job)[f"{job}_1"] == "PENDING", slurm, tmp_path)
     before = rows()
     assert 20 <= before < QUESTIONS
     until(lambda: slurm.states(urgent).get(urgent, "COMPLETED") == "COMPLETED", slurm, tmp_path)
@@ -142,28 +225,31 @@ def test_an_array_that_is_preempted_and_out_of_time_makes_one_complete_set(
         slurm.start_now(f"{job}_{task}")
     until(lambda: set(slurm.states(job).values()) <= {"COMPLETED"}, slurm, tmp_path, seconds=300)
 
-    assert_complete(answers)
-    assert spooled(tmp_path / "spool") == {}
+    assert_complete(answers, QUESTIONS)
+    assert spooled(tmp_path / "regrade-spool") == {}
     texts = [(tmp_path / f"regrade-{job}-{task}.log").read_text() for task in (1, 2)]
     assert all("continuing," in text for text in texts)
     # One has the result, the other says who has it, unless it began when all was done.
     assert any("accuracy" in text.lower() for text in texts)
 
 
-def test_a_task_that_somebody_cancels_is_not_requeued(
-    slurm: Slurm, settings: dict[str, str], job_file: Path, tmp_path: Path
+@pytest.mark.vllm
+def test_nodes_without_a_network_evaluate_with_a_model_and_data_on_the_file_system(
+    slurm: Slurm, settings: dict[str, str], tmp_path: Path
 ):
-    job = slurm(
-        *("sbatch", "--parsable", "--array=1-1", f"--chdir={tmp_path}"),
-        *(str(SCRIPTS / "evaluate.sbatch"), "--config", str(job_file)),
-        *("--answers", str(tmp_path / "answers")),
-        **settings,
-    )
-    log = tmp_path / f"regrade-{job}-1.log"
-    until(lambda: log.exists() and "is ready" in log.read_text(), slurm, tmp_path)
-    slurm("scancel", "--full", job)
-    until(lambda: slurm.states(job).get(f"{job}_1", "CANCELLED") == "CANCELLED", slurm, tmp_path)
-    assert "goes on in another turn" not in log.read_text()
+    regrade = tmp_path / "bin" / "regrade"
+    command = f'ip link set lo up; exec {shlex.quote(sys.executable)} -m regrade.cli.main "$@"'
+    regrade.write_text(f'#!/bin/sh\nexec unshare --net sh -c {shlex.quote(command)} regrade "$@"\n')
+    answers = tmp_path / "answers"
+    words = ("--config", str(DEMO / "demo.yaml"), "--answers", str(answers), "--limit", "12")
+    job = array(slurm, settings | {"HF_HUB_OFFLINE": "1"}, tmp_path, *words)
+    until(lambda: set(slurm.states(job).values()) <= {"COMPLETED"}, slurm, tmp_path, seconds=500)
+    texts = [(tmp_path / f"regrade-{job}-{task}.log").read_text() for task in (1, 2)]
+    assert any("accuracy" in text.lower() for text in texts), told(slurm, tmp_path)
+    head = LocalRepository(answers).head()
+    assert head is not None
+    stored = list_sets(LocalRepository(answers), head)
+    assert [(one.manifest.state, one.manifest.rows) for one in stored] == [("complete", 12)] * 2
 
 
 @pytest.fixture
@@ -237,7 +323,7 @@ def test_a_worker_in_an_allocation_takes_runs_and_ends_with_its_time(
     slurm.start_now(f"{second}_1")
     until(lambda: state_of(client, run).is_final(), slurm, tmp_path)
     assert state_of(client, run).is_completed(), f"{state_of(client, run)} {told(slurm, tmp_path)}"
-    assert_complete(answers)
+    assert_complete(answers, QUESTIONS)
     assert spooled(tmp_path / "spool") == {}
 
     run = start(answers=str(tmp_path / "again"))

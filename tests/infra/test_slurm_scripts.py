@@ -40,7 +40,7 @@ class Task:
         values = {"status": self.status, "on_term": self.on_term, "tenths": self.tenths}
         commands = {
             "regrade": REGRADE.format(**values),
-            "squeue": f"#!/bin/bash\necho {self.state}\n",
+            "squeue": f'#!/bin/bash\necho "$@" > "$NOTES/asked"\necho {self.state}\n',
             "scontrol": '#!/bin/bash\necho "$@" > "$NOTES/requeued"\n',
         }
         for name, text in commands.items():
@@ -51,7 +51,8 @@ class Task:
             "NOTES": str(self.folder),
             "TMPDIR": str(self.folder),
             "SLURM_SUBMIT_DIR": str(self.folder),
-            "SLURM_JOB_ID": "17",
+            "SLURM_JOB_ID": "18",
+            "SLURM_ARRAY_JOB_ID": "17",
             "SLURM_ARRAY_TASK_ID": "2",
         }
         command = ["bash", str(SCRIPTS / "evaluate.sbatch"), "--config", "a file.yaml"]
@@ -89,7 +90,8 @@ def test_the_end_of_the_time_requeues_the_task(tmp_path: Path):
     code, output = task.run(term=True)
     assert code == 143
     assert "it goes on in another turn" in output
-    assert (tmp_path / "requeued").read_text() == "requeue 17\n"
+    assert (tmp_path / "asked").read_text().endswith("--jobs=17_2\n")
+    assert (tmp_path / "requeued").read_text() == "requeue 17_2\n"
 
 
 @pytest.mark.parametrize("state", ["CANCELLED", "COMPLETING", "PREEMPTED", ""])
