@@ -91,6 +91,7 @@ class Slurm:
 
     def start_now(self, job: str) -> None:
         """Do not wait the two minutes after which a requeued task begins."""
+        time.sleep(2)  # Slurm refuses to start a job in the second in which it was requeued
         self("scontrol", "update", f"JobId={job}", "StartTime=now")
 
     def logs(self) -> str:
