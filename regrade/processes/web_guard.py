@@ -74,6 +74,10 @@ class OwnPagesOnly:
             return f"This server does not answer for the host '{_name(host)}', only for {', '.join(sorted(self._hosts))}."
         if origin is not None and origin not in self._origins:
             return f"A page of {origin} may not use this server, only one of {', '.join(sorted(self._origins))}."
+        # A picture or script in another page has no origin: it shows nothing, but how long it takes tells what a search finds.
+        site, mode = headers.get(b"sec-fetch-site"), headers.get(b"sec-fetch-mode")
+        if origin is None and site in ("cross-site", "same-site") and mode != "navigate":
+            return "A page of another site may not use this server, except by a link."
         return None
 
 

@@ -1,20 +1,28 @@
-"""Hostile texts on the pages of Prefect and MLflow in real Chromium: none runs, loads anything, or is framed by another page."""
+"""Pages in real Chromium: no text on those of Prefect and MLflow runs, and no page elsewhere frames them or reads the viewer."""
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
+import uvicorn
 from mlflow import MlflowClient
 from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.browser.attacks import hostile_page
+from regrade.answers.local import LocalRepository
+from regrade.pages.viewer.serving import application, bound_socket, place_for
+from tests.browser.attacks import Attacker, hostile_page
 from tests.browser.pages import PATIENCE, Pages, chromium
+from tests.builders import row
 from tests.command_line import ROOT
 from tests.http_server import Handler, serving
 from tests.server_process import free_port, server_process
+from tests.stored import publish, score
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(900)]
 HOSTILE = (
@@ -39,6 +47,15 @@ frame.onload = () => setTimeout(() => {
 }, 3000);
 frame.src = url;
 document.body.append(frame);
+"""
+
+LOADED = """
+const [url, done] = arguments;
+const script = document.createElement("script");
+script.onload = () => done("loaded");
+script.onerror = () => done("refused");
+script.src = url;
+document.body.append(script);
 """
 
 
@@ -87,6 +104,47 @@ def test_nothing_in_a_text_runs_on_the_pages_of_prefect(pages: Pages, spy: tuple
         nothing_happens(pages.browser, pages.address + path)
     no_other_page_frames(pages.browser, pages.address)
     assert spy[1] == []
+
+
+OTHERS = (
+    None,
+    "Bearer",
+    "Bearer a-token-of-the-viewe",
+    "Basic !!!",
+    "Basic OmE=",
+    "Digest a-token-of-the-viewer",
+)
+
+
+def test_a_page_elsewhere_reads_nothing_after_a_login(tmp_path: Path):
+    repository, token = LocalRepository(tmp_path / "answers"), "a-token-of-the-viewer"
+    score(publish(repository, [row(1, "a secret #### 1")], model="org/secret", benchmark="sums"))
+    with bound_socket("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        place = replace(place_for("127.0.0.1", 0), port=port, token=token)
+        app = application(repository, place)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        address = f"http://127.0.0.1:{port}/"
+        for path in ("", "health", "static/viewer.js", f"?token={token}"):
+            for given in OTHERS:
+                headers = {} if given is None else {"Authorization": given}
+                assert httpx.get(address + path, headers=headers).status_code == 401, (path, given)
+        with chromium(tmp_path / "profile") as browser, hostile_page() as page:
+            browser.get(f"http://any:{token}@127.0.0.1:{port}/")
+            assert "org/secret" in browser.page_source
+            browser.get(page)
+            attacker = Attacker(browser)
+            for kind in ("get", "simple", "form", "json"):
+                told = attacker.request(kind, address)
+                assert (told["type"], "secret" in told.get("text", "")) in (
+                    ("error", False),
+                    ("opaque", False),
+                ), told
+            assert browser.execute_async_script(LOADED, f"{address}static/viewer.js") == "refused"
+        server.should_exit = True
+        thread.join(20)
 
 
 def test_nothing_in_a_text_runs_on_the_pages_of_mlflow(tmp_path: Path, spy: tuple[str, list[str]]):

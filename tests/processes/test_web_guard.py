@@ -51,6 +51,17 @@ def test_a_page_of_another_origin_is_refused_with_its_name(origin: str):
         pass
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_another_page_may_link_to_it_but_not_load_it_as_a_picture_or_script(site: str):
+    for mode, status in (("no-cors", 403), ("navigate", 200)):
+        headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
+        assert client().get("/?search=secret", headers=headers).status_code == status
+    headers = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "no-cors"}
+    assert client().get("/", headers=headers).status_code == 200
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors", "Origin": OWN}
+    assert client().get("/", headers=headers).status_code == 200
+
+
 @pytest.mark.parametrize("host", ["evil.example:4200", "127.0.0.1.evil.example", "localhost:4200"])
 def test_a_foreign_host_is_refused_with_its_name(host: str):
     told = client(host).get("/", headers={"Origin": OWN})
