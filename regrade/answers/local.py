@@ -352,9 +352,7 @@ _WRITTEN = (
     ".regrade",
     ".regrade/*/",
     ".regrade/commits/*/",
-    "answers",
-    "answers/*/",
-    "answers/*/*/",
+    *(f"{top}{below}" for top in ("answers", "scores", "labels") for below in ("", "/*/", "/*/*/")),
 )
 """Folders in which a commit makes files or folders."""
 

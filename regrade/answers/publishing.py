@@ -302,7 +302,7 @@ def publish_siblings(folder: Path) -> Iterator[Leftover]:
 
     Args:
         folder: Folder of the answer set's spool, which is left out. Spools of other machines on the same file system are
-            left out too: a lock may not reach across machines.
+            left out too: they publish them themselves, or `regrade publish` does.
     """
     answer_set_id = folder.name.partition(".")[0]
     for path in sorted(folder.parent.glob(f"{answer_set_id}*/{ORIGIN}")):

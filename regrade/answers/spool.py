@@ -7,6 +7,8 @@ publishing. A line cut off by a crash was never reported as done, and is dropped
         origin.json                     repository, description and sessions of these answers
         journal-00000-<session>.jsonl   rows in the order of generation
         sealed-00000-<session>.parquet  rows ready to be published
+
+Of several processes, one owns the folder: see `regrade.answers.ownership`.
 """
 
 import hashlib
@@ -26,13 +28,13 @@ from typing import Any, Self
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-from filelock import FileLock, Timeout
 
+from regrade.answers.ownership import Busy, Ownership, last_owner
 from regrade.answers.parquet import ParquetReader, SealedFile, write_parquet
 from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.settings.errors import OperationError, UserError
-from regrade.settings.files import atomic_write, share, sync
+from regrade.settings.files import atomic_write, make_folder, share, sync
 
 logger = logging.getLogger(__name__)
 
@@ -80,8 +82,6 @@ class SpoolBusyError(UserError):
 
 
 _PUBLISHES = ", which publishes what an earlier run left,"
-_SETTLED = 0.2
-"""Seconds for which a lock is asked for: a process that has just taken it then has noted what it does."""
 
 
 def spool_root() -> Path:
@@ -100,20 +100,12 @@ def spool_folder(repository_uri: str, answer_set_id: str, suffix: str = "") -> P
 
 def is_from_this_machine(folder: Path) -> bool:
     """Return True if the last process that used the spool in a folder ran on this machine."""
-    owner = _owner(folder)
-    return owner.is_file() and owner.read_text().endswith(_on_this_machine())
-
-
-def _owner(folder: Path) -> Path:
-    return folder.with_name(folder.name + ".owner")
-
-
-def _on_this_machine() -> str:
-    return f" on {socket.gethostname()}"
+    owner = last_owner(folder)
+    return owner is not None and owner.host == socket.gethostname()
 
 
 class Spool:
-    """The spool of an answer set, locked by one process at a time. Use it as a context manager.
+    """The spool of an answer set, owned by one process at a time. Use it as a context manager.
 
     Thread-safe: rows are appended by one thread while another seals and publishes.
     """
@@ -126,7 +118,6 @@ class Spool:
             only_publishes: The process publishes the rows of an earlier run. Others that meet its lock may wait for it.
         """
         self.folder = folder
-        self._purpose = _PUBLISHES if only_publishes else ""
         self.publishing = threading.Lock()
         """Held while publishing; other threads can append meanwhile."""
         self.shard_states = ShardStates()
@@ -137,26 +128,30 @@ class Spool:
         self._journal: FileIO | None = None
         self._number = 0
         self._session: str | None = None
-        self._lock = FileLock(str(folder) + ".lock")
+        self._journals: list[Path] = []
+        """Journals to be sealed. Those of a process that took the spool over are none of them."""
+        self._ownership = Ownership(folder, _PUBLISHES if only_publishes else "")
 
     def __enter__(self) -> Self:
         try:
-            if not (root := spool_root()).exists() and self.folder.is_relative_to(root):
-                root.parent.mkdir(parents=True, exist_ok=True)
+            if self.folder.is_relative_to(root := spool_root()) and not root.exists():
+                make_folder(root.parent)
                 root.mkdir(mode=0o700, exist_ok=True)  # answers may be private
                 share(root)
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(timeout=_SETTLED)
-            # Again: the process that had the lock may have removed it.
-            self.folder.mkdir(exist_ok=True)
-            self._owner.write_text(f"process {os.getpid()}{self._purpose}{_on_this_machine()}")
-            self._recover()
-        except Timeout:
-            owner = self._owner.read_text() if self._owner.exists() else "unknown process"
-            raise SpoolBusyError(str(self.folder), owner) from None
+            make_folder(self.folder)
+            self._ownership.take()
+        except Busy as busy:
+            raise self._busy(busy) from None
         except OSError as error:
-            self._lock.release()
             raise SpoolError(str(self.folder), str(error.strerror or error)) from error
+        try:
+            make_folder(self.folder)  # again: the last owner may have removed it
+            self._recover()
+        except BaseException as error:
+            self._ownership.release(forget=False)
+            if isinstance(error, OSError):
+                raise SpoolError(str(self.folder), str(error.strerror or error)) from error
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -166,11 +161,17 @@ class Spool:
             if self.folder.exists() and not self._has_rows():
                 self._remove()
         finally:
-            self._lock.release()
+            self._ownership.release(forget=not self.folder.exists())
 
-    @property
-    def _owner(self) -> Path:
-        return _owner(self.folder)
+    def _busy(self, busy: Busy) -> SpoolBusyError:
+        return SpoolBusyError(str(self.folder), str(busy.owner or "unknown process"))
+
+    def _check_owned(self) -> None:
+        """Raise an error if another process took the spool over."""
+        try:
+            self._ownership.check()
+        except Busy as busy:
+            raise self._busy(busy) from None
 
     def note_origin(self, origin: dict[str, Any]) -> None:
         """Store the JSON needed to publish the rows without their run; see `origin_of`."""
@@ -196,6 +197,7 @@ class Spool:
 
         Raises:
             SpoolError: If the disk is full or read-only.
+            SpoolBusyError: If this process gave no sign of life for a minute, and another one took the spool over.
         """
         payload = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
         with self._guard:
@@ -204,9 +206,15 @@ class Spool:
                     session = f"-{self._session}" if self._session else ""
                     path = self.folder / f"journal-{self._number:05d}{session}.jsonl"
                     self._journal = path.open("ab", buffering=0)
+                    self._journals.append(path)
                     self._number += 1
+                    share(path)
                     sync(self.folder)
                 self._write(self._journal, payload)
+                if os.fstat(self._journal.fileno()).st_nlink == 0:
+                    problem = "somebody removed a file of it while answers were written"
+                    raise SpoolError(str(self.folder), problem)
+                self._check_owned()  # after writing: a process that takes over reads what was written before
                 self.rows += len(rows)
                 if self._journal.tell() >= MAX_JOURNAL_BYTES:
                     self._close_journal()
@@ -235,15 +243,23 @@ class Spool:
         """
         with self._guard:
             self._close_journal()
-            journals = sorted(self.folder.glob("journal-*.jsonl"))
+            journals, self._journals = self._journals, []
+        self._check_owned()
         try:
-            for journal in journals:
+            while journals:
+                journal = journals[0]
                 table = _read_journal(journal)
                 if table.num_rows:
-                    write_parquet(table, journal.with_name(_sealed_name(journal)))
+                    sealed = journal.with_name(_sealed_name(journal))
+                    write_parquet(table, sealed)
+                    share(sealed)
                 journal.unlink()
+                del journals[0]
         except OSError as error:
             raise SpoolError(str(self.folder), str(error.strerror or error)) from error
+        finally:
+            with self._guard:
+                self._journals = journals + self._journals
         return [SealedFile.at(path) for path in sorted(self.folder.glob("sealed-*.parquet"))]
 
     def release(self, published: Iterable[Path]) -> None:
@@ -263,9 +279,9 @@ class Spool:
 
     def _remove(self) -> None:
         self.rows = 0
-        with suppress(OSError):  # harmless: leftover files are empty or published
+        with suppress(OSError, Busy):  # harmless: leftover files are empty or published
+            self._ownership.check()
             shutil.rmtree(self.folder)
-            self._owner.unlink(missing_ok=True)
 
     @staticmethod
     def _write(journal: FileIO, payload: bytes) -> None:
@@ -291,7 +307,7 @@ class Spool:
             yield from _journal_batches(path)
 
     def _recover(self) -> None:
-        self.rows = 0
+        self.rows, self._journals = 0, []
         for leftover in self.folder.glob("*.tmp"):
             leftover.unlink()
         numbers = [0]
@@ -309,6 +325,7 @@ class Spool:
             if (sealed := journal.with_name(_sealed_name(journal))).exists():
                 journal.unlink()  # crash between sealing and removing the journal
             else:
+                self._journals.append(journal)
                 self.rows += content[:whole].count(b"\n")
             numbers.append(int(re.findall(r"\d+", sealed.name)[0]) + 1)
         for path in self.folder.glob("sealed-*.parquet"):

@@ -2,20 +2,19 @@ import errno
 import logging
 import os
 import pickle
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import textwrap
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from regrade.answers import spool as spool_module
+from regrade.answers.ownership import Ownership
 from regrade.answers.spool import (
     Spool,
     SpoolBusyError,
@@ -163,24 +162,16 @@ def test_a_process_that_only_publishes_is_told_apart_from_one_that_generates(fol
 def test_a_spool_that_its_publisher_removed_is_made_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(spool_module, "_SETTLED", 30)
-    held, waiting = threading.Event(), threading.Event()
+    take = Ownership.take
 
-    def publish() -> None:
-        with Spool(folder, only_publishes=True) as publisher:
-            held.set()
-            waiting.wait(30)
-            time.sleep(0.2)
-            publisher.remove()
+    def take_after_the_publisher(self: Ownership) -> None:
+        shutil.rmtree(folder)
+        take(self)
 
-    publisher = threading.Thread(target=publish)
-    publisher.start()
-    assert held.wait(30)
-    waiting.set()
+    monkeypatch.setattr(Ownership, "take", take_after_the_publisher)
     with Spool(folder) as spool:
         spool.append([row(1)])
         assert spool.rows == 1
-    publisher.join()
 
 
 def test_rows_reported_before_a_kill_are_on_disk(folder: Path):

@@ -205,7 +205,7 @@ def test_an_array_that_is_preempted_and_out_of_time_makes_one_complete_set(
         return published(answers)
 
     job = array(slurm, settings, tmp_path, "--config", str(job_file), "--answers", str(answers))
-    until(lambda: rows() >= 20, slurm, tmp_path)
+    until(lambda: rows() >= 20, slurm, tmp_path, seconds=300)
     assert set(slurm.states(job).values()) == {"RUNNING"}, told(slurm, tmp_path)
 
     # The end of the time, as `--signal=B:TERM@120` tells it.

@@ -1,6 +1,7 @@
 """Shares of an answer set: the order of questions, the form of the setting, variables of schedulers, withdrawn requests."""
 
 import itertools
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -198,11 +199,11 @@ def test_rows_in_the_spool_of_another_share_of_this_machine_are_published(
         with Spool(folder) as spool:
             begin_session(spool, repository.uri, plan.description, session(number))
             spool.append(rows(plan, range(3 * number, 3 * number + 2)))
-    elsewhere = folders[0].with_name(folders[0].name + ".owner")
+    (elsewhere,) = folders[0].parent.glob(f"{folders[0].name}.owner-*")
 
     mine = spool_folder(repository.uri, plan.specification.answer_set_id)
     owner = elsewhere.read_text()
-    elsewhere.write_text("process 1 on another machine")
+    elsewhere.write_text(json.dumps(json.loads(owner) | {"host": "another-machine"}))
     (first,) = publish_siblings(mine)
     assert first.folder == folders[1]
     elsewhere.write_text(owner)
