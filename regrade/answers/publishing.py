@@ -15,6 +15,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from regrade.answers.base import Repository
 from regrade.answers.documents import json_bytes
+from regrade.answers.local import LocalRepository
 from regrade.answers.manifest import Manifest, Session
 from regrade.answers.merging import merge
 from regrade.answers.opening import open_repository
@@ -104,6 +105,8 @@ def _publish_sealed(
             return stored and _with_speeds(stored, origin)
         change = _change(stored, description, sealed, origin, spool.shard_states)
         if change is None:
+            if isinstance(repository, LocalRepository):
+                repository.tidy()  # an earlier process may have been killed in the commit of these rows
             return stored
         manifest, additions = change.manifest, change.additions
         if stored is None or manifest.state == "complete":  # not in every commit of a long run

@@ -67,6 +67,9 @@ def check(manifest_file: Path) -> list[str]:
         s["name"] for s in manifest["shards"]
     }:
         problems.append("other files")
-    if not keys.total() == manifest["rows"] == sum(one["rows"] for one in manifest["sessions"]):
+    counted = (
+        sum(one["rows"] for one in manifest["sessions"]) if manifest["sessions"] else len(rows)
+    )
+    if not keys.total() == manifest["rows"] == counted:
         problems.append("counts of rows")
     return problems

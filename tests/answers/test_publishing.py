@@ -1,3 +1,4 @@
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -392,3 +393,23 @@ def test_the_rows_of_files_are_published(repository: LocalRepository, tmp_path: 
 
 def card(repository: LocalRepository, answers: AnswerSet) -> str:
     return repository.fetch("README.md", answers.revision).read_text()
+
+
+def test_rows_whose_process_was_killed_in_their_commit_are_at_their_paths_after_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    repository = LocalRepository(tmp_path / "answers")
+    with Spool(tmp_path / "spool" / "set") as spool:
+        spool.append([row(0)])
+        publish_answers(repository, spool, description(2))
+        spool.append([row(1)])
+        with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+            killed.setattr(LocalRepository, "_place", lambda *_: signal.raise_signal(signal.SIGINT))
+            publish_answers(repository, spool, description(2))
+    assert list(repository.differences())
+    again = LocalRepository(tmp_path / "answers")
+    with Spool(tmp_path / "spool" / "set") as spool:
+        published = publish_answers(again, spool, description(2))
+    assert published is not None
+    assert published.manifest.state == "complete"
+    assert not list(again.differences())

@@ -22,7 +22,9 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from regrade.answers import origin, publishing
+from huggingface_hub import constants
+
+from regrade.answers import origin, parquet, publishing
 from regrade.answers.base import Repository
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
@@ -96,6 +98,7 @@ def repository_of(folder: Path) -> Repository:
 
 def failing_hub(folder: Path, seed: int) -> int:
     """Start a Hub in a process, in which a request fails every moment; return the id of the process."""
+    constants.HF_HUB_DISABLE_XET = True  # the test Hub has none
     if pid := os.fork():
         while not (folder / "hub.json").exists():
             time.sleep(0.01)
@@ -174,6 +177,7 @@ def start(folder: Path, share: Share, questions: int, name: str, seconds: float)
     if pid := os.fork():
         return pid
     code = 1
+    parquet._children.cache_clear()
     try:
         if CLOCK:
             set_clock(random.Random(name).randint(-5000, 5000))
