@@ -16,7 +16,7 @@ CONNECT_SECONDS = 15.0
 """Seconds to connect."""
 _LOGGERS = ("huggingface_hub", "httpx2", "httpx", "httpcore", "datasets", "fsspec")
 """Loggers whose lines may contain addresses of the Hub's storage. They are signed: anyone who has one may use it."""
-_QUERY = re.compile(r"(https?://[^\s'\"?<>]+)\?[^\s'\"<>]+")
+_QUERY = re.compile(r"(https?://(?:(?!https?://)[^\s'\"?<>])*+)\?[^\s'\"<>]+")
 _lock = threading.Lock()
 _bound: float | None = None
 

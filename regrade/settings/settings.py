@@ -354,7 +354,11 @@ def _seconds(limit: object) -> object:
 
     vLLM's own `--goodput` has milliseconds without a unit, so that a bare number may mean either.
     """
-    found = re.fullmatch(r"(\d+\.?\d*|\.\d+) *(s|ms)", limit) if isinstance(limit, str) else None
+    found = (
+        re.fullmatch(r"(\d++(?:\.\d*+)?|\.\d++) *+(s|ms)", limit)
+        if isinstance(limit, str)
+        else None
+    )
     if found is None:
         raise ValueError(f"'{limit}' should be a number with its unit, such as `2s` or `500ms`")
     return float(found[1]) * _UNITS[found[2]]

@@ -230,7 +230,8 @@ def metric_names(names: Iterable[str]) -> dict[str, str]:
 
 def _part(name: str) -> str:
     # MLflow accepts word characters, dots, dashes and blanks, and keys that are normalised paths.
-    part = re.sub(r"\s*[^\w. -]+\s*", "_", name).strip("_ ")[:MAX_NAME]
+    words = (words.strip() for words in re.split(r"[^\w. -]+", name))
+    part = "_".join(words).strip("_ ")[:MAX_NAME]
     return part if part.strip(". ") else "_"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 _TAIL_BYTES = 512 * 1024
 """Length of the log's end that is searched, in bytes."""
-_ERROR = re.compile(r"\b(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit)): *(\S.*)")
+_ERROR = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Exit)): *(\S.*)")
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|OutOfMemoryError|Cannot allocate memory|bad_alloc|std::bad_alloc"
     r"|No available memory for the cache blocks|KV cache is needed|less than requested memory"

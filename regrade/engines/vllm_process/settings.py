@@ -12,7 +12,7 @@ from regrade.settings.errors import SettingsError
 from regrade.settings.marks import FIXED, NAME, NO_ARGUMENT, PATH, OnWorker, Option, marked
 
 _SECRET = re.compile(
-    r"(?:^|[^a-z])(?:token|\w*key|\w*secret\w*|\w*passw(?:or)?d|\w*credentials?)\W*[=:]",
+    r"(?:(?:^|[^a-z])token|key|(?<!\w)(?:(?!secret)\w)*+secret\w*+|passw(?:or)?d|credentials?)[^\w=:]*+[=:]",
     re.IGNORECASE,
 )
 """Names of secrets before `=`, or before `:` in a value; `max_num_batched_tokens` and `tokenizer` are none."""

@@ -20,7 +20,7 @@ CANCELLED = 4
 """Exit code for a flow run that was cancelled by someone else."""
 NOT_IN_TIME = 5
 """Exit code for a flow run that `regrade trigger` cancelled because it was late."""
-_IMAGE = re.compile(r"!\[[^\]]*\]\(data:[^)]*\)\n*")
+_IMAGE = re.compile(r"!\[[^\[\]]*+\]\(data:[^()\[]*+\)\n*")
 
 
 @dataclass(frozen=True, kw_only=True)

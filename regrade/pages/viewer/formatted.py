@@ -23,7 +23,7 @@ MAX_CHARACTERS = 100_000
 MAX_FORMULA = 2_000
 _OPEN, _CLOSE = "\ue000", "\ue001"
 """Characters for private use around the marked part, while Markdown is read; those of the answer are replaced before."""
-_MARKED = re.compile(f"{_OPEN}(.*?){_CLOSE}", re.DOTALL)
+_MARKED = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*+){_CLOSE}")
 _DELIMITERS = (("\\(", "\\)"), ("\\[", "\\]"), ("$$", "$$"), ("$", "$"))
 _MATHML = "http://www.w3.org/1998/Math/MathML"
 _ELEMENTS = frozenset(

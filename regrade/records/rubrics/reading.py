@@ -10,13 +10,13 @@ import orjson
 from regrade.records.rubrics.facts import FieldFacts, RubricFacts
 
 _FENCED = re.compile(r"\A```(?:json)?[ \t]*\n(?P<inner>.*)\n```\Z", re.S)
-_LINE = re.compile(r"[\W_]*(?:verdict|grade)[\W_]*?[:=]+(?P<word>.+)", re.I)
+_LINE = re.compile(r"[\W_]*+(?:verdict|grade)(?:[^\w:=]|_)*+[:=](?P<word>.+)", re.I)
 """Last line such as `Verdict: A`."""
 _LONGEST_LINE = 200
-"""Characters of such a line; longer ones are prose, and would take quadratic time."""
+"""Characters of such a line; longer ones are prose."""
 _MARKDOWN = "*_`\"' \t\n"
 _AROUND = f"{_MARKDOWN}()[]."
-_EDGES = re.compile(r"\A(?:(?![+-]\d)[\W_])+|[\W_]+\Z")
+_EDGES = re.compile(r"\A(?:(?![+-]\d)[\W_])+|(?<![\W_])[\W_]++\Z")
 """Punctuation around a word; the sign of a number is none."""
 
 
@@ -103,7 +103,7 @@ def _label_alone(text: str, field: FieldFacts) -> str | None:
     line = _LINE.fullmatch(last) if len(last) <= _LONGEST_LINE else None
     if line is None:
         return None
-    word = line["word"]
+    word = line["word"].lstrip(":=") or line["word"][-1]
     return _first_label(field, word, word.strip(_MARKDOWN), _EDGES.sub("", word))
 
 

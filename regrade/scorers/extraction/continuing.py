@@ -25,7 +25,7 @@ _STATED = (
     r"|(?i:answer)(?: is|[\"'*]*:)[ \t*_\"']*[^\s]+\s*\z"
 )
 """Text that has given an answer: a single word, or a slot or statement with something in it."""
-_FIELD = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|(?<!\{)\{[A-Za-z_]\w*\}(?!\})", re.DOTALL)
+_FIELD = re.compile(r"\{\{.*?(?:\}\}|\Z)|\{%.*?(?:%\}|\Z)|(?<!\{)\{[A-Za-z_]\w*\}(?!\})", re.DOTALL)
 _LABEL = re.compile(
     r"[ \t]*(?:[#>*_]+[ \t]*)?[A-Za-z][\w ()/-]{0,40}:|[ \t]*#{1,6}[ \t]*[A-Za-z].*|[ \t]*([-=#*~_])\1{2,}"
 )
@@ -58,7 +58,7 @@ def of_prompts(prompts: Sequence[str]) -> NextQuestion | None:
         return None
     before = _same(different)
     after = _same([prompt[::-1] for prompt in different])[::-1]
-    return _of(re.sub(r"\w+\Z", "", before), after, is_template=False)
+    return _of(re.sub(r"(?<!\w)\w++\Z", "", before), after, is_template=False)
 
 
 def _same(texts: Sequence[str]) -> str:

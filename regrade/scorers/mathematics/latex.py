@@ -72,14 +72,15 @@ _LETTER = re.compile(r"\(?([A-Z])\)?[.:]?")
 _NUMERAL = re.compile(
     r"(?P<sign>[+-]?)\s*\(?(?P<digits>[0-9A-Z]{1,40})\)?(?:_\{?\s*(?P<base>\d+)\s*\}?)?"
 )
-_ROW_DISTANCE = re.compile(r"(\\\\)\s*\[[^\]]*\]")
+_ROW_DISTANCE = re.compile(r"(\\\\)\s*+\[[^\]]*+(\]?)")
+"""A bracket that is not closed takes the rest of the text, which is then kept: it is searched only once."""
 _REPEATING = re.compile(r"(?<![\d.])(-?)(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{(\d+)\}")
 _SEGMENT = re.compile(r"\\(?:overline|bar)\s*\{\s*([A-Z]{1,3})\s*\}")
-_DEGREES = re.compile(r"(\d+(?:\.\d+)?)\s*\^\s*\{?\s*\\circ\s*\}?")
+_DEGREES = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)\s*+\^\s*+(?:\{\s*+)?\\circ\s*\}?")
 _OF_ANGLE = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)\b")
-_PERCENT = re.compile(r"\s*\\%$")
+_PERCENT = re.compile(r"(?<!\s)\s*+\\%$")
 _CHOICE = re.compile(
-    r"(?:\\text\s*\{\s*)?\((?P<letter>[A-J])\)(?:\s*\})?[\s:.]*(?P<value>[^\s}].*)"
+    r"(?:\\text\s*\{\s*)?\((?P<letter>[A-J])\)(?:\s*\})?[\s:.]*(?P<value>[^\s}](?s:.*))"
 )
 _SIGNS = re.compile(r"\\(pm|mp)\b")
 _IN_SYMBOLS = {
@@ -90,9 +91,11 @@ _IN_SYMBOLS = {
     **dict.fromkeys(("all real numbers", "all reals", "real numbers"), r"\mathbb{R}"),
 }
 _ARTICLE = re.compile(r"^(?:an?|the) ")
-_AND = re.compile(r",?\s*\\text\{\s*(?:,?\s*(?:and|or)|;)\s*\}\s*|,?\s+(?:and|or)\s+")
+_AND = re.compile(
+    r"(?:(?:,|(?<!\s))\s++|,)?\\text\{\s*+(?:(?:,\s*+)?(?:and|or)|;)\s*+\}\s*|(?:,|(?<!\s))\s++(?:and|or)\s+"
+)
 _LABELLED = re.compile(
-    r"\\text\s*\{\s*(?:the )?(?:final )?(?:answer|result)(?: is)?\s*[:=]?\s*(?:\}(?P<after>.+)|(?P<inside>[^{}]+)\})",
+    r"\\text\s*\{\s*(?:the )?(?:final )?(?:answer|result)(?: is)?\s*+(?:[:=]\s*+)?(?:\}(?P<after>.+)|(?P<inside>[^{}]+)\})",
     re.IGNORECASE,
 )
 """Answer with its label in a box: `\text{answer: 12}`, `\text{answer: } 12`."""
@@ -107,7 +110,7 @@ def prepared(text: str) -> str:
     text = re.sub(r"\s+", " ", text).translate(_SYMBOLS)
     if (labelled := _LABELLED.fullmatch(text.strip().strip("$").strip())) is not None:
         text = labelled["after"] or labelled["inside"]
-    text = _ROW_DISTANCE.sub(r"\1 ", text)
+    text = _ROW_DISTANCE.sub(lambda found: f"{found[1]} " if found[2] else found[0], text)
     text = _CLOCK.sub(":", _DELIMITERS.sub(" ", text.replace(r"\$", " ").replace(r"\%", "%")))
     text = _AND.sub(", ", _SPACING.sub(" ", _NO_SPACE.sub("", text)))
     for _ in range(2):  # one style inside another

@@ -23,18 +23,19 @@ _LIST = re.compile(
 )
 _JOINS = re.compile(r"[,;&]|\b(?:and|or)\b")
 _PLACEHOLDER = re.compile(r"[\s.{}$_?]*|\\[lc]?dots|(?i:(?:your |the )?(?:final )?answer|result)")
-_FORMULA = re.compile(
-    r"\$\$(?P<a>.+?)\$\$|\\\[(?P<b>.+?)\\\]|(?<![\\$])\$(?!\s)(?P<c>[^$\n]+?)(?<![\\\s])\$(?!\d)|\\\((?P<d>.+?)\\\)",
-    re.DOTALL,
-)
+_FORMULA = re.compile(r"(\$\$|\\[\[(])|(?<![\\$])\$(?!\s)([^$\n]++)(?<![\\\s])\$(?!\d)")
+"""Where a formula begins, or a formula between single dollars."""
+_ENDS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
 _HASHES = re.compile(r"####[ \t]*(?P<line>[^\n]{0,200})")
 _HEADING = re.compile(
     r"[*\s]*(?:\d+[.):]\**\s+[A-Za-z*]|(?i:step|part|case|solution|final|answer)\b)"
 )
 _NUMBER = re.compile(
-    r"(?<![\w.\\^])[-\u2212]?\s?\\?[$€£¥₹]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+(?:\.\d+)?)?(?:\s?\\?%)?(?![\w/^]*\d)"
+    r"(?<![\w.\\^])[-\u2212]?\s?\\?[$€£¥₹]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+(?:\.\d+)?)?(?:\s?\\?%)?(?!(?:[^\W\d]|[/^])*+\d)"
 )
-_REASON = re.compile(r"[,;]?\s+\(?(?:because|since|as|where|when|given|if|so that|which)\b")
+_REASON = re.compile(
+    r"(?:[,;]|(?<!\s))\s++\(?(?:because|since|as|where|when|given|if|so that|which)\b"
+)
 _SENTENCE_END = re.compile(r"(?<=[A-Za-z0-9)\]}$%*])[.!?](?=\s|[*\"')\]]*\s|[*\"')\]]*\Z)|\n")
 _COMMAND = re.compile(
     r"\\[A-Za-z]+\*?|\b(?:sqrt|pi|sin|cos|tan|cot|sec|csc|log|ln|exp|inf|infinity|or|and|mod)\b"
@@ -103,13 +104,10 @@ def read_after_hashes(text: str) -> Part | None:
 def read_sentence(text: str) -> Part | None:
     """Return the answer in the text after a marker such as `the answer is`: its formula, number or few words."""
     begin = len(text) - len(text.lstrip(_MARKS))
-    formula = _FORMULA.match(text, begin)
-    if formula is None:
-        end = _SENTENCE_END.search(text, begin)
-        sentence = text[begin : end.start() if end else len(text)]
-    else:  # a displayed formula may have several lines
-        end = _SENTENCE_END.search(text, formula.end())
-        sentence = text[begin : end.start() if end else len(text)]
+    formula = next(_each_formula(text, begin), None)
+    displayed = formula is not None and formula.start == begin  # may have several lines
+    end = _SENTENCE_END.search(text, formula.end if formula and displayed else begin)
+    sentence = text[begin : end.start() if end else len(text)]
     reason = _REASON.search(sentence)
     shorter = sentence[: reason.start()] if reason else sentence
     part = _formulas(shorter) or _plain(shorter)
@@ -136,16 +134,19 @@ def read_last(text: str) -> Part | None:
     whole = _stripped(text, 0, len(text))
     if whole is None:
         return None
-    if "\n" not in whole.answer and _is_formula(whole.answer) and not _FORMULA.search(whole.answer):
+    if (
+        "\n" not in whole.answer
+        and _is_formula(whole.answer)
+        and not any(_each_formula(whole.answer))
+    ):
         return whole
-    formulas = list(_FORMULA.finditer(text))
+    formulas = list(_each_formula(text))
     if formulas:
         last = formulas[-1]
-        later = list(_NUMBER.finditer(text, last.end()))
+        later = list(_NUMBER.finditer(text, last.end))
         if not later:
-            return _formulas(
-                text[_line_start(text, last.start()) :], _line_start(text, last.start())
-            )
+            line = _line_start(text, last.start)
+            return _formulas(text[line:], line)
         return _stripped(text, *later[-1].span())
     numbers = list(_NUMBER.finditer(text))
     return _stripped(text, *numbers[-1].span()) if numbers else None
@@ -172,18 +173,35 @@ def _boxes(text: str) -> Iterator[Part | None]:
 
 def _formulas(text: str, offset: int = 0) -> Part | None:
     """Return the last formula of a text, with those before it that form a list with it."""
-    formulas = list(_FORMULA.finditer(_without_open_ends(text)))
+    formulas = list(_each_formula(text))
     if not formulas:
         return None
     last = formulas.pop()
-    start, answers = last.start(), [_content(text, last)]
+    start, answers = last.start, [last.answer]
     while formulas:
         before = formulas.pop()
-        between = text[before.end() : start]
+        between = text[before.end : start]
         if not (_LIST.fullmatch(between) and _JOINS.search(between)):
             break
-        start, answers = before.start(), [_content(text, before), *answers]
-    return Part(offset + start, offset + last.end(), ", ".join(answers))
+        start, answers = before.start, [before.answer, *answers]
+    return Part(offset + start, offset + last.end, ", ".join(answers))
+
+
+def _each_formula(text: str, start: int = 0) -> Iterator[Part]:
+    """Yield the formulas in order. An end that stands nowhere later is searched once."""
+    without_end: set[str] = set()
+    while (found := _FORMULA.search(text, start)) is not None:
+        begin, start = found.span()
+        if (mark := found[1]) is None:
+            yield Part(begin, start, found[2].strip())
+            continue
+        end = -1 if mark in without_end else text.find(_ENDS[mark], start + 1)
+        if end < 0:
+            without_end.add(mark)
+            start = begin + 1
+        else:
+            start = end + 2
+            yield Part(begin, start, text[begin + 2 : end].strip())
 
 
 def _plain(sentence: str) -> Part | None:
@@ -201,18 +219,6 @@ def _plain(sentence: str) -> Part | None:
 
 def _is_formula(text: str) -> bool:
     return not _WORD.search(_COMMAND.sub(" ", text)) and re.search(r"[\w]", text) is not None
-
-
-def _without_open_ends(text: str) -> str:
-    """Return a text of the same length without the beginnings of formulas that never end: each is searched to the end."""
-    for begin, end in ((r"\(", r"\)"), (r"\[", r"\]")):
-        last = max(0, text.rfind(end))
-        text = text[:last] + text[last:].replace(begin, "\0\0")
-    return text
-
-
-def _content(text: str, formula: "re.Match[str]") -> str:
-    return text[slice(*formula.span(formula.lastgroup or 0))].strip()
 
 
 def _stripped(text: str, start: int, end: int) -> Part | None:
