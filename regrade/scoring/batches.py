@@ -1,5 +1,6 @@
 """Batches of stored answers, as scorers read them."""
 
+import logging
 import re
 from collections.abc import Collection, Iterable, Iterator
 
@@ -12,9 +13,11 @@ from regrade.records.columns import SCORING_SCHEMA
 from regrade.scorers.base import NEXT_QUESTION, PROMPT_FORMAT, SHARED_COLUMNS, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.continuing import NextQuestion, of_prompts, of_template
-from regrade.scorers.sessions import AnyScorer, BatchScore
+from regrade.scorers.sessions import AnyScorer, BatchScore, Unit
 from regrade.settings import JUDGE_NAME
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import SettingsError, UserError
+
+logger = logging.getLogger("regrade.score")
 
 _PROMPTS_READ = 64
 """Prompts of an answer set that are read for what they have in common."""
@@ -92,39 +95,81 @@ def _next_question(answers: AnswerSet) -> NextQuestion | None:
 
 
 def score_batch(
-    score: BatchScore, columns: Collection[str], batch: pa.RecordBatch
+    score: BatchScore, columns: Collection[str], batch: pa.RecordBatch, unit: Unit = "rows"
 ) -> pa.RecordBatch:
     """Return the scores of a batch as they are stored (`SCORING_SCHEMA`).
 
-    An answer whose target is unknown has no value: it is missing, not wrong. An answer that is unparsed because its
-    reasoning never ended is `unfinished`.
+    An answer whose target is unknown, or at which the scorer fails, has no value: it is missing, not wrong. An answer that is
+    unparsed because its reasoning never ended is `unfinished`.
 
     Args:
         score: Scores a batch whose targets are known.
         columns: `columns` of its scorer.
         batch: As `batches_for` yields it.
+        unit: Rows that the scorer has to see at once.
+
+    Raises:
+        UserError: If the scorer cannot score these answers.
+        Exception: What the scorer raised, if it fails at all answers, or has to see them at once.
     """
-    if "target" not in columns or not batch["target"].null_count:
-        return _completed(score(batch), batch)
-    known = np.asarray(batch["target"].is_valid())
-    unknown = batch.filter(pa.array(~known))
+    known = np.ones(len(batch), np.bool_)
+    if "target" in columns:
+        known = np.asarray(batch["target"].is_valid())
+    answerable = batch.filter(pa.array(known))
+    if unit == "subset":
+        scored = [_completed(score(answerable), answerable)] if known.any() else []
+    else:
+        scored = _scored(score, answerable)
+    if known.all():
+        return _one_batch(scored)
+    order = np.argsort(np.concatenate([np.flatnonzero(known), np.flatnonzero(~known)]))
+    return _one_batch([*scored, _without_value(batch.filter(pa.array(~known)))]).take(order)
+
+
+def _scored(
+    score: BatchScore, batch: pa.RecordBatch, *, is_part: bool = False
+) -> list[pa.RecordBatch]:
+    """Return the scores of a batch, in parts. An answer at which the scorer fails costs its row: halves are scored apart."""
+    if not len(batch):
+        return []
+    try:
+        return [_completed(score(batch), batch)]
+    except UserError:
+        raise
+    except Exception as error:
+        if len(batch) == 1:
+            sample = batch["sample_id"][0]
+            logger.warning("sample '%s' is not scored: %s: %s", sample, type(error).__name__, error)
+            return [_without_value(batch)]
+        half = len(batch) // 2
+        halves = (batch.slice(0, half), batch.slice(half))
+        parts = [part for rows in halves for part in _scored(score, rows, is_part=True)]
+        if not is_part and all(part["value"].null_count == len(part) for part in parts):
+            raise  # it is not the answers
+        return parts
+
+
+def _without_value(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return scores without a value."""
     missing = {
-        **{name: unknown[name] for name in ("sample_id", "repeat", "subset")},
-        "outcome": pa.array(["failed"] * len(unknown)),
-        "truncated": pa.array([end == "length" for end in unknown["finish_reason"].to_pylist()]),
+        **{name: batch[name] for name in ("sample_id", "repeat", "subset")},
+        "outcome": pa.array(["failed"] * len(batch)),
+        "truncated": pa.array([end == "length" for end in batch["finish_reason"].to_pylist()]),
     }
-    nothing = pa.RecordBatch.from_pydict(
+    return pa.RecordBatch.from_pydict(
         {
-            field.name: missing.get(field.name, pa.nulls(len(unknown), field.type))
+            field.name: missing.get(field.name, pa.nulls(len(batch), field.type))
             for field in SCORING_SCHEMA
         },
         schema=SCORING_SCHEMA,
     )
-    answerable = batch.filter(pa.array(known))
-    scored = [_completed(score(answerable), answerable)] if known.any() else []
-    order = np.argsort(np.concatenate([np.flatnonzero(known), np.flatnonzero(~known)]))
-    [batch] = pa.Table.from_batches([*scored, nothing]).take(order).combine_chunks().to_batches()
-    return batch
+
+
+def _one_batch(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(parts) == 1:
+        return parts[0]
+    table = pa.Table.from_batches(parts, SCORING_SCHEMA).combine_chunks()
+    return pa.record_batch([column.combine_chunks() for column in table.columns], SCORING_SCHEMA)
 
 
 def _completed(scores: pa.RecordBatch, batch: pa.RecordBatch) -> pa.RecordBatch:

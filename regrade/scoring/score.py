@@ -270,7 +270,7 @@ def _session_scores(
     done = 0
     with _ONE_AT_A_TIME, scorer.session(context) as score:
         for position, batch in units(batches_for(answers, scorer), scorer.unit):
-            scores.append(score_batch(score, scorer.columns, batch))
+            scores.append(score_batch(score, scorer.columns, batch, scorer.unit))
             positions.append(position)
             done += batch.num_rows
             if on_scored is not None:

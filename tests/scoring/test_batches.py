@@ -66,3 +66,36 @@ def test_unfinished_answers_count_as_wrong_and_not_as_unparsed():
     assert (metrics.n, metrics.unparsed, metrics.unfinished, metrics.failed) == (3, 1, 1, 1)
     assert metrics.accuracy == pytest.approx(1 / 3)
     assert metrics.unfinished_rate == 0.25
+
+
+def test_an_answer_at_which_a_scorer_fails_costs_its_row(caplog: pytest.LogCaptureFixture):
+    number = load_scorer("number")
+    assert not isinstance(number, SessionScorer)
+
+    def score(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if "hostile" in batch["text"].to_pylist():
+            raise RecursionError("maximum depth")
+        return number.score(batch)
+
+    batch = chats(
+        *(row(n) | {"text": "hostile" if n in (2, 3, 4) else "It is 7."} for n in range(8))
+    )
+    scores = score_batch(score, number.columns, batch)
+
+    assert scores.schema.equals(SCORING_SCHEMA)
+    assert scores["sample_id"].equals(batch["sample_id"])
+    expected = ["failed" if n in (2, 3, 4) else "scored" for n in range(8)]
+    assert scores["outcome"].to_pylist() == expected
+    assert scores["value"].is_null().to_pylist() == [outcome == "failed" for outcome in expected]
+    sample = batch["sample_id"][3].as_py()
+    assert f"sample '{sample}' is not scored: RecursionError: maximum depth" in caplog.text
+    with pytest.raises(RecursionError):  # one that sees all rows at once would give other scores
+        score_batch(score, number.columns, batch, "subset")
+
+
+def test_a_scorer_that_fails_at_all_answers_ends_the_scoring():
+    def score(batch: pa.RecordBatch) -> pa.RecordBatch:
+        raise OSError("no process")
+
+    with pytest.raises(OSError, match="no process"):
+        score_batch(score, (), chats(row(0), row(1), row(2)))

@@ -166,10 +166,15 @@ class Box:
         self._unread = self._requests = self._results = -1
 
     def request(self, do: str, **content: object) -> None:
-        """Ask for something; `inside/runner.py` has the requests. What the program before left unread, or wrote unheard, is dropped."""
+        """Ask for something; `inside/runner.py` has the requests. What the program before left unread, or wrote unheard, is dropped.
+
+        Raises:
+            ClosedError, OSError: If the sandbox has ended.
+        """
         self._received = b""
         while left := _ready([self._results, self._unread], 0.0):
-            os.read(left[0], _PIECE)
+            if not os.read(left[0], _PIECE):
+                raise ClosedError
         self._send({"do": do, **content})
 
     def send_input(self, content: bytes) -> None:

@@ -5,6 +5,7 @@ What a program gives is judged in a sandbox of the tests. Here its bytes are onl
 
 import hashlib
 import json
+import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from regrade.processes.sandbox.inside.programs import PASSED
 from regrade.processes.sandbox.sandbox import Sandbox
 from regrade.settings.errors import SandboxError
 
+logger = logging.getLogger("regrade.score")
 _END_SECONDS = 2.0
 """Time for tests to end that nobody waits for; then their sandbox is replaced."""
 _PLANS = 64
@@ -225,7 +227,10 @@ class Runner:
         )
 
     def _judged(self, run: Callable[[Box], Verdict | None], do: str, **request: object) -> Verdict:
-        """Return the verdict of tests in their sandbox, or that of `run`, which brings them what the program gives."""
+        """Return the verdict of tests in their sandbox, or that of `run`, which brings them what the program gives.
+
+        An answer that ends the sandbox of its tests, such as by a result that fills its memory, has passed a limit.
+        """
         tests = self._judge_box()
         try:
             tests.request(do, **request)
@@ -234,15 +239,24 @@ class Runner:
             self.close()
             return "timeout"
         except (ClosedError, OSError, ValueError) as error:
-            self.close()
-            raise SandboxError(f"The sandbox of the tests failed: {error!r}.") from error
+            return self._lost(error)
         try:
             tests.send(b"", _END_SECONDS)  # nothing comes any more
             report = tests.end(_END_SECONDS if verdict else self._wall)
-        except (OutOfTimeError, ClosedError, OSError):
+        except OutOfTimeError:
             self.close()
             return verdict or "timeout"
+        except (ClosedError, OSError) as error:
+            lost = self._lost(error)
+            return verdict or lost
         return verdict or ("passed" if report["exit"] == PASSED else "failed")
+
+    def _lost(self, error: Exception) -> Verdict:
+        """Replace the sandbox of the tests, which an answer has ended. One that cannot start any more ends the scoring."""
+        logger.warning("an answer ended the sandbox of its tests: %r", error)
+        self.close()
+        self._judge_box()
+        return "timeout"
 
     def _judged_inside(self, sources: Sequence[str], tests: Suite) -> Verdict:
         """Return the verdict of tests in the same process as the program.

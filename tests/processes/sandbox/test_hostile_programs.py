@@ -3,6 +3,7 @@
 import os
 import platform
 import resource
+import signal
 import socket
 import subprocess
 import time
@@ -244,3 +245,26 @@ def test_two_cheats_pass_tests_that_share_a_process_as_the_docs_say(sandbox: San
     with Runner(sandbox) as runner:
         assert runner.run_tests([equal], [INSIDE]) == ["passed"]
         assert runner.run_tests([frames], [INSIDE]) == ["passed"]
+
+
+def test_an_answer_that_ends_the_sandbox_of_its_tests_costs_one_verdict(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    program, tests = ["def f(x):\n    return x + 1"], [Suite("assert f(1) == 2")]
+    with Runner(sandbox) as runner:
+        assert runner.run_tests(program, tests) == ["passed"]
+        ended = runner._judge_box()._process
+        os.killpg(ended.pid, signal.SIGKILL)
+        ended.wait()
+
+        assert runner.run_tests(program, tests) == ["timeout"]
+        assert runner.run_tests(program, tests) == ["passed"]
+        assert "an answer ended the sandbox of its tests" in caplog.text
+
+        def refused(*_: object) -> None:
+            raise SandboxError("A sandbox did not start: no room.")
+
+        os.killpg(runner._judge_box()._process.pid, signal.SIGKILL)
+        monkeypatch.setattr(type(sandbox), "box", refused)
+        with pytest.raises(SandboxError, match="no room"):
+            runner.run_tests(program, tests)

@@ -1,0 +1,153 @@
+"""Any text, any scorer: answers that models gave, cut, repeated and mixed at random. No exception, bounded time and memory."""
+
+import gzip
+import json
+import random
+import resource
+import time
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+
+from regrade.records.columns import SCORE_SCHEMA
+from regrade.records.rubrics import RUBRICS, open_rubric
+from regrade.records.rubrics.facts import rubric_facts
+from regrade.records.rubrics.reading import read_verdict
+from regrade.scorers.programs.task import doc_of
+from tests.benchmarks.files import SHARED
+from tests.scorers.batches import generations, scored
+from tests.scorers.test_corpus import CORPUS
+from tests.scorers.test_hostile import PIECES, TEXT_SCORERS, target
+
+SIZE = 100
+"""Answers that are scored at once."""
+SECONDS_EACH = 0.1
+"""Most CPU time of an answer in the scoring process, on a busy machine; children have limits of their own."""
+MEMORY = 400_000_000
+OUTCOMES = {"scored", "unparsed", "timeout"}
+PROGRAMS = (
+    "def f(x):\n    return x + 1\n",
+    "Here it is:\n\n```python\ndef f(x: int) -> int:\n    '''Add one.\n\n    >>> f(1)\n    2\n    '''\n    total = [x, 1]\n    return sum(total)\n```\n\nIt adds one.",
+    "```\nimport math\n\nclass A:\n    def g(self, x):\n        return math.floor(x) + 1\n\ndef f(x):\n    return A().g(x)\n```\nOutput:\n```\n2\n```",
+    "    while x < 10**9:\n        return [y for y in range(x + 2)][-1]\n",
+)
+REPLIES = (
+    '{"verdict": "A"}',
+    '```json\n{"explanation": "It is right.", "verdict": "CORRECT"}\n```',
+    "The first is better.\n\n**Verdict:** [[A]]",
+    "Grade: 3",
+    '{"criteria": [{"explanation": "yes", "met": true}, {"explanation": "no", "met": false}]}',
+)
+
+
+@cache
+def real_answers() -> tuple[str, ...]:
+    """Answers of the corpus and, where they are, those that models gave to GSM8K."""
+    answers = [row["text"] for row in CORPUS]
+    for path in sorted(SHARED.glob("generations/zeroeval-gsm/*.json.gz")):
+        rows = json.loads(gzip.decompress(path.read_bytes()))
+        answers += [str(row["output"][0]) for row in rows[:200]]
+    solutions = SHARED / "generations" / "openai-gsm8k" / "solutions.jsonl"
+    if solutions.is_file():
+        rows = [json.loads(line) for line in solutions.read_text().splitlines()[:200]]
+        answers += [row["6b_finetuning"]["solution"] for row in rows]
+    return tuple(answers)
+
+
+def mutated(answer: str, number: int, others: Sequence[str]) -> str:
+    """Return an answer after some random changes: parts of it lost, repeated, moved, or replaced by hostile pieces."""
+    drawn = random.Random(number)
+    for _ in range(drawn.randint(1, 6)):
+        start, end = sorted(drawn.choices(range(len(answer) + 1), k=2))
+        part = answer[start:end]
+        part = drawn.choice(
+            [
+                "",
+                part[: drawn.randint(1, 30)] * drawn.choice([2, 3, 50, 500]),
+                part[::-1],
+                part.swapcase(),
+                drawn.choice(PIECES) * drawn.choice([1, 1, 2, 40]),
+                chr(drawn.choice([0, 8, 27, 0x85, 0x2028, 0xFEFF, 0xFFFD, 0x10FFFF])),
+                drawn.choice(others),
+            ]
+        )
+        answer = (answer[:start] + part + answer[end:])[:20_000]
+    return answer
+
+
+def answers_of(texts: Sequence[str], size: int) -> st.SearchStrategy[list[str]]:
+    def made(number: int) -> list[str]:
+        drawn = random.Random(number)
+        return [mutated(drawn.choice(texts), drawn.getrandbits(32), texts) for _ in range(size)]
+
+    return st.integers(0, 2**32).map(made)
+
+
+def check(scorer: str, answers: Sequence[str], **changes: object) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.process_time()
+    batch = generations(
+        answers, target(scorer), choices=["x", "Paris", "y", answers[0][:50]], **changes
+    )
+    scores = scored(scorer, batch)
+    taken = time.process_time() - started
+    assert taken < 2 + SECONDS_EACH * len(answers)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    assert grown < MEMORY
+    assert scores["sample_id"].equals(batch["sample_id"])
+    assert set(SCORE_SCHEMA.names) <= set(scores.schema.names)
+    assert {*scores["outcome"].to_pylist()} <= OUTCOMES
+    assert {*scores["value"].to_pylist()} <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize("scorer", TEXT_SCORERS)
+@seed(0)
+@settings(max_examples=1, deadline=None, database=None)
+@given(answers=answers_of(real_answers(), SIZE))
+def test_changed_answers_are_scored(scorer: str, answers: list[str]) -> None:
+    check(scorer, answers)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("scorer", TEXT_SCORERS)
+@seed(1)
+@settings(max_examples=20_000 // SIZE, deadline=None, database=None)
+@given(answers=answers_of(real_answers(), SIZE))
+def test_twenty_thousand_changed_answers_are_scored(scorer: str, answers: list[str]) -> None:
+    check(scorer, answers)
+
+
+DOC = json.dumps(doc_of(function="f", tests=[{"source": "assert f(1) == 2\nassert f(2) == 3"}]))
+
+
+@seed(0)
+@settings(max_examples=1, deadline=None, database=None)
+@given(answers=answers_of(PROGRAMS, 10))
+def test_changed_programs_are_scored(answers: list[str]) -> None:
+    check("code", answers, doc=DOC)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@seed(1)
+@settings(max_examples=20_000 // SIZE, deadline=None, database=None)
+@given(answers=answers_of(PROGRAMS, SIZE))
+def test_twenty_thousand_changed_programs_are_scored(answers: list[str]) -> None:
+    check("code", answers, doc=DOC)
+
+
+@pytest.mark.parametrize("rubric", RUBRICS)
+@seed(0)
+@settings(max_examples=5, deadline=None, database=None)
+@given(replies=answers_of(REPLIES, SIZE))
+def test_changed_replies_of_a_judge_are_read_or_not(rubric: str, replies: list[str]) -> None:
+    facts = rubric_facts(open_rubric(rubric))
+    started = time.process_time()
+    for reply in replies:
+        reading = read_verdict(reply, facts, criteria=2)
+        assert reading is None or all(isinstance(label, str) for label in reading.labels)
+    assert time.process_time() - started < 2 + SECONDS_EACH * len(replies)
