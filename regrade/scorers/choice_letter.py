@@ -44,8 +44,6 @@ class ChoiceLetterScorer:
 
     name: ScorerName = "choice_letter"
     version = 3
-    statement: Statement = "last"
-    """Statement that counts, if a text has several."""
     description = (
         "The letter that is the whole text; else the choice whose text is the whole text; else the letter, or the text "
         "of a choice, in the last `\\boxed{}`, `<answer>` or JSON field `answer`; else after the last `answer is`, "
@@ -58,6 +56,10 @@ class ChoiceLetterScorer:
     )
     targets: TargetKind = "letter"
     columns: tuple[str, ...] = ("target", "choices", "text")
+
+    def __init__(self, *, statement: Statement = "last") -> None:
+        """Choose the statement that counts, if a text has several."""
+        self.statement: Statement = statement
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""

@@ -1,7 +1,6 @@
 """Scorer that reads the letter of a choice from the text of an answer; of several statements the first counts."""
 
 from regrade.scorers.choice_letter import ChoiceLetterScorer
-from regrade.scorers.extraction.slots import Statement
 from regrade.settings import ScorerName
 
 
@@ -10,12 +9,14 @@ class ChoiceLetterFirstScorer(ChoiceLetterScorer):
 
     name: ScorerName = "choice_letter_first"
     version = 2
-    statement: Statement = "first"
     description = (
         "As `choice_letter`, but of several statements, and of several letters in a statement, the first counts, as in the "
         "original code of MMLU-Pro."
     )
     unparsed = "As `choice_letter`, except several letters."
+
+    def __init__(self) -> None:
+        super().__init__(statement="first")
 
 
 scorer = ChoiceLetterFirstScorer

@@ -48,9 +48,19 @@ class NumberScorer:
     targets: TargetKind = "number"
     columns: tuple[str, ...] = ("target", "text")
 
+    def __init__(self, *, last: bool = False) -> None:
+        """Choose what counts.
+
+        Args:
+            last: The last number of the answer, wherever it stands.
+        """
+        self._last = last
+
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a row of `SCORE_SCHEMA` for each row; see `Scorer.score`."""
         texts = answer_part(batch)
+        if self._last:
+            return score_numbers(self.name, batch, last_number(texts))
         found = number_after_hashes(texts)
         in_slots, has_slot = read(texts.where(found.open), STRUCTURED, _read_slot)
         found = found.otherwise(in_slots)

@@ -60,6 +60,7 @@ def source_hash(scorer: str) -> str:
         UnknownNameError: If the scorer is not installed.
         PluginError: If the scorer is installed but cannot be used.
     """
+    scorer, _ = registry.called(scorer)  # its arguments are part of its name
     scorers = registry.package("scorer")
     file = loaded(scorer)
     if file is not None:

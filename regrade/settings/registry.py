@@ -16,12 +16,16 @@ from importlib.util import find_spec
 from inspect import isfunction
 from typing import Any, Literal
 
-from regrade.settings.errors import PluginError, UnknownNameError
+from regrade.settings.errors import PluginError, SettingsError, UnknownNameError
 
 Kind = Literal["scorer", "benchmark", "engine"]
 
 NAME = r"^[a-z0-9][a-z0-9_]*$"
 """Pattern of valid names."""
+ARGUMENTS = r"\([a-z]\w*=[\w.+-]+(?:,[a-z]\w*=[\w.+-]+)*\)"
+"""Pattern of a scorer's arguments, such as `(last=true)`; paths and labels hold them."""
+STORED_NAME = f"{NAME.removesuffix('$')}(?:{ARGUMENTS})?$"
+"""Pattern of a stored scorer's name, such as `number` or `number(last=true)`."""
 IN_FILE = r"^.+\.py:[A-Za-z_]\w*$"
 """Pattern of `path/to/file.py:name`, a definition in a file that is not installed."""
 _DATE = r"_\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])?"
@@ -60,6 +64,24 @@ def package(kind: Kind) -> str:
 def names(kind: Kind) -> tuple[str, ...]:
     """Names of all installed classes: built-in, then those of other packages, both sorted."""
     return tuple(_entries(kind))
+
+
+def called(name: str) -> tuple[str, Mapping[str, str]]:
+    """Split a scorer's name with arguments, such as `number(last=true)`, into the name and its arguments.
+
+    Raises:
+        SettingsError: If the text in brackets is not made of arguments.
+    """
+    base, bracket, text = name.rpartition("(") if name.endswith(")") else (name, "", "")
+    arguments = bracket + "".join(text.split())
+    if not bracket:
+        return name, {}
+    if not re.fullmatch(ARGUMENTS, arguments):
+        raise SettingsError(
+            f"'{name}' should be a scorer with arguments, such as `{base}(name=value,other=2)`; a value is a number, true, "
+            "false or a word."
+        )
+    return base, dict(argument.split("=") for argument in arguments[1:-1].split(","))
 
 
 def is_known(kind: Kind, name: str) -> bool:

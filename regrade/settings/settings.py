@@ -23,15 +23,19 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from regrade.settings import registry
-from regrade.settings.errors import UnknownNameError
+from regrade.settings.errors import SettingsError, UnknownNameError
 from regrade.settings.marks import CODE, FREE_TEXT, NAME, NESTED, NO_OPTION, PATH, Option
 
 
 def _known_scorer(name: str) -> str:
-    """Refuse a name that is neither installed nor `path/to/file.py:name`."""
-    if name in registry.names("scorer") or re.fullmatch(registry.IN_FILE, name):
+    """Refuse a name that is neither installed nor `path/to/file.py:name`; it may have arguments, which are checked later."""
+    try:
+        base, _ = registry.called(name)
+    except SettingsError as error:
+        raise ValueError(str(error)) from error
+    if base in registry.names("scorer") or re.fullmatch(registry.IN_FILE, base):
         return name
-    raise ValueError(str(UnknownNameError("scorer", name, registry.names("scorer"))))
+    raise ValueError(str(UnknownNameError("scorer", base, registry.names("scorer"))))
 
 
 def _known_benchmark(name: str) -> str:
@@ -82,7 +86,7 @@ AnswerSetId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 """Id of an answer set in stored data."""
 ANSWER_SET_START = re.compile(r"[0-9a-f]{4,16}")
 """Matches the id of an answer set, or its first digits."""
-StoredName = Annotated[str, Field(pattern=registry.NAME)]
+StoredName = Annotated[str, Field(pattern=registry.STORED_NAME)]
 """Name of a scorer in stored data. The scorer need not be installed to read it."""
 Timestamp = Annotated[
     AwareDatetime,

@@ -14,6 +14,7 @@ import json
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -41,18 +42,24 @@ class FunctionScorer:
     version = 1
     unparsed = "An answer for which the function returns None."
 
-    def __init__(self, name: str, function: Callable[..., object]) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., object],
+        options: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
         """Read the function's signature.
 
         Args:
             name: Name of the scorer, also in stored scores.
             function: See the module's docstring.
+            options: Arguments that replace defaults of the function.
 
         Raises:
             PluginError: If a parameter has an unknown name.
         """
         self.name = name
-        self._function = function
+        self._function, self._options = function, options
         described = inspect.cleandoc(function.__doc__ or "").partition("\n\n")[0]
         self.description = " ".join(described.split()) or "A function without a docstring."
         self._parameters = _parameters(name, function)
@@ -80,7 +87,7 @@ class FunctionScorer:
     def _of_row(self, row: Mapping[str, Any]) -> Score:
         arguments = {name: row if name == "row" else row[name] for name in self._parameters}
         try:
-            result = self._function(**arguments)
+            result = self._function(**arguments, **self._options)
         except Exception as error:
             raise SettingsError(
                 f"Scorer '{self.name}' failed on {_place(row)}: {type(error).__name__}: {error}"
@@ -94,7 +101,7 @@ class FunctionScorer:
     def _of_batch(self, batch: pa.RecordBatch, given: c.Mask) -> "_Values":
         first = {name: batch[name][0].as_py() for name in ("sample_id", "repeat")}
         try:
-            results = self._function(batch)
+            results = self._function(batch, **self._options)
         except Exception as error:
             raise SettingsError(
                 f"Scorer '{self.name}' failed on a batch of {len(batch):,} answers from {_place(first)}: "
