@@ -4,6 +4,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from prefect.futures import wait
 
@@ -11,6 +13,9 @@ from flows.generating import limit, loaded_engine, plan
 from flows.scoring import publish as publish_scorings
 from flows.scoring import score
 from regrade.answers.result import Result
+from regrade.answers.spool import Spool
+from regrade.engines.base import Engine
+from regrade.jobs.generate import generate
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.processes.metrics_endpoint import show
@@ -22,7 +27,7 @@ from regrade.settings.errors import (
     RegradeError,
     UserError,
 )
-from regrade.tuning.sweep.measuring import gpus_of, measure
+from regrade.tuning.sweep.measuring import gpus_of, is_steady, keep_times, measure
 from regrade.tuning.sweep.points import Point, SweepJob, starts
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
 from tasks.generate import generate_missing
@@ -46,6 +51,8 @@ class RunningPoint:
     """An engine ended in this point, and was replaced."""
     scored: dict[str, Result] = field(default_factory=dict)
     """By benchmark."""
+    times: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds for which all questions of an answer set were asked again, only to measure, by its id."""
 
     def fail(self, error: RegradeError) -> None:
         """Keep the reason why this point has no result; the first reason stays."""
@@ -123,6 +130,7 @@ def _generate_all(todo: Sequence[tuple[RunningPoint, Work]]) -> None:
                         shown = at
                     limit(engine, at.point.in_flight)
                     generate_missing(work, engine, job.engine, job.goodput)
+                    _measure_again(at, work, engine)
                     work.publishing = publish_answers.submit(work)
     except (UserError, OperationError) as error:
         if at is None:  # the engine did not load
@@ -138,6 +146,26 @@ def _generate_all(todo: Sequence[tuple[RunningPoint, Work]]) -> None:
             at.fail(error)
 
 
+def _measure_again(running: RunningPoint, work: Work, engine: Engine) -> None:
+    """Ask all questions again, only to measure, while the time that they took is too short for a speed."""
+    progress = work.progress
+    if progress is None or progress.new - progress.failed - progress.refused < work.plan.rows:
+        return  # a point that was continued, or lacks answers
+    seconds = [progress.seconds]
+    while not is_steady(seconds):
+        with TemporaryDirectory() as folder, Spool(Path(folder) / "spool") as spool:
+            seconds.append(generate(work.requests, engine, spool, lambda _: None).seconds)
+    if again := seconds[1:]:
+        running.times[work.plan.specification.answer_set_id] = again
+        logger.info(
+            "%s: %d answers in %.1f s, too short for a speed: asked %d times more",
+            work.title,
+            progress.new,
+            seconds[0],
+            len(again),
+        )
+
+
 def _publish(running: RunningPoint) -> None:
     """Publish what was generated, also of a failed point: a later run continues it."""
     futures = [work.publishing or publish_answers.submit(work) for work in running.works]
@@ -145,6 +173,10 @@ def _publish(running: RunningPoint) -> None:
     try:
         for future in futures:
             future.result()
+        for work in running.works:
+            again = running.times.get(work.plan.specification.answer_set_id)
+            if again and work.published is not None:
+                keep_times(work.published, again)
     except RegradeError as error:
         running.fail(error)
 

@@ -292,3 +292,13 @@ class EngineMemory(StrictModel):
         if self.usable is None or self.weights is None or self.kv_cache is None:
             return None
         return max(self.usable - self.weights - self.kv_cache, 0)
+
+
+def relative_spread(rates: "FloatArray") -> float | None:
+    """Return half of the 95 % interval of the mean of some rates, relative to it, by Student's t; None for fewer than 3."""
+    from scipy.special import stdtrit
+
+    if len(rates) < 3:
+        return None
+    error = float(rates.std(ddof=1)) / len(rates) ** 0.5
+    return float(stdtrit(len(rates) - 1, 0.975)) * error / float(rates.mean())

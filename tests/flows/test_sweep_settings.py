@@ -11,6 +11,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from flows.sweep_settings import sweep_settings
 from regrade.answers.local import LocalRepository
 from regrade.orchestration.artifacts import SWEEP_KEY
+from regrade.tuning.sweep import measuring
 from regrade.tuning.sweep.results import SweepResult
 from tasks.sweep_page import NoPointError
 from tests.command_line import DEMO
@@ -28,7 +29,14 @@ def mlflow(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def sweep(prefect_server: str, spool_home: Path, tmp_path: Path, mlflow: str) -> Any:
+def sweep(
+    prefect_server: str,
+    spool_home: Path,
+    tmp_path: Path,
+    mlflow: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Any:
+    monkeypatch.setattr(measuring, "STEADY_SECONDS", 0.0)
     data = questions(tmp_path, ROWS)
 
     def run(**parameters: Any) -> SweepResult:
@@ -98,6 +106,23 @@ def test_the_same_command_continues_and_then_needs_no_engine(sweep: Any, engines
     assert [p.benchmarks[0].seconds for p in again.points] == [
         p.benchmarks[0].seconds for p in continued.points
     ]
+
+
+def test_short_points_are_asked_again_only_to_measure(
+    sweep: Any, engines: Engines, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(measuring, "STEADY_SECONDS", 60.0)
+    monkeypatch.setattr(measuring, "MOST", 3)
+    found = sweep(in_flight=(1, 4))
+    (engine,) = engines.opened
+    assert len(engine.asked) == 2 * 3 * ROWS
+    measured = [point.benchmarks[0] for point in found.points]
+    assert [(m.rows, len(m.times)) for m in measured] == [(ROWS, 3)] * 2
+    assert all(m.spread is not None for m in measured)
+
+    again = sweep(in_flight=(1, 4))
+    assert again.engine_starts == 0
+    assert [p.benchmarks[0].times for p in again.points] == [m.times for m in measured]
 
 
 def test_the_log_names_each_point_before_its_answers(

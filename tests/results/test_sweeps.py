@@ -9,7 +9,10 @@ from tests.tuning.sweep.made import paired_test, point, sweep
 def test_a_difference_is_told_only_if_it_survives_the_correction_for_all_points():
     many = sweep(point(0, 1), *(point(n, 2**n, test=paired_test(0.02)) for n in range(1, 5)))
     one = sweep(point(0, 1), point(1, 4, test=paired_test(0.02), speed_up=3.0))
-    assert any("No point's accuracy differs" in text for text in sentences(many, "sums"))
+    told = list(sentences(many, "sums"))
+    assert told[-1].endswith(
+        "Each point is within 20.00 points of it, as far as 100 questions show."
+    )
     told = list(sentences(one, "sums"))
     assert told[0].startswith("Fastest: extra=a|b<script>, in_flight=4, 3.00 times as fast")
     assert "in_flight=4 is worse than at the first point: -10.00 points (p = 0.0200" in told[1]
@@ -44,6 +47,24 @@ def test_a_point_that_lacks_answers_is_not_the_fastest():
     assert next(sentences(found, "sums")).startswith("Fastest: extra=a|b<script>, in_flight=16")
     (_, _, cost) = plots(found)
     assert [curve.places[0].x for curve in cost.curves] == [0.1, 1.0, 0.1]  # seconds per answer
+
+
+def test_the_fastest_is_faster_by_more_than_the_spread_of_the_speeds():
+    def told(*speeds: tuple[float, float | None]) -> str:
+        points = (
+            point(n, 4**n, speed_up=speed, spread=spread)
+            for n, (speed, spread) in enumerate(speeds)
+        )
+        return next(sentences(sweep(*points), "sums"))
+
+    assert told((1.0, 0.05), (1.5, 0.05), (1.2, 0.05)) == (
+        "Fastest: extra=a|b<script>, in_flight=4, 1.50 times as fast as extra=a|b<script>, in_flight=1."
+    )
+    assert told((1.0, 0.05), (1.5, 0.05), (1.45, 0.05)).endswith(
+        "and within the spread of its speed: extra=a|b<script>, in_flight=16."
+    )
+    for unclear in (((1.0, 0.05), (1.06, 0.05)), ((1.0, 0.05), (3.0, None))):
+        assert told(*unclear).startswith("No point is the fastest")
 
 
 def test_untrusted_texts_stay_text_on_the_page():

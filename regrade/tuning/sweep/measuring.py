@@ -1,27 +1,101 @@
-"""Measure a point of a sweep by its stored answers: speed, cost, accuracy, and the test against the first point."""
+"""Measure a point of a sweep by its stored answers: speed, cost, accuracy, and the test against the first point.
 
+A point that takes less than `STEADY_SECONDS` is asked again until its speed is known; how long that took is kept beside its answers,
+in `measurements/repeats/<answer_set_id>.json`.
+"""
+
+import hashlib
 from collections.abc import Sequence
+from statistics import fmean
 from typing import get_args
 
 import numpy as np
+from pydantic import Field
 
+from regrade.answers.documents import json_bytes, read_json
 from regrade.answers.manifest import Manifest, Session
+from regrade.answers.publishing import retry_on_conflict
 from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.comparison import CompareOptions, compare_sets
 from regrade.comparing.likeness import NotComparableError
 from regrade.engines.base import PARALLEL, BaseEngineSettings
-from regrade.settings import Difference
+from regrade.settings import AnswerSetId, Difference, Seconds, StrictModel
 from regrade.stats.estimates import FloatArray
-from regrade.stats.speed import Speed, speed_of_times
+from regrade.stats.speed import Speed, relative_spread, speed_of_times
 from regrade.tuning.sweep.results import Measured, PairedTest
 
+STEADY_SECONDS = 10.0
+"""Least seconds of all measurements of a point together."""
+FEWEST, MOST = 3, 10
+"""Fewest and most measurements of a point that takes less."""
+_PARTS = 5
+"""Parts of a single measurement whose speeds give its spread."""
+FOLDER = "measurements/repeats"
 _TIMES = ("latency", "time_to_first_token", "completion_tokens")
 
 
 def gpus_of(engine: BaseEngineSettings) -> int:
     """Return the number of devices that an engine's settings divide a model among; 1 for a server, which is not asked."""
     return int(np.prod([getattr(engine, name, 1) for name in PARALLEL]))
+
+
+class RepeatedTimes(StrictModel):
+    """Times for which all questions of a point were asked again, only to measure."""
+
+    schema_version: int = Field(1, ge=1, le=1)
+    answer_set_id: AnswerSetId
+    shards: str
+    """Digest of the stored answers that were measured first."""
+    seconds: tuple[Seconds, ...]
+
+
+def is_steady(seconds: Sequence[float]) -> bool:
+    """Return True if measurements of these seconds suffice for a speed."""
+    enough = len(seconds) >= FEWEST or seconds[0] >= STEADY_SECONDS
+    return len(seconds) >= MOST or (enough and sum(seconds) >= STEADY_SECONDS)
+
+
+def keep_times(answers: AnswerSet, seconds: Sequence[float]) -> None:
+    """Commit the times for which all questions of a point were asked again.
+
+    Raises:
+        HubError: If the store failed, or others commit all the time.
+        RepositoryError: If writing is not allowed.
+    """
+    repository = answers.repository
+    record = RepeatedTimes(
+        answer_set_id=answers.manifest.answer_set_id,
+        shards=_shards(answers.manifest),
+        seconds=tuple(seconds),
+    )
+    files = {_path(answers): json_bytes(record)}
+    message = f"Measured {answers.manifest.specification.title} {len(seconds)} times more"
+    retry_on_conflict(lambda: repository.commit(files, message, parent=repository.head()))
+
+
+def _kept_times(answers: AnswerSet) -> tuple[float, ...]:
+    """Return what `keep_times` kept of these very answers at the newest revision; () if nothing.
+
+    Raises:
+        DamagedAnswersError: If it cannot be read.
+    """
+    repository, path = answers.repository, _path(answers)
+    head = repository.head()
+    file = None if head is None else repository.files(head, FOLDER).get(path)
+    if head is None or file is None:
+        return ()
+    record = read_json(repository, path, head, RepeatedTimes, "the times of a sweep", file.size)
+    return record.seconds if record.shards == _shards(answers.manifest) else ()
+
+
+def _path(answers: AnswerSet) -> str:
+    return f"{FOLDER}/{answers.manifest.answer_set_id}.json"
+
+
+def _shards(manifest: Manifest) -> str:
+    names = "\n".join(sorted(shard.sha256 for shard in manifest.shards))
+    return hashlib.sha256(names.encode()).hexdigest()
 
 
 def measure(point: Result, first: Result | None, *, gpus: int) -> Measured:
@@ -37,7 +111,9 @@ def measure(point: Result, first: Result | None, *, gpus: int) -> Measured:
     answered = _answered(manifest)
     sessions = [session for session in manifest.sessions if session.rows]
     totals = manifest.totals
-    rate = totals.tokens_per_second
+    asked = (totals.seconds, *_kept_times(point.answers))
+    seconds = fmean(asked)
+    rate = totals.completion_tokens / seconds if totals.tokens_per_second and seconds else None
     times = _times(point.answers)
     speed = _speed(sessions, times)
     notes = [
@@ -63,16 +139,18 @@ def measure(point: Result, first: Result | None, *, gpus: int) -> Measured:
         accuracy_stderr=metrics.accuracy_stderr,
         accuracy_low=metrics.accuracy_low,
         accuracy_high=metrics.accuracy_high,
-        seconds=totals.seconds,
+        seconds=seconds,
+        times=asked,
+        spread=_spread(point.answers, asked),
         load_seconds=totals.load_seconds,
         seconds_per_answer=None if np.isnan(times[0]).all() else float(np.nanmean(times[0])),
-        answers_per_second=answered / totals.seconds if totals.seconds and answered else None,
+        answers_per_second=answered / seconds if seconds and answered else None,
         prompt_tokens=totals.prompt_tokens,
         completion_tokens=totals.completion_tokens,
         tokens_per_second=rate,
         tokens_per_second_per_gpu=None if rate is None else rate / gpus,
         tokens_per_second_per_user=1 / tpot if tpot else None,
-        speed_up=None if first is None else _speed_up(first.answers.manifest, manifest),
+        speed_up=None if first is None else _speed_up(first.answers, point.answers),
         measured_by=None if speed is None else speed.measured_by,
         speed=speed,
         device=sessions[-1].device if sessions else None,
@@ -88,11 +166,32 @@ def _answered(manifest: Manifest) -> int:
     return manifest.rows - manifest.failed - manifest.refused
 
 
-def _speed_up(first: Manifest, now: Manifest) -> float | None:
-    """Return the ratio of two wall-clock times; None unless both have all answers, and as many."""
-    before, after = (manifest.totals.seconds for manifest in (first, now))
-    whole = all(_answered(manifest) == manifest.expected for manifest in (first, now))
-    return before / after if before and after and whole and first.rows == now.rows else None
+def _speed_up(first: AnswerSet, now: AnswerSet) -> float | None:
+    """Return the ratio of two mean wall-clock times; None unless both have all answers, and as many."""
+    before, after = (fmean((a.manifest.totals.seconds, *_kept_times(a))) for a in (first, now))
+    manifests = (first.manifest, now.manifest)
+    whole = all(_answered(manifest) == manifest.expected for manifest in manifests)
+    same = first.manifest.rows == now.manifest.rows
+    return before / after if before and after and whole and same else None
+
+
+def _spread(answers: AnswerSet, asked: Sequence[float]) -> float | None:
+    """Return the spread of a speed: of several measurements, or of the parts of the only one; None if it is not known."""
+    seconds = np.asarray(asked)
+    if len(seconds) > 1:
+        return relative_spread(1 / seconds) if (seconds > 0).all() else None
+    if len([session for session in answers.manifest.sessions if session.rows]) != 1:
+        return None
+    columns = [
+        batch["finished_at"].to_numpy(zero_copy_only=False)
+        for batch in answers.batches(["finished_at"])
+    ]
+    ends = np.sort(np.concatenate([*columns, np.empty(0)]).astype(np.float64))
+    if len(ends) < 2 * _PARTS or np.isnan(ends).any():
+        return None
+    # Answers that end together, such as those of one batch, are of one part.
+    lengths = np.diff(np.quantile(ends, np.linspace(0, 1, _PARTS + 1)), prepend=0.0)[1:]
+    return relative_spread(1 / lengths) if (lengths > 0).all() else None
 
 
 def _times(answers: AnswerSet) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -41,7 +41,11 @@ class Measured(_Result):
     accuracy_low: float | None
     accuracy_high: float | None
     seconds: float
-    """Wall-clock time of generating, over all sessions, without loading."""
+    """Wall-clock time of generating all answers, over all sessions, without loading; the mean if all were asked several times."""
+    times: tuple[float, ...] = ()
+    """Seconds of each time that all questions were asked, that of the stored answers first."""
+    spread: float | None = None
+    """Half of the 95 % interval of the mean speed, relative to it; None: not known. See `regrade.stats.speed.relative_spread`."""
     load_seconds: float
     seconds_per_answer: float | None
     """Mean time from sending a request to its last token."""
@@ -54,7 +58,7 @@ class Measured(_Result):
     tokens_per_second_per_user: float | None
     """Tokens per second of one answer while it is written: 1 / median TPOT."""
     speed_up: float | None
-    """Wall-clock time of the first point divided by that of this one; None unless both have all answers."""
+    """Mean wall-clock time of the first point divided by that of this one; None unless both have all answers."""
     measured_by: str | None
     """`engine` or `client`; None if nothing was measured."""
     speed: Speed | None

@@ -1,7 +1,8 @@
 """The page and the plots of a sweep."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import hypot
 
 from regrade.comparing.text import p_text
 from regrade.stats.curves import Axes, Curve, Place
@@ -19,6 +20,7 @@ RESULT_COLUMNS = (
     "s per answer",
     "wall-clock s",
     "speed-up",
+    "spread",
     "answers/s",
     "tokens/s",
     "difference",
@@ -35,7 +37,8 @@ _LATENCIES = {
 _EXPLAINED = (
     "Accuracy ± one standard error. Difference from the first point in percentage points with its 95 % interval; worse / "
     "better: questions with a lower / higher value; p: paired test of no difference, not corrected for the number of points. "
-    "Wall-clock: generating, without loading."
+    "Wall-clock: generating, without loading; the mean where all questions were asked several times. Spread: half of the 95 % interval of "
+    "the speed."
 )
 LATENCY_COLUMNS = ("ms", "mean", "p25", "p50", "p75", "p99")
 
@@ -73,6 +76,7 @@ def result_rows(sweep: SweepResult, benchmark: str) -> Iterator[tuple[str, ...]]
             _number(measured.seconds_per_answer, 4),
             _number(measured.seconds, 2),
             _number(measured.speed_up, 2),
+            "-" if measured.spread is None else _spread_text(measured.spread),
             _number(measured.answers_per_second, 1),
             _number(measured.tokens_per_second, 0),
             "-"
@@ -102,8 +106,7 @@ def sentences(sweep: SweepResult, benchmark: str) -> Iterator[str]:
         yield f"No speed-up: the first point, {sweep.points[0].name}, has no complete measurement."
     rated = [(p, m) for p, m in measured if m.speed_up is not None]
     if len(rated) > 1:
-        point, best = max(rated, key=lambda entry: entry[1].speed_up or 0.0)
-        yield f"Fastest: {point.name}, {best.speed_up:.2f} times as fast as {sweep.points[0].name}."
+        yield _fastest(rated, sweep.points[0].name)
     tested = [(p, m.test) for p, m in measured if m.test is not None]
     if not tested:
         return
@@ -118,9 +121,34 @@ def sentences(sweep: SweepResult, benchmark: str) -> Iterator[str]:
     if not real:
         widest = max(max(abs(t.low), abs(t.high)) for _, t in tested)
         yield (
-            f"No point's accuracy differs from that of the first one ({len(tested)} tests, Holm's correction at 5 %); "
-            f"differences beyond {100 * widest:.2f} points are excluded for each."
+            f"No difference in accuracy from the first point is real ({len(tested)} tests, Holm's correction at 5 %). Each point is "
+            f"within {100 * widest:.2f} points of it, as far as {min(t.n for _, t in tested):,} questions show."
         )
+
+
+def _fastest(rated: Sequence[tuple[PointResult, Measured]], first: str) -> str:
+    """Return which point is fastest, or those that are, as far as the spread of their speeds tells them apart."""
+    point, best = max(rated, key=lambda entry: entry[1].speed_up or 0.0)
+    others = [p for p, m in rated if p is not point and not _differ(best, m)]
+    if len(others) == len(rated) - 1:
+        return "No point is the fastest: the speeds differ by no more than their spread, or it is not known."
+    times = f"{best.speed_up:.2f} times as fast as {first}"
+    if not others:
+        return f"Fastest: {point.name}, {times}."
+    names = "; ".join(p.name for p in others)
+    return f"Fastest: {point.name}, {times}, and within the spread of its speed: {names}."
+
+
+def _differ(fast: Measured, slow: Measured) -> bool:
+    """Return True if two speeds differ by more than the spreads of both."""
+    if None in (fast.spread, slow.spread, fast.speed_up, slow.speed_up):
+        return False
+    difference = 1 - slow.speed_up / fast.speed_up
+    return difference > hypot(fast.spread, slow.spread)
+
+
+def _spread_text(spread: float) -> str:
+    return f"± {spread:.1%}".replace("%", " %")
 
 
 def notes(sweep: SweepResult, benchmark: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ MEASURED: dict[str, Any] = {
     "accuracy_low": 0.7,
     "accuracy_high": 0.9,
     "seconds": 10.0,
+    "spread": 0.05,
     "load_seconds": 1.0,
     "seconds_per_answer": 0.1,
     "answers_per_second": 10.0,

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from regrade.answers.local import LocalRepository
@@ -11,9 +12,9 @@ from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.result import Result
 from regrade.answers.spool import Spool
-from regrade.tuning.sweep.measuring import measure
+from regrade.tuning.sweep.measuring import is_steady, keep_times, measure
 from tests.builders import description, row, session
-from tests.stored import again, score
+from tests.stored import again, commit_shards, numbers, score
 
 TOTAL = 4
 FAILED: dict[str, Any] = {"text": None, "error": "timed out", "completion_tokens": None}
@@ -32,6 +33,19 @@ def point(folder: Path, seconds: float, repeats: int = 1, **last: Any) -> Result
     with Spool(folder.with_name(f"spool-{folder.name}")) as spool:
         begin_session(spool, repository.uri, described, begun)
         spool.append(rows)
+        found = publish_answers(repository, spool, described)
+    assert found is not None
+    file = score(found)
+    return Result(again(found), file)
+
+
+def timed(folder: Path, ends: list[float]) -> Result:
+    """Answers of a session that ended after these seconds."""
+    described, begun = description(len(ends)), session(started_at=datetime.now(UTC))
+    repository = LocalRepository(folder)
+    with Spool(folder.with_name(f"spool-{folder.name}")) as spool:
+        begin_session(spool, repository.uri, described, begun)
+        spool.append([row(number, finished_at=end) for number, end in enumerate(ends)])
         found = publish_answers(repository, spool, described)
     assert found is not None
     file = score(found)
@@ -68,3 +82,39 @@ def test_other_answers_per_question_than_at_the_first_point_are_told(tmp_path: P
     found = measure(sampled, greedy, gpus=1)
     assert found.note == "Answers per question: 2 here, 1 at the first point."
     assert measure(sampled, sampled, gpus=1).note is None
+
+
+def test_a_short_point_is_measured_until_its_speed_is_known():
+    assert not is_steady([1.0])
+    assert not is_steady([6.0, 6.0])
+    assert is_steady([4.0, 4.0, 4.0])
+    assert is_steady([10.0])
+    assert not is_steady([0.1] * 9)
+    assert is_steady([0.1] * 10)
+
+
+def test_repeated_measurements_are_kept_and_give_the_speed_its_spread(tmp_path: Path):
+    first, second = point(tmp_path / "1", 4.0), point(tmp_path / "2", 2.0)
+    assert measure(second, first, gpus=1).spread is None
+    keep_times(second.answers, [1.0, 3.0])
+
+    found = measure(second, first, gpus=1)
+
+    assert (found.times, found.seconds, found.speed_up) == ((2.0, 1.0, 3.0), 2.0, 2.0)
+    rates = np.array([1 / 2, 1.0, 1 / 3])
+    half = 4.3027 * rates.std(ddof=1) / 3**0.5  # Student's t with two degrees of freedom
+    assert found.spread == pytest.approx(half / rates.mean(), rel=1e-4)
+    assert found.answers_per_second == 2.0
+
+    changed = Result(commit_shards(again(second.answers), numbers(0, 4)), second.file)
+    assert len(measure(changed, first, gpus=1).times) == 1  # they were of other answers
+
+
+def test_one_long_measurement_has_the_spread_of_its_parts(tmp_path: Path):
+    even = timed(tmp_path / "1", [float(n) for n in range(1, 21)])
+    uneven = timed(tmp_path / "2", [1.0 + n**2 / 20 for n in range(20)])
+    together = timed(tmp_path / "3", [20.0] * 20)
+
+    assert measure(even, None, gpus=1).spread == pytest.approx(0, abs=1e-9)
+    assert measure(uneven, None, gpus=1).spread > 0.5
+    assert measure(together, None, gpus=1).spread is None
