@@ -23,7 +23,7 @@ from regrade.judging.choosing import (
     waits_for_judge,
 )
 from regrade.judging.questions import Judged, JudgeQuestions
-from regrade.judging.reusing import as_begun, as_one_judge, known_rows
+from regrade.judging.reusing import as_begun, known_rows
 from regrade.judging.self_test import self_test
 from regrade.records.rubrics import open_rubric
 from regrade.records.rubrics.base import Rubric
@@ -65,7 +65,7 @@ def plans_of_judge(job: JudgeJob, judge: str, repository: Repository) -> list[Pl
             repeats=benchmark.run.repeats,
             repeats_greedy=True,
         )
-        specification = as_begun(as_one_judge(plan.specification), repository)
+        specification = as_begun(plan.specification.as_told, repository)
         found.append(replace(plan, specification=specification))
     return found
 

@@ -217,7 +217,7 @@ def _refuse(problem: str) -> NoReturn:
 
 def _check_judges(base: Specification, candidate: Specification) -> None:
     """Refuse two judges, or one judge with different sampling, prompts or engine settings."""
-    left, right = judge_identity(base), judge_identity(candidate)
+    left, right = judge_identity(base.as_told), judge_identity(candidate.as_told)
     names = [f"'{side.model.name}' at {side.model.revision[:12]}" for side in (base, candidate)]
     if left.model != right.model:
         _refuse(f"the sides were judged by {names[0]} and by {names[1]}; judge both by one")

@@ -59,7 +59,7 @@ def _runs(side: Side) -> Runs:
             continue
         judged = by_id.get(run.judged.answer_set_id)
         if judged is not None:
-            judge = judge_identity(specification)
+            judge = judge_identity(specification.as_told)
             key = (specification.benchmark.name, run.rubric.sha256, run.criteria, judge)
             found.append((is_unchanged(judged, run.judged), answers, key))
     fit = {key[0] for unchanged, _, key in found if unchanged}

@@ -28,13 +28,6 @@ _REUSED = (
 """Columns of a verdict that are taken over. Its tokens and times are counted in the run that paid for them."""
 
 
-def as_one_judge(specification: Specification) -> Specification:
-    """Return the specification of a judge run as a judge is known, which is one although its server does not tell its weights."""
-    revision = specification.model.told_revision
-    model = specification.model.model_copy(update={"revision": revision})
-    return specification.model_copy(update={"model": model})
-
-
 def as_begun(specification: Specification, repository: Repository) -> Specification:
     """Return the specification of a judge run as it was begun: each run of such a judge used to have an id of its own.
 
@@ -43,7 +36,7 @@ def as_begun(specification: Specification, repository: Repository) -> Specificat
     begun = [
         answers.manifest
         for answers in _judge_runs(specification, repository)
-        if as_one_judge(answers.manifest.specification) == specification
+        if answers.manifest.specification.as_told == specification
     ]
     most = max(begun, key=lambda manifest: manifest.rows - manifest.failed, default=None)
     return specification if most is None else most.specification
@@ -81,7 +74,7 @@ def known_rows(
         for batch in earlier.batches(GENERATION_SCHEMA.names):
             for row in batch.to_pylist():
                 judged, judge, part = asked.place(row["repeat"])
-                key = (row["sample_id"], run.repeat(judged, judge, part))
+                key = (row["sample_id"], (judged * run.judge_repeats + judge) * run.parts + part)
                 sample = wanted.get(key)
                 if sample is None or key in found or judge >= run.judge_repeats:
                     continue
@@ -121,7 +114,7 @@ def _max_tokens(specification: Specification) -> int:
 
 def _without_choice(specification: Specification) -> Mapping[str, Any]:
     """Return a specification without what says which answers are judged, how often, and in how many tokens at most."""
-    document = as_one_judge(specification).model_dump(mode="json")
+    document = specification.as_told.model_dump(mode="json")
     benchmark = document["benchmark"]
     run = dict(benchmark["parameters"].get("judge_run") or {})
     for side in ("judged", "baseline"):

@@ -192,6 +192,12 @@ class Specification(StrictModel):
         return specification_id(self.model_dump(mode="json"))
 
     @property
+    def as_told(self) -> "Specification":
+        """The same with the model's `told_revision`: as a judge is known, which is one although its server does not tell its weights."""
+        model = self.model.model_copy(update={"revision": self.model.told_revision})
+        return self.model_copy(update={"model": model})
+
+    @property
     def title(self) -> str:
         """Title for people: benchmark and model."""
         return f"{self.benchmark.name} · {self.model.name}"

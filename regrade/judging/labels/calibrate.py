@@ -59,9 +59,9 @@ def labelled_elsewhere(verdicts: Verdicts) -> Iterator[Labelled]:
     answers, run = verdicts.answers, verdicts.run
     if run is None or run.judged is None:
         return
-    judge = judge_identity(answers.manifest.specification)
+    judge = judge_identity(answers.manifest.specification.as_told)
     for other, found, same_answers in labelled_judge_runs(answers):
-        same_judge = judge_identity(other.manifest.specification) == judge
+        same_judge = judge_identity(other.manifest.specification.as_told) == judge
         same_rubric = found.rubric.sha256 == run.rubric.sha256 and found.criteria == run.criteria
         benchmark = found.judged and found.judged.benchmark
         if same_answers or not same_judge or not same_rubric or benchmark != run.judged.benchmark:

@@ -79,10 +79,6 @@ class JudgeRun(Settings):
         judged, judge = divmod(rest, self.judge_repeats)
         return judged, judge, part
 
-    def repeat(self, judged: int, judge: int, part: int) -> int:
-        """Return the `repeat` of the judge run for what `place` returns."""
-        return (judged * self.judge_repeats + judge) * self.parts + part
-
     @property
     def repeats(self) -> int:
         """Rows for each question."""
@@ -122,8 +118,7 @@ def judge_identity(specification: Specification) -> JudgeIdentity:
     """Return the identity of a judge: two runs with equal ones have the same judge."""
     sampling = specification.sampling
     parts = (
-        specification.model.model_dump(mode="json")
-        | {"revision": specification.model.told_revision},
+        specification.model.model_dump(mode="json"),
         sampling and effective_sampling(sampling, specification.method).model_dump(mode="json"),
         specification.prompt.model_dump(mode="json"),
         specification.engine,
