@@ -279,7 +279,7 @@ def test_hle_is_judged_by_its_withheld_questions_which_nothing_publishes(
     assert not judge.bodies
     monkeypatch.setenv("REGRADE_QUESTIONS_REPOSITORY", str(private))
     assert judging(judge, judge_repeats=2).answer_sets[0].scores[0].metrics["accuracy"] == 0.5
-    assert sum("zyxwort" in prompt for prompt in judge.prompts) == 4
+    assert sum("zyxwort" in prompt for prompt in judge.prompts) == 2  # the first verdicts are known
 
 
 @pytest.mark.slow
