@@ -300,5 +300,5 @@ def relative_spread(rates: "FloatArray") -> float | None:
 
     if len(rates) < 3:
         return None
-    error = float(rates.std(ddof=1)) / len(rates) ** 0.5
+    error = float(rates.std(ddof=1)) / float(np.sqrt(len(rates)))
     return float(stdtrit(len(rates) - 1, 0.975)) * error / float(rates.mean())

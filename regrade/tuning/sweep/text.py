@@ -141,10 +141,9 @@ def _fastest(rated: Sequence[tuple[PointResult, Measured]], first: str) -> str:
 
 def _differ(fast: Measured, slow: Measured) -> bool:
     """Return True if two speeds differ by more than the spreads of both."""
-    if None in (fast.spread, slow.spread, fast.speed_up, slow.speed_up):
+    if fast.spread is None or slow.spread is None or not fast.speed_up or slow.speed_up is None:
         return False
-    difference = 1 - slow.speed_up / fast.speed_up
-    return difference > hypot(fast.spread, slow.spread)
+    return 1 - slow.speed_up / fast.speed_up > hypot(fast.spread, slow.spread)
 
 
 def _spread_text(spread: float) -> str:
