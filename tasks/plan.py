@@ -12,11 +12,12 @@ from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import Plan
 from regrade.jobs.plans_of_job import planned
 from regrade.jobs.shares import Share
+from regrade.records.computed import Computed
 from regrade.scorers import JUDGE
 from regrade.scoring.score import check_scorers
 from regrade.settings.errors import SettingsError
 from tasks.step import DELAYS, retried
-from tasks.work import Work
+from tasks.work import Work, check_continued
 
 logger = logging.getLogger("regrade.plan")
 
@@ -76,6 +77,9 @@ def find_missing(work: Work) -> None:
         work.published = found.stored
         if found.stored is not None and found.stored.manifest.state == "complete":
             work.ends_here = True
+        if found.stored is not None and work.plan.model.fingerprint is not None:
+            now = Computed(fingerprint=work.plan.model.fingerprint)
+            check_continued(work, now, found.stored.manifest.sessions)
         failed = found.stored.manifest.failed if found.stored else 0
         state = f"{failed} failed" if failed else "complete"
         logger.info("%s: %s, nothing to generate", work.title, state)

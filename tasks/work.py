@@ -157,15 +157,29 @@ def check_computed(info: EngineInfo, works: Sequence[Work]) -> None:
     """
     now = info.computed or Computed(dtype=info.dtype)
     for work in works:
-        earlier = [session.computed or Computed(dtype=session.dtype) for session in work.sessions]
-        found = dict.fromkeys(d for session in earlier for d in computed_differences(session, now))
-        differing = tuple(str(difference) for difference in found if not difference.rounding)
-        if differing and not work.reuse.mix:
-            raise SettingsError(
-                f"{work.title}: its answers so far were computed otherwise ({'; '.join(differing)} of this engine). Use the same "
-                "settings and kind of machine, `--fresh` to generate all answers again, or `--mix` to continue: the answer set "
-                "says so for ever."
-            )
-        work.mixed = differing
-        for difference in found:
-            logger.warning("%s: computed otherwise than before: %s", work.title, difference)
+        check_continued(work, now, work.sessions)
+
+
+def check_continued(work: Work, now: Computed, sessions: Sequence[Session]) -> None:
+    """Check one answer set like `check_computed`.
+
+    Args:
+        work: The answer set.
+        now: What the engine computes.
+        sessions: Sessions of its answers so far.
+
+    Raises:
+        SettingsError: If one of them computed something else.
+    """
+    earlier = [session.computed or Computed(dtype=session.dtype) for session in sessions]
+    found = dict.fromkeys(d for session in earlier for d in computed_differences(session, now))
+    differing = tuple(str(difference) for difference in found if not difference.rounding)
+    if differing and not work.reuse.mix:
+        raise SettingsError(
+            f"{work.title}: its answers so far were computed otherwise ({'; '.join(differing)} of this engine). Use the same "
+            "settings and kind of machine, `--fresh` to generate all answers again, or `--mix` to continue: the answer set "
+            "says so for ever."
+        )
+    work.mixed = differing
+    for difference in found:
+        logger.warning("%s: computed otherwise than before: %s", work.title, difference)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from regrade.models.served import FIXED_PROMPTS
 from tests.http_server import Handler, serving
 
 Reply = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
@@ -36,6 +37,9 @@ def answering(reply: Reply, model: Callable[[], dict[str, Any]]) -> Iterator[str
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if body.get("prompt") == [*FIXED_PROMPTS]:
+                self.reply({}, 404)
+                return
             status, content = reply(body)
             self.reply(content, status)
 

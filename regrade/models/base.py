@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regrade.models.chat_template import ChatTemplate
+from regrade.records.computed import Fingerprint
 from regrade.records.specification import ModelIdentity
 from regrade.settings.errors import ModelError
 
@@ -37,6 +38,8 @@ class ResolvedModel:
     """Precision of the weights that the checkpoint states, such as `bfloat16`; None if unknown."""
     quantization: str | None = None
     """Quantization method that the checkpoint states, such as `fp8`; None without one, or if unknown."""
+    fingerprint: Fingerprint | None = None
+    """Answers of a server that does not tell which weights it serves; None if it does, or does not answer so."""
     adapter: str | None = None
     """Folder of the LoRA adapter to apply, or None."""
     model_code: Mapping[str, str] = field(default_factory=dict)

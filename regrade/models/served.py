@@ -15,6 +15,7 @@ from typing import Any
 
 from regrade.hub.http_client import Failure, NoResponseError, failure_of, send
 from regrade.models.base import ResolvedModel
+from regrade.records.computed import Computed, Fingerprint, computed_differences
 from regrade.records.specification import SERVER_START, UNKNOWN, ModelIdentity
 from regrade.settings.errors import ModelError, OperationError, SettingsError
 
@@ -26,6 +27,15 @@ _CLOCK_SECONDS = 5
 """A `created` this close to the server's clock is the time of the request, not of the model (vLLM, llama.cpp)."""
 _WEIGHTS_TIMEOUT = 10.0
 _START = re.compile(r"^process_start_time_seconds(?:\{[^}\n]*\})? ([0-9.e+]+)$", re.MULTILINE)
+FIXED_PROMPTS = (
+    "The capital cities of Europe, in alphabetical order, are",
+    "def quicksort(numbers):\n",
+    "Once upon a time, in a village by the sea,",
+    "Q: What is 17 * 23? A:",
+)
+"""Prompts whose answers tell apart models that a server reports alike. Stored answers are compared with them: never change one."""
+_FIXED_TOKENS = 32
+_FINGERPRINT_SECONDS = 120.0
 _ADVICE = "`--model-revision` can say which weights it serves"
 
 
@@ -65,6 +75,45 @@ def served_weights(name: str, entry: Mapping[str, Any], date: str | None, base_u
         _ADVICE,
     )
     return f"{UNKNOWN} {secrets.token_hex(8)}"
+
+
+def fingerprint(name: str, base_url: str, api_key_env: str) -> Fingerprint | None:
+    """Return the greedy answers of a served model to `FIXED_PROMPTS`, or None if the server does not give them.
+
+    Args:
+        name: Name of the model on the server.
+        base_url: Address of the API, ending in `/v1`.
+        api_key_env: Environment variable that holds the key, if the server needs one.
+    """
+    body = {
+        "model": name,
+        "prompt": list(FIXED_PROMPTS),
+        "max_tokens": _FIXED_TOKENS,
+        "temperature": 0,
+        "logprobs": 1,
+    }
+    key = api_key(api_key_env)
+    headers = {"Content-Type": "application/json"}
+    try:
+        response = send(
+            f"{base_url.rstrip('/')}/completions",
+            seconds=_FINGERPRINT_SECONDS,
+            headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
+            body=json.dumps(body).encode(),
+        )
+        if response.status != 200:
+            return None
+        choices = sorted(json.loads(response.content)["choices"], key=lambda one: one["index"])
+        answers = [
+            (one["logprobs"]["tokens"], one["logprobs"]["token_logprobs"]) for one in choices
+        ]
+        found = tuple(
+            tuple((str(token), round(float(value), 4)) for token, value in zip(*both, strict=True))
+            for both in answers
+        )
+    except (NoResponseError, ValueError, KeyError, TypeError):
+        return None
+    return found if len(found) == len(FIXED_PROMPTS) and all(found) else None
 
 
 def _is_now(created: int, date: str | None) -> bool:
@@ -123,15 +172,34 @@ def resolve_served(
             f"not served at {base_url}.{hint} Served: {', '.join(sorted(names)) or 'nothing'}.",
         )
     entry = served[names.index(name)]
+    weights = revision or served_weights(name, entry, date, base_url)
+    answers = None
+    if revision is not None:
+        told_by = "`--model-revision`"
+    elif "root" in entry and "created=" not in weights:
+        # A folder can be overwritten, and the same weights can be served with another quantization.
+        answers = fingerprint(name, base_url, api_key_env)
+        told_by = (
+            "its name or folder, and nothing else: if the folder was overwritten, old answers are taken; "
+            + _ADVICE
+        )
+        if answers is not None:
+            told_by = f"its name or folder, and its answers to {len(answers)} fixed prompts"
+    elif "=" in weights:
+        told_by = " ".join(re.findall(r"\b(created|root)=", weights))
+    else:
+        told_by = "the server's start" if "started" in weights else "nothing"
+    logger.info("'%s' at %s is told from other models by %s", name, base_url, told_by)
     length = entry.get("max_model_len")
     return ResolvedModel(
         identity=ModelIdentity(
             name=name,
             kind="served",
-            revision=revision or served_weights(name, entry, date, base_url),
+            revision=weights,
         ),
         path=name,
         max_position_embeddings=length if isinstance(length, int) else None,
+        fingerprint=answers,
         served_by=owner if isinstance(owner := entry.get("owned_by"), str) else None,
     )
 
@@ -164,6 +232,13 @@ def resolve_served_by_all(
             f"The servers report different weights of '{name}': {'; '.join(sorted(map(str, weights)))}. If they are the same, "
             "name them with `--model-revision`, such as a commit."
         )
+    for model in models[1:]:
+        first, other = models[0].fingerprint, model.fingerprint
+        if any(computed_differences(Computed(fingerprint=first), Computed(fingerprint=other))):
+            raise SettingsError(
+                f"The servers answer fixed prompts differently although all report '{models[0].identity.revision}', so that "
+                "weights or quantization are not the same. Use those that are, or name them with `--model-revision`."
+            )
     lengths = [model.max_position_embeddings for model in models]
     known = [length for length in lengths if length is not None]
     return replace(models[0], max_position_embeddings=min(known) if known else None)

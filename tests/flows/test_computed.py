@@ -5,16 +5,20 @@ from pathlib import Path
 
 import pytest
 
+import tasks.generate
 from regrade.answers.local import LocalRepository
 from regrade.answers.spool import Spool
 from regrade.engines.base import EngineInfo
 from regrade.jobs.plan import Plan
-from regrade.records.computed import Computed
+from regrade.records.computed import Computed, Fingerprint
 from regrade.settings import Reuse
 from regrade.settings.errors import SettingsError
+from tasks.plan import find_missing
+from tasks.publish import publish_answers
 from tasks.work import Work, check_computed
 from tests.builders import session
-from tests.sums import plan_of
+from tests.crash.machines import NoArtifact
+from tests.sums import SERVER, Answering, plan_of
 
 INFO = EngineInfo("vllm", "0.32.0", "GPU", "bfloat16", 512, None, 1.0)
 BEFORE = Computed(dtype="bfloat16", layers=("Fp8LinearMethod",), runner="V2", variables={})
@@ -60,3 +64,38 @@ def test_of_sessions_before_it_was_recorded_the_precision_is_compared(tmp_path: 
     check_computed(info(), [work(tmp_path, known=False)])
     with pytest.raises(SettingsError, match="dtype: float32 against bfloat16"):
         check_computed(info(), [work(tmp_path, known=False, dtype="float32")])
+
+
+def answers_of(logprob: float) -> Fingerprint:
+    return (((" 391", logprob), (".", -0.1)),) * 4
+
+
+def test_a_complete_set_of_a_server_that_answers_otherwise_now_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tasks.generate, "ProgressArtifact", NoArtifact)
+
+    def planned(fingerprint: Fingerprint, *, mix: bool = False) -> Work:
+        plan = plan_of(4)
+        plan = replace(plan, model=replace(plan.model, fingerprint=fingerprint))
+        spool, repository = Spool(tmp_path / "spool"), LocalRepository(tmp_path / "answers")
+        return Work(plan, repository, spool, Reuse(mix=mix))
+
+    first, again = planned(answers_of(-0.2)), planned(answers_of(-0.21))
+    with first.spool:
+        find_missing(first)
+        engine = Answering()
+        engine.info = replace(INFO, computed=Computed(fingerprint=answers_of(-0.2)))
+        tasks.generate.generate_missing.fn(first, engine, SERVER)
+        publish_answers.fn(first)
+    with again.spool:
+        find_missing(again)
+    assert again.published is not None
+
+    overwritten = planned(answers_of(-0.9))
+    with overwritten.spool, pytest.raises(SettingsError, match="answers to fixed prompts: those"):
+        find_missing(overwritten)
+    accepted = planned(answers_of(-0.9), mix=True)
+    with accepted.spool:
+        find_missing(accepted)
+    assert accepted.published is not None

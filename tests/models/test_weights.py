@@ -1,5 +1,7 @@
 """The identity of a served model's weights."""
 
+import json
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from regrade.models import resolve_served
+from regrade.models import ResolvedModel, resolve_served, served
+from regrade.models.served import FIXED_PROMPTS
+from regrade.records.computed import Computed, computed_differences
+from regrade.settings.errors import SettingsError
 from tests.http_server import Handler, serving
 
 
@@ -17,26 +22,45 @@ class Server:
 
     entry: dict[str, Any] = field(default_factory=dict)
     started: float | None = None
+    answers: list[list[tuple[str, float]]] | None = None
+    """Tokens and log-probabilities of the answers to any prompts; None: it has no completions."""
     url: str = ""
+    asked: list[dict[str, Any]] = field(default_factory=list)
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    served = Server()
+    made = Server()
 
     class Api(Handler):
         def do_GET(self) -> None:
             if self.path == "/v1/models":
-                now = {"created": int(time.time())} | served.entry
+                now = {"created": int(time.time())} | made.entry
                 self.reply({"data": [{"id": "m", **now}]})
-            elif self.path == "/metrics" and served.started is not None:
-                self.reply(f"# HELP x\nprocess_start_time_seconds {served.started}\n".encode())
+            elif self.path == "/metrics" and made.started is not None:
+                self.reply(f"# HELP x\nprocess_start_time_seconds {made.started}\n".encode())
             else:
                 self.reply({}, 404)
 
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append(body)
+            choices = [
+                {
+                    "index": number,
+                    "logprobs": {
+                        "tokens": [token for token, _ in answer],
+                        "token_logprobs": [value for _, value in answer],
+                    },
+                }
+                for number, answer in enumerate(made.answers or ())
+            ]
+            self.reply({"choices": choices[::-1]}, 404 if made.answers is None else 200)
+
+    asked = made.asked
     with serving(Api) as address:
-        served.url = f"{address}/v1"
-        yield served
+        made.url = f"{address}/v1"
+        yield made
 
 
 def revision(server: Server) -> str:
@@ -92,3 +116,80 @@ def test_a_revision_by_hand_is_the_identity(server: Server):
     )
 
     assert model.identity.revision == "step-500"
+
+
+ANSWERS = [[(" 391", -0.2), (".", -0.01), (" Q", -1.5)]] * 4
+
+
+def resolved(server: Server) -> ResolvedModel:
+    return resolve_served("m", base_url=server.url, api_key_env="OPENAI_API_KEY")
+
+
+def differ(first: ResolvedModel, second: ResolvedModel) -> bool:
+    before, after = (
+        Computed(fingerprint=first.fingerprint),
+        Computed(fingerprint=second.fingerprint),
+    )
+    return any(computed_differences(before, after))
+
+
+def test_a_folder_that_was_overwritten_is_told_by_its_answers_and_the_id_stays(
+    server: Server, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO)
+    server.entry = {"root": "/ckpt/latest", "owned_by": "vllm"}
+    server.answers = ANSWERS
+    first, again = resolved(server), resolved(server)
+    server.answers = [[(token, value - 0.01) for token, value in answer] for answer in ANSWERS]
+    rounded = resolved(server)
+    server.answers = [[(" 391", -0.2), (";", -0.9)]] * 4
+    other = resolved(server)
+
+    assert first.fingerprint == tuple(map(tuple, ANSWERS))
+    assert not differ(first, again)
+    assert not differ(first, rounded)
+    assert differ(first, other)
+    assert {m.identity.revision for m in (first, other)} == {"owned_by=vllm root=/ckpt/latest"}
+    assert "its name or folder, and its answers to 4 fixed prompts" in caplog.text
+    body = server.asked[0]
+    assert (body["prompt"], body["temperature"], body["logprobs"]) == ([*FIXED_PROMPTS], 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("entry", "revision", "by"),
+    [
+        ({"created": 1686588896}, None, "created"),
+        ({"root": "/x", "created": 1686588896}, None, "created root"),
+        ({"root": "/x"}, "step-5", "`--model-revision`"),
+    ],
+)
+def test_what_is_told_already_is_not_asked_for(
+    server: Server, caplog: pytest.LogCaptureFixture, entry: dict[str, Any], revision: str, by: str
+):
+    caplog.set_level(logging.INFO)
+    server.entry, server.answers = entry, ANSWERS
+
+    model = resolve_served("m", base_url=server.url, api_key_env="K", revision=revision)
+
+    assert (model.fingerprint, server.asked) == (None, [])
+    assert f"'m' at {server.url} is told from other models by {by}" in caplog.messages
+
+
+@pytest.mark.parametrize("answers", [None, [], [[]] * 4, ANSWERS[:2]])
+def test_a_server_that_does_not_answer_so_is_known_by_its_root_alone(
+    server: Server, caplog: pytest.LogCaptureFixture, answers: Any
+):
+    caplog.set_level(logging.INFO)
+    server.entry, server.answers = {"root": "/x"}, answers
+
+    assert resolved(server).fingerprint is None
+    assert "nothing else: if the folder was overwritten" in caplog.text
+
+
+def test_servers_that_report_one_folder_and_answer_differently_are_refused(server: Server):
+    server.entry, server.answers = {"root": "/x"}, ANSWERS
+    replies = iter([ANSWERS, [[(" no", -3.0)]] * 4])
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SettingsError, match="quantization"):
+        patch.setattr(served, "fingerprint", lambda *_: tuple(map(tuple, next(replies))))
+        other = server.url.replace("127.0.0.1", "localhost")
+        served.resolve_served_by_all("m", base_urls=[server.url, other], api_key_env="K")

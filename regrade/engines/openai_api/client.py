@@ -187,6 +187,9 @@ class OpenAIClient:
             chat_template_sha256=None,
             load_seconds=time.monotonic() - started,
             structured_outputs=next(iter(form), None),
+            computed=None
+            if self._model.fingerprint is None
+            else Computed(fingerprint=self._model.fingerprint),
         )
         return self
 

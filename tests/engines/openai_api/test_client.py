@@ -17,6 +17,7 @@ from aiohttp import web
 from regrade.engines.base import PromptRendering
 from regrade.engines.openai import OpenAIEngine
 from regrade.engines.openai_api.client import OpenAIClient
+from regrade.models.served import FIXED_PROMPTS
 from regrade.records import Completion, Request
 from regrade.settings import SamplingParams
 from regrade.settings.errors import EngineError, SettingsError
@@ -59,6 +60,8 @@ class Misbehaving:
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
+        if body.get("prompt") == [*FIXED_PROMPTS]:
+            return error(404)
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
         self.times.append(time.monotonic())
