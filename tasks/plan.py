@@ -13,6 +13,7 @@ from regrade.jobs.plan import Plan
 from regrade.jobs.plans_of_job import planned
 from regrade.jobs.shares import Share
 from regrade.records.computed import Computed
+from regrade.records.specification import Specification
 from regrade.scorers import JUDGE
 from regrade.scoring.score import check_scorers
 from regrade.settings.errors import SettingsError
@@ -52,11 +53,11 @@ def plan_answers(job: GenerationJob) -> list[Work]:
 def as_work(plan: Plan, repository: Repository, job: EngineJob, share: Share | None = None) -> Work:
     """Return the work for a plan, whose spool is not open yet."""
     suffix = "" if share is None else share.folder_suffix
-    earlier = plan.earlier
-    unpublished = earlier is not None and (
-        spool_folder(repository.uri, earlier.answer_set_id, suffix).exists()
-    )
-    plan = as_stored(plan, repository, unpublished=unpublished)
+
+    def has_spool(earlier: Specification) -> bool:
+        return spool_folder(repository.uri, earlier.answer_set_id, suffix).exists()
+
+    plan = as_stored(plan, repository, unpublished=has_spool)
     log_version_1(plan, repository)
     if plan.withheld is not None:
         # All samples, so that a machine that adds no row can still show and score the answers.

@@ -104,5 +104,9 @@ class Benchmark(Protocol):
         """Return the prompt before each label if it is not the same for all of them, else ()."""
 
     @property
+    def long_thoughts(self) -> bool:
+        """True if model cards have more tokens for it than usual, as for competitions in mathematics and programming."""
+
+    @property
     def cuts_when_scored(self) -> bool:
         """True if scoring applies the stop texts, so that a thought before the answer may hold them."""

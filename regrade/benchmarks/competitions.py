@@ -42,6 +42,7 @@ def benchmark(name: str) -> type[BoxedProblems]:
         "paper": source,
         "hub_dataset": dataset,
         "split": problem_split,
+        "long_thoughts": True,
         "repeats": 16 if is_aime else 4,
     }
     return type(title.replace(" ", ""), (base,), members)

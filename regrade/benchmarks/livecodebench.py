@@ -51,6 +51,7 @@ class LiveCodeBench(PublishedBenchmark):
     method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("code",)
     repeats = 10
+    long_thoughts = True
     hub_dataset, config, split, shots_split = (
         "lighteval/code_generation_lite",
         "release_v6",

@@ -1,6 +1,7 @@
 """Find the rows that a stored answer set lacks."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from regrade.answers.base import Repository
@@ -14,6 +15,7 @@ from regrade.answers.verify import intact_part
 from regrade.jobs.plan import Plan
 from regrade.jobs.shares import Share
 from regrade.records import Sample
+from regrade.records.specification import Specification
 from regrade.settings import Reuse
 from regrade.settings.errors import DamagedAnswersError
 
@@ -35,27 +37,35 @@ class Remaining:
     """Earlier sessions whose rows are kept."""
 
 
-def as_stored(plan: Plan, repository: Repository, *, unpublished: bool) -> Plan:
-    """Return the plan with the id that its stored answers have: earlier ids depended on the spelling of settings.
+def as_stored(
+    plan: Plan, repository: Repository, *, unpublished: Callable[[Specification], bool]
+) -> Plan:
+    """Return the plan with the id that its stored answers have.
+
+    Earlier ids depended on the spelling of settings, and earlier defaults of sampling were others.
 
     Args:
         plan: The answer set.
         repository: Its repository.
-        unpublished: This machine has answers of `plan.earlier` that are not published.
+        unpublished: Returns True if this machine has answers of a specification that are not published.
     """
-    if plan.earlier is None:
+    if not plan.earlier:
         return plan
     head = repository.head()
     if find_set(repository, plan.specification, head) is not None:
         return plan
-    if not unpublished and find_set(repository, plan.earlier, head) is None:
-        return plan
-    logger.info(
-        "%s: the answers stored as %s are taken, the id that an earlier version gave these settings",
-        plan.earlier.title,
-        plan.earlier.answer_set_id,
-    )
-    return replace(plan, specification=plan.earlier, earlier=None)
+    for earlier in plan.earlier:
+        if unpublished(earlier) or find_set(repository, earlier, head) is not None:
+            logger.info(
+                "%s: the answers stored as %s are taken, the id that an earlier version gave these settings%s",
+                earlier.title,
+                earlier.answer_set_id,
+                ""
+                if earlier.sampling == plan.specification.sampling
+                else ", with the sampling that was its default; settings by hand, such as `--max-tokens`, begin new answers",
+            )
+            return replace(plan, specification=earlier, earlier=())
+    return plan
 
 
 def log_version_1(plan: Plan, repository: Repository) -> None:

@@ -30,8 +30,8 @@ class Plan:
     model: ResolvedModel
     specification: Specification
     samples: Sequence[Sample]
-    earlier: Specification | None = None
-    """Specification of the same answers by the rules of earlier versions, if it has another id."""
+    earlier: tuple[Specification, ...] = ()
+    """Specifications of such answers by the rules of earlier versions that have other ids; later rules first."""
     version_1: str = ""
     """Folder of the same answers in version 1 of the format, which are not continued."""
     prints_the_day: bool = False
@@ -210,14 +210,20 @@ def make_plan(
         repeats=asked.repeats,
         engine=engine.identity(model, truncate=prompt.truncate),
     )
-    earlier = engine.earlier(specification, model, truncate=prompt.truncate)
+    sampled, repeated = asked.earlier
+    changes = {"sampling": effective_sampling(sampled, benchmark.method), "repeats": repeated}
+    by_rules = [specification, specification.model_copy(update=changes)]
+    spelled = [engine.earlier(known, model, truncate=prompt.truncate) for known in by_rules]
+    earlier = dict.fromkeys(known.answer_set_id for known in (spelled[0], by_rules[1], spelled[1]))
+    by_id = {known.answer_set_id: known for known in (*spelled, *by_rules)}
+    earlier.pop(specification.answer_set_id, None)
     return Plan(
         benchmark,
         model,
         specification,
         samples,
-        earlier=None if earlier == specification else earlier,
-        version_1=version_1_folder(earlier, asked.sampling),
+        earlier=tuple(by_id[known] for known in earlier),
+        version_1=version_1_folder(spelled[1], sampled),
         prints_the_day=asked.reasoning.prints_the_day,
         reasons=bool(asked.reasoning.expected),
     )

@@ -7,6 +7,7 @@ from regrade.benchmarks.base import Benchmark
 from regrade.jobs.sampling import choose_sampling
 from regrade.jobs.thinking import Reasoning, plan_reasoning
 from regrade.models import ResolvedModel
+from regrade.models.chat_template import SWITCHES
 from regrade.settings import PromptSettings, SamplingParams, SamplingSettings
 from regrade.settings.errors import SettingsError
 
@@ -20,6 +21,8 @@ class QuestionSettings(NamedTuple):
     sampling: SamplingParams
     repeats: int
     """Answers per question."""
+    earlier: tuple[SamplingParams, int]
+    """Sampling and answers per question by the rules of earlier versions."""
 
 
 def question_settings(
@@ -46,9 +49,24 @@ def question_settings(
         benchmark.name,
         budget=None if sampling is None else sampling.thinking_token_budget,
     )
-    chosen = choose_sampling(benchmark, model, sampling, reasons=reasoning.expected)
+    chosen, before = (
+        choose_sampling(
+            benchmark,
+            model,
+            sampling,
+            reasons=reasoning.expected,
+            switched_off=is_chat
+            and (
+                prompt.thinking == "off"
+                or any(reasoning.arguments.get(name) is False for name in SWITCHES)
+            ),
+            earlier=earlier,
+        )
+        for earlier in (False, True)
+    )
     if reasoning.expected and benchmark.cuts_when_scored:
-        chosen = chosen.model_copy(update={"stop": ()})
+        chosen, before = (known.model_copy(update={"stop": ()}) for known in (chosen, before))
+    repeats_before = repeats or (benchmark.repeats if before.temperature > 0 else 1)
     if repeats is None:
         repeats = benchmark.repeats if chosen.temperature > 0 else 1
         if repeats < benchmark.repeats:
@@ -59,7 +77,7 @@ def question_settings(
             )
     if repeats > 1 and chosen.temperature == 0 and not repeats_greedy:
         raise SettingsError(equal_answers(repeats))
-    return QuestionSettings(reasoning, chosen, repeats)
+    return QuestionSettings(reasoning, chosen, repeats, (before, repeats_before))
 
 
 def equal_answers(repeats: int) -> str:

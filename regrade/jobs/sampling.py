@@ -1,8 +1,11 @@
 """Sampling params of a run: the benchmark's, the model's, or those for models that reason before they answer."""
 
 import logging
+import tomllib
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -14,13 +17,20 @@ from regrade.settings.problems import one_line
 
 logger = logging.getLogger("regrade.plan")
 
-_OF_MODEL = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-"""Fields of `generation_config.json` that vLLM's server also applies (`ModelConfig.get_diff_sampling_param`)."""
+_OF_EARLIER = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+_OF_MODEL = (*_OF_EARLIER, "presence_penalty", "frequency_penalty")
+"""Fields of `generation_config.json` that vLLM's server also applies (`ModelConfig.get_diff_sampling_param`), beside the limit
+`max_new_tokens`."""
 REASONING: Mapping[str, Any] = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 32_768}
 """Sampling of models that reason and state no sampling: as in the evaluation of DeepSeek-R1 (arXiv 2501.12948,
 section 3), which many model cards repeat. With greedy decoding such models repeat themselves."""
 _SHARE = 4
-"""A model that reasons may use its context for the answer, except one part in this many."""
+"""A model that reasons may use its context for the answer, except one part in this many, or `_ROOM` tokens if they are fewer."""
+_LONG = 81_920
+"""Most tokens where cards have more than usual, as those of Qwen3-2507 for competitions in mathematics and programming."""
+_ROOM = {False: 8_192, True: 2_048}
+"""Tokens left for prompts, by `Benchmark.long_thoughts`: competition problems are short, and Qwen3-8B has 38,912 of 40,960 tokens
+there, as its card says."""
 
 
 def choose_sampling(
@@ -29,6 +39,8 @@ def choose_sampling(
     settings: SamplingSettings | None,
     *,
     reasons: bool,
+    switched_off: bool = False,
+    earlier: bool = False,
 ) -> SamplingParams:
     """Return the sampling params of a benchmark's answers.
 
@@ -37,6 +49,8 @@ def choose_sampling(
         model: The model.
         settings: Values that replace the defaults, and the choice of defaults. None: nothing is set.
         reasons: The model is expected to reason before it answers.
+        switched_off: Its reasoning is switched off.
+        earlier: By the rules of earlier versions, by which answers may be stored.
 
     Raises:
         SettingsError: If the model's own values are wanted and it states none, or a value of its file is invalid.
@@ -46,11 +60,27 @@ def choose_sampling(
     if benchmark.method == "rank":
         return SamplingParams.model_validate({**benchmark.sampling.model_dump(), **given})
     defaults = settings.defaults
+    card = {} if earlier else of_card(model, "on" if reasons else "off")
     if defaults == "auto":
-        defaults = "model" if reasons else "benchmark"
-    values = _defaults(defaults, benchmark, model, settings.defaults, reasons=reasons)
+        defaults = "model" if reasons or (switched_off and card) else "benchmark"
+    if settings.defaults == "auto" and defaults == "model" and not reasons:
+        values = {**benchmark.sampling.model_dump(), **card}
+    else:
+        stated = {} if defaults == "benchmark" else _stated(model, earlier=earlier)
+        values = _defaults(
+            defaults,
+            benchmark,
+            model,
+            settings.defaults,
+            stated,
+            card,
+            reasons=reasons,
+            earlier=earlier,
+        )
+        if defaults == "model" and reasons:
+            values["max_tokens"] = _longest(benchmark, model, stated, earlier=earlier)
     chosen = SamplingParams.model_validate({**values, **given})
-    if defaults != "benchmark":
+    if defaults != "benchmark" and not earlier:
         _tell(benchmark, chosen, reasons=reasons)
     return chosen
 
@@ -66,13 +96,16 @@ def _defaults(
     benchmark: Benchmark,
     model: ResolvedModel,
     asked: SamplingDefaults,
+    stated: Mapping[str, Any],
+    card: Mapping[str, Any],
     *,
     reasons: bool,
+    earlier: bool,
 ) -> dict[str, Any]:
+    usual = benchmark.sampling.model_dump()
     if defaults == "benchmark":
-        return benchmark.sampling.model_dump()
-    stated = _stated(model)
-    if asked == "model" and not stated:
+        return usual
+    if asked == "model" and not (earlier or stated.keys() - {"max_tokens"}):
         known = (
             "only its server knows the sampling of its card"
             if model.identity.kind == "served"
@@ -82,31 +115,53 @@ def _defaults(
             f"`--sampling model`: '{model.identity.name}': {known}. Use `--sampling benchmark`, or set `--temperature` and "
             "others by hand."
         )
-    if not reasons:
-        return {**benchmark.sampling.model_dump(), **stated}
-    if asked == "auto" and not stated.get("temperature"):
-        stated = {name: REASONING[name] for name in ("temperature", "top_p")}
-    values = {
-        **benchmark.sampling.model_dump(),
-        "max_tokens": REASONING["max_tokens"],
-        **stated,
-    }
+    if reasons and asked == "auto" and not stated.get("temperature"):
+        stated = card or {name: REASONING[name] for name in ("temperature", "top_p")}
+    most = stated.get("max_tokens", usual["max_tokens"])  # vLLM's server takes it as a limit
+    return {**usual, **stated, "max_tokens": min(most, usual["max_tokens"])}
+
+
+def _longest(
+    benchmark: Benchmark, model: ResolvedModel, stated: Mapping[str, Any], *, earlier: bool
+) -> int:
+    """Return the most tokens of an answer with reasoning: what the context leaves after a prompt, up to a limit."""
+    long = benchmark.long_thoughts and not earlier
+    most = _LONG if long else int(REASONING["max_tokens"])
+    most = min(most, int(stated.get("max_tokens", most)))
     context = model.max_position_embeddings
-    if context is not None:
-        values["max_tokens"] = max(1, min(values["max_tokens"], context - context // _SHARE))
-    return values
+    if context is None:
+        return min(most, int(REASONING["max_tokens"]))
+    room = context // _SHARE
+    return max(1, min(most, context - (room if earlier else min(room, _ROOM[long]))))
 
 
-def _stated(model: ResolvedModel) -> dict[str, Any]:
+@cache
+def _cards() -> dict[str, Mapping[str, Any]]:
+    """Return the families of models in `cards.toml` by `model_type`."""
+    table = tomllib.loads(files("regrade.models").joinpath("cards.toml").read_text("utf-8"))
+    return {kind: family for family in table["family"] for kind in family["types"]}
+
+
+def of_card(model: ResolvedModel, thinking: Literal["on", "off"]) -> dict[str, Any]:
+    """Return the sampling that the card of a model's family recommends; empty if it is not known."""
+    kind = model.chat_template.model_type if model.chat_template is not None else ""
+    card: dict[str, Any] = _cards().get(kind, {}).get(thinking, {})
+    return card
+
+
+def _stated(model: ResolvedModel, *, earlier: bool) -> dict[str, Any]:
     """Return the sampling params in the checkpoint's `generation_config.json`."""
     config: Mapping[str, Any] = model.generation_config or {}
-    stated = {name: config[name] for name in _OF_MODEL if config.get(name) is not None}
+    names = _OF_EARLIER if earlier else _OF_MODEL
+    stated = {name: config[name] for name in names if config.get(name) is not None}
     if stated.get("top_k") == -1:  # vLLM's value for all tokens
         stated["top_k"] = 0
     if config.get("do_sample") is False:
         stated.setdefault("temperature", 0.0)
     if stated or config.get("do_sample") is True:
         stated.setdefault("temperature", 1.0)  # the default of vLLM and transformers
+    if config.get("max_new_tokens") is not None and not earlier:
+        stated["max_tokens"] = config["max_new_tokens"]
     try:
         SamplingParams.model_validate(stated)
     except ValidationError as error:
@@ -123,7 +178,7 @@ def _tell(benchmark: Benchmark, chosen: SamplingParams, *, reasons: bool) -> Non
         f"{name} {value:,}" if name == "max_tokens" else f"{name} {value}"
         for name, value in values.items()
     )
-    why = "the model reasons before it answers" if reasons else "the model's sampling"
+    why = "the model reasons before it answers" if reasons else "the sampling of the model's card"
     off = ", `--thinking off` switches reasoning off where it can be" if reasons else ""
     logger.info(
         "%s: %s: %s (`--sampling benchmark` uses the benchmark's%s)",

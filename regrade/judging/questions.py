@@ -107,6 +107,7 @@ class JudgeQuestions:
     scorers = (JUDGE,)
     repeats = 1
     cuts_when_scored = False
+    long_thoughts = False
 
     def __init__(
         self,

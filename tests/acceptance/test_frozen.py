@@ -141,7 +141,7 @@ def test_answers_are_found_under_an_id_that_holds_the_spelling_of_settings() -> 
 
     assert {plan.benchmark.name for plan in plans} == stored.keys()
     for plan in plans:
-        found = as_stored(plan, stored[plan.benchmark.name].repository, unpublished=False)
+        found = as_stored(plan, stored[plan.benchmark.name].repository, unpublished=lambda _: False)
         assert plan.specification.engine == {"dtype": "float32"}
         answers = stored[plan.benchmark.name].manifest
         assert found.specification == answers.specification != plan.specification

@@ -1,7 +1,9 @@
 """Settings of a run with a model that reasons: template arguments, sampling, and refusals."""
 
 import logging
+import tomllib
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +64,11 @@ def test_a_model_that_reasons_gets_its_own_sampling_and_the_log_says_so(
     chosen = plan().specification.sampling
 
     assert chosen == SamplingParams(
-        temperature=0.7, top_p=0.8, top_k=20, max_tokens=30_720, stop=("\n",)
+        temperature=0.7, top_p=0.8, top_k=20, max_tokens=32_768, stop=("\n",)
     )
     (line,) = caplog.messages
     assert line.startswith(
-        "sums: the model reasons before it answers: temperature 0.7, max_tokens 30,720"
+        "sums: the model reasons before it answers: temperature 0.7, max_tokens 32,768"
     )
     assert "--sampling benchmark" in line
 
@@ -77,8 +79,8 @@ def test_a_model_that_reasons_gets_its_own_sampling_and_the_log_says_so(
         ({"do_sample": True}, {"temperature": 1.0}),  # like gpt-oss
         ({"temperature": 0.6}, {"temperature": 0.6}),
         ({"temperature": 0.6, "top_k": -1}, {"temperature": 0.6}),
-        ({"do_sample": False}, {"temperature": 0.6, "top_p": 0.95}),
-        ({}, {"temperature": 0.6, "top_p": 0.95}),
+        ({"do_sample": False}, {"temperature": 0.6, "top_p": 0.95, "top_k": 20}),
+        ({}, {"temperature": 0.6, "top_p": 0.95, "top_k": 20}),
     ],
 )
 def test_sampling_is_that_of_the_card_or_the_usual_one_and_never_a_mixture(
@@ -86,7 +88,7 @@ def test_sampling_is_that_of_the_card_or_the_usual_one_and_never_a_mixture(
 ):
     chosen = plan(model_with(HYBRID, generation_config=config)).specification.sampling
 
-    assert chosen == SamplingParams(**expected, max_tokens=30_720, stop=("\n",))
+    assert chosen == SamplingParams(**expected, max_tokens=32_768, stop=("\n",))
 
 
 def test_without_values_of_its_own_the_usual_ones_for_reasoning_hold():
@@ -99,9 +101,110 @@ def test_without_values_of_its_own_the_usual_ones_for_reasoning_hold():
 
 
 def test_a_model_that_does_not_reason_gets_the_benchmarks_sampling():
-    for model, prompt in ((model_with(PLAIN), {}), (QWEN, {"thinking": "off"})):
-        chosen = plan(model, **prompt).specification.sampling
-        assert chosen == SamplingParams(max_tokens=64, stop=("\n",))
+    chosen = plan(model_with(PLAIN)).specification.sampling
+    assert chosen == SamplingParams(max_tokens=64, stop=("\n",))
+
+
+def test_with_reasoning_switched_off_the_card_decides_and_not_greedy_decoding():
+    off = SamplingParams(temperature=0.7, top_p=0.8, top_k=20, max_tokens=64, stop=("\n",))
+    assert plan(thinking="off").specification.sampling == off
+    unknown = replace(QWEN, chat_template=ChatTemplate(HYBRID, "another"))
+    chosen = plan(unknown, thinking="off").specification.sampling
+    assert chosen == SamplingParams(max_tokens=64, stop=("\n",))
+
+
+class Competition(Sums):
+    long_thoughts = True
+
+
+@pytest.mark.parametrize(
+    ("context", "usual", "long"),
+    [
+        (40_960, 32_768, 38_912),
+        (262_144, 32_768, 81_920),
+        (32_768, 24_576, 30_720),
+        (512, 384, 384),
+    ],
+)
+def test_an_answer_may_have_what_the_context_leaves_up_to_the_tokens_of_the_cards(
+    context: int, usual: int, long: int
+):
+    model = model_with(HYBRID, max_position_embeddings=context)
+    sampled = [plan(model, made(1)).specification.sampling for made in (Sums, Competition)]
+
+    assert [known.max_tokens for known in sampled if known] == [usual, long]
+
+
+def test_all_that_vllms_server_reads_of_the_generation_config_is_applied():
+    stated = {
+        **CARD,
+        "min_p": 0.1,
+        "repetition_penalty": 1.1,
+        "presence_penalty": 1.5,
+        "frequency_penalty": 0.2,
+        "max_new_tokens": 2048,
+    }
+    chosen = plan(model_with(HYBRID, generation_config=stated)).specification.sampling
+
+    assert chosen is not None
+    assert (
+        chosen.model_dump(exclude_unset=True, exclude={"stop", "seed"}).items()
+        >= {
+            **{
+                name: value for name, value in stated.items() if name in SamplingParams.model_fields
+            },
+            "max_tokens": 2048,
+        }.items()
+    )
+
+
+def test_a_model_that_states_nothing_is_sampled_as_the_card_of_its_family_says():
+    gpt_oss = model_with(PLAIN, generation_config=None)
+    gpt_oss = replace(gpt_oss, chat_template=ChatTemplate(PLAIN, "gpt_oss"))
+    chosen = plan(gpt_oss).specification.sampling
+
+    assert chosen is not None
+    assert (chosen.temperature, chosen.top_p) == (1.0, 1.0)
+
+
+def test_every_family_of_the_table_has_a_source_and_values_that_vllm_takes():
+    table = tomllib.loads(files("regrade.models").joinpath("cards.toml").read_text())["family"]
+    types = [kind for family in table for kind in family["types"]]
+
+    assert len(types) == len(set(types))
+    for family in table:
+        assert family["source"].startswith("https://")
+        assert family.keys() & {"on", "off"}
+        for mode in ("on", "off"):
+            SamplingParams.model_validate(family.get(mode, {}))
+
+
+@pytest.mark.parametrize("asked", [{}, {"thinking": "off"}])
+def test_answers_with_the_earlier_defaults_are_found_and_continued(asked: dict[str, Any]):
+    now = plan(benchmark=Competition(1), **asked)
+    (before,) = now.earlier
+
+    assert before.answer_set_id != now.specification.answer_set_id
+    assert before.sampling == SamplingParams(
+        **(
+            {"max_tokens": 64}
+            if asked
+            else {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "max_tokens": 30_720}
+        ),
+        stop=("\n",),
+    )
+    by_hand = SamplingSettings(temperature=0.1, top_p=1.0, top_k=0, max_tokens=5)
+    assert plan(sampling=by_hand).earlier == ()
+
+
+def test_the_ids_of_the_earlier_defaults_are_those_that_earlier_versions_gave():
+    """Ids by commit 04fb4f9."""
+    ids = [
+        [known.answer_set_id for known in plan(**asked).earlier]
+        for asked in ({}, {"thinking": "off"})
+    ]
+
+    assert ids == [["9ebf23916102996a"], ["dbf6e5ec3b3c626c"]]
 
 
 def test_what_is_set_by_hand_wins():

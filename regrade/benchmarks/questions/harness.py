@@ -40,6 +40,7 @@ class HarnessBenchmark:
     paper = ""
     scorers = (SCORER,)
     cuts_when_scored = True
+    long_thoughts = False
 
     def __init__(
         self,

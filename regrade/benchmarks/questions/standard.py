@@ -48,6 +48,7 @@ class StandardBenchmark(ABC):
     shots_split: str = ""
     """Split with worked examples; "" if the dataset has none."""
     cuts_when_scored = False
+    long_thoughts = False
     shots_by_subset: bool = False
     """True if worked examples come from the same subset as the question."""
 

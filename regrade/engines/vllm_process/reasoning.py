@@ -4,8 +4,10 @@ Parsers and the models they are for: https://docs.vllm.ai/en/latest/features/rea
 """
 
 import logging
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
 from regrade.engines.vllm_process.labels import Tokens
@@ -26,50 +28,42 @@ _USUAL = ("<think>", "</think>")
 """Texts that begin and end a thought of models whose parser does not name them, such as Hunyuan's."""
 _ANSWERING = ("final", "commentary")
 """Channels of an answer, whose names are text."""
-_OF_MODEL_TYPE: Mapping[str, str] = {
-    "deepseek_v32": "deepseek_v3",
-    "deepseek_v4": "deepseek_v4",
-    "ernie4_5": "ernie45",
-    "ernie4_5_moe": "ernie45",
-    "gemma4": "gemma4",
-    "glm4_moe": "glm45",
-    "glm4_moe_lite": "glm45",
-    "glm_moe_dsa": "glm45",
-    "gpt_oss": HARMONY,
-    "hunyuan_v1_moe": "hunyuan_a13b",
-    "kimi_k2": "kimi_k2",
-    "mimo": "mimo",
-    "mimo_v2_flash": "mimo",
-    "minimax_m2": "minimax_m2",
-    "nemotron_h": "nemotron_v3",
-    "olmo3": "olmo3",
-    "qwen3": "qwen3",
-    "qwen3_5": "qwen3",
-    "qwen3_5_moe": "qwen3",
-    "qwen3_moe": "qwen3",
-    "qwen3_next": "qwen3",
-    "seed_oss": "seed_oss",
-    "step3_text": "step3",
-    "step3p5": "step3p5",
-}
-_OF_TOKENS: Mapping[tuple[str, str], str] = {
-    ("[THINK]", "[/THINK]"): "mistral",
-    ("<think>", "</think>"): "deepseek_r1",
-}
-"""Parsers of models of other types, by the tokens that begin and end a thought."""
+_ALWAYS_REASONS = "deepseek_r1"
+"""Parser of models whose type is also that of others: R1 and V3 are both `deepseek_v3`. With reasoning switched on, vLLM's
+`deepseek_v3` reads as this one does."""
+_KIMI_VL = "◁think▷"
+_MARK = re.compile("think|reason|channel", re.IGNORECASE)
+"""Part of all tokens that begin or end a thought."""
 
 
-def parser_of(model_type: str, vocabulary: Collection[str]) -> str | None:
-    """Return vLLM's name of the parser for a model; None if the model has no tokens for reasoning.
+def parsers_by_name(model_type: str, registered: Sequence[str]) -> list[str]:
+    """Return those of vLLM's parsers that are named after a type of models, the most alike first.
+
+    They are if the first words of both names are equal, or one is the beginning of the other (`glm4_moe`, `glm45`).
 
     Args:
         model_type: `model_type` in the model's configuration.
-        vocabulary: The tokens of its tokenizer.
+        registered: Names of all parsers.
     """
-    if model_type in _OF_MODEL_TYPE:
-        return _OF_MODEL_TYPE[model_type]
-    tokens = (tags for tags in _OF_TOKENS if all(tag in vocabulary for tag in tags))
-    return next((_OF_TOKENS[tags] for tags in tokens), None)
+    if model_type == "deepseek_v3":
+        return [_ALWAYS_REASONS]
+    family, whole = _plain(model_type.partition("_")[0]), _plain(model_type)
+
+    def alike(name: str) -> int:
+        pairs = zip(_plain(name), whole, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    def is_named(name: str) -> bool:
+        if name == HARMONY:
+            return model_type == "gpt_oss"  # other models are GPTs, too
+        first = _plain(name.partition("_")[0])
+        return first.startswith(family) or family.startswith(first)
+
+    return sorted(filter(is_named, registered), key=lambda name: (-alike(name), name))
+
+
+def _plain(name: str) -> str:
+    return re.sub("[^a-z0-9]", "", name.lower())
 
 
 def open_reader(
@@ -92,20 +86,31 @@ def open_reader(
     """
     if setting != "auto":
         return None if setting == "none" else ReasoningReader(setting, tokenizer)
+    from regrade.engines.vllm_process.internals import ReasoningParserManager
+
     vocabulary = tokenizer.get_vocab()
-    name = parser_of(model.hf_config.model_type, vocabulary.keys())
-    if name is None:
-        return None
+    registered = ReasoningParserManager.list_registered()
+    for name in parsers_by_name(model.hf_config.model_type, registered):
+        reader = _opened(name, tokenizer)
+        if reader is not None and reader.is_for(vocabulary, chat_template or ""):
+            return reader
+    for name in registered if any(map(_MARK.search, vocabulary)) else ():
+        reader = _opened(name, tokenizer)
+        if reader is not None and {reader.start, reader.end} <= vocabulary.keys():
+            return reader
+    if chat_template is not None and _KIMI_VL in chat_template:
+        logger.warning(
+            "the reasoning is not separated from the answer: vLLM has no parser for '%s'", _KIMI_VL
+        )
+    return None
+
+
+def _opened(name: str, tokenizer: "TokenizerLike") -> "ReasoningReader | None":
+    """Return a reader, or None if vLLM's parser does not fit the tokenizer."""
     try:
-        reader = ReasoningReader(name, tokenizer)
-    except SettingsError as error:  # a model of this type without reasoning
-        logger.info("the reasoning is not separated from the answer: %s", error)
+        return ReasoningReader(name, tokenizer)
+    except SettingsError:
         return None
-    # Some models write the marks of a thought as plain text, such as Olmo 3.
-    marks = (
-        reader.start is None or reader.start in vocabulary or reader.start in (chat_template or "")
-    )
-    return reader if marks else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +165,7 @@ class ReasoningReader:
             # `_has_reasoning` finds answers without reasoning, prompt by prompt.
             switched_on = {"enable_thinking": True, "thinking": True}
             self._parser: ReasoningParser = parser(tokenizer, chat_template_kwargs=switched_on)
-        except (RuntimeError, ValueError, KeyError) as error:
+        except (RuntimeError, ValueError, KeyError, AttributeError, TypeError) as error:
             raise SettingsError(
                 f"vLLM's reasoning parser '{name}' does not fit the tokenizer of this model ({error}). Choose another one "
                 "with engine.reasoning_parser, or `none`."
@@ -170,6 +175,19 @@ class ReasoningReader:
         self.keeps_special_tokens = any(
             _is_special(tag, tokenizer) for tag in (self.start, self.end) if tag
         )
+
+    def is_for(self, vocabulary: Collection[str], chat_template: str) -> bool:
+        """Return True if a model knows the marks: as tokens, or as plain text of its template, such as Olmo 3's.
+
+        Args:
+            vocabulary: Its tokens.
+            chat_template: Text of its template, if it has one.
+        """
+        if self.name == HARMONY:
+            return True
+        if self.start is None:  # words that only the parser knows, such as Granite's
+            return _MARK.search(chat_template) is not None
+        return self.start in vocabulary or self.start in chat_template
 
     def read(self, completion: dict[str, Any]) -> dict[str, Any]:
         """Return a completion with text and reasoning separated. The text is empty if the reasoning never ended.

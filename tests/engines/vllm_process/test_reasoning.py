@@ -11,7 +11,7 @@ from regrade.engines.vllm_process.reasoning import (
     ReasoningReader,
     UnreadAnswer,
     open_reader,
-    parser_of,
+    parsers_by_name,
 )
 from regrade.settings.errors import SettingsError
 from tests.engines.vllm_process.test_labels import byte_level
@@ -201,31 +201,71 @@ def test_an_answer_that_a_parser_cannot_read_fails_its_row_alone():
 
 
 @pytest.mark.parametrize(
-    ("model_type", "vocabulary", "parser"),
+    ("model_type", "parser"),
     [
-        ("qwen3", THINK, "qwen3"),
-        ("gpt_oss", (), HARMONY),
-        ("glm4_moe", THINK, "glm45"),
-        ("kimi_k2", THINK, "kimi_k2"),
-        ("qwen2", THINK, "deepseek_r1"),
-        ("mistral", MISTRAL, "mistral"),
-        ("llama", ("a", "<think>"), None),
+        ("deepseek_v3", "deepseek_r1"),
+        ("deepseek_v32", "deepseek_v3"),
+        ("deepseek_v4", "deepseek_v4"),
+        ("ernie4_5_moe", "ernie45"),
+        ("gemma4", "gemma4"),
+        ("glm4_moe", "glm45"),
+        ("glm_moe_dsa", "glm45"),
+        ("gpt_oss", HARMONY),
+        ("hunyuan_v1_moe", "hunyuan_a13b"),
+        ("kimi_k2", "kimi_k2"),
+        ("mimo_v2_flash", "mimo"),
+        ("minimax_m2", "minimax_m2"),
+        ("nemotron_h", "nemotron_v3"),
+        ("olmo3", "olmo3"),
+        ("qwen3_5_moe", "qwen3"),
+        ("qwen3_next", "qwen3"),
+        ("seed_oss", "seed_oss"),
+        ("step3_text", "step3"),
+        ("step3p5", "step3p5"),
+        ("cohere2", "cohere_command3"),
+        ("granite", "granite"),
+        ("mistral3", "mistral"),
+        ("qwen2", None),
+        ("gpt_neox", None),
+        ("llama", None),
     ],
 )
-def test_the_parser_is_that_of_the_model(
-    model_type: str, vocabulary: tuple[str, ...], parser: str | None
-):
-    assert parser_of(model_type, vocabulary) == parser
-
-
-def test_every_parser_of_a_model_is_one_of_vllms():
+def test_the_parser_is_the_one_that_vllm_names_after_the_model(model_type: str, parser: str | None):
     from vllm.reasoning import ReasoningParserManager
 
-    from regrade.engines.vllm_process import reasoning
+    named = parsers_by_name(model_type, ReasoningParserManager.list_registered())
+    assert next(iter(named), None) == parser
 
-    named = {*reasoning._OF_MODEL_TYPE.values(), *reasoning._OF_TOKENS.values()}
-    assert named <= set(ReasoningParserManager.list_registered())
-    assert named == {*MARKS, HARMONY, "hunyuan_a13b"}, "each is tried in this file"
+
+@pytest.mark.parametrize(
+    ("model_type", "vocabulary", "template", "parser"),
+    [
+        ("qwen3", THINK, "", "qwen3"),
+        ("qwen2", THINK, "", "deepseek_r1"),
+        ("llama", MISTRAL, "", "mistral"),
+        ("llama", ("<think>",), "", None),
+        ("cohere2", ("<|START_THINKING|>", "<|END_THINKING|>"), "", "cohere_command3"),
+        ("cohere2", (), "", None),
+        (
+            "granite",
+            (),
+            "{% if thinking %}Write your thoughts after 'Here is my thought process:'",
+            "granite",
+        ),
+        ("granite", (), "{{ messages }}", None),
+        ("olmo3", PIECES, "<think>", "olmo3"),
+        ("kimi_vl", (), "◁think▷", None),
+        ("any", ("<mm:think>", "</mm:think>"), "", "minimax_m3"),
+    ],
+)
+def test_a_parser_is_taken_if_the_model_knows_its_marks(
+    model_type: str, vocabulary: tuple[str, ...], template: str, parser: str | None, caplog: Any
+):
+    model: Any = SimpleNamespace(hf_config=SimpleNamespace(model_type=model_type))
+    reader = open_reader("auto", model, tokenizer_with(*vocabulary), chat_template=template)
+
+    assert (reader.name if reader else None) == parser
+    assert ("vLLM has no parser for '◁think▷'" in caplog.text) == (model_type == "kimi_vl")
 
 
 def test_a_model_of_a_reasoning_type_without_the_tokens_has_no_reader():
