@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +13,7 @@ from prefect.futures import wait
 from prefect.runtime import flow_run
 
 from flows.scoring import unscored
+from regrade.answers.base import Repository
 from regrade.answers.durations import remember
 from regrade.answers.publishing import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
@@ -25,6 +27,7 @@ from regrade.orchestration.machines import machines_ended_early, start_machines,
 from regrade.orchestration.waiting import Stages
 from regrade.orchestration.worker import engine_no_longer_needed, runs_under_worker
 from regrade.processes.metrics_endpoint import ports, show
+from regrade.records.specification import Specification
 from regrade.results.display import current_display, log_file
 from regrade.results.results import Evaluation, check_answered
 from regrade.settings import HarnessTasks
@@ -128,23 +131,41 @@ def generate_on_machines(job: EvaluationJob, machines: int) -> tuple[list[Work],
     """
     works = plan_answers(job)
     engine_no_longer_needed()
-    stored = _complete_sets(works)
-    if stored is not None:
-        return works, stored
-    runs = start_machines(machines, job.generation_parameters)
-    wait_for_machines(runs, lambda: _complete_sets(works) is not None)
-    sets = _complete_sets(works)
+    specifications = [job.engine.on_any_machine(work.plan.specification) for work in works]
+
+    def complete() -> list[AnswerSet] | None:
+        return _complete_sets(works[0].repository, specifications)
+
+    sets = complete()
     if sets is None:
-        raise machines_ended_early(runs)
+        runs = start_machines(machines, job.generation_parameters)
+        wait_for_machines(runs, lambda: complete() is not None)
+        sets = complete()
+        if sets is None:
+            raise machines_ended_early(runs)
+    for work, answers in zip(works, sets, strict=True):
+        work.plan = replace(work.plan, specification=answers.manifest.specification)
     return works, sets
 
 
-def _complete_sets(works: Sequence[Work]) -> list[AnswerSet] | None:
-    """Return the answer sets at the head of their repository; None if one is not complete."""
-    head = works[0].repository.head()
-    found = [find_set(work.repository, work.plan.specification, head) for work in works]
-    sets = [stored for stored in found if stored and stored.manifest.state == "complete"]
-    return sets if len(sets) == len(works) else None
+def _complete_sets(
+    repository: Repository, specifications: Sequence[Sequence[Specification]]
+) -> list[AnswerSet] | None:
+    """Return answer sets at the head of their repository; None if one is not complete.
+
+    Args:
+        repository: The repository.
+        specifications: Of each set, what machines of different kinds call it: they say what they compute.
+    """
+    head = repository.head()
+    sets = []
+    for names in specifications:
+        found = [find_set(repository, specification, head) for specification in names]
+        complete = [stored for stored in found if stored and stored.manifest.state == "complete"]
+        if not complete:
+            return None
+        sets.append(max(complete, key=lambda stored: stored.manifest.updated_at))
+    return sets
 
 
 def publish(works: Sequence[Work]) -> list[AnswerSet]:

@@ -171,6 +171,18 @@ class Manifest(StrictModel):
         return tuple(dict.fromkeys(text for session in self.sessions for text in session.mixed))
 
     @property
+    def doubts(self) -> tuple[str, ...]:
+        """Sentences about what the settings do not say of its answers."""
+        said = []
+        if self.mixed:
+            said.append(f"Its answers were not all computed alike: {'; '.join(self.mixed)}.")
+        if self.not_sent:
+            said.append(
+                f"The server refused {', '.join(self.not_sent)}: its own values were in effect."
+            )
+        return tuple(said)
+
+    @property
     def not_sent(self) -> tuple[str, ...]:
         """Sampling params that servers refused and that would have changed answers."""
         computed = [session.computed for session in self.sessions if session.computed is not None]

@@ -168,6 +168,10 @@ class BaseEngineSettings(Settings):
         """Return the specification by which earlier versions stored the same answers. Default: the same one."""
         return specification
 
+    def on_any_machine(self, specification: "Specification") -> "tuple[Specification, ...]":
+        """Return the specifications that machines of different kinds give the same answers. Default: one for all."""
+        return (specification,)
+
     @abstractmethod
     def resolve(self, model_name: str) -> "ResolvedModel":
         """Return the model to which this engine resolves a name.

@@ -90,6 +90,16 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         }
         return specification.model_copy(update=changes)
 
+    def on_any_machine(self, specification: "Specification") -> "tuple[Specification, ...]":
+        """Return the specification of GPUs, where `dtype` is the checkpoint's by default, and of CPUs, where it is float32."""
+        if self.dtype != "auto":
+            return (specification,)
+        on_gpu = {name: value for name, value in specification.engine.items() if name != "dtype"}
+        return tuple(
+            specification.model_copy(update={"engine": engine})
+            for engine in (on_gpu, {**on_gpu, "dtype": "float32"})
+        )
+
     def _decided(
         self, model: "ResolvedModel", decided: dict[str, Any], *, truncate: bool
     ) -> dict[str, Any]:

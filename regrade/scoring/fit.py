@@ -67,10 +67,7 @@ def _share_right(answers: AnswerSet, scorer: "Scorer") -> float:
 
 def notes(answers: AnswerSet, file: ScoreFile) -> Iterator[str]:
     """Yield a sentence for each reason to doubt the benchmark's headline score."""
-    if mixed := answers.manifest.mixed:
-        yield f"Its answers were not all computed alike: {'; '.join(mixed)}."
-    if not_sent := answers.manifest.not_sent:
-        yield f"The server refused {', '.join(not_sent)}: its own values were in effect."
+    yield from answers.manifest.doubts
     overall = file.summary.overall
     if file.scorer != answers.manifest.scorers[0]:
         return

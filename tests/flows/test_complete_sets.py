@@ -1,5 +1,6 @@
 """`machines: n` starts no runs for answers that are all stored."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,19 +9,22 @@ import pytest
 
 from flows import generating
 from regrade.answers.local import LocalRepository
+from regrade.engines.vllm import VllmEngine
 from tests.builders import specification
 from tests.stored import numbers, publish
+from tests.sums import plan_of
 
 
 @pytest.mark.parametrize(("stored", "is_complete"), [(4, True), (3, False)])
+@pytest.mark.parametrize("dtype", [{}, {"dtype": "float32"}])
 def test_no_machine_is_asked_for_a_set_that_is_complete(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: int, is_complete: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: int, is_complete: bool, dtype: Any
 ):
+    """A coordinator with vLLM for CPUs plans in float32; workers with GPUs call the same answers otherwise."""
+    planned = specification().model_copy(update={"engine": {**specification().engine, **dtype}})
     repository = LocalRepository(tmp_path / "answers")
     publish(repository, numbers(0, stored), total=4)
-    work = SimpleNamespace(
-        repository=repository, plan=SimpleNamespace(specification=specification())
-    )
+    work = SimpleNamespace(repository=repository, plan=replace(plan_of(4), specification=planned))
     asked: list[int] = []
 
     def start_machines(machines: int, _: object) -> list[Any]:
@@ -34,9 +38,10 @@ def test_no_machine_is_asked_for_a_set_that_is_complete(
     monkeypatch.setattr(generating, "engine_no_longer_needed", lambda: None)
     monkeypatch.setattr(generating, "start_machines", start_machines)
     monkeypatch.setattr(generating, "wait_for_machines", finish)
-    job: Any = SimpleNamespace(generation_parameters={})
+    job: Any = SimpleNamespace(generation_parameters={}, engine=VllmEngine())
 
     _, (answers,) = generating.generate_on_machines(job, 3)
 
     assert answers.manifest.state == "complete"
+    assert work.plan.specification.answer_set_id == answers.manifest.answer_set_id
     assert asked == ([] if is_complete else [3])

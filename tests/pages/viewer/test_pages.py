@@ -11,10 +11,18 @@ import pytest
 
 from regrade.pages.viewer.filters import AnswerFilters
 from regrade.settings import SamplingParams
-from tests.builders import row
+from tests.builders import row, session
 from tests.comparing.sides import answer
 from tests.pages.viewer.reading import Reader
-from tests.stored import commit_shards, numbers, publish, score, score_with_an_older_scorer
+from tests.stored import (
+    again,
+    commit_manifest,
+    commit_shards,
+    numbers,
+    publish,
+    score,
+    score_with_an_older_scorer,
+)
 
 DOCS = Path(__file__).parents[3] / "docs" / "viewing.md"
 HOSTILE = "</pre><script>alert(1)</script><b>x</b>\x1b[31m \u202eabc\u200b javascript:alert(1)"
@@ -560,3 +568,17 @@ def test_scores_in_another_order_are_those_of_their_answers(reader: Reader):
     page = reader.page(f"/sets/{reversed_set.manifest.answer_set_id}?verdict=wrong")
     assert [int(line.split()[0]) for line in page.rows] == [3]
     assert "stale" in page.text
+
+
+def test_answers_that_were_not_computed_alike_say_so_on_every_page(reader: Reader):
+    answers = publish(reader.repository, mixed(), scorers=("number",))
+    score(answers)
+    mixed_by = "layers: Fp8LinearMethod against Fp8LinearMethod, 16-bit activations"
+    changes = {"mixed": [mixed_by], "computed": {"not_sent": ["temperature 0.0", "top_p 1.0"]}}
+    known = session().model_dump(mode="json")
+    commit_manifest(again(answers), sessions=[known | changes])
+
+    for address in ("/", f"/sets/{answers.manifest.answer_set_id}"):
+        page = reader.page(address).text
+        assert f"Its answers were not all computed alike: {mixed_by}." in page
+        assert "The server refused temperature 0.0: its own values were in effect." in page
