@@ -169,7 +169,8 @@ def _one_batch(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(parts) == 1:
         return parts[0]
     table = pa.Table.from_batches(parts, SCORING_SCHEMA).combine_chunks()
-    return pa.record_batch([column.combine_chunks() for column in table.columns], SCORING_SCHEMA)
+    columns = [column.combine_chunks() for column in table.columns]
+    return pa.record_batch(columns, schema=SCORING_SCHEMA)
 
 
 def _completed(scores: pa.RecordBatch, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -124,7 +124,7 @@ SECURITY = {
     "**Answers and files of others.**": (
         5,
         "test_sizes_that_the_manifest_makes_up_are_refused_before_anything_is_read "
-        "test_a_folder_named_from_outside_is_an_error_and_no_path test_no_repeated_mixture_takes_long "
+        "test_a_folder_named_from_outside_is_an_error_and_no_path test_no_pattern_takes_more_than_linear_time "
         "test_no_pickle_in_a_file_is_ever_loaded "
         "test_a_row_with_more_than_the_memory_holds_is_decoded_in_a_child_process_only "
         "test_json_that_takes_many_times_its_size_in_memory_is_not_parsed "
@@ -132,6 +132,12 @@ SECURITY = {
         "test_nothing_in_a_name_or_an_answer_breaks_out_of_the_page "
         "test_a_terminal_shows_markup_and_escape_codes_as_text "
         "test_an_answer_is_no_formula_in_a_spreadsheet_and_comes_back",
+    ),
+    "**An answer at which a scorer fails**": (
+        3,
+        "test_an_answer_at_which_a_scorer_fails_costs_its_row test_changed_answers_are_scored "
+        "test_an_answer_that_ends_the_sandbox_of_its_tests_costs_one_verdict "
+        "test_a_scorer_that_fails_at_all_answers_ends_the_scoring",
     ),
     "**Other users of the machine.**": (
         2,
