@@ -58,7 +58,24 @@ class IfEval(PublishedBenchmark):
 
 
 def _read_row(index: int, row: Mapping[str, Any]) -> Question:
-    prompt, names = question_text(index, row["prompt"]), row["instruction_id_list"]
+    prompt = question_text(index, row["prompt"])
+    instructions = read_instructions(index, row)
+    given = [instruction["kwargs"] for instruction in instructions]
+    return Question(
+        content={"prompt": prompt, "kwargs": given},
+        target=", ".join(str(instruction["id"]) for instruction in instructions),
+        fields={"prompt": prompt},
+        doc={"key": row["key"], "prompt": prompt, "instructions": instructions},
+    )
+
+
+def read_instructions(index: int, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the instructions of a row, each with `id` and `kwargs`, as the scorers read them from `doc`.
+
+    Raises:
+        RowError: If names and arguments do not fit together.
+    """
+    names = row["instruction_id_list"]
     is_list = isinstance(names, list) and names and all(isinstance(name, str) for name in names)
     if not is_list:
         raise RowError(index, f"instruction_id_list is {names!r}; expected a list of names")
@@ -67,15 +84,9 @@ def _read_row(index: int, row: Mapping[str, Any]) -> Question:
         found = len(arguments) if isinstance(arguments, list) else repr(arguments)
         raise RowError(index, f"there are {len(names)} instructions, but kwargs is {found}")
     given = [_arguments(index, fields) for fields in arguments]
-    instructions = [
+    return [
         {"id": name.strip(), "kwargs": kwargs} for name, kwargs in zip(names, given, strict=True)
     ]
-    return Question(
-        content={"prompt": prompt, "kwargs": given},
-        target=", ".join(name.strip() for name in names),
-        fields={"prompt": prompt},
-        doc={"key": row["key"], "prompt": prompt, "instructions": instructions},
-    )
 
 
 def _arguments(index: int, arguments: object) -> dict[str, Any]:

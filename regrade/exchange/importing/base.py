@@ -27,6 +27,8 @@ class Columns(Settings):
     """Column with the list of choices."""
     subset: str | None = None
     """Column by which results are broken down."""
+    doc: str | None = None
+    """Column with what a scorer reads beside the target, as JSON: tests of a program, instructions, criteria."""
     score: str | None = None
     """Column with the original tool's score of each answer: true or false, or a number from 0 to 1."""
     extracted: str | None = None
@@ -70,6 +72,8 @@ class ImportedRow:
     repeat: int = 0
     choices: tuple[str, ...] = ()
     subset: str = ""
+    doc: str | None = None
+    """What a scorer reads beside the target, as JSON."""
     prompt: str | None = None
     prompt_kind: Literal["text", "messages"] = "text"
     reasoning: str | None = None

@@ -269,6 +269,7 @@ def _generation(row: ImportedRow, sample_id: str, target: str | None) -> dict[st
         "reasoning_open": (row.prompt or "").rstrip().endswith("<think>"),
         "target": target,
         "choices": list(row.choices),
+        "doc": row.doc,
         "text": row.text,
         "reasoning": row.reasoning,
         "label_logprobs": None if row.label_logprobs is None else list(row.label_logprobs),

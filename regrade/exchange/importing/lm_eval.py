@@ -21,6 +21,7 @@ from regrade.exchange.importing.base import (
 )
 from regrade.exchange.importing.files import SourceFile, finite
 from regrade.exchange.importing.record import Json, Record, as_json, clean
+from regrade.exchange.importing.table import known_doc
 from regrade.settings import PromptFormat
 
 # Choices that lm-evaluation-harness ranked by log-probability, and the right one.
@@ -198,6 +199,7 @@ def _rows(index: int, record: Record, scores: Mapping[str, RowScore]) -> list[Im
         "question": question or None,
         "prompt": prompt,
         "prompt_kind": kind,
+        "doc": known_doc(record, record.peek("doc")),
     }
     if isinstance(responses[0][0] if responses[0] else None, list):
         ranked = read_ranked(record, responses)

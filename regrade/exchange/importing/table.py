@@ -1,8 +1,13 @@
 """Reader of any table whose columns the user names: Parquet, JSON lines, or a JSON list (`.gz` too)."""
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from pydantic import ValidationError
+
+from regrade.benchmarks.ifeval import read_instructions
+from regrade.benchmarks.questions.targets import RowError
 from regrade.exchange.importing.base import (
     Columns,
     ImportedRow,
@@ -13,6 +18,8 @@ from regrade.exchange.importing.base import (
 )
 from regrade.exchange.importing.files import SourceFile, finite
 from regrade.exchange.importing.record import Json, Record, as_json, clean
+from regrade.records.columns import json_text
+from regrade.scorers.programs.task import doc_of
 from regrade.settings.errors import SettingsError
 
 SCORE = "score"
@@ -84,6 +91,7 @@ def table_rows(
             target=target,
             choices=_choices(record, columns),
             subset=_as_text(record, columns.subset) or "",
+            doc=_doc(record, columns.doc),
             prompt=prompt,
             text=text,
             scores={} if score is None else {scoring: score},
@@ -133,6 +141,48 @@ def _scores(record: Record, columns: Columns, n_answers: int) -> Sequence[RowSco
 
 def _choices(record: Record, columns: Columns) -> tuple[str, ...]:
     return (record.texts(columns.choices) or ()) if columns.choices is not None else ()
+
+
+def _doc(record: Record, path: str | None) -> str | None:
+    """Return the document of a question as JSON. A text should be JSON already."""
+    text = _as_text(record, path)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise record.error(f"'{path}' should be JSON, found {text!r:.60}.") from error
+    return known_doc(record, found) or text
+
+
+def known_doc(record: Record, row: object) -> str | None:
+    """Return what scorers read of a row of IFEval, HumanEval or MBPP; None for another document.
+
+    Raises:
+        ImportFileError: If such a row is not complete.
+    """
+    if not isinstance(row, Mapping):
+        return None
+    try:
+        if {"prompt", "instruction_id_list", "kwargs"} <= row.keys():
+            instructions = read_instructions(0, row)
+            return json_text({"prompt": row["prompt"], "instructions": instructions})
+        if {"prompt", "test", "entry_point"} <= row.keys():
+            prompt, function = str(row["prompt"]), row["entry_point"]
+            task = doc_of(
+                function=function,
+                prompt=f"{prompt.strip()}\n",
+                before=prompt.partition(f"def {function}(")[0].strip(),
+                tests=[{"source": row["test"]}],
+                has_check=True,
+            )
+            return json_text(task)
+        if {"test_list", "test_setup_code"} <= row.keys():
+            source = "\n".join([row["test_setup_code"] or "", *row["test_list"]])
+            return json_text(doc_of(tests=[{"source": source}]))
+    except (RowError, ValidationError, TypeError) as error:
+        raise record.error(f"its document cannot be used: {error}") from error
+    return None
 
 
 def _as_text(record: Record, path: str | None) -> str | None:

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from regrade.exchange.importing import table
 from regrade.exchange.importing.base import Columns, ImportedSet, RowScore, TableOptions
 from regrade.exchange.importing.files import ImportFileError, SourceFile
+from regrade.scorers.programs.task import read_task
 from regrade.settings.errors import SettingsError
 from tests.exchange.importing.writing import jsonl, parquet
 
@@ -115,3 +117,41 @@ def test_a_column_that_does_not_fit_is_named_with_its_row(
 ):
     with pytest.raises(ImportFileError, match=f"row 0: {says}"):
         read(jsonl(tmp_path / "a.jsonl", ROW), columns)
+
+
+IFEVAL = {
+    "key": 1,
+    "prompt": "Write # twice.",
+    "instruction_id_list": ["keywords:letter_frequency"],
+    "kwargs": [{"letter": "#", "let_frequency": 2, "let_relation": "at least", "keyword": None}],
+}
+HUMANEVAL = {
+    "prompt": "def f(x):\n",
+    "test": "def check(candidate):\n    assert candidate(1) == 1\n",
+    "entry_point": "f",
+}
+MBPP = {"test_list": ["assert f(1) == 1"], "test_setup_code": "import math"}
+
+
+def test_a_document_reaches_the_scorers_also_as_its_benchmark_publishes_it(tmp_path: Path):
+    own = {"function": "f", "cases": [{"input": [1], "output": 1}]}
+    rows = [{"text": "x", "doc": doc} for doc in (IFEVAL, HUMANEVAL, MBPP, own, json.dumps(own))]
+    path = jsonl(tmp_path / "a.jsonl", *rows)
+
+    docs = [str(row.doc) for row in read(path, Columns(text="text", doc="doc")).rows]
+
+    kwargs = {"letter": "#", "let_frequency": 2, "let_relation": "at least"}
+    instruction = {"id": "keywords:letter_frequency", "kwargs": kwargs}
+    assert json.loads(docs[0]) == {"prompt": "Write # twice.", "instructions": [instruction]}
+    tasks = [read_task("s", doc) for doc in docs[1:]]
+    assert [(task.function, task.has_check) for task in tasks] == [
+        ("f", True), (None, False), ("f", False), ("f", False)
+    ]  # fmt: skip
+    assert tasks[1].tests[0].source == "import math\nassert f(1) == 1"
+
+
+def test_a_document_that_is_none_is_refused_with_its_row(tmp_path: Path):
+    for doc, says in (("no JSON", "should be JSON"), ({**IFEVAL, "kwargs": []}, "kwargs is 0")):
+        path = jsonl(tmp_path / "a.jsonl", {"text": "x", "doc": doc})
+        with pytest.raises(ImportFileError, match=says):
+            read(path, Columns(text="text", doc="doc"))
