@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field
 
 from regrade.answers.result import Result
 from regrade.answers.rows import row_keys
@@ -11,7 +12,15 @@ from regrade.records.rubrics.facts import JudgeRun, judge_run
 from regrade.records.rubrics.family import family_warning
 from regrade.settings import StrictModel
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
-from regrade.stats.bias import LengthBias, OrderBias, length_bias, order_bias
+from regrade.stats.bias import (
+    ControlledWins,
+    LengthBias,
+    OrderBias,
+    controlled_wins,
+    length_bias,
+    order_bias,
+    style_of,
+)
 from regrade.stats.metrics import score_values
 from regrade.stats.named import row_metrics
 
@@ -25,6 +34,8 @@ class Bias(StrictModel):
     """None for pairs, and if the judged answers cannot be read."""
     order: OrderBias | None = None
     """None unless pairs were judged."""
+    controlled: ControlledWins | None = Field(None, exclude_if=lambda wins: wins is None)
+    """Wins of pairs with length and style held equal; None without pairs, and if the answers cannot be read."""
     reason: str = ""
     """Reason why lengths are unknown."""
 
@@ -39,6 +50,10 @@ class Bias(StrictModel):
         if self.order is not None:
             named["bias/prefers_first"] = self.order.prefers_first.value
             named["bias/inconsistent"] = self.order.inconsistent
+        if self.controlled is not None:
+            for name in ("length", "style"):
+                wins = getattr(self.controlled, name)
+                named[f"bias/{name}_controlled"] = None if wins is None else wins.value
         return {name: value for name, value in named.items() if value is not None}
 
 
@@ -65,12 +80,13 @@ def bias_of(answers: AnswerSet, table: pa.Table) -> Bias | None:
     if run is None:
         return None
     family = family_warning(specification)
-    if run.rubric.kind == "pairwise":
-        return Bias(family=family, order=_order(table))
+    order = _order(table) if run.rubric.kind == "pairwise" else None
     try:
+        if run.rubric.kind == "pairwise":
+            return Bias(family=family, order=order, controlled=_controlled(answers, run, table))
         return Bias(family=family, length=_length(answers, run, table))
     except (SettingsError, RepositoryError, DamagedAnswersError) as error:
-        return Bias(family=family, reason=str(error))
+        return Bias(family=family, order=order, reason=str(error))
 
 
 def _length(answers: AnswerSet, run: JudgeRun, table: pa.Table) -> LengthBias | None:
@@ -85,6 +101,25 @@ def _length(answers: AnswerSet, run: JudgeRun, table: pa.Table) -> LengthBias | 
             lengths.append(len(given.answer))
             questions.append(sample_id)
     return length_bias(np.array(values), np.array(lengths, np.int64), _numbered(questions))
+
+
+def _controlled(answers: AnswerSet, run: JudgeRun, table: pa.Table) -> ControlledWins | None:
+    candidate, baseline = judged_answers(answers), judged_answers(answers, side="baseline")
+    given: dict[tuple[str, int], list[float]] = {}
+    for (sample_id, repeat), value in zip(
+        row_keys(table), score_values(table).tolist(), strict=True
+    ):
+        key = (sample_id, run.place(repeat)[0])
+        if np.isfinite(value) and key in candidate and key in baseline:
+            given.setdefault(key, []).append(value)
+    if not given:
+        return None
+    return controlled_wins(
+        np.array([float(np.mean(values)) for values in given.values()]),
+        np.array([style_of(candidate[key].answer) for key in given], np.int64),
+        np.array([style_of(baseline[key].answer) for key in given], np.int64),
+        _numbered([sample for sample, _ in given]),
+    )
 
 
 def _order(table: pa.Table) -> OrderBias | None:

@@ -35,8 +35,17 @@ def bias_lines(bias: Bias, scale: Scale) -> Iterator[str]:
         )
         if bias.order.inconsistent is not None:
             yield f"{percent(bias.order.inconsistent)} of the pairs change their verdict with the order, and count as ties"
+    if bias.controlled is not None:
+        yield f"wins with answers of equal length: {_share(bias.controlled.length)}"
+        yield f"wins with answers of equal length, headings, lists and bold text: {_share(bias.controlled.style)}"
     if bias.reason:
         yield f"lengths of the judged answers are not known: {bias.reason}"
+
+
+def _share(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "not known, the pairs are too few or too alike"
+    return f"{percent(estimate.value)} ({percent(estimate.low)} to {percent(estimate.high)})"
 
 
 def _signed(estimate: Estimate) -> str:

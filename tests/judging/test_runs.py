@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,8 +15,10 @@ from regrade.answers.verify import verify
 from regrade.answers.withheld import WithheldQuestions
 from regrade.exchange.importing.building import Names
 from regrade.exchange.importing.importer import import_files
+from regrade.judging.bias import bias_of
 from regrade.judging.readings import judged_answers, verdicts
 from regrade.records.columns import GENERATION_SCHEMA
+from regrade.results.bias import bias_lines
 from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
 from regrade.settings import Reuse
@@ -176,6 +179,36 @@ def test_pairs_that_do_not_agree_are_ties(tmp_path: Path):
     assert others(file)["prefers_first"] == pytest.approx(4 / 6)
     sides = judged_answers(judge_set, side="baseline")
     assert sides["sample-00002", 0].answer == "much better"
+
+
+def test_a_judge_that_likes_long_answers_finds_no_winner_among_equally_long_ones(tmp_path: Path):
+    lengths = np.add(np.random.default_rng(0).integers(1, 60, (2, 60)), [[15], [0]])
+    sides = [["x" * length for length in side] for side in lengths.tolist()]
+    for model, texts in zip(("org/tiny", "org/base"), sides, strict=True):
+        candidates(tmp_path / "answers", texts, model=model)
+
+    def longer_or_so(texts: dict[str, str]) -> str:
+        one, other = len(texts["first"]), len(texts["second"])
+        shorter = int(texts["question"][8:-1]) % 4 == 0
+        first = one <= other if shorter else one > other
+        return json.dumps({"explanation": "x", "verdict": "first" if first else "second"})
+
+    judge_set = run_judge(
+        ScriptedJudge(longer_or_so),
+        tmp_path,
+        answer_sets=("org/tiny",),
+        rubric="pairwise",
+        baseline="org/base",
+    )
+    result = score_answers(judge_set, "judge", force=True)
+
+    found = bias_of(judge_set, result.table)
+
+    assert (found.controlled.n, result.file.summary.overall.accuracy > 0.6) == (60, True)
+    assert found.controlled.length.low < 0.5 < found.controlled.length.high
+    lines = list(bias_lines(found, result.file.scale))
+    assert any(line.startswith("wins with answers of equal length: ") for line in lines)
+    assert found.figures["bias/length_controlled"] == found.controlled.length.value
 
 
 def test_criteria_give_a_share_of_points(tmp_path: Path):
