@@ -25,11 +25,21 @@ _T = TypeVar("_T")
 def model_config(arguments: "EngineArgs") -> "ModelConfig":
     """Return the model's configuration with the longest context that the model allows.
 
+    Of models with LongRoPE, vLLM's default is the length below which they use their short factors.
+
     Raises:
         SettingsError: If vLLM rejects the arguments.
     """
-    no_length: dict[str, Any] = {"max_model_len": None}
-    return _accepted(dataclasses.replace(arguments, **no_length).create_model_config)
+
+    def of_length(length: int | None) -> "ModelConfig":
+        changes: dict[str, Any] = {"max_model_len": length}
+        return _accepted(dataclasses.replace(arguments, **changes).create_model_config)
+
+    model = of_length(None)
+    rope = getattr(model.hf_text_config, "rope_parameters", None) or {}
+    longest, _ = model.model_arch_config.derived_max_model_len_and_key
+    is_longer = rope.get("rope_type") == "longrope" and model.max_model_len < longest < math.inf
+    return of_length(int(longest)) if is_longer else model
 
 
 def engine_config(

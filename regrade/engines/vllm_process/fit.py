@@ -1,6 +1,7 @@
 """Worker side: refuse a model that cannot fit, before its weights are read, and record the memory that it took."""
 
 import logging
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import VllmConfig
 
 logger = logging.getLogger(__name__)
+VARIABLE = "REGRADE_CHECK_FIT"
+"""Environment variable that switches the refusals off with `off`."""
 SECONDS = 60.0
 """Time limit of the check; without a result the model is loaded unchecked."""
 
@@ -61,12 +64,13 @@ def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
     usable = int(memory * share)
     device = "this machine has" if is_cpu else f"vLLM may use ({share:.0%} of {gib(memory)})"
     largest = max(need.weights)
-    if largest > usable:
+    unchecked = os.environ.get(VARIABLE) == "off"
+    if largest > usable and not unchecked:
         raise SettingsError(
             f"The model does not fit: its weights take {gib(largest)}{'' if is_cpu else ' of each GPU'}, {gib(largest - usable)} "
             f"more than {device}. {_ADVICE}"
         )
-    if by_memory:
+    if by_memory or unchecked:
         return need
     fixed = cache.kv_cache_memory_bytes
     rooms = (
@@ -91,7 +95,8 @@ def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
 
 _ADVICE = (
     "Share the model between more GPUs (engine.tensor_parallel_size), or quantise it: `regrade plan MODEL --gpus N` shows what "
-    "fits."
+    "fits. Counted are the weights as vLLM keeps them, quantised online if so set, and the KV cache, not activations and CUDA graphs; "
+    f"with {VARIABLE}=off, the model is loaded all the same."
 )
 
 

@@ -1,6 +1,8 @@
 """The configuration of vLLM: everything that is not set is as in vLLM's own `LLM`."""
 
 import dataclasses
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -214,3 +216,31 @@ def test_splits_and_copies_of_a_model_multiply(
     assert config.data_parallel_size == copies
     assert config.world_size == tensor * pipeline
     assert config.world_size_across_dp == tensor * pipeline * copies
+
+
+def test_a_model_with_longrope_allows_its_derived_maximum(demo_model: Path, tmp_path: Path):
+    """vLLM's default is the original length, up to which it uses the short factors."""
+    known = json.loads((demo_model / "config.json").read_text())
+    half = known["hidden_size"] // known["num_attention_heads"] // 2
+    rope = {
+        "rope_type": "longrope",
+        "rope_theta": 10000.0,
+        "short_factor": [1.0] * half,
+        "long_factor": [2.0] * half,
+        "original_max_position_embeddings": 256,
+    }
+    changes = {
+        "model_type": "phi3",
+        "architectures": ["Phi3ForCausalLM"],
+        "max_position_embeddings": 4096,
+        "original_max_position_embeddings": 256,
+        "rope_parameters": rope,
+        "rope_scaling": {"type": "longrope", **rope},
+        "pad_token_id": 0,
+    }
+    folder = tmp_path / "phi"
+    shutil.copytree(demo_model, folder)
+    (folder / "config.json").write_text(json.dumps({**known, **changes}))
+    arguments = engine_arguments(open_message(folder, VllmEngine()), is_cpu=True)
+
+    assert model_config(arguments).max_model_len == 4096

@@ -1,17 +1,20 @@
 """A model that cannot fit is refused before its weights are read; vLLM builds it without weights, in a fork."""
 
+import math
 import types
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from safetensors import safe_open
 
 from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.arguments import engine_arguments, engine_config
 from regrade.engines.vllm_process.engine import open_message
 from regrade.engines.vllm_process.fit import check_fit, memory_at_start
+from regrade.engines.vllm_process.meta_model import build_stages
 from regrade.settings.errors import SettingsError
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -46,6 +49,13 @@ def test_a_request_that_exceeds_the_kv_cache_is_refused_with_the_numbers(demo_mo
         check_fit(config(demo_model, cache=1 << 18), by_memory=False)
 
     assert "`regrade plan MODEL --gpus N` shows what fits" in str(caught.value)
+    assert "Counted are the weights as vLLM keeps them" in str(caught.value)
+
+
+def test_the_check_can_be_switched_off(demo_model: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("REGRADE_CHECK_FIT", "off")
+
+    assert check_fit(config(demo_model, cache=1 << 18), by_memory=False) is not None
 
 
 def test_a_length_that_vllm_chooses_by_the_memory_is_not_refused(demo_model: Path):
@@ -98,3 +108,22 @@ def test_an_engine_starts_unchecked_if_vllm_does_not_tell(
     memory = memory_at_start(made, None)
     assert (memory.weights, memory.other) == (None, None)
     assert memory.max_num_seqs > 0
+
+
+def test_weights_that_are_quantised_online_are_counted_as_they_will_be(demo_model: Path):
+    def weights(*, quantization: str | None) -> Any:
+        settings = VllmEngine(quantization=quantization, dtype="bfloat16", enforce_eager=True)
+        resolved = settings.resolve_to_plan(str(demo_model), needs_tokenizer=False)
+        message = open_message(settings, resolved, PromptRendering())
+        (stage,) = build_stages(
+            engine_config(engine_arguments(message, is_cpu=True), 512), for_gpu=True
+        )
+        return stage
+
+    plain, fp8 = weights(quantization=None), weights(quantization="fp8")
+    (file,) = demo_model.glob("*.safetensors")
+    with safe_open(file, "numpy") as tensors:
+        linear = [name for name in tensors.keys() if name.endswith("_proj.weight")]
+        halved = sum(math.prod(tensors.get_slice(name).get_shape()) for name in linear)
+
+    assert plain.weights - fp8.weights == halved > 0
