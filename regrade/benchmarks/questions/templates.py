@@ -3,7 +3,9 @@
 A template names a column directly, `{{ question }}`, or as `{{ row['the question'] }}` if its name is not a word.
 """
 
-from collections.abc import Mapping, Sized
+import re
+from collections.abc import Callable, Mapping, Sized
+from functools import wraps
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes
@@ -96,11 +98,13 @@ def _refuse_null(value: object) -> object:
 class _Environment(ImmutableSandboxedEnvironment):
     """A sandbox in which `{{ "a" * 10**10 }}` takes no memory; jinja2 bounds only `range`."""
 
-    intercepted_binops = frozenset(("*", "**"))
+    intercepted_binops = frozenset(("*", "**", "%"))
 
     def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
         """Compute `left * right` or `left ** right` if the result is not too large."""
         size = 0
+        if operator == "%" and isinstance(left, str):
+            _check_format(left, *(right if isinstance(right, tuple) else (right,)))
         if operator == "**" and isinstance(left, int) and isinstance(right, int):
             size = left.bit_length() * right
         elif operator == "*":
@@ -111,5 +115,49 @@ class _Environment(ImmutableSandboxedEnvironment):
             raise TemplateValueError(f"the result of `{operator}` would be too large")
         return super().call_binop(context, operator, left, right)
 
+    def call(self, context: Context, function: Any, /, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - jinja2's
+        """Call a function or method, unless it fills a text up to a large width."""
+        if getattr(function, "__name__", "") in _PADDING:
+            _check_width(*arguments, *options.values())
+        text = getattr(getattr(function, "__wrapped__", function), "__self__", None)
+        if isinstance(text, str) and getattr(function, "__name__", "") in ("format", "format_map"):
+            _check_format(text, *arguments, *options.values())
+        return super().call(context, function, *arguments, **options)
+
+
+_PADDING = frozenset(("center", "expandtabs", "ljust", "rjust", "zfill", "lipsum", "to_bytes"))
+
+
+def _check_width(*widths: object) -> None:
+    if any(isinstance(width, int) and width > MAX_REPEATED for width in widths):
+        raise TemplateValueError(f"it would fill a text with more than {MAX_REPEATED:,} characters")
+
+
+def _check_format(text: str, *values: object) -> None:
+    """Refuse a large width in a format of `%` or `format`, or as a value where the format asks for one."""
+    widths = [int(digits) for digits in _WIDTH.findall(text)]
+    _check_width(*widths, *(values if _ASKED_WIDTH.search(text) else ()))
+
+
+_WIDTH = re.compile(r"(?:%(?:\([^()]*\))?[-+ #0.]{0,5}|\{[^{}]*[:.][^{}]{0,4}?)([0-9]{7,})")
+_ASKED_WIDTH = re.compile(r"%[^%a-zA-Z]{0,8}\*|\{[^{}]*\{")
+
+
+def _bounded(filled: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a filter that fills up to no large width."""
+
+    @wraps(filled)
+    def run(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - as above
+        if filled is _FORMAT:
+            _check_format(str(arguments[0]), *arguments[1:], *options.values())
+            return filled(*arguments, **options)
+        _check_width(*arguments, *options.values())
+        return filled(*arguments, **options)
+
+    return run
+
 
 _ENVIRONMENT = _Environment(undefined=StrictUndefined, finalize=_refuse_null)
+_FORMAT = _ENVIRONMENT.filters["format"]
+for _name in ("center", "format", "indent", "tojson"):
+    _ENVIRONMENT.filters[_name] = _bounded(_ENVIRONMENT.filters[_name])

@@ -56,6 +56,18 @@ def test_text_is_filled_in_as_it_is() -> None:
         ("{{ 10**9 * q }}", {"q": "ab"}, "the result of `*` would be too large"),
         ("{{ (q * 1000000) | length }}", {"q": [1, 2]}, "the result of `*` would be too large"),
         ("{{ 9**(9**9) }}", {}, "the result of `**` would be too large"),
+        ("{{ q.ljust(2000000000) }}", {"q": "a"}, "more than 1,000,000 characters"),
+        ("{{ q.center(width) }}", {"q": "a", "width": 10**10}, "more than 1,000,000"),
+        ("{{ q | center(2000000000) }}", {"q": "a"}, "more than 1,000,000 characters"),
+        ("{{ q | indent(width=2000000000) }}", {"q": "a\nb"}, "more than 1,000,000 characters"),
+        ("{{ '\t'.expandtabs(2000000000) }}", {}, "more than 1,000,000 characters"),
+        ("{{ '%2000000000d' % 1 }}", {}, "more than 1,000,000 characters"),
+        ("{{ '%*d' % (n, 1) }}", {"n": 10**10}, "more than 1,000,000 characters"),
+        ("{{ '%2000000000d' | format(1) }}", {}, "more than 1,000,000 characters"),
+        ("{{ '{:>2000000000}'.format(q) }}", {"q": "a"}, "more than 1,000,000 characters"),
+        ("{{ '{:a>2000000000}'.format(q) }}", {"q": "a"}, "more than 1,000,000 characters"),
+        ("{{ '%(q)2000000000s' | format(q='a') }}", {}, "more than 1,000,000 characters"),
+        ("{{ '{:{}}'.format(q, 10**10) }}", {"q": "a"}, "more than 1,000,000 characters"),
         ("{{ q.append(1) }}", {"q": [1]}, "'append' of 'list' object is unsafe"),
     ],
 )
@@ -72,6 +84,13 @@ def test_a_template_may_multiply() -> None:
     text = "{{ '-' * 20 }}{{ 3 * 7 }} {{ 2**10 }} {{ 0.5 * n }}"
 
     assert RowTemplate("prompt", text).render({"n": 4}) == "-" * 20 + "21 1024 2.0"
+
+
+def test_a_template_may_format_large_numbers() -> None:
+    text = "{{ '{:,}'.format(n) }} {{ '%d' % n }} {{ '%5.1f' | format(n) }} {{ 7 % 4 }} {{ 'in: 12345678 {}'.format(n) }}"
+
+    rendered = RowTemplate("prompt", text).render({"n": 12345678})
+    assert rendered == "12,345,678 12345678 12345678.0 3 in: 12345678 12345678"
 
 
 def test_null_may_be_asked_for() -> None:
