@@ -7,7 +7,7 @@ decoding, first of the file and then of each batch.
 import atexit
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -246,6 +246,20 @@ class ParquetReader:
                 raise DamagedAnswersError(
                     self._name, f"column '{name}' has a null, but needs a value in every row."
                 )
+
+
+def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of batches in fewer of at most `BATCH_ROWS` and about `BATCH_BYTES`, as of many small shards."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if waiting and (rows + len(batch) > BATCH_ROWS or size + batch.nbytes > BATCH_BYTES):
+            yield pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows, size = rows + len(batch), size + batch.nbytes
+    if waiting:
+        yield pa.concat_batches(waiting)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pyarrow as pa
 from regrade.answers.base import Repository, StoredFile
 from regrade.answers.documents import check_size, read_json, read_manifest
 from regrade.answers.manifest import Manifest, Shard
-from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader
+from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader, together
 from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.withheld import COLUMNS as WITHHELD
@@ -44,7 +44,7 @@ class AnswerSet:
         return f"labels/{self.manifest.specification.folder}"
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the generations shard by shard, a few thousand rows at a time; with withheld questions, if they are at hand.
+        """Yield the generations in stored order, a few thousand rows at a time; with withheld questions, if they are at hand.
 
         Args:
             columns: Names out of `GENERATION_SCHEMA`.
@@ -53,14 +53,18 @@ class AnswerSet:
             DamagedAnswersError: If a shard does not match the manifest.
         """
         if not self.manifest.withheld or not set(columns) & set(WITHHELD):
-            for shard in self.manifest.shards:
-                yield from self.shard(shard, columns).batches()
+            yield from self._batches(columns)
             return
-        stored = list(dict.fromkeys(["sample_id", *columns]))
         questions = self.questions
-        for shard in self.manifest.shards:
-            for batch in self.shard(shard, stored).batches():
-                yield questions.joined(batch, columns)
+        for batch in self._batches(list(dict.fromkeys(["sample_id", *columns]))):
+            yield questions.joined(batch, columns)
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return together(
+            batch
+            for shard in self.manifest.shards
+            for batch in self.shard(shard, columns).batches()
+        )
 
     @property
     def questions(self) -> WithheldQuestions:
@@ -139,7 +143,8 @@ class AnswerSet:
 
     def only(self, shards: Collection[str]) -> "AnswerSet":
         """Return the answer set reduced to shards with the given sha256."""
-        kept = tuple(shard for shard in self.manifest.shards if shard.sha256 in shards)
+        wanted = set(shards)
+        kept = tuple(shard for shard in self.manifest.shards if shard.sha256 in wanted)
         changes = {"shards": kept, "rows": sum(shard.rows for shard in kept)}
         return replace(self, manifest=self.manifest.model_copy(update=changes))
 
@@ -161,7 +166,14 @@ class AnswerSet:
             )
         check_size(path, known.size, MAX_FILE_BYTES)
         local = self.repository.fetch(path, self.revision)
-        reader = ParquetReader(path, local, GENERATION_SCHEMA, columns)
+        try:
+            reader = ParquetReader(path, local, GENERATION_SCHEMA, columns)
+        except DamagedAnswersError:
+            if local.is_file():
+                raise
+            # Another process has just moved it in a commit: to its path, or away from it.
+            local = self.repository.fetch(path, self.revision)
+            reader = ParquetReader(path, local, GENERATION_SCHEMA, columns)
         if reader.rows != shard.rows:
             raise DamagedAnswersError(
                 path, f"the manifest says {shard.rows} rows, the file has {reader.rows}."

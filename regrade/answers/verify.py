@@ -189,16 +189,24 @@ def intact_part(answers: AnswerSet) -> tuple[AnswerSet, list[Problem]]:
 
     Every column is read. A shard that repeats a row of an earlier shard is not intact.
     """
-    keys = _Keys(answers.manifest)
-    kept: list[str] = []
-    problems: list[Problem] = []
+    read: list[Shard] = []
+    keys: list[pa.Table] = []
+    wrong: dict[str, str] = {}
     for shard in answers.manifest.shards:
         try:
-            keys.add(shard, _read(answers, shard), answers.folder)
-            kept.append(shard.sha256)
+            keys.append(_read(answers, shard))
+            read.append(shard)
         except DamagedAnswersError as error:
-            problems.append(Problem(f"{answers.folder}/{shard.name}", error.problem))
-    return (answers.only(kept) if problems else answers), problems
+            wrong[shard.name] = error.problem
+    if read:
+        wrong |= {s.name: why for s, why in _wrong(answers.manifest, read, pa.concat_tables(keys))}
+    intact = [shard for shard in answers.manifest.shards if shard.name not in wrong]
+    problems = [
+        Problem(f"{answers.folder}/{shard.name}", wrong[shard.name])
+        for shard in answers.manifest.shards
+        if shard.name in wrong
+    ]
+    return answers.only([s.sha256 for s in intact]) if problems else answers, problems
 
 
 def check_rows(answers: AnswerSet, rows: pa.Table) -> None:
@@ -211,60 +219,58 @@ def check_rows(answers: AnswerSet, rows: pa.Table) -> None:
     Raises:
         DamagedAnswersError: If there are any; it names the shard.
     """
-    # Checking all shards at once is fast. After an error, check one by one to find the shard.
-    keys = _Keys(answers.manifest)
-    try:
-        keys.add(None, rows, answers.folder)
-    except DamagedAnswersError:
-        keys, start = _Keys(answers.manifest), 0
-        for shard in answers.manifest.shards:
-            keys.add(shard, rows.slice(start, shard.rows), answers.folder)
-            start += shard.rows
-        raise
+    for shard, wrong in _wrong(answers.manifest, answers.manifest.shards, rows):
+        raise DamagedAnswersError(f"{answers.folder}/{shard.name}", wrong)
 
 
-class _Keys:
-    """The samples and repeats seen so far: 16 bytes per row, plus the text of each sample id once."""
+def _wrong(
+    manifest: Manifest, shards: Sequence[Shard], rows: pa.Table
+) -> Iterator[tuple[Shard, str]]:
+    """Yield the shards with duplicate or impossible combinations of sample and repeat; their rows count as not there.
 
-    def __init__(self, manifest: Manifest) -> None:
-        self._repeats = manifest.specification.repeats
-        self._samples = manifest.n_samples
-        self._ids: pa.Array[Any] = pa.array([], pa.string())
-        self._seen: IntArray = np.empty(0, np.int64)
-
-    def add(self, shard: Shard | None, rows: pa.Table, folder: str) -> None:
-        """Add all rows of a shard, or none if it raises `DamagedAnswersError`."""
-        path = f"{folder}/{shard.name}" if shard else folder
-        repeat = rows["repeat"].to_numpy().astype(np.int64)
-        if repeat.size and not 0 <= repeat.min() <= repeat.max() < self._repeats:
-            wrong = int(repeat[(repeat < 0) | (repeat >= self._repeats)][0])
-            raise DamagedAnswersError(
-                path, f"it has repeat {wrong}, expected 0 to {self._repeats - 1}."
+    Args:
+        manifest: The answer set's.
+        shards: Its shards that were read.
+        rows: Columns `sample_id` and `repeat` of these, in order.
+    """
+    if not rows.num_rows:
+        return
+    repeats = manifest.specification.repeats
+    repeat = rows["repeat"].to_numpy().astype(np.int64)
+    sample, names = _encoded(rows["sample_id"])
+    keys, key = np.unique(sample * repeats + repeat, return_inverse=True)
+    has_key, has_sample = np.zeros(len(keys), np.bool_), np.zeros(len(names), np.bool_)
+    start = samples = 0
+    for shard in shards:
+        part = slice(start, start + shard.rows)
+        start += shard.rows
+        outside = (repeat[part] < 0) | (repeat[part] >= repeats)
+        new = np.unique(sample[part])
+        new = new[~has_sample[new]]
+        duplicate = np.ones(shard.rows, np.bool_)
+        duplicate[np.unique(key[part], return_index=True)[1]] = False
+        duplicate |= has_key[key[part]]
+        if outside.any():
+            yield (
+                shard,
+                f"it has repeat {repeat[part][outside][0]}, expected 0 to {repeats - 1}.",
             )
-        chunks = [self._ids, *rows["sample_id"].chunks]
-        sample, distinct = _encoded(pa.chunked_array(chunks, pa.string()))
-        if len(distinct) > self._samples:
-            raise DamagedAnswersError(
-                path,
-                f"with it the answer set has more than the {self._samples:,} samples of the manifest.",
+        elif samples + len(new) > manifest.n_samples:
+            yield (
+                shard,
+                f"with it the answer set has more than the {manifest.n_samples:,} samples of the manifest.",
             )
-        sample = sample[len(self._ids) :]
-        new = sample * self._repeats + repeat
-        first = np.unique(new, return_index=True)[1]
-        duplicate = np.ones(len(new), np.bool_)
-        duplicate[first] = False
-        duplicate |= np.isin(new, self._seen)
-        if duplicate.any():
+        elif duplicate.any():
             row = int(np.flatnonzero(duplicate)[0])
-            raise DamagedAnswersError(
-                path,
-                f"row {row}: sample '{rows['sample_id'][row]}', repeat {repeat[row]} is a duplicate.",
-            )
-        self._ids = distinct
-        self._seen = np.concatenate([self._seen, new])
+            name, number = names[int(sample[part][row])], repeat[part][row]
+            yield shard, f"row {row}: sample '{name}', repeat {number} is a duplicate."
+        else:
+            has_sample[new] = True
+            has_key[key[part]] = True
+            samples += len(new)
 
 
-def _encoded(strings: "pa.ChunkedArray[pa.StringScalar]") -> tuple[IntArray, "pa.Array[Any]"]:
+def _encoded(strings: "pa.ChunkedArray[Any]") -> tuple[IntArray, "pa.Array[Any]"]:
     """Return a number for each string, and the distinct strings."""
     encoded: Any = strings.combine_chunks().dictionary_encode()  # not in the type stubs
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary

@@ -96,6 +96,16 @@ def test_small_shards_are_joined_when_the_set_is_complete(opened: Opener, tmp_pa
     assert verified(repository) == []
 
 
+def test_rows_of_many_small_shards_are_read_in_few_batches(
+    repository: LocalRepository, tmp_path: Path
+):
+    answers = in_parts(repository, tmp_path, PARTS - 1)[-1]
+
+    (batch,) = answers.batches(["index"])
+    assert batch["index"].to_pylist() == list(range(PARTS - 1))
+    assert len(score_answers(answers, "number").table or ()) == PARTS - 1
+
+
 def test_rows_that_were_published_before_the_shards_were_joined_are_not_published_again(
     repository: LocalRepository, tmp_path: Path
 ):

@@ -290,11 +290,15 @@ def test_duplicates_among_six_hundred_thousand_rows_are_found_in_little_memory(
 ) -> None:
     import time
     import tracemalloc
+    from dataclasses import replace
 
     import numpy as np
 
     n, repeats = 100_000, 6
     answers = publish(repository, [row(0)], total=n, repeats=repeats)
+    shard = answers.manifest.shards[0].model_copy(update={"rows": n * repeats})
+    manifest = answers.manifest.model_copy(update={"shards": (shard,)})
+    answers = replace(answers, manifest=manifest)
     ids = pa.array([f"{number:032x}" for number in range(n)] * repeats)
     repeat = np.repeat(np.arange(repeats, dtype=np.int32), n)
     whole = pa.table({"sample_id": ids, "repeat": repeat})

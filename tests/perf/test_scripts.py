@@ -93,6 +93,13 @@ def test_growth_plots_what_it_measured(results: Path) -> None:
     assert (results / "growth.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_commit_adds_as_much_to_a_long_history_as_to_a_short_one(results: Path) -> None:
+    short, long = rows_of(results, "growth", "--only", "commits", "--commits", "100", "300")
+
+    assert 0 < long["KiB"] < 2 * short["KiB"]
+    assert {"list", "show", "verify", "list bare", "list sets"} <= long.keys()
+
+
 @pytest.mark.skipif(
     not PEERS.exists(), reason="the peers are not installed: infra/install-peers.sh"
 )

@@ -42,14 +42,14 @@ def settings_apart(specifications: Sequence[Specification]) -> list[dict[str, st
             if name.startswith(_JUDGED) and name != _JUDGED_SET:
                 continue  # the id of the judged answers stands for all of it
             of_model = name.startswith(_OF_ONE_MODEL)
+            values: dict[str, dict[int, str]] = defaultdict(dict)
             for place in places:
-                near = [
-                    other
-                    for other in places
-                    if not of_model or flat[other]["model.name"] == flat[place]["model.name"]
-                ]
-                if len({flat[other].get(name, _UNSET) for other in near}) > 1:
-                    found[place][_title(name)] = _short(name, flat[place].get(name, _UNSET))
+                model = flat[place]["model.name"] if of_model else ""
+                values[model][place] = flat[place].get(name, _UNSET)
+            for group in values.values():
+                if len(set(group.values())) > 1:
+                    for place, value in group.items():
+                        found[place][_title(name)] = _short(name, value)
     return found
 
 
