@@ -254,12 +254,12 @@ def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows = size = 0
     for batch in batches:
         if waiting and (rows + len(batch) > BATCH_ROWS or size + batch.nbytes > BATCH_BYTES):
-            yield pa.concat_batches(waiting)
+            yield pa.concat_batches(waiting)  # type: ignore[attr-defined]  # missing in its stubs
             waiting, rows, size = [], 0, 0
         waiting.append(batch)
         rows, size = rows + len(batch), size + batch.nbytes
     if waiting:
-        yield pa.concat_batches(waiting)
+        yield pa.concat_batches(waiting)  # type: ignore[attr-defined]  # missing in its stubs
 
 
 @contextmanager
