@@ -1,6 +1,7 @@
 """Set before anything is imported: nothing reaches beyond this machine, and nothing of the user's is touched."""
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ os.environ.update(
         "REGRADE_FOLDERS": f"{tempfile.gettempdir()}:{Path(__file__).parents[1]}",
     }
 )
+# A shell that starts the tests in the background has its processes ignore Ctrl-C, and those that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # An address that nothing answers: a test that forgets its own Hub fails at once instead of asking the real one.
 os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
 for _name in (
