@@ -255,9 +255,8 @@ class LocalRepository:
             return self._adoption()
         if self.folder.is_dir():
             others = sorted({entry.name for entry in self.folder.iterdir()} - _NO_CONTENT)
-            if (
-                others and not self._own.is_dir()
-            ):  # asked afterwards: a first commit may be going on
+            # Asked last, because a first commit of another process may be going on.
+            if others and not self._own.is_dir():
                 raise RepositoryError(
                     self.uri,
                     f"it has other files ('{others[0]}') and no answers. Name a new or empty folder, or an "

@@ -1,11 +1,11 @@
 """Worker side: compute a value in a fork of this process, which has imported vLLM and is not changed."""
 
 import os
-import select
 import signal
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing.connection import wait
 from typing import Any
 
 import orjson
@@ -79,7 +79,7 @@ def _read(reader: int, deadline: float) -> bytes:
     """Return the output of the fork; b"" if it did not end before the deadline."""
     answer = bytearray()
     while (left := deadline - time.monotonic()) > 0:
-        if not select.select([reader], [], [], left)[0]:
+        if not wait([reader], left):  # also above 1,023, unlike `select.select`
             continue
         part = os.read(reader, 1 << 16)
         if not part:

@@ -1,5 +1,6 @@
 import faulthandler
 import os
+import resource
 import signal
 import time
 
@@ -36,6 +37,18 @@ def test_an_error_without_text_is_told_by_its_type():
 
     with pytest.raises(ForkFailedError, match=r"^AssertionError$"):
         in_fork(fail)
+
+
+def test_a_result_comes_back_through_a_descriptor_above_1023():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        assert in_fork(lambda: 5) == 5
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_crash_is_no_result():
