@@ -153,6 +153,9 @@ def _measure_again(running: RunningPoint, work: Work, engine: Engine) -> None:
         return  # a point that was continued, or lacks answers
     seconds = [progress.seconds]
     while not is_steady(seconds):
+        limit(
+            engine, running.point.in_flight
+        )  # it also forgets the prompts, which would be cheaper now
         with TemporaryDirectory() as folder, Spool(Path(folder) / "spool") as spool:
             seconds.append(generate(work.requests, engine, spool, lambda _: None).seconds)
     if again := seconds[1:]:

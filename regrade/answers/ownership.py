@@ -46,7 +46,7 @@ class Owner:
     started: int | None
     """Start of the process in clock ticks since boot: ids of processes are used again."""
     purpose: str = ""
-    """What it does with the spool, for people; empty if it generates."""
+    """Use of the spool, for people; empty if it generates."""
     is_held: bool = True
 
     def __str__(self) -> str:

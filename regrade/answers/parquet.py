@@ -70,6 +70,7 @@ class ParquetReader:
             DamagedAnswersError: If it does not match, was written by a newer regrade, or is too large.
         """
         self._name, self._local, self._expected = name, local, schema
+        self._sound_lists: set[str] = set()
         with _readable(name), pq.ParquetFile(local) as file:
             self._metadata = file.metadata
             self._found = file.schema_arrow
@@ -147,7 +148,7 @@ class ParquetReader:
     def _decoded(self, groups: Sequence[int] | None, size: int) -> Iterator[pa.RecordBatch]:
         """Yield batches of some row groups (None: all), at most `size` rows each."""
         decoded = 0
-        self._refuse_long_lists(size)
+        self._refuse_long_lists()
         # Text stays dictionary-encoded until its size is known: sizes in the file's metadata may be false.
         texts = [name for name in self._stored if self._schema.field(name).type == pa.string()]
         with (
@@ -177,11 +178,14 @@ class ParquetReader:
                 for start, stop in _spans(lengths):
                     yield self._plain(batch.slice(start, stop - start))
 
-    def _refuse_long_lists(self, rows: int) -> None:
-        """Decode the lists in a child process first: a single row can hold billions of values."""
-        lists = [name for name in self._stored if pa.types.is_list(self._schema.field(name).type)]
-        if lists and (problem := bomb_in(self._local, lists, rows, MAX_DECODED_BYTES)):
+    def _refuse_long_lists(self) -> None:
+        """Decode the lists in a child process first, once: a single row can hold billions of values."""
+        lists = {name for name in self._stored if pa.types.is_list(self._schema.field(name).type)}
+        if not lists - self._sound_lists:
+            return
+        if problem := bomb_in(self._local, sorted(lists), self._batch_rows, MAX_DECODED_BYTES):
             raise DamagedAnswersError(self._name, f"{problem}.")
+        self._sound_lists |= lists  # of all readers of this file: see `of`
 
     def table(self) -> pa.Table:
         """Return the whole file as a table; errors as in `batches`."""

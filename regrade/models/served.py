@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from email.utils import parsedate_to_datetime
+from operator import itemgetter
 from typing import Any
 
 from regrade.hub.http_client import Failure, NoResponseError, failure_of, send
@@ -103,9 +104,10 @@ def fingerprint(name: str, base_url: str, api_key_env: str) -> Fingerprint | Non
         )
         if response.status != 200:
             return None
-        choices = sorted(json.loads(response.content)["choices"], key=lambda one: one["index"])
+        choices = sorted(json.loads(response.content)["choices"], key=itemgetter("index"))
         answers = [
-            (one["logprobs"]["tokens"], one["logprobs"]["token_logprobs"]) for one in choices
+            (choice["logprobs"]["tokens"], choice["logprobs"]["token_logprobs"])
+            for choice in choices
         ]
         found = tuple(
             tuple((str(token), round(float(value), 4)) for token, value in zip(*both, strict=True))

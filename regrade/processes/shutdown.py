@@ -58,9 +58,8 @@ def end_on_signals(*, soon: bool = True) -> None:
         soon: It ends soon even if threads still wait, or a library drops the exception.
     """
     for number in _ENDING:
-        if (
-            signal.getsignal(number) is not signal.SIG_IGN
-        ):  # ignored: a shell's command in the background
+        # A shell's command in the background ignores SIGINT, and goes on doing so.
+        if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _on_signal)
     sys.unraisablehook = _report_unraisable
     if soon:

@@ -15,12 +15,14 @@ from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.continuing import NextQuestion, of_prompts, of_template
 from regrade.scorers.sessions import AnyScorer, BatchScore, Unit
 from regrade.settings import JUDGE_NAME
-from regrade.settings.errors import SettingsError, UserError
+from regrade.settings.errors import RegradeError, SettingsError
 
 logger = logging.getLogger("regrade.score")
 
 _PROMPTS_READ = 64
 """Prompts of an answer set that are read for what they have in common."""
+_NO_COINCIDENCE = 20
+"""Answers of a batch from which on a scorer that fails at all of them ends the scoring: it is not the answers."""
 
 
 def batches_for(answers: AnswerSet, scorer: AnyScorer) -> Iterator[pa.RecordBatch]:
@@ -109,17 +111,30 @@ def score_batch(
         unit: Rows that the scorer has to see at once.
 
     Raises:
-        UserError: If the scorer cannot score these answers.
-        Exception: What the scorer raised, if it fails at all answers, or has to see them at once.
+        RegradeError: If the scorer cannot score these answers, or what it needs, such as a sandbox, fails.
+        Exception: What the scorer raised, if it fails at all answers of a batch, or has to see them at once.
     """
     known = np.ones(len(batch), np.bool_)
     if "target" in columns:
         known = np.asarray(batch["target"].is_valid())
     answerable = batch.filter(pa.array(known))
+    failures: list[tuple[str, Exception]] = []
     if unit == "subset":
         scored = [_completed(score(answerable), answerable)] if known.any() else []
     else:
-        scored = _scored(score, answerable)
+        scored = _scored(score, answerable, failures)
+    if failures:
+        sample, error = failures[0]
+        if len(answerable) >= _NO_COINCIDENCE and len(failures) == len(answerable):
+            raise error
+        logger.warning(
+            "%d of %d answers are not scored, because the scorer fails at them; the first is sample '%s': %s: %s",
+            len(failures),
+            len(batch),
+            sample,
+            type(error).__name__,
+            error,
+        )
     if known.all():
         return _one_batch(scored)
     order = np.argsort(np.concatenate([np.flatnonzero(known), np.flatnonzero(~known)]))
@@ -127,26 +142,28 @@ def score_batch(
 
 
 def _scored(
-    score: BatchScore, batch: pa.RecordBatch, *, is_part: bool = False
+    score: BatchScore, batch: pa.RecordBatch, failures: list[tuple[str, Exception]]
 ) -> list[pa.RecordBatch]:
-    """Return the scores of a batch, in parts. An answer at which the scorer fails costs its row: halves are scored apart."""
+    """Return the scores of a batch, in parts. An answer at which the scorer fails costs its row: halves are scored apart.
+
+    Args:
+        score: Scores a batch.
+        batch: Answers whose targets are known.
+        failures: Gets the sample and the error of each such answer.
+    """
     if not len(batch):
         return []
     try:
         return [_completed(score(batch), batch)]
-    except UserError:
+    except RegradeError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever a scorer raises at a text
         if len(batch) == 1:
-            sample = batch["sample_id"][0]
-            logger.warning("sample '%s' is not scored: %s: %s", sample, type(error).__name__, error)
+            failures.append((str(batch["sample_id"][0]), error))
             return [_without_value(batch)]
         half = len(batch) // 2
         halves = (batch.slice(0, half), batch.slice(half))
-        parts = [part for rows in halves for part in _scored(score, rows, is_part=True)]
-        if not is_part and all(part["value"].null_count == len(part) for part in parts):
-            raise  # it is not the answers
-        return parts
+        return [part for rows in halves for part in _scored(score, rows, failures)]
 
 
 def _without_value(batch: pa.RecordBatch) -> pa.RecordBatch:

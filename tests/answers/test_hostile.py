@@ -20,6 +20,7 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
 
+from regrade.answers import parquet
 from regrade.answers.local import LocalRepository
 from regrade.answers.overview import BEGIN, END
 from regrade.answers.parquet import ParquetReader
@@ -236,6 +237,18 @@ def test_a_row_with_more_than_the_memory_holds_is_decoded_in_a_child_process_onl
     with pytest.raises((RegradeError, UnreadableError), match="batch of its rows takes more than"):
         read[reader]()
     assert pa.default_memory_pool().max_memory() - before < 100 << 20
+
+
+def test_the_lists_of_a_file_are_decoded_in_a_child_process_once(
+    answers: AnswerSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(parquet, "bomb_in", lambda *given: asked.append(given))
+    reader = answers.shard(answers.manifest.shards[0], ["sample_id", "choices"])
+    list(reader.batches())
+    reader.take([0])
+    reader.of(["choices"]).take([1])
+    assert [columns for _, columns, *_ in asked] == [["choices"]]
 
 
 def test_long_answers_come_in_small_batches(answers: AnswerSet) -> None:

@@ -116,6 +116,9 @@ def test_short_points_are_asked_again_only_to_measure(
     found = sweep(in_flight=(1, 4))
     (engine,) = engines.opened
     assert len(engine.asked) == 2 * 3 * ROWS
+    assert (
+        engine.limits == [1] * 3 + [4] * 3
+    )  # each time it forgets the prompts, which would be cheaper
     measured = [point.benchmarks[0] for point in found.points]
     assert [(m.rows, len(m.times)) for m in measured] == [(ROWS, 3)] * 2
     assert all(m.spread is not None for m in measured)

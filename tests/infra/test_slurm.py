@@ -123,7 +123,7 @@ def stand_in(settings: dict[str, str], tmp_path: Path) -> None:
 
 
 def starts(slurm: Slurm, job: str, logs: Path) -> list[int]:
-    """How often each task of an array began."""
+    """Number of times that each task of an array began."""
     files = [logs / f"regrade-{job}-{task}.log" for task in (1, 2)]
     return [file.read_text().count("begins") if file.exists() else 0 for file in files]
 

@@ -10,6 +10,7 @@ from regrade.scorers import load_scorer
 from regrade.scorers.base import PROMPT_FORMAT
 from regrade.scorers.sessions import SessionScorer
 from regrade.scoring.batches import score_batch
+from regrade.settings.errors import SandboxError
 from regrade.stats.metrics import summarise
 from tests.builders import row
 
@@ -87,8 +88,9 @@ def test_an_answer_at_which_a_scorer_fails_costs_its_row(caplog: pytest.LogCaptu
     expected = ["failed" if n in (2, 3, 4) else "scored" for n in range(8)]
     assert scores["outcome"].to_pylist() == expected
     assert scores["value"].is_null().to_pylist() == [outcome == "failed" for outcome in expected]
-    sample = batch["sample_id"][3].as_py()
-    assert f"sample '{sample}' is not scored: RecursionError: maximum depth" in caplog.text
+    [line] = caplog.messages
+    assert line.startswith("3 of 8 answers are not scored")
+    assert f"sample '{batch['sample_id'][2].as_py()}': RecursionError: maximum depth" in line
     with pytest.raises(RecursionError):  # one that sees all rows at once would give other scores
         score_batch(score, number.columns, batch, "subset")
 
@@ -98,4 +100,25 @@ def test_a_scorer_that_fails_at_all_answers_ends_the_scoring():
         raise OSError("no process")
 
     with pytest.raises(OSError, match="no process"):
+        score_batch(score, (), chats(*(row(n) for n in range(20))))
+
+
+def test_a_few_last_answers_at_which_a_scorer_fails_do_not_end_it():
+    def score(batch: pa.RecordBatch) -> pa.RecordBatch:
+        raise RecursionError("maximum depth")
+
+    scores = score_batch(score, (), chats(row(0), row(1)))
+
+    assert scores["outcome"].to_pylist() == ["failed", "failed"]
+
+
+def test_a_sandbox_that_does_not_start_ends_the_scoring_at_once():
+    asked = []
+
+    def score(batch: pa.RecordBatch) -> pa.RecordBatch:
+        asked.append(len(batch))
+        raise SandboxError("A sandbox did not start.")
+
+    with pytest.raises(SandboxError, match="did not start"):
         score_batch(score, (), chats(row(0), row(1), row(2)))
+    assert asked == [3]

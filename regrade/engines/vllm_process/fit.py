@@ -64,7 +64,7 @@ def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
     usable = int(memory * share)
     device = "this machine has" if is_cpu else f"vLLM may use ({share:.0%} of {gib(memory)})"
     largest = max(need.weights)
-    unchecked = os.environ.get(VARIABLE) == "off"
+    unchecked = _is_unchecked()
     if largest > usable and not unchecked:
         raise SettingsError(
             f"The model does not fit: its weights take {gib(largest)}{'' if is_cpu else ' of each GPU'}, {gib(largest - usable)} "
@@ -91,6 +91,13 @@ def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
             f"{_ADVICE[0].lower()}{_ADVICE[1:]}"
         )
     return need
+
+
+def _is_unchecked() -> bool:
+    value = os.environ.get(VARIABLE) or "on"
+    if value not in ("on", "off"):
+        raise SettingsError(f"{VARIABLE}={value} should be `on` or `off`.")
+    return value == "off"
 
 
 _ADVICE = (

@@ -73,7 +73,7 @@ class ImportedRow:
     choices: tuple[str, ...] = ()
     subset: str = ""
     doc: str | None = None
-    """What a scorer reads beside the target, as JSON."""
+    """Document that a scorer reads beside the target, as JSON."""
     prompt: str | None = None
     prompt_kind: Literal["text", "messages"] = "text"
     reasoning: str | None = None

@@ -24,7 +24,7 @@ _LIST = re.compile(
 _JOINS = re.compile(r"[,;&]|\b(?:and|or)\b")
 _PLACEHOLDER = re.compile(r"[\s.{}$_?]*|\\[lc]?dots|(?i:(?:your |the )?(?:final )?answer|result)")
 _FORMULA = re.compile(r"(\$\$|\\[\[(])|(?<![\\$])\$(?!\s)([^$\n]++)(?<![\\\s])\$(?!\d)")
-"""Where a formula begins, or a formula between single dollars."""
+"""Beginning of a formula, or a formula between single dollars."""
 _ENDS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
 _HASHES = re.compile(r"####[ \t]*(?P<line>[^\n]{0,200})")
 _HEADING = re.compile(

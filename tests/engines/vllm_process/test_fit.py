@@ -58,6 +58,13 @@ def test_the_check_can_be_switched_off(demo_model: Path, monkeypatch: pytest.Mon
     assert check_fit(config(demo_model, cache=1 << 18), by_memory=False) is not None
 
 
+def test_another_value_of_the_switch_is_refused(demo_model: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("REGRADE_CHECK_FIT", "no")
+
+    with pytest.raises(SettingsError, match="REGRADE_CHECK_FIT=no should be `on` or `off`"):
+        check_fit(config(demo_model, cache=1 << 18), by_memory=False)
+
+
 def test_a_length_that_vllm_chooses_by_the_memory_is_not_refused(demo_model: Path):
     assert check_fit(config(demo_model, cache=1 << 18), by_memory=True) is not None
 
