@@ -25,6 +25,8 @@ os.environ.update(
         "REGRADE_LOGS": str(_HOME / "logs"),
         "REGRADE_CACHE": str(_HOME / "cache"),
         "REGRADE_CPU_NICE": "10",
+        # Engines of two lanes at once share the memory of a machine with 24 GiB.
+        "VLLM_CPU_KVCACHE_SPACE": "1",
         "REGRADE_FOLDERS": f"{tempfile.gettempdir()}:{Path(__file__).parents[1]}",
     }
 )

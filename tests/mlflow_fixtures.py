@@ -2,9 +2,11 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from regrade.tracking.connection import connect
 from tests.server_process import free_port, server_process
 
 
@@ -19,3 +21,20 @@ def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     address = f"http://127.0.0.1:{port}"
     with server_process(command, f"{address}/health", folder / "server.log", folder=folder):
         yield address
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A database of MLflow without runs."""
+    path = tmp_path_factory.mktemp("mlflow-database") / "mlflow.db"
+    with connect(f"sqlite:///{path}") as client:
+        client.search_experiments()
+    return path.read_bytes()
+
+
+@pytest.fixture
+def mlflow_database(tmp_path: Path, empty_database: bytes) -> Path:
+    """The database where MLflow would create it: a copy, because its tables take seconds."""
+    path = tmp_path / "mlflow.db"
+    path.write_bytes(empty_database)
+    return path

@@ -38,7 +38,12 @@ def code(command: list[str]) -> int:
     ("command", "refusal", "verdict"),
     [
         (("compare", "org/first", "org/second"), 2, 0),
-        (("gate", "org/second", "--baseline", "org/first"), 3, 2),  # two questions are too few
+        pytest.param(
+            ("gate", "org/second", "--baseline", "org/first"),
+            3,
+            2,  # two questions are too few
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["compare", "gate"],
 )

@@ -25,7 +25,7 @@ from tests.tuning.sweep.made import paired_test, point, sweep
 
 MODEL = "meta-llama/Meta-Llama-3.1-70B-Instruct-w8a8"
 BENCHMARK = "lm_eval:mmlu_flan_n_shot_generative_stem"
-WIDTHS = (60, 80, 120, 200)
+WIDTHS = (60, *(pytest.param(width, marks=pytest.mark.slow) for width in (80, 120, 200)))
 _COMMANDS = """
 import sys
 from regrade.cli.main import run

@@ -52,14 +52,8 @@ def test_an_interrupted_run_ends_soon_and_says_that_the_answers_are_kept(
     assert left.items() <= spooled(command.spool).items()
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
-        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
-        signal.SIGKILL,
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_prefects_temporary_server_goes_with_the_run(on_hub: Make, number: signal.Signals):
     command = on_hub()
     del command.environment["PREFECT_API_URL"]
@@ -72,10 +66,10 @@ def test_prefects_temporary_server_goes_with_the_run(on_hub: Make, number: signa
     command.assert_nothing_left()
 
 
-@pytest.mark.parametrize(
-    "moments", [3, pytest.param(40, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
-)
-def test_a_stop_while_a_run_starts_is_one_line(served: Path, tmp_path: Path, moments: int):
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_stop_while_a_run_starts_is_one_line(served: Path, tmp_path: Path):
+    moments = 40
     home = {"PREFECT_HOME": str(tmp_path / "prefect")}
     command = Command(tmp_path / "here", ["generate", "--config", str(served)], home)
     with command.started("--answers", str(tmp_path / "answers")) as run:

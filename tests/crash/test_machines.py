@@ -71,6 +71,7 @@ def test_four_machines_make_one_answer_set_and_one_of_them_completes_it(
     assert found["asked"] < 4 * questions
 
 
+@pytest.mark.slow
 def test_machines_that_are_killed_twenty_five_times_lose_and_double_nothing(
     accounts: list[dict[str, Any]],
 ):

@@ -14,7 +14,11 @@ from tests.crash.harness import Command, accuracy, answer_set, stored
 from tests.prefect_fixtures import running_server
 from tests.server_process import free_port
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.usefixtures("mlflow_database"),
+    pytest.mark.prefect,
+    pytest.mark.timeout(600),
+]
 
 
 def evaluate(home: Path, served: Path, prefect: str, *more: str) -> Command:

@@ -30,6 +30,8 @@ from tests.comparing.sides import answer
 from tests.server_process import free_port
 from tests.stored import score
 
+pytestmark = pytest.mark.usefixtures("mlflow_database")
+
 
 @pytest.fixture
 def repository(tmp_path: Path) -> LocalRepository:

@@ -28,7 +28,7 @@ from tests.benchmarks.files import write_parquet
 from tests.command_line import ROOT
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
 
-pytestmark = pytest.mark.prefect
+pytestmark = [pytest.mark.usefixtures("mlflow_database"), pytest.mark.prefect]
 Judging = Callable[..., Evaluation]
 
 

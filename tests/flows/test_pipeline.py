@@ -14,7 +14,11 @@ from regrade.settings.errors import SettingsError
 from tests.command_line import DEMO
 from tests.flows.test_fresh_engine import MortalEngine
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.usefixtures("mlflow_database"),
+    pytest.mark.prefect,
+    pytest.mark.timeout(300),
+]
 ROWS = 6
 
 

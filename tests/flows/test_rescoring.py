@@ -24,6 +24,8 @@ from tests.command_line import Ran, regrade
 from tests.prefect_login import Login
 from tests.stored import again, numbers, publish, score_with_an_older_scorer
 
+pytestmark = pytest.mark.usefixtures("mlflow_database")
+
 WRONG = {"value": 0.0, "extracted": "17"}
 
 

@@ -117,6 +117,7 @@ def door(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    mlflow_database: Path,
 ) -> Door:
     """The command line with a copy of the frozen answers, which a test may change."""
     for name in ("answers", "judged"):

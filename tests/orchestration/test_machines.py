@@ -28,7 +28,11 @@ from regrade.settings.errors import SettingsError
 from tests.command_line import ROOT
 from tests.engines.openai_api.test_client import misbehaving_server
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(500)]
+pytestmark = [
+    pytest.mark.usefixtures("mlflow_database"),
+    pytest.mark.prefect,
+    pytest.mark.timeout(500),
+]
 PARAMETERS = {"model": "org/tiny", "benchmarks": ["gsm8k"]}
 
 

@@ -39,6 +39,7 @@ def test_the_copy_has_the_files_that_git_does_not_ignore_and_is_removed(checkout
     assert not folder.parent.exists()
 
 
+@pytest.mark.slow
 def test_a_mutant_is_killed_or_survives_and_the_module_is_restored(copy: Path) -> None:
     tests = ModuleTests.measured(copy, "rule.py", ["test_rule.py"])
 
@@ -60,6 +61,7 @@ def test_tests_that_fail_without_a_change_judge_no_mutants(copy: Path) -> None:
         ModuleTests.measured(copy, "rule.py", ["test_rule.py"])
 
 
+@pytest.mark.slow
 def test_tests_of_another_module_judge_no_mutants(copy: Path) -> None:
     (copy / "other.py").write_text("")
 

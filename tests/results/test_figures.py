@@ -22,6 +22,8 @@ from tests.comparing.sides import answer
 from tests.pages.viewer.reading import Page, Reader
 from tests.stored import score
 
+pytestmark = pytest.mark.usefixtures("mlflow_database")
+
 MADE_UP = Figure("halves", "halves of answers", "", lambda manifest, _: manifest.rows / 2, ",.2f")
 
 

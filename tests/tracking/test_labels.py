@@ -14,6 +14,8 @@ from regrade.tracking.labels import move_alias_tag
 from tests.comparing.sides import answer
 from tests.stored import tracked_as
 
+pytestmark = pytest.mark.usefixtures("mlflow_database")
+
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:

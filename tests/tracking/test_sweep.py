@@ -7,6 +7,8 @@ import pytest
 
 from regrade.tracking.sweep import EXPERIMENT, PointRun, track_sweep
 
+pytestmark = pytest.mark.usefixtures("mlflow_database")
+
 SWEEP = "0123456789ab"
 
 

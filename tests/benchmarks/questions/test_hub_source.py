@@ -192,7 +192,14 @@ def test_an_unreachable_hub_is_not_the_fault_of_the_source(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [Answer(503), Answer(429), Drop(), Answer(200, text='{"sha": "\udcff"}')], ids=repr
+    "fault",
+    [
+        Answer(503),
+        pytest.param(Answer(429), marks=pytest.mark.slow),
+        Drop(),
+        pytest.param(Answer(200, text='{"sha": "\udcff"}'), marks=pytest.mark.slow),
+    ],
+    ids=repr,
 )
 def test_a_hub_that_fails_once_is_asked_again(hub: Hub, tmp_path: Path, fault: Action) -> None:
     hub.server.fail("GET", "/api/datasets/openai/gsm8k$", fault)

@@ -15,6 +15,7 @@ from tests.checkpoints.training.trainings import history, train
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
 
 
+@pytest.mark.slow
 def test_a_resumed_training_evaluates_what_was_left_and_goes_on_counting(
     tmp_path: Path, quick: None
 ) -> None:

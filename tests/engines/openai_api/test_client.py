@@ -160,7 +160,7 @@ def misbehaving_server(server: Misbehaving | None = None) -> Iterator[Misbehavin
         with warnings.catch_warnings():
             # A server that goes away leaves connections that it was just accepting.
             warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
+            gc.collect(1)
 
 
 def run(

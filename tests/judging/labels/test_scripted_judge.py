@@ -42,6 +42,7 @@ def judged(tmp_path: Path) -> AnswerSet:
     return again(answers)
 
 
+@pytest.mark.slow
 def test_the_corrected_interval_covers_the_truth_that_the_judge_misses(
     judged: AnswerSet, tmp_path: Path
 ) -> None:

@@ -135,7 +135,13 @@ def test_a_taken_port_is_named():
         bound_socket("127.0.0.1", taken.getsockname()[1])
 
 
-@pytest.mark.parametrize("form", ["both", "option", "id", "comparison"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "both",
+        *(pytest.param(form, marks=pytest.mark.slow) for form in ("option", "id", "comparison")),
+    ],
+)
 def test_the_command_serves_until_it_is_stopped(stored: LocalRepository, tmp_path: Path, form: str):
     port, log = free_port(), tmp_path / "view.log"
     set_id = next((stored.folder / "answers").glob("*/*/*")).name

@@ -129,8 +129,11 @@ def test_no_hostile_program_does_what_it_tries(
     "tests",
     [
         Suite(f"assert f(1) == {EXPECTED}"),
-        Suite(f"def check(candidate):\n    assert candidate(1) == {EXPECTED}", "f"),
-        Suite(f"x = 1\nassert f(x) in [{EXPECTED}]"),
+        pytest.param(
+            Suite(f"def check(candidate):\n    assert candidate(1) == {EXPECTED}", "f"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(Suite(f"x = 1\nassert f(x) in [{EXPECTED}]"), marks=pytest.mark.slow),
     ],
     ids=["asserts", "check", "computed"],
 )
