@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from regrade.stats.speed import GIB
 from regrade.text.blocks import Table
 from regrade.text.markdown import markdown
-from regrade.tuning.plan.plan import Choice, Margin, MemoryPlan, SplitPlan, Target
+from regrade.tuning.plan.plan import ChosenSplit, Margin, MemoryPlan, SplitPlan, Target
 from regrade.tuning.plan.text import COLUMNS, blocks, fact_lines, headline, refused_lines
 
 FITTING = SplitPlan(
@@ -34,7 +34,7 @@ def plan(*splits: SplitPlan, chosen: SplitPlan | None = FITTING, **changes) -> M
     choice = None
     if chosen is not None:
         sizes = {"tensor": chosen.tensor, "pipeline": chosen.pipeline, "data": chosen.data}
-        choice = Choice(**sizes, reason="it fits.")
+        choice = ChosenSplit(**sizes, reason="it fits.")
     fields = {
         "model": "org/model",
         "revision": "a" * 40,

@@ -35,7 +35,7 @@ def as_text(content: object) -> str:
 
 
 @dataclass
-class _Choice:
+class _ArrivedAnswer:
     """The part of an answer that has arrived."""
 
     chunks: list[float] = field(default_factory=list)
@@ -69,7 +69,7 @@ class StreamedResponse:
     ended: bool = False
     """The server has sent the event `[DONE]`."""
     usage: dict[str, Any] = field(default_factory=dict)
-    choices: dict[int, _Choice] = field(default_factory=dict)
+    choices: dict[int, _ArrivedAnswer] = field(default_factory=dict)
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Append the pieces of an event.
@@ -79,7 +79,7 @@ class StreamedResponse:
         """
         self.usage = event.get("usage") or self.usage
         for choice in event.get("choices") or []:
-            self.choices.setdefault(int(choice.get("index", 0)), _Choice()).add(choice)
+            self.choices.setdefault(int(choice.get("index", 0)), _ArrivedAnswer()).add(choice)
 
     @property
     def is_whole(self) -> bool:

@@ -17,7 +17,7 @@ _TAIL = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class LabelSequences:
     """Labels after a prompt, to be scored in one pass per label."""
 
     sequences: tuple[Tokens, ...]
@@ -52,10 +52,10 @@ def single_tokens(prompt: Tokens, sequences: Sequence[Tokens]) -> Tokens | None:
     return tokens if len(set(tokens)) == len(tokens) else None
 
 
-def choices(prompt: Tokens, sequences: Sequence[Tokens]) -> Choices:
+def label_sequences(prompt: Tokens, sequences: Sequence[Tokens]) -> LabelSequences:
     """Return the sequences, scored from the first position at which any of them differs from the prompt."""
     start = min(_common_length(prompt, sequence) for sequence in sequences)
-    return Choices(tuple(sequences), start)
+    return LabelSequences(tuple(sequences), start)
 
 
 def _common_length(left: Tokens, right: Tokens) -> int:
@@ -76,7 +76,7 @@ class LabelTokens:
         prompt: Tokens,
         labels: tuple[str, ...],
         continued: Callable[[Sequence[str]], list[Tokens]],
-    ) -> Tokens | Choices:
+    ) -> Tokens | LabelSequences:
         """Return the token of each label, or the sequences to score separately.
 
         Args:
@@ -92,4 +92,4 @@ class LabelTokens:
         sequences = continued(labels)
         if ending not in self._cache:
             self._cache[ending] = single_tokens(prompt, sequences)
-        return self._cache[ending] or choices(prompt, sequences)
+        return self._cache[ending] or label_sequences(prompt, sequences)

@@ -15,7 +15,7 @@ from regrade.engines.vllm_process.continuations import (
     in_one_pass,
     windows,
 )
-from regrade.engines.vllm_process.labels import Choices, LabelTokens, Tokens
+from regrade.engines.vllm_process.labels import LabelSequences, LabelTokens, Tokens
 
 WireRequest = Mapping[str, Any]
 """A `Request` as JSON; `prompt` is a text, or a list of messages."""
@@ -27,7 +27,7 @@ _OPENS_A_THOUGHT = (
 )
 
 
-Ranking = Tokens | Choices | Continuations
+Ranking = Tokens | LabelSequences | Continuations
 """Token of each label, all scored in one pass; or sequences to score separately."""
 
 
@@ -75,7 +75,7 @@ class Prepared:
     """The model may reason before the answer, without this form."""
 
     @property
-    def separate(self) -> Choices | Continuations | None:
+    def separate(self) -> LabelSequences | Continuations | None:
         """Sequences to score separately, if there are any."""
         return None if isinstance(self.ranking, list) else self.ranking
 
@@ -168,7 +168,7 @@ class Prompts:
                     tuple(request["labels"]),
                     partial(self._continued, run, rendered),
                 )
-                if isinstance(ranking, Choices) and ranking.start < 1:
+                if isinstance(ranking, LabelSequences) and ranking.start < 1:
                     error = "The tokenizer splits the prompt differently when a label follows."
         return Prepared(
             request["key"],
@@ -264,13 +264,13 @@ class Prompts:
             return replace(
                 prepared, ids=ids, text=self._tokenizer.decode(ids), ranking=cut, truncated=True
             )
-        shortest = 2 if isinstance(ranking, Choices) else 1
+        shortest = 2 if isinstance(ranking, LabelSequences) else 1
         if not truncate or need.prompt - surplus < shortest:
             return too_large
-        if isinstance(ranking, Choices):
+        if isinstance(ranking, LabelSequences):
             if ranking.start - surplus < 1:
                 return too_large
-            ranking = Choices(
+            ranking = LabelSequences(
                 tuple(sequence[surplus:] for sequence in ranking.sequences),
                 ranking.start - surplus,
             )

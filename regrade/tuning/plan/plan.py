@@ -93,7 +93,7 @@ class SplitPlan(Split):
         return (self.concurrency or 0.0) * self.data
 
 
-class Choice(Split):
+class ChosenSplit(Split):
     """The split to begin with."""
 
     reason: str
@@ -116,7 +116,7 @@ class MemoryPlan(StrictModel):
     """Origin of the length, in words."""
     margin: Margin
     splits: tuple[SplitPlan, ...]
-    choice: Choice | None
+    choice: ChosenSplit | None
     """The split to begin with; None if none fits."""
     advice: str
     """Advice in a sentence: the reason of the choice, or what would fit."""
@@ -165,7 +165,7 @@ def rule_against(
     return None
 
 
-def choose(splits: Sequence[SplitPlan], max_model_len: int) -> Choice | None:
+def choose(splits: Sequence[SplitPlan], max_model_len: int) -> ChosenSplit | None:
     """Return the split to begin with: the fewest GPUs per copy that hold about 100 requests, the rest as copies.
 
     A copy more needs no communication between GPUs. A copy with little room for requests uses its GPUs badly, so that
@@ -203,7 +203,7 @@ def choose(splits: Sequence[SplitPlan], max_model_len: int) -> Choice | None:
         reason += f", and {chosen.data} copies of the model use all GPUs"
     if not flat:
         reason += "; without pipeline parallel nothing fits"
-    return Choice(
+    return ChosenSplit(
         tensor=chosen.tensor, pipeline=chosen.pipeline, data=chosen.data, reason=f"{reason}."
     )
 

@@ -123,11 +123,11 @@ class Caching(Single):
 @pytest.mark.parametrize(("cached", "again"), [(0, 0), (4, 0), (5, 2), (6, 2)])
 def test_labels_are_scored_without_what_the_cache_has(runner: str, cached: int, again: int):
     """A GPU's runner leaves out the cached positions, the other one leaves them empty."""
-    from regrade.engines.vllm_process.labels import Choices
+    from regrade.engines.vllm_process.labels import LabelSequences
 
     engine = Caching(cached, runner=runner)
     prompt = [9, 9, 9, 9, 9]
-    choices = Choices(([*prompt, 3, 4], [*prompt, 5, 6]), 5)
+    choices = LabelSequences(([*prompt, 3, 4], [*prompt, 5, 6]), 5)
 
     completions, ended = run(engine, [1], choices)
 

@@ -10,7 +10,7 @@ from tokenizers.processors import TemplateProcessing
 
 from regrade.engines.vllm_process.chat import TemplateChat
 from regrade.engines.vllm_process.context import Need
-from regrade.engines.vllm_process.labels import Choices
+from regrade.engines.vllm_process.labels import LabelSequences
 from regrade.engines.vllm_process.prompts import Prompts
 from tests.engines.vllm_process.test_labels import byte_level
 
@@ -141,7 +141,7 @@ def test_the_need_counts_prompt_and_new_tokens(small: Small):
 
     assert generate.need == Need(len(generate.ids), 8)
     assert single.need == Need(len(single.ids), 1)
-    assert isinstance(several.ranking, Choices)
+    assert isinstance(several.ranking, LabelSequences)
     assert several.need.new == len(several.ranking.sequences[1]) - len(several.ids) + 1
 
 
@@ -180,11 +180,11 @@ def test_label_sequences_are_cut_with_their_prompt(small: Small):
     (prepared,) = small.prompts.prepare(
         [request(0, "what is it? " * 50 + "Answer:", (" A", " A and B"))]
     )
-    assert isinstance(prepared.ranking, Choices)
+    assert isinstance(prepared.ranking, LabelSequences)
 
     cut = small.prompts.fit(prepared, 40, limit=512, truncate=True)
 
-    assert isinstance(cut.ranking, Choices)
+    assert isinstance(cut.ranking, LabelSequences)
     for before, after in zip(prepared.ranking.sequences, cut.ranking.sequences, strict=True):
         assert len(after) < 40
         assert after[cut.ranking.start :] == before[prepared.ranking.start :]

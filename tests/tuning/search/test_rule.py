@@ -10,7 +10,7 @@ import pytest
 from regrade.engines.vllm import VllmEngine
 from regrade.settings.errors import EngineError
 from regrade.stats.speed import Speed, Spread
-from regrade.tuning.plan.plan import Choice, Margin, MemoryPlan, SplitPlan, Target
+from regrade.tuning.plan.plan import ChosenSplit, Margin, MemoryPlan, SplitPlan, Target
 from regrade.tuning.search.job import LatencyLimits
 from regrade.tuning.search.records import TrialRecord
 from regrade.tuning.search.rule import MOST, TOKENS, Search, Split, StartedEngine, splits_to_try
@@ -223,7 +223,7 @@ PLAN = MemoryPlan(
     length_source="the benchmark",
     margin=Margin(bytes=1, measured=False, source="assumed"),
     splits=(split(1, 4, 2.0, lacking=5), split(4, 1, 500.0), split(2, 2, 120.0)),
-    choice=Choice(tensor=2, pipeline=1, data=2, reason="fits"),
+    choice=ChosenSplit(tensor=2, pipeline=1, data=2, reason="fits"),
     advice="fits",
 )
 
