@@ -9,6 +9,7 @@ import zlib
 
 import pytest
 
+from regrade.benchmarks.questions import contest_tests
 from regrade.benchmarks.questions.contest_tests import ContestTestsError, contest_cases
 from tests.benchmarks.programming import CONTEST_ROWS, FUNCTION_TESTS, private
 
@@ -54,6 +55,22 @@ def test_a_pickle_that_would_allocate_is_refused_before_it_does():
             )
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
         tracemalloc.stop()
+
+
+def test_few_packed_bytes_stand_for_few_and_many_for_many(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(contest_tests, "SMALL", 10_000)
+    numbers = "".join(f"{number * 7919 % 10**6} " for number in range(10_000))
+    row = {
+        "public_test_cases": "",
+        "private_test_cases": private([{"input": numbers, "output": ""}]),
+    }
+    assert contest_cases(row, is_function=False) == [(numbers, "")]
+    bomb = base64.b64encode(zlib.compress(bytes(10 << 20))).decode()
+    tracemalloc.start()
+    with pytest.raises(ContestTestsError, match=r"13,\d\d\d characters packed, are larger than 2"):
+        contest_cases({"public_test_cases": "", "private_test_cases": bomb}, is_function=False)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
