@@ -88,16 +88,17 @@ def matching(pattern: str, index: Mapping[str, TaskEntry]) -> list[TaskEntry]:
 
 def leaves(name: str, index: Mapping[str, TaskEntry]) -> list[TaskEntry]:
     """Return the tasks of a name that have a yaml file, in order."""
+    return [entry for entry in reached(name, index) if entry.kind == "task"]
+
+
+def reached(name: str, index: Mapping[str, TaskEntry]) -> list[TaskEntry]:
+    """Return the entry of a name and all entries of its members, in order."""
     found: dict[str, TaskEntry] = {}
-    open_names, seen = [name], set()
+    open_names = [name]
     while open_names:
         entry = index.get(open_names.pop(0))
-        if entry is None or entry.name in seen:
-            continue
-        seen.add(entry.name)
-        if entry.kind == "task":
+        if entry is not None and entry.name not in found:
             found[entry.name] = entry
-        else:
             open_names[:0] = entry.members
     return list(found.values())
 

@@ -1,20 +1,29 @@
-"""Scorer of tasks of lm-evaluation-harness, through its filters, metrics, aggregations and groups."""
+"""Scorer of tasks of lm-evaluation-harness, through its filters, metrics, aggregations and groups.
+
+Their patterns and functions are not ours, and may take any time for an answer. So generated answers are scored twice: first in
+child processes with limits, to see whether it ends, and then here, all together.
+"""
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pyarrow as pa
 
 from regrade.lm_eval.answers import response_of
 from regrade.lm_eval.documents import document_of
 from regrade.lm_eval.headline import headline
 from regrade.lm_eval.identity import content_hash
-from regrade.lm_eval.index import task_index
+from regrade.lm_eval.index import TaskEntry, reached, task_index
 from regrade.lm_eval.package import VERSION, check_installed
-from regrade.lm_eval.plan import plan_tasks
+from regrade.lm_eval.plan import TaskPlan, plan_tasks
 from regrade.lm_eval.scoring import QuestionScores, StoredQuestion, TaskScores
+from regrade.processes.limited import LimitedProcesses, Limits, Stopped, available_cores
 from regrade.records.columns import SCORING_SCHEMA
 from regrade.records.specification import Specification
 from regrade.scorers.base import TargetKind
@@ -26,10 +35,91 @@ from regrade.stats.named import Aggregate
 if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
+LIMITS = Limits(cpu_seconds=10, seconds=120, memory=2 << 30)
+"""Limits of an answer, and of as many answers as are tried at once."""
+_AT_ONCE = 100
+logger = logging.getLogger("regrade.score")
 _KEPT = 200
 """Longest extracted answer stored in the scores, in characters."""
+_GENERATED = "generate_until"
+_MOST_PROCESSES = 4
+"""Processes that try the answers, if their number is not set: each imports lm_eval first."""
 _INVALID = "[invalid]"
 """Result of lm_eval's filters if a pattern finds nothing."""
+
+
+class Trial:
+    """Child processes that score answers and forget the scores, to see whether that ends. Use as a context manager."""
+
+    def __init__(self, name: str, index: Mapping[str, TaskEntry], processes: int) -> None:
+        """Keep the arguments; the processes start when there are answers.
+
+        Args:
+            name: Task, group or tag.
+            index: Result of `task_index`.
+            processes: Largest number of processes.
+        """
+        self._plan = {"plan": [name, orjson.dumps(reached(name, index)).decode()]}
+        self._processes = processes
+        self._pool: LimitedProcesses | None = None
+
+    def __enter__(self) -> "Trial":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.__exit__()
+
+    def endless(
+        self, task: str, facts: Mapping[str, Any], asked: Sequence[tuple[int, str, Any]]
+    ) -> list[int]:
+        """Return the documents at whose answers the task's filters or metrics pass the limits.
+
+        Args:
+            task: The task.
+            facts: See `AskedTask`.
+            asked: Number, text and responses of each document.
+        """
+        parts = [asked[start : start + _AT_ONCE] for start in range(0, len(asked), _AT_ONCE)]
+        if self._pool is None:
+            self._pool = LimitedProcesses(
+                f"{__name__}:{tried.__name__}",
+                LIMITS,
+                processes=max(1, min(self._processes, len(parts))),
+                warm_up=[self._plan],
+            )
+        pool, request = self._pool, {**self._plan, "task": task, "facts": dict(facts)}
+
+        def stopped(parts: Sequence[Sequence[tuple[int, str, Any]]]) -> list[tuple[int, str, Any]]:
+            ended = pool.map({**request, "asked": part} for part in parts)
+            together = zip(parts, ended, strict=True)
+            return [one for part, end in together if isinstance(end, Stopped) for one in part]
+
+        return [one[0] for one in stopped([[one] for one in stopped(parts)])]
+
+
+def tried(request: Mapping[str, Any]) -> None:
+    """Score answers as `TaskScores.score` does, and forget the scores and errors. Runs in a child process."""
+    scores = TaskScores(_planned(*request["plan"]))
+    questions = [
+        StoredQuestion(number, document_of(text), responses)
+        for number, text, responses in request.get("asked", ())
+    ]
+    if questions:
+        facts = request["facts"]
+        several = {name: facts[name] for name in ("multiple_inputs", "multiple_targets")}
+        with suppress(Exception):  # it is raised again where the answers are scored
+            scores.score(request["task"], facts["kind"], questions, **several)
+
+
+@cache
+def _planned(name: str, entries: str) -> TaskPlan:
+    import_module("regrade.lm_eval.opened")  # before the limits begin
+
+    found = [
+        TaskEntry(**{**row, "members": tuple(row["members"])}) for row in orjson.loads(entries)
+    ]
+    return plan_tasks(name, {entry.name: entry for entry in found})
 
 
 class LmEvalScorer:
@@ -90,7 +180,12 @@ class LmEvalScorer:
             )
         self._scores = scores
         stops = _stops(specification)
-        yield lambda batch: _scored(batch, scores, facts, stops)
+        if not any(fact["kind"] == _GENERATED for fact in facts.values()):
+            yield lambda batch: _scored(batch, scores, facts, stops, None)
+            return
+        processes = context.options.processes or min(available_cores(), _MOST_PROCESSES)
+        with Trial(name, index, processes) as trial:
+            yield lambda batch: _scored(batch, scores, facts, stops, trial)
 
     def aggregates(self, scores: pa.Table, context: ScoringContext) -> Sequence[Aggregate]:  # noqa: ARG002 - raw values were kept
         """Return the metrics of each task and group, as lm_eval aggregates them.
@@ -141,8 +236,9 @@ def _scored(
     scores: TaskScores,
     facts: Mapping[str, Mapping[str, Any]],
     stops: Sequence[str] | None,
+    trial: Trial | None,
 ) -> pa.RecordBatch:
-    """Return the scores of all answers to a task."""
+    """Return the scores of all answers to a task. Answers at which it would not end have none."""
     rows = batch.to_pylist()
     name = rows[0]["subset"]
     fact = facts[name]
@@ -151,11 +247,26 @@ def _scored(
     for row in sorted(rows, key=lambda row: row["repeat"]):
         if row["error"] is None:
             by_document.setdefault(row["index"], []).append(row)
-    questions = [
-        StoredQuestion(
-            doc_id, document_of(answers[0]["doc"]), _responses(answers, fact["kind"], until)
-        )
+    asked = [
+        (doc_id, answers[0]["doc"], _responses(answers, fact["kind"], until))
         for doc_id, answers in by_document.items()
+    ]
+    endless = trial.endless(name, fact, asked) if trial and fact["kind"] == _GENERATED else []
+    if endless:
+        logger.warning(
+            "%d of %d questions are not scored, because task '%s' takes more than %g s of CPU time or %d MiB for the answers of "
+            "each; the first is sample '%s'",
+            len(endless),
+            len(asked),
+            name,
+            LIMITS.cpu_seconds,
+            LIMITS.memory >> 20,
+            by_document[endless[0]][0]["sample_id"],
+        )
+    questions = [
+        StoredQuestion(doc_id, document_of(text), responses)
+        for doc_id, text, responses in asked
+        if doc_id not in endless
     ]
     found: dict[int, QuestionScores] = {}
     means: list[str] = []
@@ -189,7 +300,7 @@ def _until(config: Mapping[str, Any], stops: Sequence[str] | None) -> Sequence[s
 
 def _responses(rows: "Sequence[Row]", kind: str, until: Sequence[str]) -> list[list[object]]:
     """Return the responses to each request of a document, by repeat."""
-    if kind == "generate_until":
+    if kind == _GENERATED:
         return [[_response(row, until) or "" for row in rows]]
     ranked: list[list[tuple[float, bool]]] = [
         list(zip(row["label_logprobs"], row["label_is_greedy"], strict=True)) for row in rows

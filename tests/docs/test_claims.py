@@ -134,8 +134,9 @@ SECURITY = {
         "test_an_answer_is_no_formula_in_a_spreadsheet_and_comes_back",
     ),
     "**An answer at which a scorer fails**": (
-        3,
+        4,
         "test_an_answer_at_which_a_scorer_fails_costs_its_row test_changed_answers_are_scored "
+        "test_an_answer_at_which_a_filter_never_ends_costs_its_row "
         "test_an_answer_that_ends_the_sandbox_of_its_tests_costs_one_verdict "
         "test_a_scorer_that_fails_at_all_answers_ends_the_scoring",
     ),
@@ -156,11 +157,14 @@ SECURITY = {
         "test_a_page_that_is_no_error_of_the_api_is_not_repeated",
     ),
     "**Programs in answers** run": (
-        7,
+        8,
         "test_no_hostile_program_does_what_it_tries test_a_sandbox_that_does_not_hold_runs_no_program "
         "test_results_that_grow_or_are_many_take_no_memory_of_regrade "
         "test_a_pickle_that_names_a_class_or_function_is_refused_and_not_run "
         "test_a_pickle_that_would_allocate_is_refused_before_it_does "
+        "test_few_packed_bytes_stand_for_few_and_many_for_many "
+        "test_a_template_that_grows_without_end_is_ended_in_a_process_of_its_own "
+        "test_a_template_that_prints_a_row_needs_no_process "
         "test_a_template_that_takes_all_memory_or_never_ends_is_one_that_cannot_be_rendered",
     ),
     "**Secrets** are no": (

@@ -8,21 +8,28 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.result import Result
+from regrade.benchmarks import open_harness_task
 from regrade.lm_eval.answers import response_of
 from regrade.lm_eval.headline import headline
 from regrade.lm_eval.scoring import QuestionScores
+from regrade.processes.limited import Limits
+from regrade.scorers import lm_eval
 from regrade.scoring.score import score_answers
+from regrade.settings import ScoringOptions
 from regrade.settings.errors import SettingsError
 from tests.lm_eval.rows import tasks_of_folders
 from tests.lm_eval.stored import data_folder, harness_task, publish_task
 from tests.stored import numbers, publish
 
+ENDLESS = lm_eval.Trial.endless
+
 
 @pytest.fixture(autouse=True)
 def _index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole index takes seconds to build."""
+    """The whole index takes seconds to build, and a process that tries the answers as long to import lm_eval."""
     index = tasks_of_folders()
     monkeypatch.setattr("regrade.lm_eval.index._installed", lambda: index)
+    monkeypatch.setattr(lm_eval.Trial, "endless", lambda *_: [])
 
 
 def scored(tmp_path: Path, edit: Any) -> Result:
@@ -70,6 +77,37 @@ def test_an_answer_in_which_the_filter_finds_nothing_is_unparsed(tmp_path: Path)
 
     assert {row["outcome"] for row in rows(scoring)} == {"unparsed"}
     assert scoring.file.summary.metrics["exact_match,strict-match"].value == 0
+
+
+def test_an_answer_at_which_a_filter_never_ends_costs_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "mine.yaml").write_text(
+        "task: my_task\ndataset_path: json\ndataset_kwargs:\n  data_files:\n"
+        f"    test: {tmp_path / 'q.jsonl'}\n"
+        "test_split: test\noutput_type: generate_until\ndoc_to_text: '{{q}}'\ndoc_to_target: '{{a}}'\n"
+        "generation_kwargs: {until: ['X'], do_sample: false}\n"
+        "filter_list: [{name: it, filter: [{function: regex, regex_pattern: '((?:7+)+)!'}, {function: take_first}]}]\n"
+    )
+    questions = [f'{{"q": "{n}?", "a": "{n}7"}}\n' for n in range(5)]
+    (tmp_path / "q.jsonl").write_text("".join(questions))
+    answers = publish_task(
+        open_harness_task("lm_eval:my_task", path=str(own)),
+        LocalRepository(tmp_path / "answers"),
+        tmp_path,
+        lambda row: {"text": "7" * 60 if row["index"] == 3 else f"{row['target']}! so"},
+    )
+    monkeypatch.setattr(lm_eval.Trial, "endless", ENDLESS)
+    monkeypatch.setattr(lm_eval, "LIMITS", Limits(cpu_seconds=1, seconds=60, memory=2 << 30))
+
+    scored = score_answers(answers, "lm_eval", options=ScoringOptions(lm_eval_path=str(own)))
+
+    overall = scored.file.summary.overall
+    assert (overall.n, overall.failed) == (4, 1)
+    assert [row["outcome"] == "failed" for row in rows(scored)] == [n == 3 for n in range(5)]
+    assert "1 of 5 questions are not scored, because task 'my_task' takes more than" in caplog.text
 
 
 def test_answers_to_other_benchmarks_are_refused(tmp_path: Path) -> None:
