@@ -11,7 +11,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from filelock import FileLock
+from regrade.answers.ownership import owned
 
 SCHEME = "sqlite:///"
 LOCK_SECONDS = 300
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     path = Path(uri.removeprefix(SCHEME))
     if not uri.startswith(SCHEME) or not path.exists():
         return 0
-    with FileLock(f"{path}.lock", timeout=LOCK_SECONDS):
+    with owned(path, LOCK_SECONDS):
         return _upgrade(uri, path)
 
 

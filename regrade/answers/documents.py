@@ -1,5 +1,6 @@
 """Manifests and other JSON documents of a repository, read as untrusted input."""
 
+import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -16,6 +17,8 @@ from regrade.settings.errors import DamagedAnswersError, OperationError
 
 MAX_JSON_BYTES = 32 * 2**20
 """Largest manifest or score file read, in bytes; 10,000 shards take 2 MB."""
+_TRIES = 5
+"""Most times that a file is read: between check and reading, another process may put a newer one at its path."""
 Document = TypeVar("Document", bound=StrictModel)
 
 
@@ -75,9 +78,14 @@ def read_json(
 
 def _content(repository: Repository, path: str, revision: str, size: int) -> bytes:
     check_size(path, size, MAX_JSON_BYTES)
-    content = repository.fetch(path, revision).read_bytes()
-    check_size(path, len(content), MAX_JSON_BYTES)
-    return content
+    stored = repository.files(revision, path.rpartition("/")[0]).get(path)
+    sha256 = stored and stored.sha256
+    for _ in range(_TRIES):
+        content = repository.fetch(path, revision).read_bytes()
+        check_size(path, len(content), MAX_JSON_BYTES)
+        if sha256 in (None, hashlib.sha256(content).hexdigest()):
+            return content
+    raise DamagedAnswersError(path, "it had another content each time that it was read.")
 
 
 def _parsed(path: str, content: bytes, kind: type[Document], what: str) -> Document:

@@ -219,7 +219,7 @@ class LocalRepository:
         except OSError as error:
             problem = f"the files were committed, but not put at their paths ({error.strerror})."
             raise HubError(self.uri, "committing", problem, False) from error
-        self._read_back(state, written)
+        self._read_back(state, contents)
         self._history.note_checkpoint(state)
         return state.revision
 
@@ -239,11 +239,18 @@ class LocalRepository:
             paths = self._history.changed_since(state.number) & set(paths)
             state = newest
 
-    def _read_back(self, state: State, paths: Collection[str]) -> None:
-        for path in paths:
-            if self._files.find(state.files[path]) is None:
-                problem = f"'{path}' was written and flushed to disk, but reads otherwise."
-                raise HubError(self.uri, "committing", problem, True)
+    def _read_back(self, state: State, contents: Sequence[Content]) -> None:
+        """Read what was written, from the disk, and write once more what reads otherwise."""
+        self._files.prepare()
+        for content in contents:
+            file = state.files[content.path]
+            if self._files.find(file) is None:
+                self._files.keep(content, None)
+                self._place(state, {content.path})
+                self._files.flush()
+                if self._files.find(file) is None:
+                    problem = f"'{content.path}' was written and flushed to disk twice, but reads otherwise."
+                    raise HubError(self.uri, "committing", problem, True)
 
     def _head(self) -> State | None:
         if self.folder.exists() and not self.folder.is_dir():

@@ -7,7 +7,6 @@ docs/decisions/0002-local-repository.md describes the files.
 import hashlib
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +26,7 @@ from regrade.settings.files import (
     make_folder,
     share,
     sync,
+    time_there,
     write_durably,
 )
 
@@ -70,7 +70,7 @@ class Files:
         """Texts of this commit that are kept as differences."""
 
     def prepare(self) -> None:
-        """Create the working folders, before a commit."""
+        """Create the working folders, before a commit, and forget what an earlier one had in memory."""
         self._texts.clear()
         for folder in (self._temporary, self.objects):
             make_folder(folder)
@@ -81,7 +81,9 @@ class Files:
         A former text is put together again, in regrade's cache.
         """
         working, kept = self.folder / file.path, self.objects / str(file.sha256)
-        for candidate in (working, kept, working):  # again: it may have just been put at its path
+        # First where no other process writes another content. Again: a shard may have just been put at its path.
+        first, second = (working, kept) if _is_shard(file) else (kept, working)
+        for candidate in (first, second, first):
             with suppress(FileNotFoundError, IsADirectoryError, NotADirectoryError):
                 if file_sha256(candidate) == file.sha256:
                     return candidate
@@ -199,10 +201,11 @@ class Files:
     def clean(self) -> None:
         """Remove temporary files that killed processes left; those of a day may be another process's."""
         history = self._temporary.parent
+        oldest = time_there(self._temporary) - _LEFT_SECONDS
         for pattern in ("tmp/*", "commits/*/.*", "checkpoints/*.tmp"):
             for left in history.glob(pattern):
                 with suppress(FileNotFoundError):
-                    if left.is_file() and time.time() - left.stat().st_mtime > _LEFT_SECONDS:
+                    if left.is_file() and left.stat().st_mtime < oldest:
                         left.unlink()
 
     def _has(self, sha256: str) -> bool:

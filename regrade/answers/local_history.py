@@ -8,7 +8,6 @@ import errno
 import hashlib
 import os
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +22,13 @@ from regrade.answers.base import Listing, StoredFile
 from regrade.answers.content import REVISION, check_path
 from regrade.settings import StrictModel
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
-from regrade.settings.files import atomic_write, make_folder, sync, write_durably
+from regrade.settings.files import (
+    atomic_write,
+    make_folder,
+    sync,
+    time_there,
+    write_durably,
+)
 
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 """Error numbers of file systems without hard links."""
@@ -200,7 +205,8 @@ class History:
         content = commit.stored
         for again in (False, True):
             if not _created(path, content) and path.read_bytes() != content:
-                if not again and _is_cut_off(path, TORN_SECONDS):
+                old = time_there(path.parent) - TORN_SECONDS
+                if not again and _is_cut_off(path) and path.stat().st_mtime <= old:
                     path.rename(path.with_name(f".torn-{uuid4().hex}"))
                     continue
                 raise HeadMovedError(self._uri, "committing", "another commit came first.")
@@ -400,9 +406,9 @@ def _created(path: Path, content: bytes) -> bool:
         temporary.unlink(missing_ok=True)
 
 
-def _is_cut_off(path: Path, seconds: float = 0.0) -> bool:
-    """Return True if a commit has no end of a line, and has not for some seconds; one that has is whole, or was changed."""
-    return not path.read_bytes().endswith(b"\n") and time.time() - path.stat().st_mtime >= seconds
+def _is_cut_off(path: Path) -> bool:
+    """Return True if a commit has no end of a line; one that has is whole, or was changed."""
+    return not path.read_bytes().endswith(b"\n")
 
 
 def _created_in_place(path: Path, content: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""The one process that owns a spool, told without a lock that has to reach other machines.
+"""The one process that owns a spool, or another file, told without a lock that has to reach other machines.
 
     <spool>.owner-<number>   the owner: host, boot, process; its modification time is its heartbeat
     <spool>.lock             flock(2) of the owner: where it works, an owner that holds it is alive
@@ -17,7 +17,8 @@ import os
 import socket
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -224,6 +225,28 @@ class Ownership:
         while not ends.wait(BEAT):
             with suppress(OSError):  # the next one may come through; `check` finds a lost file
                 os.utime(path)
+
+
+@contextmanager
+def owned(path: Path, seconds: float) -> Iterator[None]:
+    """Own a file, such as a database, while a block runs; wait until its owner has ended.
+
+    Raises:
+        Busy: If others own it for as many seconds.
+    """
+    owner, deadline = Ownership(path), time.monotonic() + seconds
+    while True:
+        try:
+            owner.take()
+            break
+        except Busy:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(BEAT / 50)
+    try:
+        yield
+    finally:
+        owner.release(forget=True)
 
 
 def _path(folder: Path, number: int) -> Path:

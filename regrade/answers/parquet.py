@@ -5,15 +5,17 @@ decoding, first of the file and then of each batch.
 """
 
 import atexit
+import errno
 import io
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -51,13 +53,23 @@ _EXPANSION = 8
 _MAX_VALUES = 100_000_000
 """Most values of a file that becomes Python objects."""
 
+_MOVES = 5
+"""Most times that a file is looked for again while other processes move it."""
 _VERSION_KEY = b"regrade_schema_version"
+Result = TypeVar("Result")
 
 
 class ParquetReader:
     """A Parquet file, checked on opening."""
 
-    def __init__(self, name: str, local: Path, schema: pa.Schema, columns: Sequence[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        local: Path,
+        schema: pa.Schema,
+        columns: Sequence[str],
+        again: Callable[[], Path] | None = None,
+    ) -> None:
         """Open a file and check everything that can be checked before decoding.
 
         Args:
@@ -65,13 +77,14 @@ class ParquetReader:
             local: Local path.
             schema: Expected schema.
             columns: Columns of `schema` to read.
+            again: Returns its local path again, if another process has moved the file, as commits do.
 
         Raises:
             DamagedAnswersError: If it does not match, was written by a newer regrade, or is too large.
         """
-        self._name, self._local, self._expected = name, local, schema
+        self._name, self._local, self._expected, self._again = name, local, schema, again
         self._sound_lists: set[str] = set()
-        with _readable(name), pq.ParquetFile(local) as file:
+        with _readable(name), self._with_file(pq.ParquetFile) as file:
             self._metadata = file.metadata
             self._found = file.schema_arrow
             self._check_version(self._found.metadata or {})
@@ -153,7 +166,9 @@ class ParquetReader:
         texts = [name for name in self._stored if self._schema.field(name).type == pa.string()]
         with (
             _readable(self._name),
-            pq.ParquetFile(self._local, metadata=self._metadata, read_dictionary=texts) as file,
+            self._with_file(
+                partial(pq.ParquetFile, metadata=self._metadata, read_dictionary=texts)
+            ) as file,
         ):
             for batch in file.iter_batches(
                 batch_size=size,
@@ -178,12 +193,25 @@ class ParquetReader:
                 for start, stop in _spans(lengths):
                     yield self._plain(batch.slice(start, stop - start))
 
+    def _with_file(self, use: Callable[[Path], Result]) -> Result:
+        """Return what is made of the file, which another process may move meanwhile; once open, it stays readable."""
+        for _ in range(_MOVES):
+            with suppress(FileNotFoundError):
+                found = use(self._local)
+                if self._again is None or self._local.is_file():
+                    return found
+            if self._again is None:
+                break
+            self._local = self._again()
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._local))
+
     def _refuse_long_lists(self) -> None:
         """Decode the lists in a child process first, once: a single row can hold billions of values."""
         lists = {name for name in self._stored if pa.types.is_list(self._schema.field(name).type)}
         if not lists - self._sound_lists:
             return
-        if problem := bomb_in(self._local, sorted(lists), self._batch_rows, MAX_DECODED_BYTES):
+        columns, most = sorted(lists), MAX_DECODED_BYTES
+        if problem := self._with_file(lambda path: bomb_in(path, columns, self._batch_rows, most)):
             raise DamagedAnswersError(self._name, f"{problem}.")
         self._sound_lists |= lists  # of all readers of this file: see `of`
 

@@ -105,8 +105,8 @@ def _publish_sealed(
             return stored and _with_speeds(stored, origin)
         change = _change(stored, description, sealed, origin, spool.shard_states)
         if change is None:
-            if isinstance(repository, LocalRepository):
-                repository.tidy()  # an earlier process may have been killed in the commit of these rows
+            if stored is not None and isinstance(repository, LocalRepository):
+                _keep_whole(repository, stored, sealed)
             return stored
         manifest, additions = change.manifest, change.additions
         if stored is None or manifest.state == "complete":  # not in every commit of a long run
@@ -117,6 +117,24 @@ def _publish_sealed(
         return AnswerSet(repository, revision, manifest)
 
     return retry_on_conflict(attempt)
+
+
+def _keep_whole(
+    repository: LocalRepository, stored: AnswerSet, sealed: Sequence[SealedFile]
+) -> None:
+    """Put the files of a commit in order whose process was killed or could not read them back: rows leave the spool next.
+
+    Raises:
+        DamagedAnswersError: If a shard is damaged, in which these rows may be.
+    """
+    files = {file.sha256: file.path for file in sealed}
+    paths = {shard.sha256: f"{stored.folder}/{shard.name}" for shard in stored.manifest.shards}
+    again: dict[str, Path | bytes] = {paths[key]: files[key] for key in files.keys() & paths.keys()}
+    if again:
+        repository.commit(again, "The same rows", parent=stored.revision)
+    repository.tidy()
+    for path in paths.values():
+        repository.fetch(path, stored.revision)
 
 
 def publish_files(

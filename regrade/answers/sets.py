@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -165,15 +166,8 @@ class AnswerSet:
                 f"{known.size} bytes with sha256 {known.sha256}.",
             )
         check_size(path, known.size, MAX_FILE_BYTES)
-        local = self.repository.fetch(path, self.revision)
-        try:
-            reader = ParquetReader(path, local, GENERATION_SCHEMA, columns)
-        except DamagedAnswersError:
-            if local.is_file():
-                raise
-            # Another process has just moved it in a commit: to its path, or away from it.
-            local = self.repository.fetch(path, self.revision)
-            reader = ParquetReader(path, local, GENERATION_SCHEMA, columns)
+        fetch = partial(self.repository.fetch, path, self.revision)
+        reader = ParquetReader(path, fetch(), GENERATION_SCHEMA, columns, fetch)
         if reader.rows != shard.rows:
             raise DamagedAnswersError(
                 path, f"the manifest says {shard.rows} rows, the file has {reader.rows}."

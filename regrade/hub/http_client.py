@@ -71,7 +71,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         seconds = float(value)
     except ValueError:
         try:
-            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+            # By the server's clock, if it tells it: this machine's may be another one, or jump.
+            sent = headers.get("Date")
+            now = datetime.now(UTC) if sent is None else parsedate_to_datetime(sent)
+            seconds = (parsedate_to_datetime(value) - now).total_seconds()
         except (TypeError, ValueError):  # not a date, or a date without a time zone
             return None
     return max(seconds, 0.0) if math.isfinite(seconds) else None

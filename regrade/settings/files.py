@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 from uuid import uuid4
 
@@ -95,6 +96,12 @@ def share(path: Path) -> None:
         rights = around & (stat.S_IRWXG if stat.S_ISDIR(mode) else stat.S_IRGRP | stat.S_IWGRP)
         if mode | rights != mode:
             path.chmod(stat.S_IMODE(mode | rights))
+
+
+def time_there(folder: Path) -> float:
+    """Return the time by which a file system dates its files now; this machine's clock may be another one, or jump."""
+    with TemporaryFile(dir=folder) as file:
+        return os.fstat(file.fileno()).st_mtime
 
 
 def sync(path: Path) -> None:

@@ -9,8 +9,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock, Timeout
-
+from regrade.answers.ownership import Busy, owned
 from regrade.processes.environment import TELEMETRY_OFF
 from regrade.settings.errors import TrackingError
 
@@ -66,7 +65,7 @@ def preload() -> None:
 def connect(uri: str) -> Iterator["MlflowClient"]:
     """Yield a client; MLflow logs nothing, and its errors become `TrackingError`.
 
-    A lock file keeps other processes off a SQLite database: two that create the tables at once would both fail.
+    Other processes, also of other machines, are kept off a SQLite database: two that create the tables at once would both fail.
 
     Raises:
         TrackingError: If MLflow cannot be reached or rejects the data.
@@ -166,11 +165,10 @@ def _locked(uri: str) -> Iterator[None]:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        lock = nullcontext() if path is None else FileLock(f"{path}.lock", timeout=_LOCK_SECONDS)
-        with lock:
+        with nullcontext() if path is None else owned(path, _LOCK_SECONDS):
             yield
-    except Timeout as error:
-        problem = f"another process has held the lock '{error.lock_file}' for {_LOCK_SECONDS} s. Try again when it has ended."
+    except Busy as error:
+        problem = f"it has belonged to {error.owner or 'another process'} for {_LOCK_SECONDS} s. Try again when that has ended."
         raise TrackingError(uri, problem) from error
 
 

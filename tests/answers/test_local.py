@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.local_history import Change, new_commit
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
+from tests.answers.kills import killed_at
 
 FOLDER = "answers/b/m/0123456789abcdef"
 MANIFEST = f"{FOLDER}/manifest.json"
@@ -461,8 +463,6 @@ def manifest_of(contents: Mapping[int, bytes]) -> bytes:
 BEFORE = {number: b"PAR1" * 20 + b"%d" % number for number in range(80)}
 AFTER = {number: b"PAR1" * 20 + b"%d" % number for number in range(1, 82)}
 TABLE, CARD = "scores/b/m/0123456789abcdef/number-1-00000000.parquet", "README.md"
-STEPS = ("fsync", "link", "replace", "unlink", "mkdir", "rename")
-"""Functions of `os` by which a commit changes a disk."""
 
 
 def commit_of(contents: Mapping[int, bytes], text: bytes) -> dict[str, Path | bytes]:
@@ -470,30 +470,11 @@ def commit_of(contents: Mapping[int, bytes], text: bytes) -> dict[str, Path | by
     return shards | {MANIFEST: manifest_of(contents), CARD: text, TABLE: text}
 
 
-def killed_at(step: int, folder: Path, parent: str) -> bool:
-    """Commit in a process that is killed before a step; False if the commit has fewer."""
-    pid = os.fork()
-    if pid:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
-    done = itertools.count(1)
-
-    def dying(function: Callable[..., object]) -> Callable[..., object]:
-        def call(*arguments: object, **named: object) -> object:
-            if next(done) == step:
-                os._exit(9)
-            return function(*arguments, **named)
-
-        return call
-
-    try:
-        for name in STEPS:
-            setattr(os, name, dying(getattr(os, name)))
-        new = {n: c for n, c in AFTER.items() if n not in BEFORE}
-        additions = commit_of(new, b"after") | {MANIFEST: manifest_of(AFTER)}
-        removed = [shard_of(BEFORE[0], 0)]
-        LocalRepository(folder).commit(additions, "second", parent=parent, removed=removed)
-    finally:
-        os._exit(0)
+def commit_after(folder: Path, parent: str) -> str:
+    new = {n: c for n, c in AFTER.items() if n not in BEFORE}
+    additions = commit_of(new, b"after") | {MANIFEST: manifest_of(AFTER)}
+    removed = [shard_of(BEFORE[0], 0)]
+    return LocalRepository(folder).commit(additions, "second", parent=parent, removed=removed)
 
 
 def listed_shards(repository: LocalRepository) -> set[str]:
@@ -515,7 +496,7 @@ def test_a_kill_at_any_step_leaves_a_commit_or_none_and_plain_copies_are_whole(
     for step in itertools.count(1):
         folder, copy = tmp_path / f"{step}", tmp_path / f"copy-{step}"
         shutil.copytree(base, folder)
-        killed = killed_at(step, folder, parent)
+        killed = killed_at(step, partial(commit_after, folder, parent))
         repository = LocalRepository(folder)
         head = repository.head()
         happened.append(head != parent)
@@ -548,13 +529,15 @@ def test_a_kill_at_any_step_leaves_a_commit_or_none_and_plain_copies_are_whole(
     assert not list(repository.differences())
 
 
-def test_temporary_files_of_a_killed_process_are_removed_after_a_day(
-    folder: Path, first: str
+def test_temporary_files_of_a_killed_process_are_removed_after_a_day_of_the_file_system(
+    folder: Path, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = folder / ".regrade" / "tmp"
     for name in ("old", "new"):
         (temporary / name).write_bytes(b"half a shard")
     os.utime(temporary / "old", (0, 0))
+    jumped = time.time() + 10**8
+    monkeypatch.setattr(time, "time", lambda: jumped)
 
     LocalRepository(folder).commit({MANIFEST: b"2"}, "2", parent=first)
 

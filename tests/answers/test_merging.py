@@ -1,6 +1,9 @@
 """Failed rows that were asked again, shards that are generated anew, and sessions that add up."""
 
+import itertools
+import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +17,11 @@ from regrade.answers.rows import RowStates, ShardStates
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool
 from regrade.answers.verify import verify
+from regrade.records.columns import GENERATION_SCHEMA
 from regrade.scoring.score import score_answers
 from tests.answers.conftest import Opener
-from tests.builders import description, row, session
+from tests.answers.kills import killed_at
+from tests.builders import description, row, session, specification
 
 TOTAL = 4
 FAILED = {"text": None, "error": "500", "error_permanent": False}
@@ -117,6 +122,82 @@ def test_rows_that_were_published_before_the_shards_were_joined_are_not_publishe
 
     assert again is not None
     assert again.revision == whole.revision
+
+
+def test_a_reader_that_was_opened_before_its_shard_was_joined_reads_on(
+    repository: LocalRepository, tmp_path: Path
+):
+    before = in_parts(repository, tmp_path, PARTS - 1)[-1]
+    opened = [before.shard(shard, GENERATION_SCHEMA.names) for shard in before.manifest.shards]
+    with Spool(tmp_path / "last") as spool:
+        begin_session(spool, repository.uri, description(PARTS), session(0))
+        spool.append([row(PARTS - 1)])
+        whole = publish_answers(LocalRepository(repository.folder), spool, description(PARTS))
+
+    assert whole is not None
+    assert len(whole.manifest.shards) == 2
+    assert not any(reader.local.exists() for reader in opened)
+    assert opened[0].of(["index"]).take([0]).to_pylist() == [{"index": 0}]
+    assert [reader.table()["index"].to_pylist() for reader in opened] == [
+        [number] for number in range(PARTS - 1)
+    ]
+
+
+def test_a_manifest_that_is_replaced_while_it_is_read_is_the_one_of_its_revision(
+    repository: LocalRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    first, second = in_parts(repository, tmp_path, 2)
+    newer = [repository.folder / second.folder / "manifest.json"]
+    fetch = LocalRepository.fetch
+    monkeypatch.setattr(
+        LocalRepository,
+        "fetch",
+        lambda self, path, revision: newer.pop() if newer else fetch(self, path, revision),
+    )
+
+    found = find_set(repository, specification(), first.revision)
+
+    assert not newer
+    assert found is not None
+    assert found.manifest == first.manifest
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_step_of_the_commit_that_joins_shards_loses_and_doubles_nothing(
+    repository: LocalRepository, tmp_path: Path
+):
+    in_parts(repository, tmp_path / "0", PARTS - 1)
+    with Spool(tmp_path / "0" / "spool-1") as spool:
+        begin_session(spool, repository.uri, description(PARTS), session(1))
+        spool.append([row(PARTS - 1) | {"finished_at": float(PARTS)}])
+    (tmp_path / "answers").rename(tmp_path / "0" / "answers")
+
+    def publish(home: Path) -> AnswerSet:
+        with Spool(home / "spool-1") as spool:
+            answers = publish_answers(LocalRepository(home / "answers"), spool, description(PARTS))
+            assert answers is not None
+            assert not spool.seal()
+        return answers
+
+    happened = []
+    for step in itertools.count(1):
+        home = tmp_path / str(step)
+        shutil.copytree(tmp_path / "0", home)
+        killed = killed_at(step, partial(publish, home))
+        read = LocalRepository(home / "answers")
+        answers = find_set(read, specification(), read.head())
+        assert answers is not None
+        happened.append(answers.manifest.state == "complete")
+        assert len(texts(answers)) == PARTS - (not happened[-1])
+        whole = publish(home)
+        assert [shard.rows for shard in whole.manifest.shards] == [PARTS // 2] * 2
+        assert len(texts(whole)) == PARTS
+        assert not list(read.differences())
+        shutil.rmtree(home)
+        if not killed:
+            break
+    assert happened == sorted(happened)
+    assert 5 < happened.count(True) < len(happened) - 5
 
 
 def test_a_damaged_shard_is_not_joined_and_stays_to_be_healed(

@@ -19,6 +19,8 @@ import pytest
 from regrade.answers import ownership
 from regrade.answers.ownership import this_process
 from regrade.answers.spool import Spool, SpoolBusyError
+from regrade.settings.errors import TrackingError
+from regrade.tracking import connection
 from tests.builders import row
 from tests.command_line import ROOT
 
@@ -55,15 +57,16 @@ def locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_LOCK_SECONDS", 0)
     monkeypatch.setattr(ownership, "BEAT", 0.1)
     monkeypatch.setattr(ownership, "SILENCE", 2.0)
 
 
 @contextmanager
-def holder(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A process that owns a spool with one row."""
+def holder(folder: Path, program: str = HOLDER) -> Iterator["subprocess.Popen[str]"]:
+    """A process that owns a spool with one row, or what another program makes it own."""
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(folder)],
+        [sys.executable, "-c", program, str(folder)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -102,6 +105,31 @@ def test_a_killed_owner_of_this_machine_is_succeeded_at_once(
         process.wait()
     with Spool(folder) as spool:
         assert len(spool.states().done) == 1
+
+
+OWNED = """
+import sys
+from pathlib import Path
+from regrade.answers.ownership import owned
+with owned(Path(sys.argv[1]), 60):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.usefixtures("locks")
+def test_a_database_is_waited_for_while_its_owner_lives_and_no_longer(folder: Path):
+    folder.parent.mkdir()
+    with holder(folder, OWNED) as process:
+        refused = pytest.raises(TrackingError, match=f"process {process.pid} on .* for 0 s")
+        with refused, connection._locked(f"sqlite:///{folder}"):
+            pass
+        process.kill()
+        process.wait()
+    note(folder, **ELSEWHERE["another node"])
+    with ownership.owned(folder, 20):
+        pass
+    assert [path.name for path in folder.parent.iterdir()] == [f"{folder.name}.lock"]
 
 
 @pytest.mark.usefixtures("locks")

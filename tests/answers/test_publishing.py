@@ -1,6 +1,7 @@
+import itertools
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import datasets
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.local_history import State
 from regrade.answers.origin import begin_session, note_speed
 from regrade.answers.parquet import seal_table
 from regrade.answers.publishing import (
@@ -18,6 +20,7 @@ from regrade.answers.publishing import (
 )
 from regrade.answers.sets import AnswerSet, find_set, list_sets, readable_sets
 from regrade.answers.spool import Spool
+from regrade.answers.verify import verify
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.scoring.score import is_stale, score_answers
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
@@ -413,3 +416,73 @@ def test_rows_whose_process_was_killed_in_their_commit_are_at_their_paths_after_
     assert published is not None
     assert published.manifest.state == "complete"
     assert not list(again.differences())
+
+
+ALTERED = [lambda content: content[:-20], lambda content: content[::-1]]
+ALTERATIONS = pytest.mark.parametrize("alter", ALTERED, ids=["truncated", "altered"])
+
+
+def publish_altered(
+    repository: LocalRepository, spool: Spool, total: int, times: int, alter: Callable[..., bytes]
+) -> AnswerSet | None:
+    """Publish a row after the others of a set, while its shard is altered as often after its commit, before it is read back."""
+    begin_session(spool, repository.uri, description(total), session())
+    for number in range(total - 1):
+        spool.append([row(number)])
+        publish_answers(repository, spool, description(total))
+    spool.append([row(total - 1)])
+    place, left = LocalRepository._place, itertools.count(1)
+
+    def place_and_alter(self: LocalRepository, state: State, paths: Collection[str]) -> None:
+        place(self, state, paths)
+        for path in sorted(paths & state.files.keys()):
+            if path.endswith(".parquet") and next(left) <= times:
+                (self.folder / path).write_bytes(alter((self.folder / path).read_bytes()))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalRepository, "_place", place_and_alter)
+        return publish_answers(repository, spool, description(total))
+
+
+@ALTERATIONS
+@pytest.mark.parametrize("total", [2, 12], ids=["its shard", "joined with others"])
+def test_rows_that_do_not_read_back_after_their_commit_are_written_again(
+    repository: LocalRepository, spool: Spool, total: int, alter: Callable[..., bytes]
+):
+    published = publish_altered(repository, spool, total, 1, alter)
+
+    assert published is not None
+    assert (published.manifest.state, len(published.states().done)) == ("complete", total)
+    assert len(published.manifest.shards) == (2 if total == 2 else 1)
+    assert not verify(repository, published.revision).problems
+
+
+@ALTERATIONS
+def test_rows_that_never_read_back_stay_in_the_spool_and_are_published_again(
+    repository: LocalRepository, spool: Spool, alter: Callable[..., bytes]
+):
+    with pytest.raises(HubError, match="reads otherwise") as caught:
+        publish_altered(repository, spool, 2, 9, alter)
+    assert caught.value.retryable
+    assert [file.rows for file in spool.seal()] == [1]
+
+    published = publish_answers(LocalRepository(repository.folder), spool, description(2))
+
+    assert spool.seal() == []
+    assert published is not None
+    assert (published.manifest.state, len(published.states().done)) == ("complete", 2)
+    assert not verify(repository, published.revision).problems
+
+
+@ALTERATIONS
+def test_rows_joined_with_others_that_never_read_back_stay_in_the_spool(
+    repository: LocalRepository, spool: Spool, alter: Callable[..., bytes]
+):
+    for publishing in (
+        lambda: publish_altered(repository, spool, 12, 9, alter),
+        lambda: publish_answers(repository, spool, description(12)),
+        lambda: publish_answers(LocalRepository(repository.folder), spool, description(12)),
+    ):
+        with pytest.raises((HubError, DamagedAnswersError)):
+            publishing()
+        assert [file.rows for file in spool.seal()] == [1]

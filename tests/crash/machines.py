@@ -4,7 +4,7 @@
 
 Half of the signals are SIGKILL, half SIGTERM. With `--own-locks`, each machine is granted every lock, as on a network file system whose locks
 reach only one client; with `--no-locks` there are none. With `--hub`, the repository is on a test Hub that fails now and then. With `--clock`, the
-clock of each process is another one. With `--slow`, all takes five times as long, so that most signals meet a process at work.
+clock of each process jumps by years. With `--slow`, all takes five times as long, so that most signals meet a process at work.
 Plan, spool, merge and publishing are the real ones. Prints an account for each chain of kills as JSON. A process of its own, because the machines
 are forked: a Prefect import for each of a hundred machines would take minutes.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from regrade.answers import origin, parquet, publishing
+from regrade.answers import local, origin, parquet, publishing
 from regrade.answers.base import Repository
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
@@ -32,6 +32,7 @@ from regrade.answers.sets import find_set
 from regrade.answers.spool import Spool, spool_folder
 from regrade.answers.verify import verify
 from regrade.engines.base import EngineInfo
+from regrade.jobs import generate
 from regrade.jobs.generate import Progress
 from regrade.jobs.shares import Share
 from regrade.processes.shutdown import end_on_signals, exit_code, interruptible
@@ -134,23 +135,21 @@ def failing_hub(folder: Path, seed: int) -> int:
         time.sleep(rng.uniform(0, 1))
 
 
-class OtherClock(datetime):
-    """A clock that is wrong by years."""
-
-    offset = timedelta()
-
-    @classmethod
-    def now(cls, tz: object = None) -> "datetime":  # type: ignore[override]
-        return datetime.now(tz) + cls.offset  # type: ignore[arg-type]
-
-
-def set_clock(days: int) -> None:
-    """Change the clock of this process."""
-    OtherClock.offset = timedelta(days=days)
-    for module in (publishing, origin):
-        module.datetime = OtherClock  # type: ignore[attr-defined]
+def let_the_clock_jump(name: str) -> None:
+    """Let the clock of this process jump by years, back and forth, several times a second."""
     right = time.time
-    time.time = lambda: right() + 86_400 * days  # type: ignore[assignment]
+
+    def jump() -> float:
+        return random.Random(f"{name} {time.monotonic() // 0.3}").uniform(-1e8, 1e8)
+
+    class Jumping(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            return datetime.now(tz) + timedelta(seconds=jump())  # type: ignore[arg-type]
+
+    for module in (publishing, origin, local, generate):
+        module.datetime = Jumping  # type: ignore[attr-defined]
+    time.time = lambda: right() + jump()
 
 
 def machine(folder: Path, share: Share, questions: int, name: str, seconds: float) -> None:
@@ -180,7 +179,7 @@ def start(folder: Path, share: Share, questions: int, name: str, seconds: float)
     parquet._children.cache_clear()
     try:
         if CLOCK:
-            set_clock(random.Random(name).randint(-5000, 5000))
+            let_the_clock_jump(name)
         end_on_signals()
         with interruptible():
             machine(folder, share, questions, name, seconds)

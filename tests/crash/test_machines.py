@@ -123,7 +123,7 @@ SIGNALS = int(os.environ.get("REGRADE_TEST_SIGNALS", "250"))
 @pytest.mark.parametrize(
     "options",
     [("--clock",), ("--no-locks",), ("--own-locks",), ("--hub",)],
-    ids=["a folder, other clocks", "no locks", "locks of each machine", "a Hub that fails"],
+    ids=["a folder, clocks that jump", "no locks", "locks of each machine", "a Hub that fails"],
 )
 def test_a_thousand_signals_in_four_places_lose_and_double_nothing(
     tmp_path: Path, options: tuple[str, ...]

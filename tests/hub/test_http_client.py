@@ -149,6 +149,12 @@ def test_retry_after_may_be_seconds(value: str, seconds: float) -> None:
     assert retry_after({"Retry-After": value}) == seconds
 
 
+def test_a_date_of_retry_after_is_by_the_clock_of_its_server() -> None:
+    sent = datetime(2001, 1, 1, tzinfo=UTC)
+    dates = {"Date": sent, "Retry-After": sent + timedelta(seconds=90)}
+    assert retry_after({n: format_datetime(d, usegmt=True) for n, d in dates.items()}) == 90
+
+
 def test_retry_after_may_be_a_date() -> None:
     now = datetime.now(UTC)
 
