@@ -260,6 +260,11 @@ def shard(targets: list[str], schema: pa.Schema = GENERATION_SCHEMA) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
+def listing(*parts: str) -> bytes:
+    """What a manifest lists."""
+    return json.dumps({"shards": [{"name": f"part-{part}.parquet"} for part in parts]}).encode()
+
+
 VERSION_1 = pa.schema([field for field in GENERATION_SCHEMA if field.name not in ADDED_COLUMNS])
 
 
@@ -271,7 +276,7 @@ def test_the_documented_code_reads_the_rows_of_now_and_tells_their_model_and_ans
         "README.md": render_card(None, sets).encode(),
         f"{FOLDER}/part-00000-00000000.parquet": shard(["1", "2"]),
         f"{FOLDER}/part-00001-00000001.parquet": shard(["3"]),
-        f"{FOLDER}/manifest.json": b"{}",
+        f"{FOLDER}/manifest.json": listing("00000-00000000", "00001-00000001"),
         "answers/gsm8k_chat/org--model/0000000000000003/part-00000-00000003.parquet": shard(["5"]),
         "scores/gsm8k/org--model/0000000000000000/number-1-00000000.parquet": shard(["6"]),
     }
@@ -281,6 +286,8 @@ def test_the_documented_code_reads_the_rows_of_now_and_tells_their_model_and_ans
     hub: Hub | None = None
     if repository.uri.startswith("hf://"):
         hub = request.getfixturevalue("hub")
+    else:  # one that no manifest lists, as after a kill
+        Path(repository.uri, FOLDER, "part-00001-00000009.parquet").write_bytes(shard(["3"]))
     mine = [["1", "org--model", "0123456789abcdef"], ["2", "org--model", "0123456789abcdef"]]
     mine += [["3", "org--model", "0123456789abcdef"]]
 
@@ -290,7 +297,9 @@ def test_the_documented_code_reads_the_rows_of_now_and_tells_their_model_and_ans
     grown = {  # with a part that an earlier version wrote
         "answers/gsm8k/other/0000000000000001/part-00000-00000002.parquet": shard(["4"], VERSION_1),
         "answers/gsm8k/other/0000000000000001/part-00001-00000004.parquet": shard(["7"]),
-        "answers/gsm8k/other/0000000000000001/manifest.json": b"{}",
+        "answers/gsm8k/other/0000000000000001/manifest.json": listing(
+            "00000-00000002", "00001-00000004"
+        ),
     }
     repository.commit(grown, "more", parent=repository.head())
     _, told = loaded(repository.uri, hub, tmp_path)

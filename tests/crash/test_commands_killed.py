@@ -1,10 +1,11 @@
-"""score, label and publish, each killed many times: nothing is lost or doubled."""
+"""score, label, publish, judge and sweep, each killed many times: nothing is lost, doubled, or asked again beyond what was in flight."""
 
 import csv
 import json
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from regrade.answers.sets import list_sets
 from regrade.answers.spool import Spool, spool_folder
 from regrade.answers.verify import verify
 from regrade.cli.main import run
+from tests.answering import answering, said
 from tests.answers.page_reader import check
 from tests.builders import description, row, session
 from tests.command_line import ROOT
-from tests.crash.harness import spooled, tell
-from tests.judging.scripted import candidates
+from tests.crash.harness import config, many_questions, spooled, tell
+from tests.judging.scripted import ScriptedJudge, by_reference, candidates
 from tests.stored import score
 
 SIGNALS = int(os.environ.get("REGRADE_TEST_SIGNALS", "12"))
@@ -114,3 +116,49 @@ def test_publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     killed(tmp_path, 3, "publish")
     whole(tmp_path / "answers", 3000)
     assert spooled(tmp_path / "spool") == {}
+
+
+@pytest.mark.prefect
+def test_judge(tmp_path: Path, prefect_server: str):
+    questions = 150
+    candidates(tmp_path / "answers", [f"It is {n}." for n in range(1, questions + 1)])
+
+    def slow(texts: dict[str, str]) -> str:
+        time.sleep(0.1)
+        return by_reference(texts)
+
+    judge = ScriptedJudge(slow)
+    with judge.served() as url:
+        words = ["judge", "org/tiny", "--judge", "judge-7b", "--rubric", "correct"]
+        words += ["--engine", "openai", "--base-url", url, "--model-revision", "r1"]
+        words += ["--max-concurrency", "1", "--answers", str(tmp_path / "answers")]
+        found = killed(tmp_path, 12, *words, PREFECT_API_URL=prefect_server)
+    whole(tmp_path / "answers", questions, questions)
+    again = len(judge.prompts) - len(set(judge.prompts))
+    tell({"asked": len(judge.prompts), "again": again})
+    assert len(set(judge.prompts)) == questions
+    assert again <= found["signals"]  # at most the one in flight
+
+
+@pytest.mark.prefect
+def test_sweep(tmp_path: Path, prefect_server: str):
+    questions, asked = 60, Counter[str]()
+
+    def reply(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        asked[json.dumps([body["messages"], body["temperature"]])] += 1
+        time.sleep(0.1)
+        return 200, said("#### 1")
+
+    with answering(reply, lambda: {"id": "demo", "root": "/served/demo"}) as url:
+        engine = {"kind": "openai", "base_url": url, "max_concurrency": 1}
+        file = config(
+            tmp_path / "c", engine, questions=many_questions(tmp_path, questions), model="demo"
+        )
+        words = ["sweep", "--config", str(file), "--temperature", "0,0.5"]
+        words += ["--answers", str(tmp_path / "answers")]
+        found = killed(tmp_path, 15, *words, PREFECT_API_URL=prefect_server)
+    whole(tmp_path / "answers", questions, questions)
+    again = asked.total() - len(asked)
+    tell({"asked": asked.total(), "again": again})
+    assert len(asked) == 2 * questions
+    assert again <= found["signals"]

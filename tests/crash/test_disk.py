@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -134,6 +135,48 @@ def test_a_run_whose_disk_runs_full_goes_on_when_there_is_room(
     disk.set("size=8m")
     done = command.finish()
     assert done.code == 0, done.err
+    rows = stored(repository)
+    assert len(rows) == len(dict(rows)) == LIMIT
+    assert left.items() <= dict(rows).items()
+
+
+@pytest.mark.slow
+@pytest.mark.prefect
+def test_a_killed_run_whose_spool_is_read_only_by_then_goes_on_when_it_can_be_written(
+    disk: SmallDisk, served: Path, prefect_server: str, tmp_path: Path
+):
+    disk.set("size=8m")
+    repository = LocalRepository(tmp_path / "answers")
+    command = Command(
+        tmp_path / "here",
+        ["generate", "--config", str(served), "--answers", repository.uri],
+        {
+            "PREFECT_API_URL": prefect_server,
+            "REGRADE_SPOOL": str(disk.folder),
+            "REGRADE_PUBLISH_SECONDS": "600",
+        },
+    )
+    with command.started() as run:
+        run.until("is ready")
+        while len(spooled(disk.folder)) < 20 and run.process.poll() is None:
+            time.sleep(0.05)
+        run.kill()
+    left = spooled(disk.folder)
+    assert 20 <= len(left) < LIMIT
+
+    disk.set("ro")
+    refused = command.finish()
+    assert refused.code in (1, 2), refused.err
+    assert "Read-only file system" in refused.err
+    assert "Traceback" not in refused.err
+    command.assert_nothing_left()
+    assert repository.head() is None
+    assert spooled(disk.folder) == left
+
+    disk.set("rw")
+    done = command.finish()
+    assert done.code == 0, done.err
+    assert f"continuing, {len(left)} of {LIMIT}" in done.err
     rows = stored(repository)
     assert len(rows) == len(dict(rows)) == LIMIT
     assert left.items() <= dict(rows).items()
