@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 
 from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering
 from regrade.engines.vllm_process.settings import VllmSettings
+from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
     from regrade.models import ResolvedModel
@@ -29,14 +30,13 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         from regrade.engines.vllm_process.extra import parse_extra  # noqa: PLC0415
         from regrade.models import resolve_here, with_adapter, with_pinned_code  # noqa: PLC0415
 
-        model = self._without_stated_quantization(
-            resolve_here(
-                model_name, quantization=self.quantization, needs_weights=self._needs_weights
-            )
+        model = resolve_here(
+            model_name, quantization=self.quantization, needs_weights=self._needs_weights
         )
         extra = parse_extra(self.extra)
         if extra.get("trust_remote_code"):
             model = with_pinned_code(model, extra.get("code_revision"))
+        model = self._with_what_is_found(model)
         return model if self.lora is None else with_adapter(model, self.lora)
 
     def resolve_to_plan(self, model_name: str, *, needs_tokenizer: bool) -> "ResolvedModel":
@@ -86,12 +86,25 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
             return specification  # ids did not tell it apart
         changes = {
             "model": specification.model.model_copy(update={"quantization": self.quantization}),
-            "engine": self._decided(model, deciding_earlier(extra), truncate=truncate),
+            "engine": self._decided(
+                replace(model, found_anyway=frozenset()), deciding_earlier(extra), truncate=truncate
+            ),
         }
         return specification.model_copy(update=changes)
 
     def on_any_machine(self, specification: "Specification") -> "tuple[Specification, ...]":
-        """Return the specification of GPUs, where `dtype` is the checkpoint's by default, and of CPUs, where it is float32."""
+        """Return the specification of GPUs, where `dtype` is the checkpoint's by default, and of CPUs, where it is float32.
+
+        Raises:
+            SettingsError: If the parser is named, and no vLLM here knows whether it is found anyway.
+        """
+        from regrade.engines.vllm_process.build import builds  # noqa: PLC0415 - see `resolve`
+
+        if "reasoning_parser" in specification.engine and not builds():
+            raise SettingsError(
+                f"engine.reasoning_parser={self.reasoning_parser}: whether vLLM finds this parser anyway, which decides the id of the "
+                "answers, is known only where vLLM is installed. Leave it out, or install vLLM on this machine, too."
+            )
         if self.dtype != "auto":
             return (specification,)
         on_gpu = {name: value for name, value in specification.engine.items() if name != "dtype"}
@@ -116,7 +129,7 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
             decided["dtype"] = dtype
         if self.kv_cache_dtype != "auto":
             decided["kv_cache_dtype"] = self.kv_cache_dtype
-        if self.reasoning_parser != "auto":
+        if self.reasoning_parser != "auto" and "reasoning_parser" not in model.found_anyway:
             decided["reasoning_parser"] = self.reasoning_parser
         if truncate and self.max_model_len is not None:
             decided["max_model_len"] = self.max_model_len
@@ -138,11 +151,19 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
             self, model, requests=requests, rendering=rendering, log=log, on_progress=on_progress
         )
 
-    def _without_stated_quantization(self, model: "ResolvedModel") -> "ResolvedModel":
-        """Return the model without a requested quantization that is the checkpoint's."""
-        if self.quantization is None or self.quantization != model.quantization:
-            return model
-        return replace(model, identity=model.identity.model_copy(update={"quantization": None}))
+    def _with_what_is_found(self, model: "ResolvedModel") -> "ResolvedModel":
+        """Return the model without a requested quantisation that vLLM finds anyway, and with the names of such settings."""
+        from regrade.engines.vllm_process.planner import found_anyway  # noqa: PLC0415 - see `resolve`
+
+        states = model.quantization is not None and self.quantization is not None
+        other_name = states and self.quantization != model.quantization
+        found = frozenset({"quantization"}) if states and not other_name else frozenset[str]()
+        if other_name or self.reasoning_parser != "auto":
+            found |= found_anyway(self, model)
+        changes = {"quantization": None} if "quantization" in found else {}
+        return replace(
+            model, found_anyway=found, identity=model.identity.model_copy(update=changes)
+        )
 
     @property
     def _needs_weights(self) -> bool:
@@ -152,7 +173,7 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
             for key, _, value in (pair.partition("=") for pair in self.extra)
             if key == "load_format"
         ]
-        return not formats or formats[-1] in ("auto", "hf", "safetensors", "pt")
+        return not formats or formats[-1] in ("auto", "hf", "safetensors", "fastsafetensors", "pt")
 
 
 engine = VllmEngine

@@ -38,6 +38,8 @@ class ResolvedModel:
     """Precision of the weights that the checkpoint states, such as `bfloat16`; None if unknown."""
     quantization: str | None = None
     """Quantization method that the checkpoint states, such as `fp8`; None without one, or if unknown."""
+    found_anyway: frozenset[str] = frozenset()
+    """Settings of the engine that name what it finds without them, such as the reasoning parser."""
     fingerprint: Fingerprint | None = None
     """Answers of a server that does not tell which weights it serves; None if it does, or does not answer so."""
     adapter: str | None = None

@@ -1,7 +1,9 @@
 """Settings of an engine that are part of an answer set's id, and those that are not."""
 
 import dataclasses
+import json
 import operator
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,9 @@ from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process import build, extra
 from regrade.engines.vllm_process.extra import NEUTRAL
 from regrade.models import ResolvedModel
+from regrade.settings.errors import SettingsError
 from tests.builders import specification
+from tests.reasoning_model import reasoning_model
 
 MODEL = ResolvedModel(specification().model, "org/tiny", dtype="bfloat16")
 
@@ -136,6 +140,61 @@ def test_an_earlier_id_holds_settings_as_they_were_spelled():
     assert before.model.quantization == "fp8"
     plain = VllmEngine(dtype="float16", extra=("hf_overrides={a: 1}",))
     assert plain.earlier(now, model, truncate=False) == now
+
+
+@pytest.mark.parametrize(
+    ("settings", "found", "kept"),
+    [
+        ({"reasoning_parser": "qwen3"}, {"reasoning_parser"}, {}),
+        ({"reasoning_parser": "qwen3"}, set(), {"reasoning_parser": "qwen3"}),
+        ({"reasoning_parser": "none"}, set(), {"reasoning_parser": "none"}),
+    ],
+)
+def test_a_parser_is_in_the_id_unless_vllm_finds_it_anyway(
+    settings: dict[str, Any], found: set[str], kept: dict[str, Any]
+):
+    model = replace(MODEL, found_anyway=frozenset(found))
+    engine = VllmEngine(**settings)
+    now = specification().model_copy(update={"engine": engine.identity(model, truncate=False)})
+
+    assert now.engine == kept
+    assert engine.earlier(now, model, truncate=False).engine == settings
+
+
+def test_without_vllm_here_machines_are_not_asked_with_a_named_parser(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    engine = VllmEngine(reasoning_parser="qwen3")
+    named = specification().model_copy(update={"engine": engine.identity(MODEL, truncate=False)})
+    assert len(engine.on_any_machine(named)) == 2
+    monkeypatch.setattr(build, "builds", list)
+
+    with pytest.raises(SettingsError, match="reasoning_parser=qwen3.*Leave it out, or install"):
+        engine.on_any_machine(named)
+
+
+@pytest.mark.vllm
+@pytest.mark.slow  # imports vLLM in a process for each model
+def test_vllm_says_which_settings_it_finds_anyway(demo_model: Path, tmp_path: Path):
+    thinking = str(reasoning_model(demo_model, tmp_path / "thinking"))
+    quantised = tmp_path / "quantised"
+    shutil.copytree(demo_model, quantised)
+    config = json.loads((quantised / "config.json").read_text())
+    method = {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False}
+    (quantised / "config.json").write_text(json.dumps({**config, "quantization_config": method}))
+
+    def found(folder: str, **settings: Any) -> set[str]:
+        model = VllmEngine(**settings).resolve(folder)
+        assert (model.identity.quantization is None) == (
+            "quantization" in model.found_anyway or "quantization" not in settings
+        )
+        return {*model.found_anyway}
+
+    assert found(thinking, reasoning_parser="qwen3") == {"reasoning_parser"}
+    assert found(thinking, reasoning_parser="none") == set()
+    assert found(str(demo_model), reasoning_parser="none") == {"reasoning_parser"}
+    assert found(str(quantised), quantization="gptq_marlin") == {"quantization"}
+    assert found(str(quantised), quantization="humming") == set()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from regrade.engines.vllm_process.loading import INSTALL_SUPPORTED, import_vllm,
 from regrade.engines.vllm_process.meta_model import build_stages, lay_out
 from regrade.engines.vllm_process.serve import serve_owner
 from regrade.engines.vllm_process.tokenising import PromptsAhead, tokenised
+from regrade.records.computed import NONE
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ _ON_A_GPU = "vLLM for GPUs may allow it: plan on a machine with one."
 def serve(channel: Channel, open_message: Message) -> int:
     """Answer the owner's messages until the channel closes."""
     channel.send({"type": "progress", "stage": "importing vLLM"})
+    if open_message["type"] == "find":
+        channel.send({"type": "found", "names": found_anyway(open_message)})
+        return 0
     planner = Planner(open_message)
     channel.send({"type": "machine", **planner.machine})
     channel.send({"type": "progress", "stage": "reading the model's configuration"})
@@ -44,6 +48,27 @@ def serve(channel: Channel, open_message: Message) -> int:
     while (message := channel.receive()) is not None:
         channel.send({"type": "split", **planner.split(message)})
     return 0
+
+
+def found_anyway(open_message: Message) -> list[str]:
+    """Return the settings that name what vLLM finds without them.
+
+    Raises:
+        SettingsError: If vLLM does not allow the settings.
+    """
+    settings = open_message["settings"]
+    is_cpu = import_vllm().current_platform.is_cpu()
+    given = engine_arguments(open_message, is_cpu=is_cpu)
+    without = model_config(dataclasses.replace(given, quantization=None))
+    names = []
+    if settings["quantization"] and model_config(given).quantization == without.quantization:
+        names.append("quantization")
+    if settings["reasoning_parser"] != "auto":
+        automatic = {**open_message, "settings": {**settings, "reasoning_parser": "auto"}}
+        _, reader, _ = open_prompts(automatic, without)
+        if settings["reasoning_parser"] == (NONE if reader is None else reader.name):
+            names.append("reasoning_parser")
+    return names
 
 
 class Planner:

@@ -1,5 +1,6 @@
 """Owner side: compute the memory of the splits of a model with vLLM, in a separate process."""
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -13,8 +14,9 @@ from regrade.engines.vllm_process.owner import WorkerOwner
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.models import ResolvedModel
+from regrade.processes.slots import machine_folder
 from regrade.records import Request
-from regrade.settings.errors import EngineError
+from regrade.settings.errors import EngineError, NotInstalledError, SettingsError
 
 _CHUNK = 256
 """Requests per message."""
@@ -173,3 +175,38 @@ class VllmPlanner(WorkerOwner):
 
     def _failure(self, reason: str) -> EngineError:
         return EngineError(f"vLLM's process for planning ended: {reason}.", str(self._log))
+
+
+def found_anyway(settings: VllmSettings, model: ResolvedModel) -> frozenset[str]:
+    """Return which of `quantization` and `reasoning_parser` name what vLLM finds without them.
+
+    Nothing, where vLLM is not installed or refuses the settings: its start says so.
+    """
+    log = machine_folder("logs") / f"settings-{os.getpid()}.log"
+    try:
+        with _Finder(settings, model, log) as finder:
+            found = finder.found
+    except (NotInstalledError, SettingsError):
+        found = frozenset()
+    log.unlink(missing_ok=True)
+    return found
+
+
+class _Finder(VllmPlanner):
+    """vLLM in a process that reads the model's configuration and tokenizer."""
+
+    found: frozenset[str] = frozenset()
+
+    def __init__(self, settings: VllmSettings, model: ResolvedModel, log: Path) -> None:
+        super().__init__(
+            settings,
+            model,
+            target=None,
+            requests=(),
+            rendering=PromptRendering(),
+            log=log,
+        )
+
+    def _open(self) -> None:
+        self._send({**self._opening, "type": "find"})
+        self.found = frozenset(self._answer("found")["names"])
