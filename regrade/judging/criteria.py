@@ -15,6 +15,8 @@ from regrade.settings.problems import problem_text
 
 COLUMNS = ("criteria", "rubrics", "rubric")
 """Names of the list in a question's document; HealthBench has `rubrics`."""
+QUESTION_TAGS = ("tags", "example_tags")
+"""Names of the question's own tags in its document."""
 
 
 class Criterion(StrictModel):
@@ -81,6 +83,15 @@ class CriteriaSource:
                 f"{where} is stored without criteria (`{COLUMNS[0]}` in its document). Give them with `--criteria FILE`."
             )
         return _checked(document[name], f"{where}, `{name}` of its document")
+
+
+def tags_of(criteria: Criteria, answer: JudgedAnswer) -> dict[str, Any]:
+    """Return the tags of criteria and of their question, for the document of a verdict; nothing without any."""
+    document = answer.doc or {}
+    own = next((document[name] for name in QUESTION_TAGS if document.get(name)), ())
+    tags = [[str(tag) for tag in own]] if isinstance(own, list | tuple) else [[str(own)]]
+    tags += [list(criterion.tags) for criterion in criteria]
+    return {"tags": tags} if criteria and any(tags) else {}
 
 
 def numbered(criteria: Iterable[Criterion]) -> str:

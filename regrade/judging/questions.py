@@ -13,11 +13,12 @@ import orjson
 from regrade.benchmarks.questions.prompting import chat_settings
 from regrade.benchmarks.questions.samples import check_limit, spread
 from regrade.benchmarks.questions.templates import RowTemplate, TemplateValueError
-from regrade.judging.criteria import CriteriaSource, numbered
+from regrade.judging.criteria import CriteriaSource, numbered, tags_of
 from regrade.judging.stored import NO_ANSWER, NO_BASELINE, JudgedAnswer, digest
 from regrade.records import Message, RankingRule, Sample
 from regrade.records.rubrics.base import (
     ANSWER,
+    CONVERSATION,
     FIRST,
     NAMES,
     QUESTION,
@@ -84,7 +85,22 @@ logger = logging.getLogger("regrade.plan")
 VERSION = 2
 """Raised when prompts, targets or ids of judge runs change; a rubric's own hash covers its template and form."""
 PROMPT = "prompt"
-"""Field of a sample with the text that the judge gets."""
+"""Field of a sample with the messages that the judge gets."""
+_ROLE = re.compile(r"^--- (system|user|assistant)[ \t]*\n", re.M)
+"""Line before each message of a template that begins with one; other templates are one message of the user."""
+
+
+def _messages(rubric: Rubric) -> list[tuple[str, RowTemplate]]:
+    """Return role and template of each message of a rubric."""
+    _, *parts = (
+        _ROLE.split(rubric.template)
+        if _ROLE.match(rubric.template)
+        else ("", "user", rubric.template)
+    )
+    name = f"of rubric '{rubric.name}'"
+    return [
+        (role, RowTemplate(name, text)) for role, text in zip(parts[::2], parts[1::2], strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,19 +164,30 @@ class JudgeQuestions:
         self._criteria = CriteriaSource(criteria)
         self._judge_repeats, self._prompt, self._limit = judge_repeats, prompt, limit
         self.format: PromptFormat = prompt.format or "chat"
-        self._template = RowTemplate(f"of rubric '{rubric.name}'", rubric.template)
-        unknown = self._template.names - set(NAMES[rubric.kind])
-        if unknown or self._template.row_columns:
-            name = min(unknown | self._template.row_columns)
+        self._templates = _messages(rubric)
+        self._names = frozenset().union(*(template.names for _, template in self._templates))
+        columns = frozenset().union(*(template.row_columns for _, template in self._templates))
+        unknown = (self._names - set(NAMES[rubric.kind])) | columns
+        if unknown:
+            name = min(unknown)
             raise SettingsError(
                 f"The template of rubric '{rubric.name}' uses '{name}', expected only {', '.join(NAMES[rubric.kind])}."
             )
         judged_texts = (FIRST, SECOND) if rubric.kind == "pairwise" else (ANSWER,)
-        unused = [text for text in judged_texts if text not in self._template.names]
+        unused = [text for text in judged_texts if text not in self._names]
         if unused:
             raise SettingsError(
                 f"The template of rubric '{rubric.name}' does not use '{unused[0]}', so that the judge would not see what it "
                 f"grades. Write {{{{ {unused[0]} }}}} where the text should stand."
+            )
+        roles = [role for role, _ in self._templates]
+        if prompt.system and "system" in roles:
+            raise SettingsError(
+                f"Rubric '{rubric.name}' has a system message of its own: leave out `--system`."
+            )
+        if self.format == "completion" and roles != ["user"]:
+            raise SettingsError(
+                f"Rubric '{rubric.name}' has several messages, which plain text has not: leave out `--format completion`."
             )
 
     @cached_property
@@ -220,12 +247,12 @@ class JudgeQuestions:
 
     def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
         """Return the rubric's template, filled with the answer."""
-        text = str(sample.fields[PROMPT])
+        messages: tuple[Message, ...] = sample.fields[PROMPT]
         system = self._prompt.system
         if self.format == "completion":
-            return "\n\n".join(filter(None, (system, text))) + "\n"
+            return "\n\n".join(filter(None, (system, messages[0]["content"]))) + "\n"
         head: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
-        return (*head, {"role": "user", "content": text})
+        return (*head, *messages)
 
     def labels(self, sample: Sample) -> tuple[str, ...]:  # noqa: ARG002 - texts are generated
         """Return (): verdicts are generated."""
@@ -302,9 +329,9 @@ class JudgeQuestions:
             error = error or (NO_BASELINE if other is None else other.error)
         criteria = self._criteria.of(answer) if rubric.kind == "criteria" else ()
         prompt = (
-            ""
+            ()
             if error
-            else self._prompt_text(answer, other, part, numbered(criteria), len(criteria))
+            else self._prompt_messages(answer, other, part, numbered(criteria), len(criteria))
         )
         points = [criterion.points for criterion in criteria]
         return Sample(
@@ -314,14 +341,14 @@ class JudgeQuestions:
             fields={PROMPT: prompt, "criteria": numbered(criteria), "count": len(criteria)},
             subset=answer.subset,
             question=answer.question,
-            doc={"sample_id": answer.sample_id},
+            doc={"sample_id": answer.sample_id, **tags_of(criteria, answer)},
             structure=structure_of(rubric, len(criteria)),
             error=error,
         )
 
-    def _prompt_text(
+    def _prompt_messages(
         self, answer: JudgedAnswer, other: JudgedAnswer | None, part: int, criteria: str, count: int
-    ) -> str:
+    ) -> tuple[Message, ...]:
         rubric = self._rubric
         texts = {QUESTION: answer.question}
         if answer.reference is not None:
@@ -331,18 +358,30 @@ class JudgeQuestions:
             texts |= {FIRST: pair[part], SECOND: pair[1 - part]}
         else:
             texts[ANSWER] = answer.answer
-        reply = reply_text(rubric, count)
+        if CONVERSATION in self._names:
+            texts[CONVERSATION] = answer.conversation
+        reply = "" if rubric.is_free else reply_text(rubric, count)
+        shown = (
+            fenced(texts)
+            if rubric.fenced
+            else {name: without_control_tokens(text) for name, text in texts.items()}
+        )
         values: dict[str, Any] = {
             REFERENCE: None,
-            **fenced(texts),
+            **shown,
             REPLY: reply,
             "criteria": without_control_tokens(criteria),
         }
         try:
-            text = self._template.render(values).strip()
+            messages = [
+                {"role": role, "content": template.render(values).strip()}
+                for role, template in self._templates
+            ]
         except TemplateValueError as error:
             raise SettingsError(f"Sample '{answer.sample_id}': {error}.") from error
-        return text if REPLY in self._template.names else f"{text}\n\n{reply}"
+        if reply and REPLY not in self._names:
+            messages[-1]["content"] += f"\n\n{reply}"
+        return tuple(messages)
 
 
 def check_sides(rubric: Rubric, *, compares: bool) -> None:

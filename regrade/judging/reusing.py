@@ -11,7 +11,7 @@ import orjson
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.judging.questions import PROMPT
-from regrade.records import Completion, Sample
+from regrade.records import Completion, Message, Sample
 from regrade.records.columns import GENERATION_SCHEMA, generation_row
 from regrade.records.rubrics.facts import judge_run
 from regrade.records.specification import Specification
@@ -137,11 +137,11 @@ def _is_same(row: Mapping[str, Any], sample: Sample) -> bool:
 
     A request that cannot succeed has no verdict, and is not sent again.
     """
-    text = str(sample.fields[PROMPT])
+    wanted: Sequence[Message] = sample.fields[PROMPT]
     answered = row["text"] is not None if row["error"] is None else row["error_permanent"]
     if not answered or not row["prompt"]:
         return False
     if row["prompt_kind"] == "messages":
         messages = orjson.loads(row["prompt"])
-        return bool(messages[-1]["content"] == text)
-    return text in row["prompt"]
+        return bool(messages[-len(wanted) :] == list(wanted))
+    return all(message["content"] in row["prompt"] for message in wanted)

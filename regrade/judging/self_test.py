@@ -42,7 +42,7 @@ def self_test(rubric: Rubric) -> Judged:
         raise SettingsError(
             f"The self-test is for rubrics that grade one answer at a time, not for '{rubric.name}'. Use `--rubric correct`."
         )
-    values = rubric.fields[0].values
+    values = rubric.fields[0].values or {f"{number:g}": number for number in rubric.scale}
     best = max(values, key=lambda label: values[label])
     answers = [
         JudgedAnswer(
@@ -53,6 +53,7 @@ def self_test(rubric: Rubric) -> Judged:
             question=question,
             reference=reference,
             answer=text,
+            conversation=f"user: {question}",
         )
         for number, (question, reference, wrong) in enumerate(_FACTS)
         for subset, text in _texts(reference, wrong, best)

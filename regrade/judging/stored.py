@@ -51,6 +51,8 @@ class JudgedAnswer:
     """Reason why there is no answer; None if there is one."""
     doc: Mapping[str, Any] | None = None
     """Parts of the question beside its text."""
+    conversation: str = ""
+    """All turns before the answer, each as `role: text`."""
 
 
 def stored_answers(answers: AnswerSet) -> list[JudgedAnswer]:
@@ -92,6 +94,7 @@ def _answer(row: Mapping[str, Any], text: str | None) -> JudgedAnswer:
         answer=(text or "").strip(),
         error=None if row["error"] is None else f"{NO_ANSWER} to judge: {row['error']}",
         doc=doc if isinstance(doc, dict) else None,
+        conversation=_conversation(row),
     )
 
 
@@ -111,6 +114,13 @@ def _question(row: Mapping[str, Any]) -> str:
     choices = [] if shown else row["choices"]
     listed = (f"{chr(ord('A') + number)}. {choice}" for number, choice in enumerate(choices))
     return "\n".join(filter(None, (text.strip(), *listed)))
+
+
+def _conversation(row: Mapping[str, Any]) -> str:
+    if row["prompt_kind"] != "messages" or not row["prompt"]:
+        return f"user: {_question(row)}"
+    turns = (f"{turn['role']}: {turn['content']}" for turn in orjson.loads(row["prompt"]))
+    return "\n\n".join(turns)
 
 
 def _reference(row: Mapping[str, Any]) -> str | None:

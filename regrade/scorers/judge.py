@@ -5,15 +5,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import pyarrow as pa
 
 from regrade.records import REFUSAL
 from regrade.records.columns import SCORING_SCHEMA
-from regrade.records.rubrics.base import FIRST, SECOND, TIE
-from regrade.records.rubrics.facts import JudgeRun, judge_run
+from regrade.records.rubrics.facts import FieldFacts, JudgeRun, judge_run
 from regrade.records.rubrics.reading import Reading, read_verdict
 from regrade.records.rubrics.self_test import MOVED, self_test_result
 from regrade.scorers.base import TargetKind, answer_part
@@ -27,6 +26,13 @@ NO_JUDGE_RUN = (
     "A judge model grades these answers ({benchmark}), in a run of its own: `regrade judge {answer_set} --judge MODEL`. For a "
     "scorer of your own give `--scorer path/to/file.py:name`."
 )
+
+
+_COLUMNS = ["sample_id", "repeat", "value", "extracted", "outcome", "metrics"]
+CONFIDENCE = "confidence"
+"""Field of a verdict with how sure the judged model is of its answer, in the unit of its range."""
+_BIN = 100
+"""Answers of a bin of the calibration error, as in HLE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,7 @@ class JudgeScorer:
     )
     unparsed = "A reply that is no verdict of the rubric. It has no value, and is not counted."
     targets: TargetKind = "text"
-    columns: tuple[str, ...] = ("text", "target")
+    columns: tuple[str, ...] = ("text", "target", "doc")
     unit: Unit = "subset"
     votes = False
     passes = False
@@ -99,7 +105,7 @@ class JudgeScorer:
         run = judge_run(context.specification)
         if run is None or not scores.num_rows:
             return ()
-        rows = scores.select(["sample_id", "repeat", "value", "extracted", "outcome"]).to_pylist()
+        rows = scores.select(_COLUMNS).to_pylist()
         graded = sum(row["value"] is not None for row in rows)
         found = [Aggregate(subset="", name="coverage", value=graded / len(rows), n=len(rows))]
         for outcome in ("unparsed", "refused", "truncated", "failed"):
@@ -111,7 +117,8 @@ class JudgeScorer:
                 )
         if run.judged is None:
             found += _self_test(rows, run)
-        return (*found, *_flips(rows, run), *_attempted(rows, run))
+        found += (*_flips(rows, run), *_attempted(rows, run), *_weighted(rows, run))
+        return (*found, *_calibration(rows, run))
 
 
 def _scored(batch: pa.RecordBatch, run: JudgeRun) -> pa.RecordBatch:
@@ -149,16 +156,46 @@ def _verdict(row: Mapping[str, Any], text: str | None, run: JudgeRun) -> _Verdic
         cut = row["finish_reason"] == "length" or (row["text"] is not None and text is None)
         return _Verdict("truncated" if cut else "unparsed")
     if rubric.kind == "criteria":
-        met = [
-            point for point, label in zip(points, reading.labels, strict=True) if label == "true"
-        ]
-        share = sum(met) / sum(point for point in points if point > 0)
-        metrics = {"points": share, "criteria_met": len(met) / len(points)}
+        met = [rubric.fields[0].value(label) for label in reading.labels]
+        share = _share(points, met)
+        metrics = {"points": share, "criteria_met": sum(met) / len(met)}
+        metrics |= _by_tag(json.loads(row["doc"] or "{}").get("tags"), points, met)
         return _Verdict("scored", reading, max(0.0, share), metrics, f"{share:.3f}")
     (first, *more) = zip(rubric.fields, reading.labels, strict=True)
-    metrics = {field.name: field.values[label] for field, label in more}
+    metrics = {field.name: field.value(label) for field, label in more}
     metrics |= {name: float(first[1] in labels) for name, labels in rubric.shares.items()}
-    return _Verdict("scored", reading, first[0].values[first[1]], metrics or None, first[1])
+    return _Verdict("scored", reading, first[0].value(first[1]), metrics or None, first[1])
+
+
+def _share(points: Sequence[float], met: Sequence[float]) -> float:
+    """Return the points of the criteria that are met, as a share of all points above 0."""
+    reached = sum(point * share for point, share in zip(points, met, strict=True))
+    return reached / sum(point for point in points if point > 0)
+
+
+def _by_tag(
+    tags: Sequence[Sequence[str]] | None, points: Sequence[float], met: Sequence[float]
+) -> dict[str, float]:
+    """Return the share of the points of each tag's criteria, and of all criteria for each tag of the question.
+
+    Args:
+        tags: Tags of the question, and of each criterion; None without any.
+        points: Points of each criterion.
+        met: Share of each criterion that is met.
+    """
+    if tags is None:
+        return {}
+    own, *each = tags
+    chosen: dict[str, Sequence[int]] = {tag: range(len(points)) for tag in own}
+    chosen |= {
+        tag: [number for number, given in enumerate(each) if tag in given]
+        for tag in dict.fromkeys(tag for given in each for tag in given)
+    }
+    return {
+        tag: _share([points[n] for n in numbers], [met[n] for n in numbers])
+        for tag, numbers in chosen.items()
+        if any(points[n] > 0 for n in numbers)
+    }
 
 
 def _begins_as_json(row: Mapping[str, Any]) -> bool:
@@ -170,7 +207,11 @@ def _begins_as_json(row: Mapping[str, Any]) -> bool:
 def _paired(
     rows: Sequence[Mapping[str, Any]], verdicts: Sequence[_Verdict], run: JudgeRun
 ) -> list[_Verdict]:
-    """Return verdicts in which both orders of a pair have its value: 1 for the candidate, 0 for the baseline, else 0.5."""
+    """Return verdicts in which both orders of a pair have its value, from 1 for the candidate to 0 for the baseline.
+
+    Orders that disagree are a tie; if labels have weights, the value is the weighted mean of both.
+    """
+    (field,) = run.rubric.fields
     pairs: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
     for position, row in enumerate(rows):
         pair, part = divmod(row["repeat"], run.parts)
@@ -178,28 +219,35 @@ def _paired(
     found = list(verdicts)
     for members in pairs.values():
         read = {part: verdicts[position].extracted for part, position in members.items()}
-        known = [label for label in read.values() if label is not None]
-        wins = {part: _for_candidate(label, part) for part, label in read.items()}
-        value = wins.get(0) if len(known) == 2 and wins[0] == wins[1] else 0.5
-        inconsistent = float(len(known) == 2 and wins[0] != wins[1])
-        for part, position in members.items():
-            label = read[part]
-            if label is None:
-                continue
-            metrics = {"prefers_first": {FIRST: 1.0, SECOND: 0.0, TIE: 0.5}[label]}
+        known = {part: label for part, label in read.items() if label is not None}
+        wins = {part: _for_candidate(label, part, field) for part, label in known.items()}
+        agree = len(set(wins.values())) == 1
+        if field.weights:
+            value = _weighted_mean(wins, known, field)
+        else:
+            value = wins[0] if len(known) == 2 and agree else 0.5
+        for part, label in known.items():
+            metrics = {"prefers_first": field.value(label)}
             if len(known) < 2:
-                found[position] = _Verdict("measured", None, None, metrics, label)
+                found[members[part]] = _Verdict("measured", None, None, metrics, label)
                 continue
-            metrics["inconsistent"] = inconsistent
-            found[position] = _Verdict("scored", None, value, metrics, label)
+            metrics["inconsistent"] = float(not agree)
+            found[members[part]] = _Verdict("scored", None, value, metrics, label)
     return found
 
 
-def _for_candidate(label: str | None, part: int) -> float | None:
+def _for_candidate(label: str, part: int, field: FieldFacts) -> float:
     """Return 1 if the candidate is better, 0 if the baseline is; the candidate stands first in part 0."""
-    if label is None or label == TIE:
-        return None if label is None else 0.5
-    return float((label == FIRST) == (part == 0))
+    value = field.value(label)
+    return value if part == 0 else 1 - value
+
+
+def _weighted_mean(
+    wins: Mapping[Any, float], labels: Mapping[Any, str], field: FieldFacts
+) -> float:
+    weights = {key: field.weights.get(label, 1.0) for key, label in labels.items()}
+    total = sum(weights.values())
+    return sum(weights[key] * wins[key] for key in wins) / total if total else 0.5
 
 
 def _self_test(rows: Sequence[Mapping[str, Any]], run: JudgeRun) -> Iterator[Aggregate]:
@@ -245,6 +293,43 @@ def _attempted(rows: Sequence[Mapping[str, Any]], run: JudgeRun) -> Iterator[Agg
     share = right / len(graded)
     f_score = 2 * given * share / (given + share) if right else 0.0
     yield Aggregate(subset="", name="f_score", value=f_score, n=len(graded))
+
+
+def _weighted(rows: Sequence[Mapping[str, Any]], run: JudgeRun) -> Iterator[Aggregate]:
+    """Yield the candidate's share of all verdicts, each with its weight, as Arena-Hard counts its games."""
+    field = run.rubric.fields[0]
+    labels = {n: row["extracted"] for n, row in enumerate(rows) if row["value"] is not None}
+    if field.weights and labels:
+        wins = {
+            n: _for_candidate(label, run.place(rows[n]["repeat"])[2], field)
+            for n, label in labels.items()
+        }
+        share = _weighted_mean(wins, labels, field)
+        yield Aggregate(subset="", name="weighted_wins", value=share, n=len(labels))
+
+
+def _calibration(rows: Sequence[Mapping[str, Any]], run: JudgeRun) -> Iterator[Aggregate]:
+    """Yield the calibration error of HLE: the root mean square of right answers less confidence, in bins of 100 answers.
+
+    HLE's script adds up all bins but the last, that of the most confident answers, which also has the rest of the division.
+    """
+    bounds = next((field.range for field in run.rubric.fields if field.name == CONFIDENCE), None)
+    graded = [row for row in rows if row["value"] is not None]
+    if bounds is None or not graded:
+        return
+    low, high = bounds
+    given = [(json.loads(row["metrics"])[CONFIDENCE] - low) / (high - low) for row in graded]
+    # Stable: answers of equal confidence keep their order.
+    order = sorted(range(len(given)), key=given.__getitem__)
+    cuts = [*range(0, max(len(order) - _BIN + 1, 1), _BIN), len(order)]
+    squares = [
+        abs(sum(graded[n]["value"] - given[n] for n in order[begin:end])) ** 2 / (end - begin)
+        for begin, end in pairwise(cuts)
+    ]
+    for name, counted in (("", squares), ("_of_script", squares[:-1])):
+        if counted:
+            error = (sum(counted) / len(order)) ** 0.5
+            yield Aggregate(subset="", name=f"calibration_error{name}", value=error, n=len(order))
 
 
 scorer = JudgeScorer

@@ -234,13 +234,17 @@ class DatasetBenchmark(Settings):
     system: str | None = None
     """Jinja template of a system message (chat), or of text at the start of the prompt (completion); it can use the columns
     like the prompt. `--system` replaces it."""
-    target_column: str = "answer"
+    messages_column: str | None = None
+    """Column with a conversation, a list of objects with `role` and `content`, which is sent as it is instead of `prompt`."""
+    target_column: str | None = "answer"
     """Column with the right answer: a text, a number, or the index (from 0), letter or text of the right choice. With the
-    scorer `text` also a list of accepted texts."""
+    scorer `text` also a list of accepted texts. A judge needs none: null in a file."""
     choices_column: str | None = None
     """Column with the list of choices, for multiple choice."""
     subset_column: str | None = None
     """Column that groups the questions; results are also shown for each group."""
+    doc_columns: tuple[str, ...] = ()
+    """Columns that are stored with each question for its judge, such as `rubrics`, HealthBench's criteria."""
     format: PromptFormat = "chat"
     """`chat` uses the model's chat template, `completion` is plain text."""
     scorer: ScorerName = "exact"

@@ -188,7 +188,10 @@ def test_identity_is_that_of_rubric_and_answers(tmp_path: Path):
 @pytest.mark.parametrize(
     ("template", "says"),
     [
-        ("{{ answr }}", "uses 'answr', expected only question, reference, answer, reply"),
+        (
+            "{{ answr }}",
+            "uses 'answr', expected only question, conversation, reference, answer, reply",
+        ),
         ("{{ answer", "is not valid Jinja"),
         ("{{ question }}", "does not use 'answer', so that the judge would not see what it grades"),
     ],

@@ -35,8 +35,8 @@ from regrade.benchmarks.questions.targets import (
     text_target,
 )
 from regrade.benchmarks.questions.templates import ROW, RowTemplate, TemplateValueError
-from regrade.records import Sample
-from regrade.scorers import load_scorer, method_of
+from regrade.records import Message, Sample
+from regrade.scorers import JUDGE, load_scorer, method_of
 from regrade.scorers.base import TargetKind
 from regrade.scorers.extraction.accepted import accepted_texts, stored_target
 from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
@@ -85,11 +85,19 @@ class DatasetQuestions(StandardBenchmark):
         # What is given with `--system` is plain text.
         self._system_template = RowTemplate("system", "" if prompt.system else system or "")
         computed = _CHOICE_NAMES if has_choices else frozenset()
+        if settings.messages_column is not None:
+            self._check_messages()
+            self._prompt_template = RowTemplate("prompt", "")
+        if settings.target_column is None and JUDGE not in self.scorers:
+            raise SettingsError(
+                f"Benchmark '{self.name}' has no target_column, without which only a judge can grade: set scorer to `{JUDGE}`."
+            )
         own_system = RowTemplate("system", settings.system or "")  # ids do not depend on `--system`
         self._prompt_columns = sorted(
             self._prompt_template.row_columns
             | own_system.row_columns
             | ((self._prompt_template.names | own_system.names) - computed)
+            | set(filter(None, (settings.messages_column,)))
         )
         self._shot_answer_columns = sorted(
             self._shot_template.row_columns | (self._shot_template.names - computed - _SHOT_NAMES)
@@ -102,10 +110,19 @@ class DatasetQuestions(StandardBenchmark):
             prompt_format=settings.format,
         )
 
+    def _check_messages(self) -> None:
+        settings = self._settings
+        if settings.prompt != PLAIN_PROMPT or settings.n_shots or self.method == "rank":
+            raise SettingsError(
+                f"Benchmark '{self.name}' sends the conversations in '{settings.messages_column}' as they are: leave out prompt "
+                "and n_shots, and use a scorer of texts."
+            )
+
     @property
     def question_template(self) -> str:
         """Jinja template of the prompt."""
-        return self._prompt_source
+        column = self._settings.messages_column
+        return self._prompt_source if column is None else f"{{{{ row['{column}'] }}}}"
 
     @property
     def system_template(self) -> str | None:
@@ -135,6 +152,9 @@ class DatasetQuestions(StandardBenchmark):
             "choices_column": settings.choices_column,
             "subset_column": settings.subset_column,
         }
+        for name in ("messages_column", "doc_columns"):
+            if given := getattr(settings, name):
+                parameters[name] = given
         if self.n_shots:
             parameters |= {
                 "shots_split": settings.shots_split,
@@ -147,7 +167,8 @@ class DatasetQuestions(StandardBenchmark):
         """Columns of the prompt, target, choices and subset."""
         settings = self._settings
         named = (settings.target_column, settings.choices_column, settings.subset_column)
-        return tuple(dict.fromkeys([*self._prompt_columns, *filter(None, named)]))
+        listed = (*self._prompt_columns, *filter(None, named), *settings.doc_columns)
+        return tuple(dict.fromkeys(listed))
 
     @property
     def shot_columns(self) -> tuple[str, ...]:
@@ -161,15 +182,22 @@ class DatasetQuestions(StandardBenchmark):
             () if column is None else choice_texts(index, row[column])
             for index, row in enumerate(rows)
         ]
-        values = [row[self._settings.target_column] for row in rows]
+        target_column, messages = self._settings.target_column, self._settings.messages_column
+        if messages is not None:
+            for index, row in enumerate(rows):
+                _check_turns(index, messages, row[messages])
+        values = [target_column and row[target_column] for row in rows]
         tasks = [None] * len(values) if self._settings.scorer != CODE else _tasks(values)
         targets = (
-            self._targets(values, choices) if self._settings.scorer != CODE else [""] * len(values)
+            [""] * len(values)
+            if self._settings.scorer == CODE or target_column is None
+            else self._targets(values, choices)
         )
         questions = []
         for index, (row, target) in enumerate(zip(rows, targets, strict=True)):
             content = {name: row[name] for name in self._prompt_columns if name != column}
-            _check_content(index, content)
+            doc = {name: row[name] for name in self._settings.doc_columns}
+            _check_content(index, content | doc)
             questions.append(
                 Question(
                     content=content,
@@ -177,7 +205,7 @@ class DatasetQuestions(StandardBenchmark):
                     fields=row,
                     subset=self._subset(index, row),
                     choices=choices[index],
-                    doc=tasks[index],
+                    doc=tasks[index] if self._settings.scorer == CODE else doc or None,
                 )
             )
         return questions
@@ -194,8 +222,20 @@ class DatasetQuestions(StandardBenchmark):
 
     def question(self, sample: Sample) -> str:
         """Return the question; for ranking without white space at the end, because labels begin with a space."""
+        if column := self._settings.messages_column:
+            turns = sample.fields[column]
+            return "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")
         text = self._prompt_template.render(self._values(sample))
         return text.rstrip() if self.method == "rank" else text
+
+    def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
+        """Return the prompt; of a conversation all of its turns, after the system message if there is one."""
+        column = self._settings.messages_column
+        if column is None:
+            return super().prompt(sample)
+        system = self.system(sample)
+        turns = [{name: turn[name] for name in _TURN} for turn in sample.fields[column]]
+        return (*([{"role": "system", "content": system}] if system else []), *turns)
 
     def answer(self, sample: Sample) -> str:
         """Return the answer of a worked example."""
@@ -247,6 +287,32 @@ class DatasetQuestions(StandardBenchmark):
                 f"the subset (column '{column}') is {row[column]!r}; expected a text or number",
             )
         return subset
+
+
+_TURN = ("role", "content")
+
+
+def _check_turns(index: int, column: str, turns: object) -> None:
+    """Reject what is no conversation that ends with a question.
+
+    Raises:
+        RowError: If it is not a list of objects with `role` and `content`, or the last one is not the user's.
+    """
+    roles = [_role(turn) for turn in turns] if isinstance(turns, list) else []
+    if None in roles or roles[-1:] != ["user"]:
+        raise RowError(
+            index,
+            f"column '{column}' is {str(turns)[:100]!r}; expected a list of objects with `role` (system, user or assistant) and "
+            "`content`, a text, of which the last is the user's",
+        )
+
+
+def _role(turn: object) -> str | None:
+    """Return the role of a turn; None if it is none."""
+    if not isinstance(turn, Mapping) or not isinstance(turn.get("content"), str):
+        return None
+    role = turn.get("role")
+    return role if role in ("system", "user", "assistant") else None
 
 
 def _tasks(values: Sequence[Any]) -> list[Mapping[str, Any] | None]:

@@ -3,7 +3,9 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
+import orjson
 from pydantic import ValidationError
 
 from regrade.benchmarks.ifeval import read_instructions
@@ -78,7 +80,7 @@ def table_rows(
     """
     columns = options.columns
     answers = _answers(record, str(columns.text))
-    prompt = _as_text(record, columns.prompt)
+    prompt, prompt_kind = _prompt(record, columns.prompt)
     question = _as_text(record, columns.question)
     target = _target(record, options)
     scores = _scores(record, columns, len(answers))
@@ -93,11 +95,26 @@ def table_rows(
             subset=_as_text(record, columns.subset) or "",
             doc=_doc(record, columns.doc),
             prompt=prompt,
+            prompt_kind=prompt_kind,
             text=text,
             scores={} if score is None else {scoring: score},
         )
         for repeat, (text, score) in enumerate(zip(answers, scores, strict=True))
     ]
+
+
+def _prompt(record: Record, path: str | None) -> tuple[str | None, Literal["text", "messages"]]:
+    """Return a prompt and its kind: a list of objects with `role` and `content` is a conversation."""
+    found = None if path is None else record.need(path)
+    if not isinstance(found, list) or not found or not all(map(_is_turn, found)):
+        return _text(found), "text"
+    turns = [{"role": turn["role"], "content": turn["content"]} for turn in found]
+    return orjson.dumps(turns).decode(), "messages"
+
+
+def _is_turn(turn: object) -> bool:
+    texts = (turn.get("role"), turn.get("content")) if isinstance(turn, dict) else (None,)
+    return all(isinstance(text, str) for text in texts)
 
 
 def _answers(record: Record, path: str) -> tuple[str | None, ...]:
@@ -156,11 +173,15 @@ def _doc(record: Record, path: str | None) -> str | None:
 
 
 def known_doc(record: Record, row: object) -> str | None:
-    """Return what scorers read of a row of IFEval, HumanEval or MBPP; None for another document.
+    """Return what scorers and judges read of a row of IFEval, HumanEval or MBPP, or of HealthBench's criteria; None for another document.
 
     Raises:
         ImportFileError: If such a row is not complete.
     """
+    if isinstance(row, list) and all(
+        isinstance(part, dict) and "criterion" in part for part in row
+    ):
+        return json_text({"criteria": row})
     if not isinstance(row, Mapping):
         return None
     try:

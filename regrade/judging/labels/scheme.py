@@ -128,6 +128,9 @@ def scheme_of(run: JudgeRun | None, scale: Scale = SHARES, field: str | None = N
     if run.rubric.kind == "pairwise":
         return Scheme({BASELINE: 0.0, TIE: 0.5, CANDIDATE: 1.0})
     chosen = next(facts for facts in run.rubric.fields if field in (None, facts.name))
+    if chosen.range is not None:
+        low, high = chosen.range
+        return Scheme({}, SHARES if (low, high) == (0, 1) else Scale(low=low, high=high, unit=""))
     ordered = sorted(chosen.values.items(), key=lambda item: item[1])
     low, high = ordered[0][1], ordered[-1][1]
     if field is not None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import orjson
 from pydantic import Field, ValidationError
 
-from regrade.records.rubrics.base import Kind, Rubric
+from regrade.records.rubrics.base import Kind, Rubric, Which
 from regrade.records.specification import ModelIdentity, Specification, effective_sampling
 from regrade.settings import JUDGE_PREFIX, Settings
 from regrade.settings.errors import SettingsError
@@ -22,6 +22,18 @@ class FieldFacts(Settings):
     """Label of other words, in lower case."""
     explained: int = 0
     """Longest explanation before the label, in characters; 0: none."""
+    pattern: str = Field("", exclude_if=lambda pattern: not pattern)
+    """Regular expression that finds the label in a free reply."""
+    which: Which = Field("only", exclude_if=lambda which: which == "only")
+    """Match that counts."""
+    range: tuple[float, float] | None = Field(None, exclude_if=lambda bounds: bounds is None)
+    """Smallest and largest number; None for labels."""
+    weights: dict[str, float] = Field(default_factory=dict, exclude_if=lambda weights: not weights)
+    """Weight of a label of a pair, if it is not 1."""
+
+    def value(self, label: str) -> float:
+        """Return the value of a label, or the number that it is."""
+        return self.values[label] if self.range is None else float(label)
 
 
 class RubricFacts(Settings):
@@ -90,7 +102,16 @@ def rubric_facts(rubric: Rubric) -> RubricFacts:
     """Return the facts of a rubric."""
     low, high = rubric.scale
     fields = tuple(
-        FieldFacts(name=f.name, values=dict(f.values), words=dict(f.words), explained=f.explained)
+        FieldFacts(
+            name=f.name,
+            values=dict(f.values),
+            words=dict(f.words),
+            explained=f.explained,
+            pattern=f.pattern,
+            which=f.which,
+            range=f.range,
+            weights=dict(f.weights),
+        )
         for f in rubric.fields
     )
     return RubricFacts(

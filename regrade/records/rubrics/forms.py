@@ -29,13 +29,15 @@ def explanation_of(field: VerdictField, rubric: Rubric) -> str:
     return "explanation" if len(rubric.fields) == 1 else f"{field.name}_explanation"
 
 
-def structure_of(rubric: Rubric, criteria: int = 0) -> Structure:
-    """Return the form of a verdict.
+def structure_of(rubric: Rubric, criteria: int = 0) -> Structure | None:
+    """Return the form of a verdict; None for a rubric that reads free replies and gives no schema.
 
     Args:
         rubric: The rubric.
         criteria: Number of criteria, for rubrics of this kind.
     """
+    if rubric.is_free:
+        return None if rubric.schema is None else Structure(rubric.schema)
     member = _object_schema(rubric)
     pattern = _object_pattern(rubric)
     if rubric.kind == "criteria":

@@ -1,4 +1,7 @@
-"""Reading of a verdict: a JSON object of the rubric's form, or one label alone. Nothing else counts, and nothing is a default."""
+"""Reading of a verdict: a JSON object of the rubric's form, one label alone, or what the rubric's own patterns find.
+
+Nothing else counts, and nothing is a default.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -37,6 +40,8 @@ def read_verdict(text: str, rubric: RubricFacts, criteria: int = 0) -> Reading |
         rubric: The rubric.
         criteria: Number of criteria, for rubrics of this kind.
     """
+    if rubric.fields[0].pattern:
+        return _of_patterns(text, rubric, criteria)
     stripped = text.strip()
     fenced = _FENCED.match(stripped)
     document = _object(fenced["inner"] if fenced else stripped)
@@ -50,6 +55,42 @@ def read_verdict(text: str, rubric: RubricFacts, criteria: int = 0) -> Reading |
     ):  # the rest of an object says nothing for certain
         label = _label_alone(stripped, rubric.fields[0])
     return None if label is None else Reading((label,))
+
+
+def _of_patterns(text: str, rubric: RubricFacts, criteria: int) -> Reading | None:
+    found = [_matches(text, field) for field in rubric.fields]
+    if rubric.kind == "criteria":
+        (labels,) = found
+    else:
+        labels = [_chosen(given, field) for given, field in zip(found, rubric.fields, strict=True)]
+    if None in labels or (rubric.kind == "criteria" and len(labels) != criteria):
+        return None
+    return Reading(tuple(map(str, labels)))
+
+
+def _matches(text: str, field: FieldFacts) -> list[str | None]:
+    """Return the label of each match of a field's pattern; None for one that is no label."""
+    return [
+        _label_or_number(next(filter(None, match.groups()), match[0]).strip(), field)
+        for match in re.finditer(field.pattern, text)
+    ]
+
+
+def _label_or_number(text: str, field: FieldFacts) -> str | None:
+    if field.range is None:
+        alike = (label for label in field.values if label.lower() == text.lower())
+        return _label(text, field) or next(alike, None)
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return text if field.range[0] <= number <= field.range[1] else None
+
+
+def _chosen(labels: Sequence[str | None], field: FieldFacts) -> str | None:
+    if not labels or (field.which == "only" and len(set(labels)) > 1):
+        return None
+    return labels[-1 if field.which == "last" else 0]
 
 
 def _object(text: str) -> Mapping[str, Any] | None:

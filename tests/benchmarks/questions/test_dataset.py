@@ -455,3 +455,40 @@ def test_an_image_in_a_worked_answer_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(SourceError, match="split 'train': column 'picture' holds an image"):
         opened(tmp_path, n_shots=1, shot_answer="{{ picture }}").samples()
+
+
+TURNS = [
+    {"role": "user", "content": "My head aches."},
+    {"role": "assistant", "content": "Since when?"},
+    {"role": "user", "content": "Since May."},
+]
+RUBRICS = [{"criterion": "Asks for the age.", "points": 5, "tags": []}]
+
+
+def test_a_conversation_is_sent_as_it_is_and_columns_are_kept_for_the_judge(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "health.jsonl", [{"prompt": TURNS, "rubrics": RUBRICS}])
+    judge = {"scorer": "judge", "target_column": None, "messages_column": "prompt"}
+    benchmark = opened(path, doc_columns=("rubrics",), **judge)
+
+    [sample] = benchmark.samples()
+
+    assert benchmark.prompt(sample) == tuple(TURNS)
+    assert (sample.target, sample.doc) == ("", {"rubrics": RUBRICS})
+    assert benchmark.prompt_identity.template == "{{ row['prompt'] }}"
+    with_system = opened(path, prompt=PromptSettings(system="Be brief."), **judge)
+    assert with_system.prompt(sample)[0] == {"role": "system", "content": "Be brief."}
+    with pytest.raises(SettingsError, match="has no target_column, without which only a judge"):
+        opened(path, messages_column="prompt", target_column=None)
+    with pytest.raises(SettingsError, match="leave out prompt"):
+        opened(path, **judge, prompt_template="{{ prompt }}")
+
+
+@pytest.mark.parametrize(
+    "turns", ["Hello", [], TURNS[:2], [{"role": "user"}], [{"role": "x", "content": ""}]]
+)
+def test_what_is_no_conversation_with_a_last_question_is_refused(
+    tmp_path: Path, turns: Any
+) -> None:
+    path = write_jsonl(tmp_path / "health.jsonl", [{"prompt": turns}])
+    with pytest.raises(SourceError, match="expected a list of objects with `role`"):
+        opened(path, scorer="judge", target_column=None, messages_column="prompt").samples()

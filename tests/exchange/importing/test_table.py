@@ -150,6 +150,19 @@ def test_a_document_reaches_the_scorers_also_as_its_benchmark_publishes_it(tmp_p
     assert tasks[1].tests[0].source == "import math\nassert f(1) == 1"
 
 
+def test_conversations_and_criteria_are_kept_for_a_judge(tmp_path: Path):
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}]
+    criteria = [{"criterion": "Is polite.", "points": 5, "tags": ["axis:style"]}]
+    rows = [{"text": "x", "prompt": turns, "rubrics": criteria}, {"text": "x", "prompt": "Hi"}]
+    path = jsonl(tmp_path / "a.jsonl", *({"rubrics": None} | row for row in rows))
+
+    first, second = read(path, Columns(text="text", prompt="prompt", doc="rubrics")).rows
+
+    assert (json.loads(str(first.prompt)), first.prompt_kind) == (turns, "messages")
+    assert json.loads(str(first.doc)) == {"criteria": criteria}
+    assert (second.prompt, second.prompt_kind, second.doc) == ("Hi", "text", None)
+
+
 def test_a_document_that_is_none_is_refused_with_its_row(tmp_path: Path):
     for doc, says in (("no JSON", "should be JSON"), ({**IFEVAL, "kwargs": []}, "kwargs is 0")):
         path = jsonl(tmp_path / "a.jsonl", {"text": "x", "doc": doc})
