@@ -62,7 +62,8 @@ def benchmarks(
 
         for suite in SUITES:
             stdout.print(f"[bold]--suite {suite.name}[/] {suite.description}")
-            stdout.print(f"    {', '.join(suite.benchmarks)}")
+            for name, form in suite.forms.items():
+                stdout.print(f"    {name}: {form}")
             for line in _remarks(suite, took):
                 stdout.print(f"    {line}")
 
@@ -71,7 +72,10 @@ def benchmarks(
             "benchmarks": [
                 {**asdict(card), "last_run": _document(took.get(card.name))} for card in cards
             ],
-            "suites": [{**asdict(suite), "missing": suite.missing} for suite in SUITES],
+            "suites": [
+                {**asdict(suite), "benchmarks": suite.benchmarks, "missing": suite.missing}
+                for suite in SUITES
+            ],
             "broken": broken,
         },
         draw,

@@ -19,7 +19,7 @@ from regrade.settings import HARNESS, EngineName, Settings, registry
 from regrade.settings.errors import SettingsError
 from regrade.settings.marks import NESTED, Option, parameters_of
 from regrade.settings.problems import models_in, one_line, shown
-from regrade.settings.suites import members
+from regrade.settings.suites import members, shots_of
 
 _LONG = 9
 """Choices beyond which an option takes any text: a command lists them, and the job refuses others."""
@@ -186,6 +186,9 @@ class JobOptions:
         if suites := getattr(self, "suite", ()) or suites:
             named = [*members(suites), *chosen.get("benchmarks", ())]
             chosen["benchmarks"] = tuple(dict.fromkeys(named))
+            if (chosen.get("prompt") or {}).get("n_shots") is None:
+                of_suites = [f"{name}={n}" for name, n in shots_of(suites).items()]
+                chosen["shots"] = (*chosen.get("shots", ()), *of_suites)
         return chosen | harness_tasks(chosen)
 
     def has(self, parameter: str) -> bool:

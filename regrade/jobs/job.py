@@ -20,6 +20,7 @@ from regrade.settings import (
     ScorerName,
     ScoringOptions,
     Settings,
+    ShotsOverride,
     SourceOverride,
     TokenPrice,
     registry,
@@ -162,15 +163,24 @@ class BenchmarkChoice(Settings):
         examples=["[{benchmark: gsm8k, path: test.jsonl}]"],
     )
     """Files or folders to use instead of a benchmark's dataset on the Hub."""
+    shots: Annotated[
+        tuple[ShotsOverride, ...], Option(("--shots",), hint="Each as `BENCHMARK=NUMBER`.")
+    ] = Field(
+        (),
+        title="Worked examples of single benchmarks",
+        examples=["[{benchmark: mmlu, n_shots: 5}]"],
+    )
+    """Worked examples of single benchmarks, before `n_shots` of the prompts, which is for all. A suite sets those of its members."""
 
     @model_validator(mode="after")
-    def _uses_all_sources(self) -> Self:
-        sources = {source.benchmark for source in self.sources}
-        if unused := sources - {*self.benchmarks, *self.lm_eval.names}:
-            raise ValueError(
-                f"a source is given for {', '.join(map(repr, sorted(unused)))}, which is not among the benchmarks: "
-                "add the benchmark, or leave the source out"
-            )
+    def _uses_all_overrides(self) -> Self:
+        for what, given in (("a source is", self.sources), ("worked examples are", self.shots)):
+            named = {override.benchmark for override in given}
+            if unused := named - {*self.benchmarks, *self.lm_eval.names}:
+                raise ValueError(
+                    f"{what} given for {', '.join(map(repr, sorted(unused)))}, which is not among the benchmarks: "
+                    f"add the benchmark, or leave the {what.split()[-2]} out"
+                )
         return self
 
     @property
@@ -185,6 +195,12 @@ class BenchmarkChoice(Settings):
     def source_of(self, benchmark: str) -> str | None:
         """Return the path to read instead of a benchmark's source, or None."""
         return next((source.path for source in self.sources if source.benchmark == benchmark), None)
+
+    def prompt_of(self, benchmark: str, prompt: PromptSettings) -> PromptSettings:
+        """Return the changes to a benchmark's prompts: `prompt`, with the benchmark's own number of worked examples."""
+        found = (shots.n_shots for shots in self.shots if shots.benchmark == benchmark)
+        n_shots = next(found, prompt.n_shots)
+        return prompt.model_copy(update={"n_shots": n_shots})
 
 
 class GenerationJob(BenchmarkChoice, EngineJob):

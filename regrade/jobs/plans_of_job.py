@@ -40,13 +40,18 @@ def open_benchmarks(job: GenerationJob) -> list[tuple[Benchmark, SamplingSetting
         UserError: If a benchmark, its source or the limit is refused. No data is read yet.
     """
     named = [
-        open_benchmark(name, prompt=job.prompt, limit=job.limit, source=job.source_of(name))
+        open_benchmark(
+            name,
+            prompt=job.prompt_of(name, job.prompt),
+            limit=job.limit,
+            source=job.source_of(name),
+        )
         for name in job.benchmarks
     ]
     named += [
         open_harness_task(
             name,
-            prompt=job.prompt,
+            prompt=job.prompt_of(name, job.prompt),
             limit=job.limit,
             source=job.source_of(name),
             path=job.lm_eval.path,

@@ -85,13 +85,19 @@ class CriteriaSource:
         return _checked(document[name], f"{where}, `{name}` of its document")
 
 
-def tags_of(criteria: Criteria, answer: JudgedAnswer) -> dict[str, Any]:
-    """Return the tags of criteria and of their question, for the document of a verdict; nothing without any."""
+def points_text(criteria: Criteria) -> str:
+    """Return the points of criteria as a list in JSON, as part of a judge run's identity."""
+    return orjson.dumps([criterion.points for criterion in criteria]).decode()
+
+
+def target_of(criteria: Criteria, answer: JudgedAnswer) -> str:
+    """Return the points of criteria for the scorer, with the tags of the question and of each criterion if there are some."""
     document = answer.doc or {}
     own = next((document[name] for name in QUESTION_TAGS if document.get(name)), ())
     tags = [[str(tag) for tag in own]] if isinstance(own, list | tuple) else [[str(own)]]
     tags += [list(criterion.tags) for criterion in criteria]
-    return {"tags": tags} if criteria and any(tags) else {}
+    points = points_text(criteria)
+    return f'{{"points":{points},"tags":{orjson.dumps(tags).decode()}}}' if any(tags) else points
 
 
 def numbered(criteria: Iterable[Criterion]) -> str:

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import orjson
-
 from regrade.benchmarks.questions.prompting import chat_settings
 from regrade.benchmarks.questions.samples import check_limit, spread
 from regrade.benchmarks.questions.templates import RowTemplate, TemplateValueError
-from regrade.judging.criteria import CriteriaSource, numbered, tags_of
+from regrade.judging.criteria import CriteriaSource, numbered, points_text, target_of
 from regrade.judging.stored import NO_ANSWER, NO_BASELINE, JudgedAnswer, digest
 from regrade.records import Message, RankingRule, Sample
 from regrade.records.rubrics.base import (
@@ -199,7 +197,9 @@ class JudgeQuestions:
             rubric=rubric_facts(self._rubric),
             judged=self._judged.identity,
             baseline=None if baseline is None else baseline.identity,
-            criteria=digest([f"{s.id} {s.target} {s.fields['criteria']}" for s in self._samples])
+            criteria=digest(
+                [f"{s.id} {s.fields['points']} {s.fields['criteria']}" for s in self._samples]
+            )
             if with_criteria
             else None,
             judge_repeats=self._judge_repeats,
@@ -333,15 +333,19 @@ class JudgeQuestions:
             if error
             else self._prompt_messages(answer, other, part, numbered(criteria), len(criteria))
         )
-        points = [criterion.points for criterion in criteria]
         return Sample(
             id=answer.sample_id,
             index=answer.index,
-            target=orjson.dumps(points).decode() if criteria else answer.reference or "",
-            fields={PROMPT: prompt, "criteria": numbered(criteria), "count": len(criteria)},
+            target=target_of(criteria, answer) if criteria else answer.reference or "",
+            fields={
+                PROMPT: prompt,
+                "criteria": numbered(criteria),
+                "points": points_text(criteria),
+                "count": len(criteria),
+            },
             subset=answer.subset,
             question=answer.question,
-            doc={"sample_id": answer.sample_id, **tags_of(criteria, answer)},
+            doc={"sample_id": answer.sample_id},
             structure=structure_of(rubric, len(criteria)),
             error=error,
         )

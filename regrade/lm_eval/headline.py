@@ -7,6 +7,7 @@ from regrade.lm_eval.scoring import QuestionScores
 
 PUBLISHED: Mapping[str, str] = {
     "arc_challenge": "acc_norm,none",
+    "drop": "f1,none",
     "hellaswag": "acc_norm,none",
     "openbookqa": "acc_norm,none",
 }

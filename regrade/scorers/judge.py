@@ -57,7 +57,7 @@ class JudgeScorer:
     )
     unparsed = "A reply that is no verdict of the rubric. It has no value, and is not counted."
     targets: TargetKind = "text"
-    columns: tuple[str, ...] = ("text", "target", "doc")
+    columns: tuple[str, ...] = ("text", "target")
     unit: Unit = "subset"
     votes = False
     passes = False
@@ -145,7 +145,7 @@ def _verdict(row: Mapping[str, Any], text: str | None, run: JudgeRun) -> _Verdic
     if row["error"] is not None:
         return _Verdict("refused" if row["error"].startswith(REFUSAL) else "failed")
     rubric = run.rubric
-    points = json.loads(row["target"]) if rubric.kind == "criteria" else []
+    points, tags = _criteria(row["target"]) if rubric.kind == "criteria" else ([], None)
     if _begins_as_json(row):
         text = row["text"]  # an explanation may quote the marks of a thought
     reading = None if text is None else read_verdict(text, rubric, len(points))
@@ -159,12 +159,18 @@ def _verdict(row: Mapping[str, Any], text: str | None, run: JudgeRun) -> _Verdic
         met = [rubric.fields[0].value(label) for label in reading.labels]
         share = _share(points, met)
         metrics = {"points": share, "criteria_met": sum(met) / len(met)}
-        metrics |= _by_tag(json.loads(row["doc"] or "{}").get("tags"), points, met)
+        metrics |= _by_tag(tags, points, met)
         return _Verdict("scored", reading, max(0.0, share), metrics, f"{share:.3f}")
     (first, *more) = zip(rubric.fields, reading.labels, strict=True)
     metrics = {field.name: field.value(label) for field, label in more}
     metrics |= {name: float(first[1] in labels) for name, labels in rubric.shares.items()}
     return _Verdict("scored", reading, first[0].value(first[1]), metrics or None, first[1])
+
+
+def _criteria(target: str) -> tuple[list[float], Sequence[Sequence[str]] | None]:
+    """Return the points of criteria, and their tags if the target has some."""
+    stored = json.loads(target)
+    return (stored, None) if isinstance(stored, list) else (stored["points"], stored["tags"])
 
 
 def _share(points: Sequence[float], met: Sequence[float]) -> float:

@@ -298,6 +298,26 @@ class SourceOverride(Settings):
         return {"benchmark": benchmark, "path": path}
 
 
+class ShotsOverride(Settings):
+    """Worked examples of one benchmark, whatever the others have."""
+
+    benchmark: SourceName
+    """Benchmark with this number of examples."""
+    n_shots: int = Field(ge=0, le=64)
+    """Number of worked examples."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, values: object) -> object:
+        """Accept `mmlu=5` for `{benchmark: mmlu, n_shots: 5}`."""
+        if not isinstance(values, str):
+            return values
+        benchmark, equals, number = values.rpartition("=")
+        if not equals or not number.isdecimal():
+            raise ValueError(f"'{values}' should be `BENCHMARK=NUMBER`, such as `mmlu=5`")
+        return {"benchmark": benchmark, "n_shots": number}
+
+
 class ScoringOptions(Settings):
     """Settings of scorers that need child processes or a sandbox. Other scorers ignore them."""
 

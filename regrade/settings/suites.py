@@ -1,7 +1,7 @@
 """Suites: named lists of benchmarks to run together (`--suite`)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from regrade.settings import registry
@@ -17,7 +17,15 @@ class Suite:
 
     name: str
     description: str
-    benchmarks: tuple[str, ...]
+    forms: Mapping[str, str]
+    """Form of the prompts and of the answers of each member, by name."""
+    shots: Mapping[str, int] = field(default_factory=dict)
+    """Worked examples of members that have another number by themselves."""
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """Names of the members."""
+        return tuple(self.forms)
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -29,67 +37,88 @@ class Suite:
         )
 
 
+_ZERO = "0 examples"
+_LETTER = f"{_ZERO}, chat, reasoning and a letter"
+_BOXED = f"{_ZERO}, chat, reasoning and a boxed answer"
+_PROGRAM = f"{_ZERO}, chat, a program that is run"
+_REQUEST = f"{_ZERO}, chat, checked by programs"
+_LEADERBOARD = "as the task of the harness sets it"
+
 SUITES = (
     Suite(
         "core",
         "What model cards of instruct models report: knowledge, science, instructions, mathematics, code.",
-        (
-            "mmlu_redux",
-            "mmlu_pro",
-            "gpqa_diamond",
-            "ifeval",
-            "gsm8k_chat",
-            "math_500",
-            "humaneval_plus",
-        ),
+        {
+            "mmlu_redux": _LETTER,
+            "mmlu_pro": "5 examples with reasoning as turns, chat, reasoning and a letter",
+            "gpqa_diamond": _LETTER,
+            "ifeval": _REQUEST,
+            "gsm8k_chat": f"{_ZERO}, chat, reasoning and a number",
+            "math_500": _BOXED,
+            "humaneval_plus": _PROGRAM,
+        },
     ),
     Suite(
         "reasoning",
-        "Hard questions for models that think: competitions, science, code, instructions.",
-        (
-            "aime_2025",
-            "aime_2026",
-            "hmmt_nov_2025",
-            "hmmt_feb_2026",
-            "gpqa_diamond",
-            "mmlu_pro",
-            "livecodebench",
-            "ifbench",
-        ),
+        "Hard questions for models that think, without worked examples: competitions, science, code, instructions.",
+        {
+            "aime_2025": _BOXED,
+            "aime_2026": _BOXED,
+            "hmmt_nov_2025": _BOXED,
+            "hmmt_feb_2026": _BOXED,
+            "gpqa_diamond": _LETTER,
+            "mmlu_pro": _LETTER,
+            "livecodebench": _PROGRAM,
+            "ifbench": _REQUEST,
+        },
+        {"mmlu_pro": 0},
     ),
     Suite(
         "base",
-        "What papers report of base models, as plain text with worked examples.",
-        (
-            "mmlu",
-            "lm_eval:bbh_cot_fewshot",
-            "gsm8k",
-            "lm_eval:hellaswag",
-            "lm_eval:arc_challenge",
-            "lm_eval:winogrande",
-            "lm_eval:piqa",
-            "lm_eval:drop",
-            "lm_eval:triviaqa",
-        ),
+        "What papers report of base models, as plain text with their numbers of worked examples.",
+        {
+            "mmlu": "5 examples, plain text, letters are ranked",
+            "lm_eval:bbh_cot_fewshot": "3 examples with reasoning, plain text, the answer is read",
+            "lm_eval:gsm8k_cot": "8 examples with reasoning, plain text, the number is read",
+            "lm_eval:hellaswag": "10 examples, plain text, endings are ranked per byte",
+            "lm_eval:arc_challenge": "25 examples, plain text, answers are ranked per byte",
+            "lm_eval:winogrande": "5 examples, plain text, sentences are ranked",
+            "lm_eval:piqa": "0 examples, plain text, answers are ranked",
+            "lm_eval:drop": "3 examples, plain text, F1",
+            "lm_eval:triviaqa": "5 examples, plain text, an exact match",
+        },
+        {
+            "lm_eval:hellaswag": 10,
+            "lm_eval:arc_challenge": 25,
+            "lm_eval:winogrande": 5,
+            "lm_eval:drop": 3,
+            "lm_eval:triviaqa": 5,
+        },
     ),
     Suite(
         "code",
         "Programs that run against tests, in a sandbox.",
-        ("humaneval_plus", "mbpp_plus", "livecodebench"),
+        dict.fromkeys(("humaneval_plus", "mbpp_plus", "livecodebench"), _PROGRAM),
     ),
     Suite(
         "open-llm-leaderboard",
         "The tasks of version 2 of the Open LLM Leaderboard, as lm-evaluation-harness has them.",
-        (
-            "lm_eval:leaderboard_ifeval",
-            "lm_eval:leaderboard_bbh",
-            "lm_eval:leaderboard_math_hard",
-            "lm_eval:leaderboard_gpqa",
-            "lm_eval:leaderboard_musr",
-            "lm_eval:leaderboard_mmlu_pro",
-        ),
+        {
+            "lm_eval:leaderboard_ifeval": f"{_LEADERBOARD}: 0 examples",
+            "lm_eval:leaderboard_bbh": f"{_LEADERBOARD}: 3 examples, options are ranked",
+            "lm_eval:leaderboard_math_hard": f"{_LEADERBOARD}: 4 examples with reasoning",
+            "lm_eval:leaderboard_gpqa": f"{_LEADERBOARD}: 0 examples, options are ranked",
+            "lm_eval:leaderboard_musr": f"{_LEADERBOARD}: 0 examples, options are ranked",
+            "lm_eval:leaderboard_mmlu_pro": f"{_LEADERBOARD}: 5 examples, letters are ranked",
+        },
     ),
 )
+
+
+def shots_of(names: Sequence[str]) -> dict[str, int]:
+    """Return the worked examples of the members of suites, where they are not the benchmark's own; the first suite counts."""
+    of_suites = [suite.shots for suite in SUITES if suite.name in names]
+    return {name: n for shots in reversed(of_suites) for name, n in shots.items()}
 
 
 def members(names: Sequence[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgeQuestions
+from regrade.judging.stored import digest
 from regrade.records import Sample
 from regrade.records.rubrics import open_rubric
 from regrade.records.rubrics.base import Rubric
@@ -152,7 +153,9 @@ def test_criteria_come_from_the_stored_question_or_a_file(tmp_path: Path):
     stored = publish(LocalRepository(tmp_path / "a"), [row(1, "1889", doc=doc)], scorers=("judge",))
     benchmark = questions(stored, "criteria")
     [sample] = benchmark.samples()
-    assert sample.target == "[5.0]"
+    assert json.loads(sample.target) == {"points": [5.0], "tags": [[], ["level:example"]]}
+    # Tags decide no verdict, and are no part of a run's identity.
+    assert benchmark.run.criteria == digest([f"{sample.id} [5.0] 1. Names the year."])
     assert "1. Names the year." in str(benchmark.prompt(sample))
 
     file = tmp_path / "criteria.yaml"

@@ -1,16 +1,19 @@
 """Suites of benchmarks, on the command line and in a configuration."""
 
+import re
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from regrade.cli.run import EvaluateOptions
-from regrade.settings import suites
+from regrade.jobs.job import GenerationJob
+from regrade.settings import registry, suites
 from regrade.settings.errors import SettingsError, UnknownNameError
 from regrade.settings.suites import SUITES, Suite, members
 
-OURS = Suite("ours", "Two of ours.", ("gsm8k", "mmlu"))
-MORE = Suite("more", "One is not here.", ("mmlu", "absent_one", "gsm8k_chat"))
+OURS = Suite("ours", "Two of ours.", {"gsm8k": "", "mmlu": ""}, {"mmlu": 3})
+MORE = Suite("more", "One is not here.", dict.fromkeys(("mmlu", "absent_one", "gsm8k_chat"), ""))
 
 
 @pytest.fixture
@@ -47,6 +50,37 @@ def test_tasks_of_the_harness_are_missing_without_the_harness(monkeypatch: pytes
     assert leaderboard.missing == leaderboard.benchmarks
     with pytest.raises(SettingsError, match=r"pip install 'regrade\[lm-eval\]'"):
         members(["open-llm-leaderboard"])
+
+
+@pytest.mark.usefixtures("known")
+def test_a_suite_sets_the_examples_of_its_members_unless_they_are_set_by_hand():
+    options = {"model": "m", "suite": ("ours",)}
+    of_suite, by_hand = EvaluateOptions(**options), EvaluateOptions(**options, shots=("mmlu=1",))
+    for_all = EvaluateOptions(**options, prompt_n_shots=0)
+
+    shots = [GenerationJob(**given.parameters()) for given in (of_suite, by_hand, for_all)]
+
+    assert [
+        [job.prompt_of(name, job.prompt).n_shots for name in ("gsm8k", "mmlu")] for job in shots
+    ] == [[None, 3], [None, 1], [0, 0]]
+    with pytest.raises(ValidationError, match="worked examples are given for 'gsm8k'"):
+        GenerationJob(model="m", benchmarks=["mmlu"], shots=["gsm8k=3"])
+    with pytest.raises(ValidationError, match="'mmlu' should be `BENCHMARK=NUMBER`"):
+        GenerationJob(model="m", benchmarks=["mmlu"], shots=["mmlu"])
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
+def test_the_form_of_a_member_says_how_many_examples_it_has(suite: Suite):
+    for name, form in suite.forms.items():
+        said = re.search(r"(\d+) examples", form)
+        assert said is not None, name
+        own = (
+            None
+            if name.startswith("lm_eval:")
+            else registry.load("benchmark", name).default_n_shots
+        )
+        if (number := suite.shots.get(name, own)) is not None:
+            assert int(said[1]) == number, name
 
 
 @pytest.mark.usefixtures("known")
