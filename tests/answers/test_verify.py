@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from regrade.answers.documents import Verified
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.verify import check_rows, verify
+from regrade.cli.main import run
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.settings.errors import DamagedAnswersError, RepositoryError
 from tests.builders import row
@@ -205,6 +207,27 @@ def test_a_shard_listed_twice_is_found(answers: AnswerSet) -> None:
     shards = [shard.model_dump() for shard in answers.manifest.shards]
     commit_manifest(answers, shards=[shards[0], shards[0]])
     assert "more than once" in verified(answers).problems[0].problem
+
+
+def test_what_a_kill_in_a_commit_left_on_disk_is_named_and_swept(
+    repository: LocalRepository, answers: AnswerSet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, (first, second) = repository.folder / answers.folder, answers.manifest.shards
+    unlisted = folder / second.name.replace("part-00001", "part-00002")
+    shutil.copy(folder / second.name, unlisted)
+    (folder / first.name).rename(repository.folder / ".regrade" / "objects" / first.sha256)
+    words = ["verify", "--answers", repository.uri]
+
+    assert run(words) == 1
+    told = capsys.readouterr().out
+    assert f"{unlisted.name}: no commit lists it" in told
+    assert f"{first.name}: it is not at its path, but it is kept" in told
+    assert run([*words, "--sweep"]) == 0
+
+    assert {path.name for path in folder.glob("part-*")} == {first.name, second.name}
+    assert " 6 intact rows" in capsys.readouterr().out
+    shutil.rmtree(repository.folder / ".regrade")
+    assert run(words) == 0  # a plain copy is whole
 
 
 def test_files_that_belong_to_nothing_are_named(

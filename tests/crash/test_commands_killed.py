@@ -56,6 +56,7 @@ def killed(folder: Path, longest: float, *words: str, **environment: str) -> dic
     tell({"command": words[0], **found})
     assert found["last"] == 0, output[-3000:]
     assert found["signals"]
+    assert set(found["codes"]) <= {"-9", "143", "0"}, output[-3000:]
     assert "Traceback" not in output, output[-3000:]
     return found
 
@@ -157,7 +158,10 @@ def test_sweep(tmp_path: Path, prefect_server: str):
         words = ["sweep", "--config", str(file), "--temperature", "0,0.5"]
         words += ["--answers", str(tmp_path / "answers")]
         found = killed(tmp_path, 15, *words, PREFECT_API_URL=prefect_server)
-    whole(tmp_path / "answers", questions, questions)
+    points = list((tmp_path / "answers").glob("sweeps/*/*/answers"))
+    assert len(points) == 2
+    for answers in points:
+        whole(answers.parent, questions)
     again = asked.total() - len(asked)
     tell({"asked": asked.total(), "again": again})
     assert len(asked) == 2 * questions
