@@ -112,7 +112,9 @@ def sweep(*arguments: VALUES) -> None:
     `--in-flight` and `axes` may also be in the `--config` file. The same command continues a sweep that was stopped.
     """
     fixed, axes, in_flight = several_values(arguments)
-    app = App(name="regrade sweep", help_flags=(), version_flags=())
+    app = App(
+        name="regrade sweep", help_flags=(), version_flags=(), suppress_keyboard_interrupt=False
+    )
 
     @app.default
     def run(options: SweepOptions | None = None, *, output: Output = TABLE) -> None:

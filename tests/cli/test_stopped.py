@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -77,9 +78,19 @@ def ran(code: str, *words: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.parametrize("module", ["cyclopts", "regrade.cli.run", "pydantic", "orjson", "prefect"])
-def test_a_stop_in_an_import_is_one_line(module: str):
-    done = ran(AT_AN_IMPORT, module, "evaluate", "--config", str(DEMO / "demo.yaml"))
+@pytest.mark.parametrize(
+    ("command", "module"),
+    [
+        ("sweep", "prefect"),
+        *(
+            ("evaluate", m)
+            for m in ("cyclopts", "regrade.cli.run", "pydantic", "orjson", "prefect")
+        ),
+    ],
+)
+def test_a_stop_in_an_import_is_one_line(command: str, module: str, tmp_path: Path):
+    words = ("--answers", str(tmp_path), *(("--temperature", "0,1") if command == "sweep" else ()))
+    done = ran(AT_AN_IMPORT, module, command, "--config", str(DEMO / "demo.yaml"), *words)
     assert (done.returncode, done.stderr) == (143, LINE)
 
 
