@@ -10,6 +10,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from regrade.records.specification import ModelIdentity
+from tests.builders import session
 from tests.comparing.sides import answer
 from tests.golden.inputs import generated
 from tests.stored import commit_manifest, numbers, publish, score
@@ -153,3 +154,17 @@ def test_seconds_are_those_of_generating_and_loading_is_told_apart(
         ("org/slow", 6.0, 1.0),
         ("org/fast", 0.3, 51.3),
     ]
+
+
+def test_a_set_that_was_not_computed_alike_says_so(
+    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
+):
+    answers = publish(repository, numbers(0, 3), model="good")
+    changes = {"mixed": ["runner: V1 against V2"], "computed": {"not_sent": ["temperature 0.0"]}}
+    known = session().model_dump(mode="json")
+    commit_manifest(answers, sessions=[known | changes])
+
+    run(["list", "--answers", repository.uri])
+
+    out = " ".join(capfd.readouterr().out.split())
+    assert "not scored, mixed: runner: V1 against V2, refused by the server: temperature 0.0" in out
