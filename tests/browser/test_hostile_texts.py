@@ -1,5 +1,6 @@
 """Pages in real Chromium: no text on those of Prefect and MLflow runs, and no page elsewhere frames them or reads the viewer."""
 
+import json
 import os
 import sys
 import threading
@@ -12,9 +13,13 @@ import pytest
 import uvicorn
 from mlflow import MlflowClient
 from selenium import webdriver
+from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.sets import list_sets
+from regrade.pages.report.gathering import Request, gather
+from regrade.pages.report.page import html_report
 from regrade.pages.viewer.serving import application, bound_socket, place_for
 from tests.browser.attacks import Attacker, hostile_page
 from tests.browser.pages import PATIENCE, Pages, chromium
@@ -103,6 +108,80 @@ def test_nothing_in_a_text_runs_on_the_pages_of_prefect(pages: Pages, spy: tuple
     ):
         nothing_happens(pages.browser, pages.address + path)
     no_other_page_frames(pages.browser, pages.address)
+    assert spy[1] == []
+
+
+MORE = (
+    "\x00]]>--><!-- <base href='SPY/base'><meta http-equiv=refresh content='0;url=SPY/refresh'>"
+    "<link rel=stylesheet href=SPY/sheet><form action=SPY/form><button formaction='javascript:window.taken=1'>evil</button></form>"
+    "<svg></p><style><a id='</style><img src=SPY/mutated onerror=window.taken=1>'><math><mtext></form><script>window.taken=1</script>"
+    "<div style='position:fixed;inset:0;background:url(SPY/css)'>evil</div><object data='SPY/object'></object>\n\n"
+    "<javascript:window.taken=1> <SPY/auto> SPY/bare [evil][1] ![evil][2]\n\n[1]: javascript:window.taken=1\n[2]: SPY/reference\n\n"
+    "$\\href{javascript:window.taken=1}{evil}$ $\\style{background:url(SPY/tex)}{x}$ \\(\\text{<img src=SPY/text onerror=window.taken=1>}\\) "
+    "$$\\class{x}{\\unicode{x202e}}<script>window.taken=1</script>$$\n\n```</code></pre><script>window.taken=1</script>\nevil\n```\n\n"
+    "| a |\n|-|\n| <img src=SPY/cell onerror=window.taken=1> |\n\n\u202d\u2067evil\u2069 \x07 \x1b]8;;SPY/osc\x07evil\ufeff"
+)
+"""Further texts for pages that show Markdown, formulas and hidden characters."""
+FIELDS = ("question", "text", "reasoning", "target", "error", "subset", "sample_id")
+
+
+def hostile_answers(repository: LocalRepository, text: str) -> None:
+    """Publish sets by models with hostile names, in which every field of an answer holds a text."""
+    roles = json.dumps([{"role": text, "content": text}, {"role": "user", "content": text}])
+    markers = f"<|im_start|>{text}\n{text}<|im_end|>\n<|im_start|>user\n{text}<|im_end|>\n"
+    for model, end in ((f"<b>evil</b>{text[:80]}", "#### 1"), (f"evil'{text[80:160]}", "#### 9")):
+        rows = [row(1, f"{text}\n{end}", question=text, prompt=roles, prompt_kind="messages")]
+        rows += [row(2, f"<think>{text}</think>{text}\n{end}", prompt=markers, prompt_kind="text")]
+        rows += [
+            row(3 + number, f"evil {end}") | {field: text} for number, field in enumerate(FIELDS)
+        ]
+        score(publish(repository, rows, model=model, benchmark="sums"), "exact")
+
+
+@pytest.mark.filterwarnings("ignore:constrained_layout")  # a name takes all the place of the plot
+def test_nothing_in_a_text_runs_on_pages_of_the_viewer_or_in_a_report(
+    tmp_path: Path, spy: tuple[str, list[str]]
+):
+    repository = LocalRepository(tmp_path / "answers")
+    hostile_answers(repository, (HOSTILE + MORE).replace("SPY", spy[0]))
+    stored = list_sets(repository, repository.head())
+    ids = [answers.manifest.answer_set_id for answers in stored]
+    report = tmp_path / "report.html"
+    request = Request(
+        answers=repository.uri, names=(ids[0],), base=ids[1], scorer="exact", allow=("overlap",)
+    )
+    report.write_text(html_report(gather(request)))
+    with bound_socket("127.0.0.1", 0) as listener:
+        place = replace(place_for("127.0.0.1", 0), port=listener.getsockname()[1])
+        server = uvicorn.Server(
+            uvicorn.Config(application(repository, place), log_level="warning", lifespan="off")
+        )
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        with chromium(tmp_path / "profile") as browser:
+            compared = f"{place.url}/compare/{ids[0]}/{ids[1]}"
+            pages = [f"{place.url}/", f"{place.url}/sets/{ids[0]}", compared, report.as_uri()]
+            for page in pages:
+                browser.get(page)
+                words = browser.find_element(By.TAG_NAME, "body").text
+                assert "evil" in words, (page, browser.title, words[:300])
+                assert browser.execute_script(LOOK) == [0, 0], page
+                links = browser.execute_script(
+                    "return [...document.querySelectorAll('a[href]')].map(link => link.href)"
+                )
+                assert all(link.startswith((place.url, "file:")) for link in links), links
+                for path, given in (
+                    ("/answer?", "format=markdown"),
+                    ("/question?", "view=difference"),
+                ):
+                    if page in pages[1:3]:
+                        found = dict.fromkeys(link.split("#")[0] for link in links if path in link)
+                        pages += [each for link in found for each in (link, f"{link}&{given}")]
+            log = browser.get_log("browser")  # type: ignore[no-untyped-call]
+        server.should_exit = True
+        thread.join(20)
+    assert len(pages) > 20, pages
+    assert [entry for entry in log if "Content Security" in entry["message"]] == []
     assert spy[1] == []
 
 

@@ -151,7 +151,7 @@ SECURITY = {
         "test_the_cache_of_compiled_code_is_a_folder_that_no_other_user_made",
     ),
     "**CI.**": (
-        2,
+        3,
         "test_actions_are_pinned_and_inputs_reach_scripts_through_the_environment "
         "test_only_the_job_may_write_and_only_comments",
     ),
@@ -180,6 +180,7 @@ SECURITY = {
     "**Texts** (": (
         4,
         "test_nothing_in_a_text_runs_on_the_pages_of_prefect test_nothing_in_a_text_runs_on_the_pages_of_mlflow "
+        "test_nothing_in_a_text_runs_on_pages_of_the_viewer_or_in_a_report "
         "test_hostile_texts_do_nothing test_a_report_is_shown_with_style_and_plots_and_runs_nothing",
     ),
     "**The viewer with a token**": (
@@ -187,6 +188,7 @@ SECURITY = {
         "test_a_page_elsewhere_reads_nothing_after_a_login test_every_text_can_be_searched_and_means_itself "
         "test_a_value_that_cannot_be_used_is_named",
     ),
+    "**Answers**: ": (3, "test_twenty_thousand_changed_answers_are_scored"),
     "**Bombs**": (
         4,
         "test_a_row_with_more_than_the_memory_holds_is_decoded_in_a_child_process_only "

@@ -100,7 +100,7 @@ def _first_rows(side: Result, ids: NDArray[np.object_]) -> Rows:
     repeat = scores["repeat"].to_numpy()
     order = pa.array(np.argsort(repeat, kind="stable"), pa.int64())
     stored = scores["sample_id"].combine_chunks().take(order)
-    places = pc.index_in(pa.array(ids.astype(str), pa.string()), value_set=stored)
+    places = pc.index_in(pa.array(ids, pa.string()), value_set=stored)
     rows: Rows = order.take(places).to_numpy(zero_copy_only=False).astype(np.int64)
     return rows
 
